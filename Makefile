@@ -1,0 +1,67 @@
+# `make help` lists what there is. Everything runs in environments of its own, made on first use.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
+TEST := $(VENV)/.test
+CHECK := $(VENV)/.check
+PIP := -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint check slow bench test-matrix clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+
+$(RUNTIME): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "dp_sql needs Python 3.11 or newer" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "making the environment $(VENV) …"; $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/python $(PIP) --editable .
+	@touch $@
+
+$(TEST): $(RUNTIME)
+	@$(BIN)/python $(PIP) --editable ".[test]"
+	@touch $@
+
+$(CHECK): $(TEST)
+	@$(BIN)/python $(PIP) --editable ".[test,check]"
+	@touch $@
+
+demo: $(RUNTIME)  ## make a reading log and ask it through every door
+	@$(BIN)/python examples/demo.py
+
+test: $(TEST)  ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(CHECK)  ## format, lint, types and the floors' imports, nothing changed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: $(CHECK) lint  ## what a commit must pass: lint and tests
+	$(BIN)/python -m pytest
+
+slow: $(TEST)  ## the long statistical tests as well
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+bench: $(TEST)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks
+
+# The oldest supported versions together, and the newest of each supported Python that is here.
+OLDEST := duckdb==1.5.0 sqlglot==28.0.0 numpy==1.26.4 numba==0.61.0 pyarrow==17.0.0
+matrix_run = echo "== Python $(1): $(2)" && p=$$(.ci/python $(1)) && \
+	{ test -n "$$p" || { echo "   no Python $(1) here; left out"; exit 0; }; } && \
+	{ test -x .venv-$(3)/bin/python || $$p -m venv .venv-$(3); } && \
+	.venv-$(3)/bin/python $(PIP) --editable ".[test]" $(2) && \
+	.venv-$(3)/bin/python -m pytest
+
+test-matrix:  ## run the tests with the oldest and the newest supported versions
+	@$(call matrix_run,3.11,$(OLDEST),oldest)
+	@$(call matrix_run,3.12,--upgrade duckdb==1.5.6 sqlglot==29.*,middle)
+	@$(call matrix_run,3.13,--upgrade duckdb sqlglot numpy numba pyarrow,newest)
+
+clean:  ## remove the environments and what they made
+	rm -rf .venv .venv-* .cache build dist *.egg-info

@@ -1,0 +1,26 @@
+"""dp_sql: differentially private top-k and distinct counts, inside DuckDB.
+
+>>> import dp_sql
+>>> with dp_sql.connect() as session:
+...     _ = session.sql("CREATE TABLE seen AS SELECT i AS user_id, 'Dune' AS title FROM range(9) t(i)")
+...     session.sql(
+...         "SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := ['Dune']) "
+...         "AS best FROM seen"
+...     ).fetchall()
+[(['Dune'],)]
+"""
+
+from dp_sql.errors import DpSqlError, InternalError, QueryError
+from dp_sql.result import Receipt
+from dp_sql.session import Session, connect, install, receipts
+
+__all__ = [
+    "DpSqlError",
+    "InternalError",
+    "QueryError",
+    "Receipt",
+    "Session",
+    "connect",
+    "install",
+    "receipts",
+]

@@ -1,0 +1,7 @@
+"""`python -m dp_sql` is the command line."""
+
+import sys
+
+from dp_sql.shell import main
+
+sys.exit(main())

@@ -1,0 +1,128 @@
+"""The desk of one database instance: offers plans, redeems tickets, keeps receipts. Never SQL.
+
+A ticket stands for a plan inside SQL text, so that no parameter of a mechanism can be changed
+there. A session's ticket is good for one release. A ticket of the `dp` table macro is the plan's
+own digest: binding the same text twice offers the same ticket and changes nothing, and each
+execution of a query redeems it once, however often DuckDB's plan calls the function.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from dp_sql.errors import DpSqlError, InternalError
+from dp_sql.plan import Plan
+from dp_sql.result import Receipt
+
+T = TypeVar("T")
+
+# Answers kept so that one execution sees one draw. An execution's calls are close together, and
+# its number never returns; the limit only bounds memory.
+_KEPT = 256
+
+
+@dataclass
+class _Answer:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    value: object = None
+    done: bool = False
+
+
+class Desk:
+    """Plans waiting for their execution, and receipts of what was released."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._once: dict[str, Plan] = {}
+        self._again: dict[str, Plan] = {}
+        self._answers: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
+        self._receipts: list[Receipt] = []
+        self._issued = 0
+        self._failure: DpSqlError | None = None
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """One receipt per release, oldest first."""
+        with self._lock:
+            return tuple(self._receipts)
+
+    def offer_once(self, plan: Plan) -> str:
+        """A ticket for exactly one release of this plan."""
+        with self._lock:
+            self._issued += 1
+            ticket = f"once-{self._issued}"
+            self._once[ticket] = plan
+        return ticket
+
+    def offer(self, plan: Plan, text: str, number: int) -> str:
+        """The ticket of this plan, the same for the same plan at the same place of a text.
+
+        Args:
+            plan: what each execution releases.
+            text: the text in which the DP call stands.
+            number: which DP call of the text it is: equal calls in one text are separate releases.
+        """
+        digest = hashlib.blake2b(repr((plan, text, number)).encode(), digest_size=12).hexdigest()
+        with self._lock:
+            self._again.setdefault(digest, plan)
+        return digest
+
+    def withdraw(self, ticket: str) -> None:
+        """Take back a one-use ticket, used or not."""
+        with self._lock:
+            self._once.pop(ticket, None)
+
+    def redeem(
+        self, ticket: str, execution: tuple[int, int], run: Callable[[Plan], tuple[T, str]]
+    ) -> T:
+        """Release once per ticket and execution; later calls of the execution get that answer.
+
+        Args:
+            ticket: as offered; unknown or used ones are refused.
+            execution: connection and query number of the engine.
+            run: draws the answer of a plan and states its accuracy.
+        """
+        with self._lock:
+            answer = self._answers.setdefault((ticket, *execution), _Answer())
+            while len(self._answers) > _KEPT:
+                self._answers.popitem(last=False)
+        with answer.lock:
+            if not answer.done:
+                plan = self._take(ticket)
+                value, accuracy = run(plan)
+                self._write(plan, accuracy)
+                answer.value, answer.done = value, True
+            return answer.value  # type: ignore[return-value]
+
+    def _take(self, ticket: str) -> Plan:
+        with self._lock:
+            plan = self._once.pop(ticket, None) or self._again.get(ticket)
+        if plan is None:
+            raise InternalError("This ticket is unknown or used; nothing was released.")
+        return plan
+
+    def _write(self, plan: Plan, accuracy: str) -> None:
+        receipt = Receipt(
+            call=plan.call,
+            source=plan.source + (f" WHERE {plan.condition}" if plan.condition else ""),
+            mechanism=plan.mechanism.name,
+            loss=plan.loss,
+            accuracy=accuracy,
+            assumptions=plan.assumptions,
+        )
+        with self._lock:
+            self._receipts.append(receipt)
+
+    def keep_failure(self, failure: DpSqlError) -> None:
+        """Keep an error that DuckDB is about to turn into text."""
+        self._failure = failure
+
+    def take_failure(self) -> DpSqlError | None:
+        """The error kept last, once."""
+        failure, self._failure = self._failure, None
+        return failure

@@ -1,0 +1,1 @@
+"""Engines: one file each; an engine runs SQL, knows its catalog, and registers our UDFs."""

@@ -1,0 +1,388 @@
+"""DuckDB: the only importer of duckdb. Runs the SQL that it is given; decides nothing.
+
+Owns the registered functions. Two of DuckDB's habits shape this file. A registered Python function
+is dropped with the cursor that registered it unless somebody holds the callable, so `_INSTALLED`
+holds them for the life of the process. And a dataframe named in SQL is looked up in the Python
+frame that calls DuckDB, so we call DuckDB from a frame that has the caller's variables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import duckdb
+
+from dp_sql.check import Relation
+from dp_sql.desk import Desk
+from dp_sql.errors import ArgumentError, DpSqlError, InternalError, SourceError
+from dp_sql.functions import FUNCTIONS
+from dp_sql.plan import Plan, quote
+from dp_sql.rewrite import COUNT_UDF, REPORT_UDF, TOPK_UDF, private_sql
+
+Connection = duckdb.DuckDBPyConnection
+_DESK_UDF = "__dp_sql_desk"
+_REWRITE_UDF = "__dp_sql_rewrite"
+_REPORT_TYPE = (
+    "STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, "
+    "contribution_bound INTEGER, epsilon DOUBLE)"
+)
+
+Rewriter = Callable[[str, "Engine"], str]
+
+
+@dataclass(frozen=True)
+class _Installed:
+    desk: Desk
+    held: tuple[object, ...]
+
+
+_INSTALLED: dict[str, _Installed] = {}
+
+
+def open_database(database: str, read_only: bool) -> Connection:
+    """A connection of our own."""
+    return duckdb.connect(database, read_only=read_only)
+
+
+class Engine:
+    """A connection, its desk, and the variables of the caller that SQL may name as tables."""
+
+    def __init__(self, connection: Connection, desk: Desk, frame: FrameType | None = None) -> None:
+        self.connection = connection
+        self.desk = desk
+        self._frame = frame
+
+    # --- what check and plan ask (dp_sql.check.Catalog) ---
+
+    def relation(self, parts: tuple[str, ...]) -> Relation | None:
+        """The table or view of that name on the search path; None for anything else."""
+        name, schema, database = [*reversed(parts), None, None][:3]
+        found = self._fetch(
+            """
+            SELECT sql, is_view FROM (
+                SELECT database_name, schema_name, table_name AS name, NULL AS sql, false AS is_view
+                FROM system.main.duckdb_tables()
+                UNION ALL
+                SELECT database_name, schema_name, view_name, sql, true
+                FROM system.main.duckdb_views()
+            ) WHERE lower(name) = lower($1) AND CASE
+                WHEN $3 IS NOT NULL THEN lower(schema_name) = lower($2)
+                    AND lower(database_name) = lower($3)
+                WHEN $2 IS NOT NULL THEN lower(schema_name) = lower($2)
+                    OR lower(database_name) = lower($2)
+                ELSE database_name IN (current_database(), 'temp', 'system')
+                    AND list_contains(current_schemas(true), schema_name)
+            END
+            ORDER BY database_name <> 'temp', database_name <> current_database() LIMIT 1
+            """,
+            [name, schema, database],
+        )
+        if not found:
+            return None
+        sql, is_view = found[0]
+        return Relation(sql if is_view and sql else None)
+
+    def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+        """What each name may be as a function; names that are no functions are left out."""
+        if not names:
+            return {}
+        found = self._fetch(
+            """
+            SELECT lower(function_name), list(DISTINCT CASE
+                WHEN stability = 'VOLATILE' THEN 'volatile'
+                WHEN function_type = 'macro' AND internal THEN 'scalar'
+                ELSE function_type END)
+            FROM system.main.duckdb_functions()
+            WHERE lower(function_name) IN (SELECT unnest($1)) GROUP BY 1
+            """,
+            [sorted(names)],
+        )
+        return {name: frozenset(kinds) for name, kinds in found}
+
+    def columns(self, select: str) -> list[tuple[str, str]]:
+        """Names and types of the columns of a SELECT, bound and not run."""
+        try:
+            return [(row[0], row[1]) for row in self.run(f"DESCRIBE {select}").fetchall()]
+        except duckdb.Error as error:
+            raise SourceError(_first_line(error)) from None
+
+    def public_values(self, select: str) -> list[object]:
+        """The first column of a SELECT over public data."""
+        try:
+            return [row[0] for row in self.run(select).fetchall()]
+        except duckdb.Error as error:
+            raise SourceError(_first_line(error)) from None
+
+    def _fetch(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        return self.connection.execute(sql, parameters).fetchall()
+
+    # --- running ---
+
+    def run(self, sql: str, parameters: object = None) -> Connection:
+        """Execute a text as if the caller had written `connection.execute(text)`."""
+        return self._in_frame("execute", sql, parameters)
+
+    def relate(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
+        """The relation of a text, as if the caller had written `connection.sql(text)`."""
+        return self._in_frame("sql", sql, parameters)
+
+    def _in_frame(self, method: str, sql: str, parameters: object) -> Any:
+        if self._frame is None:
+            function = getattr(self.connection, method)
+            return function(sql) if parameters is None else function(sql, params=parameters) if (
+                method == "sql"
+            ) else function(sql, parameters)
+        call = {"sql": "__dp_sql(__dp_text, params=__dp_values)"}.get(
+            method, "__dp_sql(__dp_text, __dp_values)"
+        )
+        if parameters is None:
+            call = "__dp_sql(__dp_text)"
+        names = {
+            **self._frame.f_locals,
+            "__dp_sql": getattr(self.connection, method),
+            "__dp_text": sql,
+            "__dp_values": parameters,
+        }
+        return eval(call, self._frame.f_globals, names)
+
+    def release(self, plan: Plan, table: str) -> None:
+        """Run the private SQL of a plan once and freeze its answer in a temporary table.
+
+        Raises:
+            SourceError: DuckDB could not run the source.
+            DpSqlError: what the mechanism refused.
+        """
+        ticket = self.desk.offer_once(plan)
+        refusal: DpSqlError | None = None
+        try:
+            self.run(f"CREATE TEMP TABLE {table} AS {private_sql(plan, ticket)}")
+        except duckdb.Error as error:
+            refusal = self.desk.take_failure() or SourceError(_first_line(error))
+        finally:
+            self.desk.withdraw(ticket)
+        if refusal is not None:
+            raise refusal  # outside the handler: DuckDB's rendering of it adds nothing
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.split("\n", 1)[0] if text else type(error).__name__
+
+
+# --- registration ---------------------------------------------------------------------------------
+
+
+def desk_of(connection: Connection) -> Desk | None:
+    """The desk of the connection's database instance, if dp_sql is registered there."""
+    cursor = connection.cursor()
+    try:
+        key = cursor.execute(f"SELECT {_DESK_UDF}()").fetchall()[0][0]
+    except duckdb.CatalogException:
+        return None
+    finally:
+        cursor.close()
+    return _INSTALLED[key].desk
+
+
+def register(connection: Connection, rewriter: Rewriter) -> Desk:
+    """Register our functions in a database instance, once; returns its desk.
+
+    The functions live in memory, for all cursors of the instance; nothing is written to a file.
+    """
+    known = desk_of(connection)
+    if known is not None:
+        return known
+    desk, key = Desk(), uuid.uuid4().hex
+
+    def desk_key() -> str:
+        return key
+
+    topk, count, report = _mechanism_udfs(desk)
+    rewrite = _rewrite_udf(connection, desk, rewriter)
+    numbers = ["VARCHAR", "UBIGINT", "UBIGINT"]
+    arrow: dict[str, Any] = {"type": "arrow", "null_handling": "special", "side_effects": True}
+    # Through a cursor: registration belongs to a transaction, and this one is nobody else's.
+    cursor = connection.cursor()
+    try:
+        cursor.create_function(_DESK_UDF, desk_key, [], "VARCHAR")
+        cursor.create_function(TOPK_UDF, topk, [*numbers, "BIGINT[]"], "BIGINT[]", **arrow)
+        cursor.create_function(COUNT_UDF, count, [*numbers, "INTEGER[][]"], "BIGINT", **arrow)
+        cursor.create_function(REPORT_UDF, report, [*numbers, "INTEGER[][]"], _REPORT_TYPE, **arrow)
+        # Constant arguments are to be folded: DuckDB's query() needs the text when it binds.
+        cursor.create_function(_REWRITE_UDF, rewrite, ["VARCHAR"] * 3, "VARCHAR")
+    finally:
+        cursor.close()
+    _INSTALLED[key] = _Installed(desk, (desk_key, topk, count, report, rewrite))
+    return desk
+
+
+def create_macros(connection: Connection, *, everywhere: bool) -> None:
+    """Create the table macro `dp`, and, for plain connections, a guard for each SQL function.
+
+    Args:
+        connection: its own macros are temporary.
+        everywhere: also in the database itself, so that every cursor and view finds them; a
+            database that cannot be written to is left as it is.
+    """
+    dp = (
+        f"dp(query) AS TABLE FROM query({_REWRITE_UDF}"
+        "(query, system.main.current_schema(), system.main.current_database()))"
+    )
+    guards = [_guard(name) for name in FUNCTIONS] if everywhere else []
+    for macro in [dp, *guards]:
+        connection.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
+    if everywhere:
+        cursor = connection.cursor()
+        try:
+            for macro in [dp, *guards]:
+                with contextlib.suppress(duckdb.InvalidInputException):  # opened read-only
+                    cursor.execute(f"CREATE OR REPLACE MACRO {macro}")
+        finally:
+            cursor.close()
+
+
+def _guard(name: str) -> str:
+    function = FUNCTIONS[name]
+    parameters = [*function.positional, *(f"{a} := NULL" for a in function.named)]
+    sentence = (
+        f"{name} must be read by dp_sql before DuckDB runs it. Write the whole SELECT into dp: "
+        f"FROM dp($$ SELECT {function.example} FROM ratings $$)"
+    )
+    return f"{name}({', '.join(parameters)}) AS system.main.error({_literal(sentence)})"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _rewrite_udf(
+    connection: Connection, desk: Desk, rewriter: Rewriter
+) -> Callable[[str, str, str], str]:
+    def rewrite(text: str, schema: str, database: str) -> str:
+        try:
+            try:
+                cursor = connection.cursor()
+            except duckdb.ConnectionException:
+                raise DpSqlError(
+                    "The connection that installed dp_sql is closed. "
+                    "Call dp_sql.install on this one."
+                ) from None
+            try:
+                cursor.execute(f"USE {quote(database)}.{quote(schema)}")
+                return rewriter(text, Engine(cursor, desk, _caller()))
+            finally:
+                cursor.close()
+        except DpSqlError as error:
+            # query(error('…')) makes DuckDB itself raise the sentence while it binds, plainly.
+            return f"FROM query(error({_literal(f'{type(error).__name__}: {error}')}))"
+
+    return rewrite
+
+
+def _caller() -> FrameType | None:
+    """The innermost Python frame that is neither ours nor DuckDB's own."""
+    import sys
+
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.split(".", 1)[0] not in {"dp_sql", "duckdb", "_duckdb"}:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+# --- the mechanisms as functions of arrow arrays --------------------------------------------------
+
+
+def _mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:
+    """Functions (tickets, connections, queries, values) → answers, one row per release."""
+    import pyarrow as pa
+
+    def each(
+        column: Any, tickets: Any, connections: Any, queries: Any, run: Callable[..., Any]
+    ) -> list[Any]:
+        answers = []
+        for row in range(len(tickets)):
+            execution = (connections[row].as_py(), queries[row].as_py())
+            try:
+                values = column[row].values
+                answers.append(
+                    desk.redeem(
+                        tickets[row].as_py(), execution, lambda plan, v=values: run(plan, v)
+                    )
+                )
+            except DpSqlError as error:
+                desk.keep_failure(error)
+                raise
+            except Exception as error:
+                failure = InternalError("A mechanism failed; nothing was released.")
+                failure.__cause__ = error
+                desk.keep_failure(failure)
+                raise InternalError("A mechanism failed; nothing was released.") from None
+        return answers
+
+    def topk(tickets: Any, connections: Any, queries: Any, counts: Any) -> Any:
+        found = each(counts, tickets, connections, queries, _run_topk)
+        return pa.array(found, pa.list_(pa.int64()))
+
+    def count_distinct(tickets: Any, connections: Any, queries: Any, pairs: Any) -> Any:
+        found = each(pairs, tickets, connections, queries, _run_count_distinct)
+        return pa.array([release.estimate for release, _ in found], pa.int64())
+
+    def report(tickets: Any, connections: Any, queries: Any, pairs: Any) -> Any:
+        found = each(pairs, tickets, connections, queries, _run_count_distinct)
+        kind = pa.struct(
+            [
+                ("estimate", pa.int64()),
+                ("lower_bound", pa.int64()),
+                ("confidence", pa.float64()),
+                ("contribution_bound", pa.int32()),
+                ("epsilon", pa.float64()),
+            ]
+        )
+        rows = [
+            {
+                "estimate": release.estimate,
+                "lower_bound": release.lower_bound,
+                "confidence": float(1 - plan.beta),
+                "contribution_bound": release.contribution_bound,
+                "epsilon": float(plan.epsilon),
+            }
+            for release, plan in found
+        ]
+        return pa.array(rows, kind)
+
+    return topk, count_distinct, report
+
+
+def _run_topk(plan: Plan, counts: Any) -> tuple[list[int], str]:
+    """Positions of the items, from 1 as DuckDB counts; `counts` is an arrow array of int64."""
+    k, n_items = plan.k, len(counts)
+    if k is None:
+        raise InternalError("A top-k plan without k.")
+    if k > n_items:  # only where the domain is the observed one: the owner calls its size public
+        raise ArgumentError(
+            f"k = {k} is more than the {n_items} items observed in the source.",
+            hint=f"Ask for at most {n_items}, or name a public domain, "
+            "whose absent items count zero people.",
+        )
+    positions = plan.mechanism.run(counts.to_numpy(), k, plan.epsilon)
+    accuracy = plan.mechanism.accuracy(n_items, k, plan.epsilon, plan.beta)
+    return [position + 1 for position in positions], accuracy
+
+
+def _run_count_distinct(plan: Plan, people_of_items: Any) -> tuple[tuple[Any, Plan], str]:
+    """The release, with its plan; `people_of_items` is an arrow array of lists of int32."""
+    offsets = people_of_items.offsets.to_numpy()
+    people = people_of_items.flatten().to_numpy()
+    release = plan.mechanism.run(
+        offsets - offsets[0], people, plan.epsilon, plan.beta, plan.max_contributions
+    )
+    accuracy = plan.mechanism.accuracy(plan.max_contributions, plan.epsilon, plan.beta)
+    return (release, plan), accuracy

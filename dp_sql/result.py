@@ -1,0 +1,44 @@
+"""What the owner gets beside an answer: the receipt of one release.
+
+A receipt is made of the statement and of public numbers alone; nothing in it comes from a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from udfs.spec import Loss, in_words
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """One release: what was asked, which mechanism answered, what it cost, how good it is.
+
+    Args:
+        call: the DP call as DuckDB names its column.
+        source: what it read, as written, with its condition.
+        mechanism: the registry's name.
+        loss: what was spent: for every person, the factor e^epsilon (and delta).
+        accuracy: a sentence that holds by public numbers alone.
+        assumptions: what the owner asserted by the statement; the promise rests on these.
+    """
+
+    call: str
+    source: str
+    mechanism: str
+    loss: Loss
+    accuracy: str
+    assumptions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        spent = f"epsilon = {in_words(self.loss.epsilon)}"
+        if self.loss.delta:
+            spent += f", delta = {in_words(self.loss.delta)}"
+        lines = [
+            f"{self.call} FROM {self.source}",
+            f"  mechanism  {self.mechanism}",
+            f"  spent      {spent}",
+            f"  accuracy   {self.accuracy}",
+        ]
+        lines += [f"  assumes    {assumption}" for assumption in self.assumptions]
+        return "\n".join(lines)

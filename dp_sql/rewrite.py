@@ -1,0 +1,142 @@
+"""From plans to SQL text. Writes; never runs.
+
+Two texts are made. The private one counts and groups by person in DuckDB and calls one UDF on
+integers. The outer one is the user's text with each DP call replaced by a column of its release and
+the source replaced by the releases; every other character stays as it was written.
+
+Functions are written with their full name (system.main.list): a macro in the user's database may
+be called `list` or `count`, and must not be what we call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dp_sql.errors import InternalError
+from dp_sql.parse import Token
+from dp_sql.plan import Plan, exact, quote
+from dp_sql.recognise import DpSelect
+
+TOPK_UDF = "__dp_sql_topk"
+COUNT_UDF = "__dp_sql_count_distinct"
+REPORT_UDF = "__dp_sql_count_distinct_report"
+_EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
+
+
+def private_sql(plan: Plan, ticket: str) -> str:
+    """A SELECT of one row and one column, `value`: the release of a plan."""
+    if plan.function.kind == "topk":
+        return _topk_sql(plan, ticket)
+    if plan.function.kind == "count_distinct":
+        return _count_distinct_sql(plan, ticket)
+    raise InternalError(f"No SQL is known for the input shape {plan.function.kind}.")
+
+
+def _rows_sql(plan: Plan, kept: bool) -> str:
+    """The CTE `rows`: the source's (item, person) pairs, compared byte by byte, NULLs dropped."""
+    item, person = exact(plan.item, plan.item_type), exact(plan.person, plan.person_type)
+    condition = f" WHERE ({plan.condition}\n)" if plan.condition is not None else ""
+    return (
+        f"rows AS {'' if kept else 'NOT '}MATERIALIZED (SELECT item, person FROM ("
+        f"SELECT {item} AS item, {person} AS person FROM {plan.source}\n{condition}) AS source "
+        "WHERE item IS NOT NULL AND person IS NOT NULL)"
+    )
+
+
+def _topk_sql(plan: Plan, ticket: str) -> str:
+    counts = "SELECT item, system.main.count(DISTINCT person) AS n FROM rows GROUP BY item"
+    if plan.domain is not None and plan.domain.select is not None:
+        counts = (
+            f"SELECT domain.item AS item, coalesce(counts.n, 0) AS n FROM ({plan.domain.select}) "
+            f"AS domain LEFT JOIN ({counts}) AS counts ON domain.item = counts.item"
+        )
+    return (
+        f"WITH {_rows_sql(plan, kept=False)}, "
+        "histogram AS (SELECT coalesce(system.main.list(item), []) AS items, "
+        f"coalesce(system.main.list(n), []) AS counts FROM ({counts}) AS counted) "
+        "SELECT system.main.list_select(items, "
+        f"{TOPK_UDF}('{ticket}', {_EXECUTION}, counts)) AS value FROM histogram"
+    )
+
+
+def _count_distinct_sql(plan: Plan, ticket: str) -> str:
+    udf = REPORT_UDF if plan.report else COUNT_UDF
+    return (
+        f"WITH {_rows_sql(plan, kept=plan.keep_source)}, "
+        "people AS MATERIALIZED (SELECT person, "
+        "CAST(system.main.row_number() OVER () - 1 AS INTEGER) AS code "
+        "FROM (SELECT DISTINCT person FROM rows) AS persons), "
+        "by_item AS (SELECT system.main.list(people.code) AS codes FROM rows "
+        "JOIN people ON rows.person = people.person GROUP BY rows.item), "
+        "pairs AS (SELECT coalesce(system.main.list(codes), []) AS people_of_items FROM by_item) "
+        f"SELECT {udf}('{ticket}', {_EXECUTION}, people_of_items) AS value FROM pairs"
+    )
+
+
+# --- the user's text ------------------------------------------------------------------------------
+
+Edit = tuple[int, int, str]
+
+
+def outer_edits(select: DpSelect, releases: Sequence[str]) -> list[Edit]:
+    """Edits that make one SELECT read its releases; `releases` names one relation per call."""
+    relations = ", ".join(releases)
+    edits: list[Edit] = [(*select.from_clause, f"FROM {relations}")]
+    if select.where_clause is not None:
+        edits.append((*select.where_clause, ""))
+    for call, release in zip(select.calls, releases, strict=True):
+        edits.append((call.start, call.end, f"{release.rsplit('.', 1)[-1]}.value"))
+    edits += [(stop, stop, f" AS {quote(name)}") for stop, name in _missing_names(select)]
+    return edits
+
+
+def spliced(text: str, edits: Sequence[Edit], start: int, stop: int) -> str:
+    """`text[start:stop]` with the edits made; all else stays as written."""
+    pieces, position = [], start
+    for first, last, replacement in sorted(edits):
+        if first < position or last > stop:
+            raise InternalError("Two parts of the statement overlap.")
+        pieces += [text[position:first], replacement]
+        position = last
+    return "".join([*pieces, text[position:stop]])
+
+
+def with_releases(
+    body: str, tokens: Sequence[Token], start: int, releases: Sequence[tuple[str, str]]
+) -> str:
+    """A query with each release as a CTE in front, computed once however often it is read.
+
+    Args:
+        body: the spliced query.
+        tokens: the tokens of the statement as written; a leading WITH is kept and extended.
+        start: offset of the statement in its text.
+        releases: name and SQL of each release.
+    """
+    ctes = ", ".join(f"{name} AS MATERIALIZED ({sql})" for name, sql in releases)
+    if tokens[0].upper != "WITH":
+        return f"WITH {ctes} {body}"
+    last = tokens[1] if tokens[1].upper == "RECURSIVE" else tokens[0]
+    after = last.end - start
+    return f"{body[:after]} {ctes},{body[after:]}"
+
+
+def _missing_names(select: DpSelect) -> list[tuple[int, str]]:
+    """Where an item has no alias: its end, and the name DuckDB would have given it."""
+    found = []
+    for start, stop in select.items:
+        calls = [c for c in select.calls if start <= c.start and c.end <= stop]
+        if not calls:
+            continue
+        edits = [(c.start, c.end, c.display) for c in calls]
+        name = spliced(select.text, edits, start, stop)
+        try:
+            tree = sqlglot.parse_one(f"SELECT {name}", read="duckdb").expressions[0]
+        except SqlglotError:
+            continue  # DuckDB will name it
+        if not isinstance(tree, exp.Alias | exp.Aliases):
+            found.append((stop, name))
+    return found

@@ -1,0 +1,252 @@
+"""The order of the steps, and the two doors of the library: `connect` and `install`.
+
+    text → parse → recognise → check → plan → rewrite → DuckDB (private) → UDF → release → outer
+
+A session freezes each release in a temporary table and runs the rest of the text over it. The `dp`
+table macro writes the same private SQL as a materialized CTE in front of the text. Neither ever
+falls back to running a text that it could not read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import dp_sql.engines.duckdb as engine_of
+from dp_sql.check import approve, check_list
+from dp_sql.desk import Desk
+from dp_sql.engines.duckdb import Engine
+from dp_sql.errors import NotSupported, ParseError, QueryError
+from dp_sql.parse import Token, at_depth_zero, statements
+from dp_sql.plan import Plan, plan
+from dp_sql.recognise import DpSelect, mentions_dp, recognise
+from dp_sql.result import Receipt
+from dp_sql.rewrite import Edit, outer_edits, private_sql, spliced, with_releases
+
+_QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
+# What may stand before a query with DP calls. The releases are made first, then the text runs.
+_RUNS = _QUERY | {"CREATE", "INSERT", "COPY", "SUMMARIZE", "SET", "UPDATE", "DELETE", "MERGE"}
+# Here the text only binds; the release, if any, comes with a later EXECUTE.
+_BINDS = {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}
+
+
+def connect(database: str = ":memory:", *, read_only: bool = False) -> Session:
+    """Open a database as its owner.
+
+    Args:
+        database: path of a DuckDB file, or ":memory:".
+        read_only: open the file without the right to change it.
+
+    Returns:
+        A session whose `sql` takes any DuckDB SQL, and DP calls besides.
+    """
+    return Session(engine_of.open_database(str(database), read_only))
+
+
+def install(con: engine_of.Connection) -> engine_of.Connection:
+    """Make `FROM dp($$ SELECT DP_TOPK(…) … $$)` work in a DuckDB connection and its cursors.
+
+    Registers functions in the running database instance, and creates the table macro `dp` and two
+    guard macros in its default schema (temporary ones where the database is read-only). Each
+    execution of a query, view or relation that reads `dp(…)` is a release of its own; within one
+    execution each text is released once.
+
+    Args:
+        con: an open connection. Keep it open while its cursors use `dp`.
+
+    Returns:
+        The same connection.
+    """
+    engine_of.register(con, _inline)
+    engine_of.create_macros(con, everywhere=True)
+    return con
+
+
+def receipts(con: engine_of.Connection) -> tuple[Receipt, ...]:
+    """The receipts of all releases in the database instance of an installed connection."""
+    desk = engine_of.desk_of(con)
+    return () if desk is None else desk.receipts
+
+
+class Session:
+    """An owner's connection: any DuckDB SQL, and DP calls whose answers are frozen.
+
+    `with dp_sql.connect("shop.duckdb") as session: session.sql("…").show()`
+    """
+
+    def __init__(self, connection: engine_of.Connection) -> None:
+        self._connection = connection
+        self._desk: Desk = engine_of.register(connection, _inline)
+        engine_of.create_macros(connection, everywhere=False)
+        self._tables = 0
+
+    def sql(self, text: str, *, params: object = None) -> Any:
+        """Answer a text; the last statement's relation, as `duckdb` would return it.
+
+        Args:
+            text: any DuckDB SQL; DP calls in SELECT lists.
+            params: values for the text's parameters; DP calls and their sources cannot use them.
+
+        Returns:
+            A `DuckDBPyRelation` over the frozen release, or None where the text has no result.
+
+        Raises:
+            QueryError: a DP call that cannot be answered, before any row is read.
+            duckdb.Error: what DuckDB says of the rest of the text.
+
+        Privacy: each DP call is one release with the epsilon written in it, under adding or
+            removing all rows of one person. Reading the result again is free.
+        """
+        return self._answer(text, params, sys._getframe(1), Engine.relate)
+
+    def execute(self, text: str, params: object = None) -> engine_of.Connection:
+        """Answer a text as `sql` does, and return the connection to fetch from."""
+        answer: engine_of.Connection = self._answer(text, params, sys._getframe(1), Engine.run)
+        return answer
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """One receipt per release, oldest first."""
+        return self._desk.receipts
+
+    @property
+    def connection(self) -> engine_of.Connection:
+        """The DuckDB connection underneath; `FROM dp($$…$$)` works on it."""
+        return self._connection
+
+    def close(self) -> None:
+        """Close the connection; relations of this session end with it."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _answer(
+        self, text: str, params: object, frame: Any, last: Callable[[Engine, str, object], Any]
+    ) -> Any:
+        engine = Engine(self._connection, self._desk, frame)
+        if not mentions_dp(text):
+            return last(engine, text, params)
+        parts = statements(text)
+        result = None
+        for number, tokens in enumerate(parts):
+            ready = self._freeze(text, tokens, engine)
+            run = last if number == len(parts) - 1 else Engine.run
+            result = run(engine, ready, params if run is last else None)
+        return result
+
+    def _freeze(self, text: str, tokens: Sequence[Token], engine: Engine) -> str:
+        """Make the releases of one statement; returns the text that reads them."""
+        start, stop = tokens[0].start, tokens[-1].end
+        selects = recognise(text, tokens)
+        if not selects:
+            return text[start:stop]
+        begin = _query_start(text, tokens)
+        planned = _plans(selects, engine)
+        if begin is not None:
+            first = tokens[begin].start
+            body = _with_inline(text, tokens[begin:], planned, engine.desk)
+            return text[start:first] + body
+        edits: list[Edit] = []
+        for select, plans in planned:
+            names = []
+            for call, ready in zip(select.calls, plans, strict=True):
+                self._tables += 1
+                name = f"temp.main.__dp_release_{self._tables}"
+                try:
+                    engine.release(ready, name)
+                except QueryError as error:
+                    raise error.at(select.text, call.start) from None
+                names.append(name)
+            edits += outer_edits(select, names)
+        return spliced(text, edits, start, stop)
+
+
+Planned = list[tuple[DpSelect, list[Plan]]]
+
+
+def _plans(selects: Sequence[DpSelect], engine: Engine) -> Planned:
+    """Every call of a statement, approved and planned; no row is read before all of them are."""
+    planned: Planned = []
+    for select in selects:
+        check_list(select, engine)
+        plans = []
+        for call in select.calls:
+            approved = approve(select, call.privacy_unit.parts[-1], engine)
+            plans.append(plan(select, call, approved, engine))
+        planned.append((select, plans))
+    return planned
+
+
+def _inline(text: str, engine: Engine) -> str:
+    """The SQL that `dp(text)` stands for. Has no effect: binding is not a release."""
+    found = statements(text)
+    if len(found) != 1 or not (found[0][0].upper in _QUERY or found[0][0].is_symbol("(")):
+        raise NotSupported(
+            "dp takes exactly one query.",
+            text=text,
+            position=found[1][0].start if len(found) > 1 else 0,
+            hint="Write CREATE TABLE … AS, INSERT or COPY around it: "
+            "CREATE TABLE best AS FROM dp($$ SELECT … $$)",
+        )
+    tokens = found[0]
+    selects = recognise(text, tokens)
+    if not selects:
+        return text[tokens[0].start : tokens[-1].end]
+    return _with_inline(text, tokens, _plans(selects, engine), engine.desk)
+
+
+def _with_inline(text: str, tokens: Sequence[Token], planned: Planned, desk: Desk) -> str:
+    releases: list[tuple[str, str]] = []
+    edits: list[Edit] = []
+    for select, plans in planned:
+        names = []
+        for ready in plans:
+            number = len(releases) + 1
+            name = f"__dp_release_{number}"
+            releases.append((name, private_sql(ready, desk.offer(ready, text, number))))
+            names.append(name)
+        edits += outer_edits(select, names)
+    start, stop = tokens[0].start, tokens[-1].end
+    return with_releases(spliced(text, edits, start, stop), tokens, start, releases)
+
+
+def _query_start(text: str, tokens: Sequence[Token]) -> int | None:
+    """Where the query of a statement that only binds begins; None for one that runs.
+
+    Raises:
+        NotSupported: the statement is of a kind that cannot hold a DP call.
+    """
+    first = tokens[0].upper
+    words = [t.upper for t in tokens[:8]]
+    if first == "CREATE" and "TABLE" not in words[: words.index("AS") if "AS" in words else 8]:
+        raise NotSupported(
+            "Only a table can be made from a DP call; a view would release anew at each reading.",
+            text=text,
+            position=tokens[0].start,
+            hint="CREATE TABLE … AS SELECT … keeps one answer. "
+            "CREATE VIEW … AS FROM dp($$ SELECT … $$) releases each time it is read.",
+        )
+    if first in _BINDS and words[1:2] != ["ANALYZE"]:
+        for index in at_depth_zero(tokens, 1, len(tokens)):
+            if tokens[index].upper in _QUERY:
+                return index
+        raise ParseError("No query was found here.", text=text, position=tokens[0].start)
+    if first not in _RUNS | _BINDS and not tokens[0].is_symbol("("):
+        raise NotSupported(
+            f"A {first or 'statement of this kind'} cannot hold a DP call.",
+            text=text,
+            position=tokens[0].start,
+            hint="Write the DP call in a SELECT, or in CREATE TABLE … AS, INSERT or COPY.",
+        )
+    return None

@@ -1,0 +1,139 @@
+"""The command line: `dp-sql DATABASE -c "SQL"`. Knows people and their terminals, and the session.
+
+Prints what DuckDB would print. Errors go to stderr with a caret; the exit code is 0 or 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dp_sql.errors import DpSqlError, ParseError
+from dp_sql.parse import statements
+from dp_sql.session import Session, connect
+
+_EPILOG = """\
+examples:
+  dp-sql shop.duckdb -c "SELECT count(*) FROM ratings"
+  dp-sql shop.duckdb -c "SELECT unnest(DP_TOPK(title, 10, epsilon := 1.0,
+      privacy_unit := user_id, domain := catalog.title)) AS title FROM ratings"
+  dp-sql shop.duckdb --json -c "SELECT DP_COUNT_DISTINCT(title, epsilon := 1.0,
+      privacy_unit := user_id, report := true) AS titles FROM ratings"
+  dp-sql shop.duckdb --receipts < questions.sql
+
+This is the owner's connection: it may read and change everything in DATABASE.
+Each DP call is one release and costs the epsilon written in it.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    text = options.command if options.command is not None else _standard_input()
+    if text is None:
+        _parser().print_usage(sys.stderr)
+        print("dp-sql: no SQL given; use -c or standard input", file=sys.stderr)
+        return 1
+    try:
+        session = connect(options.database, read_only=options.read_only)
+    except Exception as error:
+        return _fail(error)
+    with session:
+        return _answer(session, text, options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dp-sql",
+        description="Ask a DuckDB database in SQL, with DP_TOPK and DP_COUNT_DISTINCT.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "database", nargs="?", default=":memory:", metavar="DATABASE",
+        help="a DuckDB file, or :memory: (the default)",
+    )  # fmt: skip
+    parser.add_argument(
+        "-c", "--command", metavar="SQL",
+        help="the statements to run; without it they are read from standard input",
+    )  # fmt: skip
+    parser.add_argument("--read-only", action="store_true", help="open DATABASE without writing")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print results as CSV with a header")
+    form.add_argument("--json", action="store_true", help="print results as a JSON array of rows")
+    parser.add_argument(
+        "--receipts", action="store_true",
+        help="print the receipt of each release to standard error",
+    )  # fmt: skip
+    return parser
+
+
+def _standard_input() -> str | None:
+    return None if sys.stdin.isatty() else sys.stdin.read()
+
+
+def _answer(session: Session, text: str, options: argparse.Namespace) -> int:
+    told = 0
+    for statement in _statements(text):
+        try:
+            relation = session.sql(statement)
+            if relation is not None and not _silent(statement, relation):
+                _print(relation, options)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        except (Exception, KeyboardInterrupt) as error:
+            sys.stdout.flush()
+            return _fail(error)
+        if options.receipts:
+            for receipt in session.receipts[told:]:
+                print(receipt, file=sys.stderr)
+            told = len(session.receipts)
+    return 0
+
+
+def _statements(text: str) -> list[str]:
+    try:
+        return [text[part[0].start : part[-1].end] for part in statements(text)]
+    except ParseError:
+        return [text]  # the session says what is wrong with it
+
+
+def _silent(statement: str, relation: Any) -> bool:
+    """Whether this is only DuckDB's note that a command was done (2.0 returns one, 1.5 none)."""
+    asks = statement.lstrip("( \n\t")[:6].upper().startswith(("SELECT", "FROM", "WITH", "VALUES"))
+    return not asks and relation.columns in (["Count"], ["Success"])
+
+
+def _print(relation: Any, options: argparse.Namespace) -> None:
+    if options.csv:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "rows.csv"
+            relation.write_csv(str(path), header=True)
+            sys.stdout.write(path.read_text(encoding="utf-8"))
+    elif options.json:
+        rows = relation.query("answer", "SELECT to_json(answer)::VARCHAR FROM answer").fetchall()
+        print("[" + ",\n".join(row[0] for row in rows) + "]")
+    elif relation.columns == ["explain_key", "explain_value"]:
+        print("\n".join(value for _, value in relation.fetchall()))
+    else:
+        relation.show()
+    sys.stdout.flush()
+
+
+def _fail(error: BaseException) -> int:
+    if isinstance(error, KeyboardInterrupt):
+        print("Interrupted.", file=sys.stderr)
+        return 1
+    kind = f"{type(error).__name__}: " if isinstance(error, DpSqlError) else ""
+    print(f"{kind}{error}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,260 @@
+"""Exact draws. Knows integers and fractions; never data, floats, seeds or stored randomness.
+
+Owns the project's only source of randomness (the operating system's, through `secrets`), and
+the directed rounding that turns random bits into draws whose law is exactly the stated one.
+Nothing is buffered in this process, so a fork cannot make two processes repeat each other.
+The argument for every step is in exact.md.
+"""
+
+import secrets
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol
+
+Term = tuple[int, int]
+"""(N, a): the number N * q**a, with q = exp(-rate), N any integer, a >= 0."""
+
+Weight = tuple[Term, ...]
+"""The sum of its terms. Terms may be negative, their sum may not."""
+
+_Interval = tuple[int, int, int]
+"""(low, high, e): a real number in [low * 2**e, high * 2**e], 0 <= low <= high."""
+
+_ONE: _Interval = (1, 1, 0)
+_FIRST_BITS = 96
+_GUARD_BITS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Odds:
+    """What one choice is made from: outcome j has weight `weights[j]` at q = exp(-rate).
+
+    Args:
+        weights: one weight per outcome, each >= 0 as a whole, at least one > 0.
+        rate: positive.
+    """
+
+    weights: Sequence[Weight]
+    rate: Fraction
+    _sums: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict, repr=False)
+
+    def decide(self, prefix: int, width: int) -> int | None:
+        """Find the outcome that all random tapes beginning with these bits have in common.
+
+        Args:
+            prefix: the tape's first `width` bits, read as an integer.
+            width: how many bits are known.
+
+        Returns:
+            The outcome, or None while the known bits still straddle a boundary.
+        """
+        sums = self._sums.get(width)
+        if sums is None:
+            sums = self._sums[width] = _cumulative_sums(self, width + _GUARD_BITS)
+        lows, highs = sums
+        # The tape times the total weight lies in [at_least, at_most].
+        at_least = prefix * lows[-1] >> width
+        at_most = ((prefix + 1) * highs[-1] >> width) + 1
+        last = len(lows) - 1
+        outcome = bisect_right(highs, at_least, 0, last)
+        return outcome if outcome == last or at_most <= lows[outcome] else None
+
+
+class Draws(Protocol):
+    """The two ways in which a mechanism may be random."""
+
+    def below(self, n: int) -> int:
+        """Draw each of 0, ..., n - 1 with probability 1/n."""
+
+    def choose(self, odds: Odds) -> int:
+        """Draw outcome j with probability proportional to its weight, exactly."""
+
+
+class ExactDraws:
+    """Draws with the exact law, made from independent fair bits.
+
+    Args:
+        bits: bits(n) returns n fresh bits as an integer in [0, 2**n).
+    """
+
+    def __init__(self, bits: Callable[[int], int]) -> None:
+        self._bits = bits
+
+    def below(self, n: int) -> int:
+        """Draw each of 0, ..., n - 1 with probability 1/n, for n >= 1."""
+        if n < 1:
+            raise ValueError("below(n) needs n >= 1")
+        width = (n - 1).bit_length()
+        while width:
+            drawn = self._bits(width)
+            if drawn < n:
+                return drawn
+        return 0
+
+    def choose(self, odds: Odds) -> int:
+        """Draw outcome j with probability proportional to its weight, exactly."""
+        width = _FIRST_BITS
+        prefix = self._bits(width)
+        while (outcome := odds.decide(prefix, width)) is None:
+            prefix = prefix << width | self._bits(width)
+            width *= 2
+        return outcome
+
+
+def secret_draws() -> ExactDraws:
+    """Return draws from the operating system's random bits: the ones that releases use."""
+    return ExactDraws(secrets.randbits)
+
+
+def geometric(draws: Draws, rate: Fraction, cap: int | None = None) -> int:
+    """Draw min(G, cap), where P(G = g) = (1 - q) q**g for g >= 0 and q = exp(-rate).
+
+    Args:
+        draws: where the randomness comes from.
+        rate: positive.
+        cap: >= 0, or None for no cap.
+    """
+    if cap == 0:
+        return 0
+    digits, carry = _coins(rate)
+    value, place = 0, 1
+    for coin in digits:
+        value += place * draws.choose(coin)
+        place *= 2
+    while (cap is None or value < cap) and draws.choose(carry):
+        value += place
+    return value if cap is None else min(value, cap)
+
+
+@lru_cache(maxsize=64)
+def _coins(rate: Fraction) -> tuple[tuple[Odds, ...], Odds]:
+    """Return coins for the binary digits of a geometric number, and one to go beyond them."""
+    n_digits = (rate.denominator // rate.numerator).bit_length()
+    digits = tuple(Odds((((1, 0),), ((1, 1 << i),)), rate) for i in range(n_digits))
+    place = 1 << n_digits
+    return digits, Odds((((1, 0), (-1, place)), ((1, place),)), rate)
+
+
+def exp_enclosure(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    """Enclose: fractions low <= exp(-x) <= high for x >= 0; the gap shrinks to 0 as bits grow."""
+    low, high, e = _ONE if x == 0 else _exp(x, bits)
+    scale = Fraction(1 << e) if e >= 0 else Fraction(1, 1 << -e)
+    return low * scale, high * scale
+
+
+def ln_enclosure(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    """Enclose: fractions low <= ln x <= high for x > 0; the gap shrinks to 0 as bits grow."""
+    if x <= 0:
+        raise ValueError("a logarithm needs a positive number")
+    e = x.numerator.bit_length() - x.denominator.bit_length()
+    top = x.numerator << max(0, -e)
+    bottom = x.denominator << max(0, e)
+    low, high = _ln_near_one(top, bottom, bits)
+    two_low, two_high = _ln_near_one(2, 1, bits)
+    if e < 0:
+        two_low, two_high = two_high, two_low
+    unit = Fraction(1, 1 << bits)
+    return (low + e * two_low) * unit, (high + e * two_high) * unit
+
+
+def _ln_near_one(top: int, bottom: int, bits: int) -> tuple[int, int]:
+    """Enclose: low <= 2**bits * ln(top/bottom) <= high, for a ratio in [1/2, 2]."""
+    if top < bottom:
+        low, high = _ln_near_one(bottom, top, bits)
+        return -high, -low
+    # ln(top/bottom) = 2 (z + z^3/3 + z^5/5 + ...), z = (top - bottom)/(top + bottom) <= 1/3.
+    z = ((top - bottom) << bits) // (top + bottom)
+    power, total, i = z, 0, 1
+    while power:
+        total += power // i
+        power = power * z * z >> 2 * bits
+        i += 2
+    return 2 * total, 2 * total + 3 * i + 6
+
+
+def _exp(rate: Fraction, bits: int) -> _Interval:
+    """Enclose exp(-rate), rate > 0."""
+    halvings = (rate.numerator // rate.denominator).bit_length() + 4
+    width = bits + halvings + 16
+    x = (rate.numerator << width) // (rate.denominator << halvings)
+    term, total, i = 1 << width, 0, 0
+    while term:
+        total += -term if i & 1 else term
+        i += 1
+        term = (term * x >> width) // i
+    interval = (max(0, total - 2 * i - 1), total + 2 * i, -width)
+    for _ in range(halvings):
+        interval = _times(interval, interval, bits + halvings + 16)
+    return interval
+
+
+def _times(a: _Interval, b: _Interval, bits: int) -> _Interval:
+    """Multiply, cut to about `bits` bits: low rounded down, high rounded up."""
+    low, high, e = a[0] * b[0], a[1] * b[1], a[2] + b[2]
+    excess = high.bit_length() - bits
+    if excess > 0:
+        return low >> excess, -(-high >> excess), e + excess
+    return low, high, e
+
+
+class _Powers:
+    """Intervals around the powers of one q, built from a table of q**(2**i).
+
+    The table is a tuple and is replaced, never changed, so threads may share it.
+    """
+
+    def __init__(self, rate: Fraction, bits: int) -> None:
+        self._bits = bits
+        self._squares: tuple[_Interval, ...] = (_exp(rate, bits),)
+
+    def of(self, a: int) -> _Interval:
+        """Enclose q**a, a >= 0."""
+        squares = self._squares
+        while len(squares) < a.bit_length():
+            squares += (_times(squares[-1], squares[-1], self._bits),)
+            self._squares = squares
+        product, i = _ONE, 0
+        while a:
+            if a & 1:
+                product = squares[i] if product is _ONE else _times(product, squares[i], self._bits)
+            a >>= 1
+            i += 1
+        return product
+
+
+@lru_cache(maxsize=64)
+def _powers(numerator: int, denominator: int, bits: int) -> _Powers:
+    return _Powers(Fraction(numerator, denominator), bits)
+
+
+def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:
+    """Enclose the running sums of the weights, on one common binary scale."""
+    powers = _powers(odds.rate.numerator, odds.rate.denominator, bits)
+    terms: list[tuple[int, int, int, bool, int]] = []
+    at, power = 0, _ONE
+    for j, weight in enumerate(odds.weights):
+        for n, a in weight:
+            if n == 0:
+                continue
+            power = _times(power, powers.of(a - at), bits) if a >= at else powers.of(a)
+            at = a
+            excess = max(0, n.bit_length() - bits)
+            size = abs(n)
+            low, high = power[0] * (size >> excess), power[1] * -(-size >> excess)
+            terms.append((low, high, power[2] + excess, n > 0, j))
+    if not any(positive for _, _, _, positive, _ in terms):
+        raise ValueError("a choice needs a positive weight")
+    scale = max(high.bit_length() + e for _, high, e, _, _ in terms) - bits
+    lows, highs = [0] * len(odds.weights), [0] * len(odds.weights)
+    for low, high, e, positive, j in terms:
+        up, down = max(0, e - scale), max(0, scale - e)
+        floor, ceiling = low << up >> down, -(-high << up >> down)
+        lows[j] += floor if positive else -ceiling
+        highs[j] += ceiling if positive else -floor
+    for j in range(len(lows)):
+        lows[j] = max(lows[j], 0) + (lows[j - 1] if j else 0)
+        highs[j] = max(highs[j], 0) + (highs[j - 1] if j else 0)
+    return lows, highs

@@ -1,0 +1,60 @@
+"""Discrete Laplace noise and its tail. Knows a rate; never what the noise is added to.
+
+The noise X has P(X = x) proportional to q**|x|, q = exp(-rate), over all integers x; its scale
+is 1/rate. Proofs are in exact.md.
+"""
+
+from fractions import Fraction
+
+from udfs.exact import Draws, Odds, exp_enclosure, geometric, ln_enclosure
+
+
+def discrete_laplace(rate: Fraction, draws: Draws) -> int:
+    """Draw the noise.
+
+    Args:
+        rate: sensitivity-1 loss of the noise, positive.
+        draws: where the randomness comes from.
+
+    Privacy: added to an integer of sensitivity L, a draw at rate epsilon / L is epsilon-DP.
+    Source: Ghosh, Roughgarden and Sundararajan 2009; drawn without rejection, see exact.md.
+    """
+    negative = draws.choose(Odds((((1, 0),), ((1, 1),)), rate))
+    size = geometric(draws, rate)
+    return -1 - size if negative else size
+
+
+def laplace_quantile(rate: Fraction, beta: Fraction) -> int:
+    """Find the least integer x with P(X >= x) <= beta, decided without rounding.
+
+    Args:
+        rate: positive.
+        beta: in (0, 1/2).
+    """
+    if rate <= 0:
+        raise ValueError("rate must be positive")
+    if not 0 < 2 * beta < 1:
+        raise ValueError("beta must lie between 0 and 1/2")
+    low, _ = ln_enclosure(Fraction(1, 2 * beta), 64)
+    _, high = ln_enclosure(Fraction(1, beta), 64)
+    too_small, enough = low // rate, high // rate + 1
+    while enough - too_small > 1:
+        middle = (too_small + enough) >> 1
+        if _tail_is_at_most(middle, rate, beta):
+            enough = middle
+        else:
+            too_small = middle
+    return enough
+
+
+def _tail_is_at_most(x: int, rate: Fraction, beta: Fraction) -> bool:
+    """Decide whether P(X >= x) = q**x / (1 + q) <= beta, for x >= 0."""
+    bits = 64
+    while True:
+        q_low, q_high = exp_enclosure(rate, bits)
+        tail_low, tail_high = exp_enclosure(x * rate, bits)
+        if tail_high <= beta * (1 + q_low):
+            return True
+        if tail_low > beta * (1 + q_high):
+            return False
+        bits *= 2
