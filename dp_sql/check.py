@@ -48,6 +48,11 @@ class Catalog(Protocol):
         arguments), "volatile", "aggregate", "macro", "table", …
         """
 
+    def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+        """The same of the engine's own functions alone, from memory: what a macro of the same
+        name may be is not looked at.
+        """
+
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of a SELECT's columns, without running it."""
 
@@ -492,12 +497,13 @@ def _no_aggregates(select: DpSelect, start: int, blanked: str, catalog: Catalog)
             outside.append(tokens[index])
         index += 1
     called = _called(outside)
-    kinds = catalog.function_kinds(frozenset(called))
-    window = next((t for t in outside if t.upper == "OVER"), None)
-    bad = next((name for name in called if "aggregate" in kinds.get(name, ())), None)
-    if bad is None and window is None:
+    kinds = dict(catalog.builtin_kinds(frozenset(called)))
+    kinds.update(catalog.function_kinds(frozenset(called) - kinds.keys()))
+    found = [(t.upper, t.start) for t in outside if t.upper == "OVER"]
+    found += [(name, at) for name, at in called.items() if "aggregate" in kinds.get(name, ())]
+    if not found:
         return
-    shown, at = (bad, called[bad]) if bad is not None else ("OVER", window.start if window else 0)
+    shown, at = found[0]
     raise NotSupported(
         f"{shown} beside a DP call would be computed over the answer, not over the source.",
         text=select.text,

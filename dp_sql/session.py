@@ -27,7 +27,9 @@ from dp_sql.rewrite import Edit, outer_edits, private_sql, spliced, with_release
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
 # What may stand before a query with DP calls. The releases are made first, then the text runs.
-_RUNS = _QUERY | {"CREATE", "INSERT", "COPY", "SUMMARIZE", "SET", "UPDATE", "DELETE", "MERGE"}
+_RUNS = _QUERY | {
+    "CREATE", "INSERT", "COPY", "SUMMARIZE", "SET", "UPDATE", "DELETE", "MERGE", "PIVOT", "UNPIVOT",
+}  # fmt: skip
 # Here the text only binds; the release, if any, comes with a later EXECUTE.
 _BINDS = {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}
 
@@ -141,8 +143,10 @@ class Session:
         result = None
         for number, tokens in enumerate(parts):
             ready = self._freeze(text, tokens, engine)
-            run = last if number == len(parts) - 1 else Engine.run
-            result = run(engine, ready, params if run is last else None)
+            if number < len(parts) - 1:
+                engine.finish(ready)
+            else:
+                result = last(engine, ready, params)
         return result
 
     def _freeze(self, text: str, tokens: Sequence[Token], engine: Engine) -> str:
@@ -152,11 +156,10 @@ class Session:
         if not selects:
             return text[start:stop]
         begin = _query_start(text, tokens)
-        planned = _plans(selects, engine)
         if begin is not None:
-            first = tokens[begin].start
-            body = _with_inline(text, tokens[begin:], planned, engine.desk)
-            return text[start:first] + body
+            query = text[tokens[begin].start : stop]
+            return f"{text[start : tokens[begin].start]}FROM dp({_dollar_quoted(query)})"
+        planned = _plans(selects, engine)
         edits: list[Edit] = []
         for select, plans in planned:
             names = []
@@ -203,22 +206,28 @@ def _inline(text: str, engine: Engine) -> str:
     selects = recognise(text, tokens)
     if not selects:
         return text[tokens[0].start : tokens[-1].end]
-    return _with_inline(text, tokens, _plans(selects, engine), engine.desk)
-
-
-def _with_inline(text: str, tokens: Sequence[Token], planned: Planned, desk: Desk) -> str:
     releases: list[tuple[str, str]] = []
     edits: list[Edit] = []
-    for select, plans in planned:
+    for select, plans in _plans(selects, engine):
         names = []
         for ready in plans:
             number = len(releases) + 1
             name = f"__dp_release_{number}"
-            releases.append((name, private_sql(ready, desk.offer(ready, text, number))))
+            releases.append((name, private_sql(ready, engine.desk.offer(ready, text, number))))
             names.append(name)
         edits += outer_edits(select, names)
     start, stop = tokens[0].start, tokens[-1].end
     return with_releases(spliced(text, edits, start, stop), tokens, start, releases)
+
+
+def _dollar_quoted(text: str) -> str:
+    """The text as an SQL string, with a tag that it does not hold.
+
+    >>> _dollar_quoted("SELECT $dp$x$dp$")
+    '$dp0$SELECT $dp$x$dp$$dp0$'
+    """
+    tag = next(t for t in ("$dp$", *(f"$dp{n}$" for n in range(len(text) + 1))) if t not in text)
+    return f"{tag}{text}{tag}"
 
 
 def _query_start(text: str, tokens: Sequence[Token]) -> int | None:

@@ -24,10 +24,11 @@ _LARGEST_COUNT = (1 << 62) - 1
 _TAIL_BITS = 40
 """The cut is so far out that all lists beyond it weigh at most 2**-40 together."""
 
-# These four decide the speed, never the law (joint.md, "Any staircase will do").
+# These decide the speed, never the law (joint.md, "Any staircase will do").
 _STEP_BITS = 4
 _FORGET_BITS = 6
 _FAN = 4
+_CHUNK = 64
 _BITS_PER_NAT = 26613026195688644984  # 2**64 / ln 2
 
 
@@ -133,12 +134,11 @@ class _Ranking:
         """Count the lists with err <= layer, for layers before the cut."""
         # As many factors as fit a 64-bit integer are multiplied by numpy, the rest by Python.
         group = min(62 // self.n_items.bit_length(), self.k)
-        filler = np.ones((1, -self.k % group), dtype=np.int64)
         lists = []
         for start in range(0, len(layers), _CHUNK):
             choices = self.n_choices(layers[start : start + _CHUNK])
-            padded = np.hstack([choices, np.repeat(filler, len(choices), axis=0)])
-            factors = padded.reshape(len(choices), -1, group).prod(axis=2, dtype=np.int64)
+            filler = np.ones((len(choices), -self.k % group), dtype=np.int64)
+            factors = np.hstack([choices, filler]).reshape(len(choices), -1, group).prod(axis=2)
             lists += [_product(row) for row in factors.tolist()]
         return lists
 
@@ -147,12 +147,9 @@ class _Ranking:
         return math.perm(self.n_items, self.k)
 
 
-_CHUNK = 64
-
-
 def _product(factors: list[int]) -> int:
     """Multiply, halves first, so that large numbers meet large numbers."""
-    if len(factors) <= 64:
+    if len(factors) <= _CHUNK:
         return math.prod(factors)
     middle = len(factors) >> 1
     return _product(factors[:middle]) * _product(factors[middle:])

@@ -32,6 +32,15 @@ _REPORT_TYPE = (
     "contribution_bound INTEGER, epsilon DOUBLE)"
 )
 
+_KINDS = """
+    SELECT system.main.lower(function_name), system.main.list(DISTINCT CASE
+        WHEN stability = 'VOLATILE' THEN 'volatile'
+        WHEN function_type = 'macro' AND internal THEN 'scalar'
+        ELSE function_type END)
+    FROM system.main.duckdb_functions()
+"""
+_BUILTIN: dict[str, frozenset[str]] = {}
+
 Rewriter = Callable[[str, "Engine"], str]
 
 
@@ -70,15 +79,16 @@ class Engine:
                 UNION ALL
                 SELECT database_name, schema_name, view_name, sql, true
                 FROM system.main.duckdb_views()
-            ) WHERE lower(name) = lower($1) AND CASE
-                WHEN $3 IS NOT NULL THEN lower(schema_name) = lower($2)
-                    AND lower(database_name) = lower($3)
-                WHEN $2 IS NOT NULL THEN lower(schema_name) = lower($2)
-                    OR lower(database_name) = lower($2)
-                ELSE database_name IN (current_database(), 'temp', 'system')
-                    AND list_contains(current_schemas(true), schema_name)
+            ) WHERE system.main.lower(name) = system.main.lower($1) AND CASE
+                WHEN $3 IS NOT NULL THEN system.main.lower(schema_name) = system.main.lower($2)
+                    AND system.main.lower(database_name) = system.main.lower($3)
+                WHEN $2 IS NOT NULL THEN system.main.lower(schema_name) = system.main.lower($2)
+                    OR system.main.lower(database_name) = system.main.lower($2)
+                ELSE database_name IN (system.main.current_database(), 'temp', 'system')
+                    AND system.main.list_contains(
+                        system.main.current_schemas(true), schema_name)
             END
-            ORDER BY database_name <> 'temp', database_name <> current_database() LIMIT 1
+            ORDER BY database_name <> 'temp', database_name <> system.main.current_database() LIMIT 1
             """,
             [name, schema, database],
         )
@@ -91,18 +101,15 @@ class Engine:
         """What each name may be as a function; names that are no functions are left out."""
         if not names:
             return {}
-        found = self._fetch(
-            """
-            SELECT lower(function_name), list(DISTINCT CASE
-                WHEN stability = 'VOLATILE' THEN 'volatile'
-                WHEN function_type = 'macro' AND internal THEN 'scalar'
-                ELSE function_type END)
-            FROM system.main.duckdb_functions()
-            WHERE lower(function_name) IN (SELECT unnest($1)) GROUP BY 1
-            """,
-            [sorted(names)],
-        )
-        return {name: frozenset(kinds) for name, kinds in found}
+        sql = f"{_KINDS} WHERE system.main.lower(function_name) IN (SELECT unnest($1)) GROUP BY 1"
+        return {name: frozenset(kinds) for name, kinds in self._fetch(sql, [sorted(names)])}
+
+    def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+        """What each name is among DuckDB's own functions; asked of DuckDB once a process."""
+        if not _BUILTIN:
+            found = self._fetch(f"{_KINDS} WHERE internal GROUP BY 1", [])
+            _BUILTIN.update((name, frozenset(kinds)) for name, kinds in found)
+        return {name: _BUILTIN[name] for name in names if name in _BUILTIN}
 
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of the columns of a SELECT, bound and not run."""
@@ -126,6 +133,12 @@ class Engine:
     def run(self, sql: str, parameters: object = None) -> Connection:
         """Execute a text as if the caller had written `connection.execute(text)`."""
         return self._in_frame("execute", sql, parameters)
+
+    def finish(self, sql: str, parameters: object = None) -> None:
+        """Execute a text to its end; its result is nobody's."""
+        result = self.run(sql, parameters)
+        if hasattr(result, "complete"):  # 2.0 streams, and refuses other work until the end
+            result.complete()
 
     def relate(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
         """The relation of a text, as if the caller had written `connection.sql(text)`."""
@@ -265,13 +278,7 @@ def _rewrite_udf(
 ) -> Callable[[str, str, str], str]:
     def rewrite(text: str, schema: str, database: str) -> str:
         try:
-            try:
-                cursor = connection.cursor()
-            except duckdb.ConnectionException:
-                raise DpSqlError(
-                    "The connection that installed dp_sql is closed. "
-                    "Call dp_sql.install on this one."
-                ) from None
+            cursor = connection.cursor()
             try:
                 cursor.execute(f"USE {quote(database)}.{quote(schema)}")
                 return rewriter(text, Engine(cursor, desk, _caller()))

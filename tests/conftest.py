@@ -1,0 +1,54 @@
+"""Fixtures: a small reading log, open as a session and as a plain connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+import dp_sql
+
+READING_LOG = """
+CREATE TYPE genre AS ENUM ('novel', 'essay', 'poems');
+CREATE TABLE catalog AS
+    SELECT * FROM (VALUES ('Dune'), ('Emma'), ('Ulysses'), ('Walden'), ('Beloved'), ('Dune'),
+                          (NULL)) AS books(title);
+CREATE TABLE ratings AS
+    SELECT i % 50 AS user_id,
+           CASE WHEN i % 50 < 45 AND i < 50 THEN 'Dune'
+                WHEN i % 50 < 25 AND i < 100 THEN 'Emma'
+                WHEN i % 50 < 10 THEN 'Ulysses' ELSE 'a note to self' END AS title,
+           (CASE WHEN i % 50 < 30 THEN 'novel' ELSE 'poems' END)::genre AS kind,
+           2000 + i % 7 AS year, i / 3 AS score,
+           CASE WHEN i % 2 = 0 THEN 'north' ELSE 'south' END AS region
+    FROM range(200) AS r(i);
+INSERT INTO ratings VALUES (NULL, 'Dune', 'novel', 2000, 1, 'north'), (1, NULL, NULL, 2000, 1, 'x');
+"""
+
+# A privacy loss at which the mechanisms tell the truth but for a chance below 1e-1000; for tests of
+# everything around them. The law itself is tested in tests/udfs.
+SURE = "epsilon := 10000"
+
+
+@pytest.fixture
+def session() -> Iterator[dp_sql.Session]:
+    with dp_sql.connect() as session:
+        session.execute(READING_LOG)
+        yield session
+
+
+@pytest.fixture
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as con:
+        con.execute(READING_LOG)
+        yield dp_sql.install(con)
+
+
+@pytest.fixture
+def top3() -> str:
+    """A statement with one DP call and a sure answer: Dune, Emma, Ulysses."""
+    return (
+        f"SELECT DP_TOPK(title, 3, {SURE}, privacy_unit := user_id, domain := catalog.title) "
+        "AS best FROM ratings"
+    )

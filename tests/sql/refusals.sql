@@ -1,0 +1,371 @@
+-- What is refused, by whom, with which words, and where the caret stands.
+-- Each case: the error's class and the beginning of its message, the text under the caret, a blank
+-- line at the end. ratings and catalog are those of conftest.py.
+
+-- ArgumentError: DP_TOPK needs epsilon
+-- ^ DP_TOPK
+SELECT DP_TOPK(title, 3, privacy_unit := user_id, domain := catalog.title) FROM ratings
+
+-- ArgumentError: DP_TOPK needs privacy_unit
+-- ^ DP_TOPK
+SELECT DP_TOPK(title, 3, epsilon := 1, domain := catalog.title) FROM ratings
+
+-- ArgumentError: DP_TOPK needs a domain
+-- ^ DP_TOPK
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: DP_COUNT_DISTINCT needs epsilon
+-- ^ dp_count_distinct
+SELECT dp_count_distinct(title, privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: Inside a call, epsilon = … is a comparison
+-- ^ = 1
+SELECT DP_TOPK(title, 3, epsilon = 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: DP_TOPK has no argument epsilom. Did you mean epsilon?
+-- ^ epsilom
+SELECT DP_TOPK(title, 3, epsilom := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: DP_TOPK has no argument report
+-- ^ report
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, report := true) FROM ratings
+
+-- ArgumentError: epsilon is given twice
+-- ^ epsilon => 2
+SELECT DP_TOPK(title, 3, epsilon := 1, epsilon => 2, privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: epsilon has no value
+-- ^ epsilon :=
+SELECT DP_TOPK(title, 3, privacy_unit := user_id, epsilon :=) FROM ratings
+
+-- ArgumentError: An argument is missing here
+-- ^ ,
+SELECT DP_TOPK(title, , epsilon := 1) FROM ratings
+
+-- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 1
+-- ^ DP_TOPK
+SELECT DP_TOPK(title, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: Arguments without a name come before
+-- ^ 3)
+SELECT DP_TOPK(title, epsilon := 1, privacy_unit := user_id, 3) FROM ratings
+
+-- ArgumentError: the item must be a column
+-- ^ upper(title)
+SELECT DP_TOPK(upper(title), 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: privacy_unit must be a column
+-- ^ user_id || 1
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id || 1, domain := observed) FROM ratings
+
+-- ArgumentError: epsilon must be a number from
+-- ^ 0,
+SELECT DP_TOPK(title, 3, epsilon := 0, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: epsilon must be a number from
+-- ^ -1
+SELECT DP_TOPK(title, 3, epsilon := -1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: epsilon must be a number from
+-- ^ 1e-400
+SELECT DP_TOPK(title, 3, epsilon := 1e-400, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: epsilon must be a number from
+-- ^ 1e-999999999
+SELECT DP_TOPK(title, 3, epsilon := 1e-999999999, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: epsilon must be a number from
+-- ^ 1000000000
+SELECT DP_TOPK(title, 3, epsilon := 1000000000, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: epsilon must be a number from
+-- ^ 1e999999999
+SELECT DP_TOPK(title, 3, epsilon := 1e999999999, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: epsilon must be a number written in the statement
+-- ^ nan
+SELECT DP_TOPK(title, 3, epsilon := nan, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: epsilon must be a number written in the statement
+-- ^ 'NaN'
+SELECT DP_TOPK(title, 3, epsilon := 'NaN'::DOUBLE, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: epsilon must be a number written in the statement
+-- ^ NULL
+SELECT DP_TOPK(title, 3, epsilon := NULL, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: epsilon must be a number written in the statement
+-- ^ ?
+SELECT DP_TOPK(title, 3, epsilon := ?, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: epsilon must be a number written in the statement
+-- ^ CASE
+SELECT DP_TOPK(title, 3, epsilon := CASE WHEN true THEN 0.1 ELSE 10 END, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: k must be a number written in the statement
+-- ^ (SELECT
+SELECT DP_TOPK(title, (SELECT count(*) FROM ratings), epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: k must be a number written in the statement
+-- ^ year
+SELECT DP_TOPK(title, year, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: k must be a whole number from 1
+-- ^ 0,
+SELECT DP_TOPK(title, 0, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: k must be a whole number from 1
+-- ^ -3
+SELECT DP_TOPK(title, -3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: k must be a whole number from 1
+-- ^ 2.5
+SELECT DP_TOPK(title, 2.5, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: k must be a whole number from 1
+-- ^ 1000000000
+SELECT DP_TOPK(title, 1000000000, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: k = 6 is more than the 5 items of the domain
+-- ^ DP_TOPK
+SELECT DP_TOPK(title, 6, epsilon := 1, privacy_unit := user_id, domain := catalog.title) FROM ratings
+
+-- ArgumentError: k = 4 is more than the 3 items of the domain
+-- ^ DP_TOPK
+SELECT DP_TOPK(kind, 4, epsilon := 1, privacy_unit := user_id, domain := kind) FROM ratings
+
+-- ArgumentError: k = 3 is more than the 2 items of the domain
+-- ^ DP_TOPK
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := ['a', 'b', 'a', NULL]) FROM ratings
+
+-- ArgumentError: beta (one minus the confidence) must lie between 0 and 0.5
+-- ^ 0.5
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, beta := 0.5) FROM ratings
+
+-- ArgumentError: beta (one minus the confidence) must lie between 0 and 0.5
+-- ^ 0)
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, beta := 0) FROM ratings
+
+-- ArgumentError: max_contributions must be a whole number from 1
+-- ^ 0)
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, max_contributions := 0) FROM ratings
+
+-- ArgumentError: report must be true or false
+-- ^ 1)
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, report := 1) FROM ratings
+
+-- ArgumentError: mechanism must be one of: joint
+-- ^ 'best'
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed, mechanism := 'best') FROM ratings
+
+-- ArgumentError: title is the private column itself
+-- ^ title)
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := title) FROM ratings
+
+-- ArgumentError: r.title is the private column itself
+-- ^ r.title)
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := r.title) FROM ratings AS r
+
+-- ArgumentError: ratings.region is a column of the private source itself
+-- ^ ratings.region
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := ratings.region) FROM ratings
+
+-- ArgumentError: The domain nowhere.title cannot be read
+-- ^ nowhere.title
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := nowhere.title) FROM ratings
+
+-- ArgumentError: The domain everything is no ENUM type and no list
+-- ^ everything
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := everything) FROM ratings
+
+-- ArgumentError: domain must be written in the statement
+-- ^ (SELECT
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := (SELECT list(title) FROM ratings)) FROM ratings
+
+-- ArgumentError: A domain list holds literals only
+-- ^ ['a'
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := ['a', (SELECT max(title) FROM ratings)]) FROM ratings
+
+-- ArgumentError: The domain ['x'] cannot be read as
+-- ^ ['x']
+SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := ['x']) FROM ratings
+
+-- ArgumentError: The item score has type DOUBLE, whose equality is not exact
+-- ^ score
+SELECT DP_TOPK(score, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: The privacy unit score has type DOUBLE
+-- ^ score
+SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := score, domain := observed) FROM ratings
+
+-- SourceError: Binder Error: Referenced column "nothing" not found
+-- ^ nothing
+SELECT DP_TOPK(nothing, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- SourceError: Binder Error: Referenced column "whose" not found
+-- ^ whose
+SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := whose, domain := observed) FROM ratings
+
+-- SourceError: Catalog Error: Table with name nowhere does not exist
+-- ^ nowhere
+SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM nowhere
+
+-- NotSupported: DP_TOPK cannot stand in WHERE
+-- ^ DP_TOPK
+SELECT title FROM ratings WHERE DP_TOPK(title, 3, epsilon := 1) = ['Dune']
+
+-- NotSupported: DP_COUNT_DISTINCT cannot stand in HAVING
+-- ^ DP_COUNT_DISTINCT
+SELECT title FROM ratings GROUP BY title HAVING DP_COUNT_DISTINCT(title, epsilon := 1) > 3
+
+-- NotSupported: DP_COUNT_DISTINCT cannot stand in GROUP BY
+-- ^ DP_COUNT_DISTINCT
+SELECT count(*) FROM ratings GROUP BY DP_COUNT_DISTINCT(title, epsilon := 1)
+
+-- NotSupported: DP_COUNT_DISTINCT cannot stand in ORDER BY
+-- ^ DP_COUNT_DISTINCT
+SELECT title FROM ratings ORDER BY DP_COUNT_DISTINCT(title, epsilon := 1)
+
+-- NotSupported: DP_TOPK cannot stand in FROM
+-- ^ DP_TOPK
+FROM DP_TOPK(title, 3, epsilon := 1)
+
+-- NotSupported: A DP call cannot stand inside the arguments of another DP call
+-- ^ DP_COUNT_DISTINCT
+SELECT DP_TOPK(title, DP_COUNT_DISTINCT(title, epsilon := 1), epsilon := 1) FROM ratings
+
+-- NotSupported: DP_COUNT_DISTINCT does not take DISTINCT
+-- ^ DISTINCT title
+SELECT DP_COUNT_DISTINCT(DISTINCT title, epsilon := 1, privacy_unit := user_id) FROM ratings
+
+-- NotSupported: DP_COUNT_DISTINCT does not take FILTER
+-- ^ FILTER
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FILTER (WHERE year > 2001) FROM ratings
+
+-- NotSupported: DP_COUNT_DISTINCT does not take OVER
+-- ^ OVER
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) OVER (PARTITION BY year) FROM ratings
+
+-- NotSupported: DP_TOPK does not take ORDER BY
+-- ^ ORDER BY
+SELECT DP_TOPK(title ORDER BY year, 3, epsilon := 1, privacy_unit := user_id) FROM ratings
+
+-- NotSupported: DP_TOPK belongs to no schema
+-- ^ DP_TOPK
+SELECT main.DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- NotSupported: A SELECT with DP_TOPK cannot have GROUP BY
+-- ^ GROUP
+SELECT region, DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings GROUP BY region
+
+-- NotSupported: A SELECT with DP_TOPK cannot have HAVING
+-- ^ HAVING
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings HAVING true
+
+-- NotSupported: A SELECT with DP_TOPK cannot have QUALIFY
+-- ^ QUALIFY
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings QUALIFY true
+
+-- NotSupported: A SELECT with DP_TOPK cannot have USING SAMPLE
+-- ^ USING
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings USING SAMPLE 10
+
+-- NotSupported: DP_TOPK needs a table to read
+-- ^ DP_TOPK
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed)
+
+-- NotSupported: A SELECT with a DP call cannot have DISTINCT ON
+-- ^ ON (
+SELECT DISTINCT ON (1) DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- NotSupported: user_id would show rows of the source
+-- ^ user_id,
+SELECT user_id, DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- NotSupported: * would show rows of the source
+-- ^ *,
+SELECT *, DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- NotSupported: count beside a DP call would be computed over the answer
+-- ^ count(*)
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed), count(*) FROM ratings
+
+-- NotSupported: max beside a DP call would be computed over the answer
+-- ^ max(
+SELECT max(len(DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed))) FROM ratings
+
+-- NotSupported: OVER beside a DP call would be computed over the answer
+-- ^ OVER
+SELECT rank() OVER (), DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- NotSupported: Only a table can be made from a DP call
+-- ^ CREATE
+CREATE VIEW best AS SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- NotSupported: A CALL cannot hold a DP call
+-- ^ CALL
+CALL f((SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings))
+
+-- NotPrivate: The source of a DP call cannot have LIMIT
+-- ^ (SELECT * FROM ratings LIMIT 5)
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM (SELECT * FROM ratings LIMIT 5)
+
+-- NotPrivate: The source of a DP call cannot have a join
+-- ^ ratings b
+SELECT DP_TOPK(a.title, 3, epsilon := 1, privacy_unit := a.user_id, domain := observed) FROM ratings a JOIN ratings b ON a.title = b.title
+
+-- NotPrivate: The source of a DP call cannot have a join
+-- ^ catalog
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings, catalog
+
+-- NotPrivate: The source of a DP call cannot have a sample
+-- ^ ratings TABLESAMPLE
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings TABLESAMPLE 10%
+
+-- NotPrivate: Renaming columns in FROM
+-- ^ ratings AS r
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings AS r(title, user_id)
+
+-- NotPrivate: WHERE of the source of a DP call has a subquery
+-- ^ 1 FROM ratings x
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE EXISTS (SELECT 1 FROM ratings x WHERE x.user_id = 7)
+
+-- NotPrivate: WHERE of the source of a DP call has a subquery
+-- ^ user_id FROM x)
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE user_id IN (SELECT user_id FROM x)
+
+-- NotPrivate: WHERE of the source of a DP call has a parameter
+-- ^ ratings
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE year = ?
+
+-- NotPrivate: The function error is not a pure function of one row
+-- ^ error(
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE CASE WHEN user_id = 7 THEN error('x') ELSE true END
+
+-- NotPrivate: The function random is not a pure function of one row
+-- ^ random()
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE random() < 0.5
+
+-- NotPrivate: The function row_number is not a pure function of one row
+-- ^ row_number()
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM (SELECT *, row_number() OVER () AS place FROM ratings)
+
+-- NotPrivate: The function query is not a pure function of one row
+-- ^ query(
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM query('FROM ratings')
+
+-- NotPrivate: ratings is a CTE, and a DP call reads tables
+-- ^ ratings
+WITH ratings AS (SELECT 1 AS user_id, 'a' AS title) SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ParseError: dp_sql cannot read this part
+-- ^ year >
+SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE year >
+
+-- ParseError: This quote is never closed
+-- ^ 'Dune
+SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := ['Dune]) FROM ratings
+
+-- ParseError: This bracket is never closed
+-- ^ (title
+SELECT DP_TOPK(title, 1, epsilon := 1 FROM ratings
