@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -89,7 +90,7 @@ def _answer(session: Session, text: str, options: argparse.Namespace) -> int:
             return 1
         except (Exception, KeyboardInterrupt) as error:
             sys.stdout.flush()
-            return _fail(error)
+            return _fail(error, session, statement)
         if options.receipts:
             for receipt in session.receipts[told:]:
                 print(receipt, file=sys.stderr)
@@ -117,7 +118,7 @@ def _print(relation: Any, options: argparse.Namespace) -> None:
             relation.write_csv(str(path), header=True)
             sys.stdout.write(path.read_text(encoding="utf-8"))
     elif options.json:
-        rows = relation.query("answer", "SELECT to_json(answer)::VARCHAR FROM answer").fetchall()
+        rows = relation.set_alias("__dp_row").project("to_json(__dp_row)::VARCHAR").fetchall()
         print("[" + ",\n".join(row[0] for row in rows) + "]")
     elif relation.columns == ["explain_key", "explain_value"]:
         print("\n".join(value for _, value in relation.fetchall()))
@@ -126,13 +127,34 @@ def _print(relation: Any, options: argparse.Namespace) -> None:
     sys.stdout.flush()
 
 
-def _fail(error: BaseException) -> int:
+def _fail(error: BaseException, session: Session | None = None, statement: str = "") -> int:
     if isinstance(error, KeyboardInterrupt):
         print("Interrupted.", file=sys.stderr)
         return 1
-    kind = f"{type(error).__name__}: " if isinstance(error, DpSqlError) else ""
-    print(f"{kind}{error}", file=sys.stderr)
+    if isinstance(error, DpSqlError):
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    else:
+        located = None if session is None else _located(error, session, statement)
+        print(located or str(error), file=sys.stderr)
     return 1
+
+
+def _located(error: BaseException, session: Session, statement: str) -> str | None:
+    """DuckDB's message with its caret. A relation of 2.0 leaves it out; EXPLAIN, which only binds,
+    says it, one line further down.
+    """
+    if "^" in str(error):
+        return None
+    try:
+        session.connection.execute(f"EXPLAIN\n{statement}")
+    except Exception as again:
+        text = str(again)
+        if "^" not in text or text.split("\n", 1)[0] != str(error).split("\n", 1)[0]:
+            return None
+        return re.sub(
+            r"LINE (\d+):", lambda m: f"LINE {int(m[1]) - 1}:".ljust(len(m[0])), text, count=1
+        )
+    return None
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from types import FrameType
 from typing import Any
 
 import duckdb
+import numpy as np
+from numpy.typing import NDArray
 
 from dp_sql.check import Relation
 from dp_sql.desk import Desk
@@ -379,17 +381,28 @@ def _run_topk(plan: Plan, counts: Any) -> tuple[list[int], str]:
             hint=f"Ask for at most {n_items}, or name a public domain, "
             "whose absent items count zero people.",
         )
-    positions = plan.mechanism.run(counts.to_numpy(), k, plan.epsilon)
+    positions = plan.mechanism.run(_integers(counts, np.int64), k, plan.epsilon)
     accuracy = plan.mechanism.accuracy(n_items, k, plan.epsilon, plan.beta)
     return [position + 1 for position in positions], accuracy
 
 
 def _run_count_distinct(plan: Plan, people_of_items: Any) -> tuple[tuple[Any, Plan], str]:
     """The release, with its plan; `people_of_items` is an arrow array of lists of int32."""
-    offsets = people_of_items.offsets.to_numpy()
-    people = people_of_items.flatten().to_numpy()
+    offsets = _integers(people_of_items.offsets, np.int32)
+    people = _integers(people_of_items.flatten(), np.int32)
     release = plan.mechanism.run(
         offsets - offsets[0], people, plan.epsilon, plan.beta, plan.max_contributions
     )
     accuracy = plan.mechanism.accuracy(plan.max_contributions, plan.epsilon, plan.beta)
     return (release, plan), accuracy
+
+
+def _integers(array: Any, dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
+    """An arrow array without nulls as numpy, without a copy.
+
+    arrow's own to_numpy does the same, but imports pandas first where that is installed.
+    """
+    if array.null_count:
+        raise InternalError("A NULL where only numbers are expected.")
+    values = np.frombuffer(array.buffers()[1] or b"", dtype=dtype)
+    return values[array.offset : array.offset + len(array)]

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from laws import fits, law_of
+from tests.udfs.laws import fits, law_of
 from udfs import exact
 from udfs.exact import (
     ExactDraws,

@@ -1,0 +1,69 @@
+"""Clocks: questions asked in turn, so that a machine that slows down slows both."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DATA = Path(os.environ.get("DP_SQL_DATA", Path(__file__).parents[2] / "shared" / "data"))
+ROUNDS = 7
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Medians in milliseconds, and the median of the ratios round by round."""
+
+    ours: float
+    theirs: float
+    ratio: float
+
+
+def paired(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int = ROUNDS) -> Paired:
+    ours(), theirs()
+    times = [(_time(ours), _time(theirs)) for _ in range(rounds)]
+    return Paired(
+        statistics.median(a for a, _ in times),
+        statistics.median(b for _, b in times),
+        statistics.median(a / b for a, b in times),
+    )
+
+
+def median(run: Callable[[], Any], rounds: int = ROUNDS) -> float:
+    run()
+    return statistics.median(_time(run) for _ in range(rounds))
+
+
+def _time(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return 1000 * (time.perf_counter() - start)
+
+
+_PEAK = """
+def _peak():
+    try:  # of this program alone: getrusage remembers the size of the process it was forked from
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+    except OSError:
+        import resource
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+import json
+print(json.dumps({"peak": _peak()}))
+"""
+
+
+def in_fresh_process(program: str) -> dict[str, float]:
+    """`seconds` of a whole process that runs a program, and its `peak` memory in MB."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", program + _PEAK], check=True, capture_output=True, text=True
+    )
+    return {"seconds": time.perf_counter() - start, **json.loads(done.stdout.splitlines()[-1])}

@@ -1,0 +1,40 @@
+"""The public face, and what may not be part of it."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import dp_sql
+from dp_sql import errors
+
+
+def test_the_face_has_at_most_eight_names() -> None:
+    assert dp_sql.__all__ == [
+        "DpSqlError", "InternalError", "QueryError", "Receipt", "Session", "connect", "install",
+        "receipts",
+    ]  # fmt: skip
+
+
+def test_every_error_of_ours_has_one_root_and_bugs_are_apart() -> None:
+    ours = [e for e in vars(errors).values() if inspect.isclass(e) and issubclass(e, Exception)]
+    assert all(issubclass(e, dp_sql.DpSqlError) for e in ours)
+    assert not issubclass(errors.InternalError, errors.QueryError)
+    for error in ours:
+        assert error.__name__ in (errors.__doc__ or "")
+
+
+def test_no_public_call_takes_a_seed_or_a_noise_switch() -> None:
+    banned = {"seed", "random_state", "rng", "noise", "deterministic", "debug"}
+    for call in (dp_sql.connect, dp_sql.install, dp_sql.Session.sql, dp_sql.Session.execute):
+        assert not banned & set(inspect.signature(call).parameters)
+
+
+def test_importing_and_plain_sql_load_no_heavy_library() -> None:
+    program = (
+        "import sys, dp_sql; s = dp_sql.connect(); s.sql('SELECT 1').fetchall(); s.close(); "
+        "print(sorted({'numba', 'pandas', 'scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
