@@ -209,7 +209,9 @@ def first_answer() -> list[str]:
         "| question | seconds | more than plain DuckDB |",
         "|---|---|---|",
     ]
-    table = "con.execute('CREATE TABLE t AS SELECT i % 999 AS u, i % 77 AS x FROM range(99999) r(i)')"
+    table = (
+        "con.execute('CREATE TABLE t AS SELECT i % 999 AS u, i % 77 AS x FROM range(99999) r(i)')"
+    )
     plain = f"import duckdb\ncon = duckdb.connect()\n{table}\n"
     ours = f"import dp_sql\ncon = dp_sql.connect()\n{table}\n"
     programs = {
@@ -252,9 +254,7 @@ def accuracy() -> list[str]:
             graph = build_graph(*_pairs(session, name))
         cover = max_cover_counts(graph, candidates)
         values = [int(value) for value in cover]
-        draws = [
-            _release(values, Fraction(1), Fraction(1, 20), secret_draws()) for _ in range(400)
-        ]
+        draws = [_release(values, Fraction(1), Fraction(1, 20), secret_draws()) for _ in range(400)]
         held = sum(d.lower_bound <= graph.n_items for d in draws) / len(draws)
         lines.append(
             f"| {name} | 1 … {candidates} | {_deciles([d.contribution_bound for d in draws])} "

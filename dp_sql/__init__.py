@@ -2,7 +2,7 @@
 
 >>> import dp_sql
 >>> with dp_sql.connect() as session:
-...     _ = session.sql("CREATE TABLE seen AS SELECT i AS user_id, 'Dune' AS title FROM range(9) t(i)")
+...     _ = session.sql("CREATE TABLE seen AS SELECT 1 AS user_id, 'Dune' AS title")
 ...     session.sql(
 ...         "SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := ['Dune']) "
 ...         "AS best FROM seen"

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol
 
 import sqlglot
 from sqlglot import exp
@@ -19,6 +20,11 @@ from sqlglot.errors import SqlglotError
 from dp_sql.errors import NotPrivate, NotSupported, ParseError, QueryError
 from dp_sql.parse import Token, matching, tokenize
 from dp_sql.recognise import DpSelect
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr as Node  # the root class of sqlglot 30; 28 calls it other
+else:
+    Node = Any
 
 READERS = frozenset(
     {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_json_auto",
@@ -44,14 +50,13 @@ class Catalog(Protocol):
         """The relation of that name; None where it is no table or view (a file, a dataframe)."""
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """For each name that is a function, what it may be: "scalar" (a pure function of its
-        arguments), "volatile", "aggregate", "macro", "table", …
+        """What each name may be as a function; names that are no functions are left out.
+
+        Kinds: "scalar" (a pure function of its arguments), "volatile", "aggregate", "macro", …
         """
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """The same of the engine's own functions alone, from memory: what a macro of the same
-        name may be is not looked at.
-        """
+        """The same of the engine's own functions, from memory; macros are not looked at."""
 
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of a SELECT's columns, without running it."""
@@ -65,12 +70,13 @@ class Approved:
     """A source that is person-level, why, and what of that is the owner's word.
 
     `base` is False where the source is a view, subquery, file or dataframe: reading it twice
-    costs more than keeping it once.
+    costs more than keeping it once. `private` names the relations whose rows it reads.
     """
 
     reason: str
     assumptions: tuple[str, ...]
     base: bool
+    private: frozenset[str]
 
 
 @dataclass
@@ -108,7 +114,10 @@ def approve(select: DpSelect, unit: str, catalog: Catalog) -> Approved:
     name = select.source_text
     findings.assumptions.insert(0, f"each row of {name} belongs to the person in {unit}")
     return Approved(
-        f"{name} is read row by row", tuple(dict.fromkeys(findings.assumptions)), findings.base
+        reason=f"{name} is read row by row",
+        assumptions=tuple(dict.fromkeys(findings.assumptions)),
+        base=findings.base,
+        private=frozenset(findings.private),
     )
 
 
@@ -121,7 +130,7 @@ def _disjoint(findings: _Findings) -> None:
 _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
 
 
-def _offset(select: DpSelect, node: exp.Expression) -> int | None:
+def _offset(select: DpSelect, node: Node) -> int | None:
     """Where a node of the tree of `_parsed` stands in the statement, as far as sqlglot kept it."""
     starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
     if not starts:
@@ -136,15 +145,15 @@ def _offset(select: DpSelect, node: exp.Expression) -> int | None:
 _FROM = {"from", "from_"}  # sqlglot renamed the key in the course of version 28
 
 
-def _from(tree: exp.Expression) -> exp.Expression:
+def _from(tree: Node) -> Node:
     clause = tree.args.get("from_") or tree.args.get("from")
     if clause is None:
         raise NotPrivate("A source without FROM holds nobody's rows.")
-    found: exp.Expression = clause.this
+    found: Node = clause.this
     return found
 
 
-def _parsed(select: DpSelect) -> exp.Expression:
+def _parsed(select: DpSelect) -> Node:
     text = _BEFORE_SOURCE + select.source_text
     if select.condition_text is not None:
         text += _BEFORE_CONDITION + select.condition_text
@@ -173,12 +182,12 @@ def _parses(text: str) -> bool:
     return True
 
 
-def _only(node: exp.Expression, allowed: set[str], select: DpSelect | None = None) -> None:
+def _only(node: Node, allowed: set[str], select: DpSelect | None = None) -> None:
     """Refuse a node that carries anything beyond the allowed parts."""
     for key, value in node.args.items():
         if value and key not in allowed:
             part = value[0] if isinstance(value, list) else value
-            known = select is not None and isinstance(part, exp.Expression)
+            known = select is not None and hasattr(part, "walk")
             raise _refusal(
                 f"The source of a DP call cannot have {_SPOKEN.get(key, key.upper())}: its rows "
                 "would then depend on more than one person, or we cannot prove that they do not.",
@@ -201,7 +210,7 @@ _SPOKEN = {
 
 
 def _source(
-    node: exp.Expression,
+    node: Node,
     unit: str,
     ctes: frozenset[str],
     catalog: Catalog,
@@ -220,7 +229,7 @@ def _source(
         )
 
 
-def _alias(node: exp.Expression) -> None:
+def _alias(node: Node) -> None:
     alias = node.args.get("alias")
     if alias is not None and alias.args.get("columns"):
         raise NotPrivate(
@@ -253,7 +262,7 @@ def _table(
         _view(parts, relation.view_sql, unit, catalog, findings)
 
 
-def _reader(function: exp.Expression) -> None:
+def _reader(function: Node) -> None:
     name = function.name if isinstance(function, exp.Anonymous) else function.sql_name()  # type: ignore[attr-defined]
     if name.lower() not in READERS and type(function).__name__ not in {"ReadCSV", "ReadParquet"}:
         raise NotPrivate(
@@ -294,7 +303,7 @@ def _view_body(sql: str) -> str | None:
 
 
 def _simple_select(
-    tree: exp.Expression, unit: str, ctes: frozenset[str], catalog: Catalog, findings: _Findings
+    tree: Node, unit: str, ctes: frozenset[str], catalog: Catalog, findings: _Findings
 ) -> None:
     """A SELECT that keeps, drops and renames columns and rows, one row at a time."""
     if not isinstance(tree, exp.Select):
@@ -312,7 +321,7 @@ def _simple_select(
     _source(source, inner, ctes, catalog, findings)
 
 
-def _flattened(tree: exp.Expression) -> tuple[exp.Expression, list[exp.Expression]]:
+def _flattened(tree: Node) -> tuple[Node, list[Node]]:
     """The first relation of FROM and all that is joined to it; DuckDB stores joins in brackets."""
     source = _from(tree)
     joins = [*(source.args.get("joins") or []), *(tree.args.get("joins") or [])]
@@ -328,9 +337,7 @@ def _flattened(tree: exp.Expression) -> tuple[exp.Expression, list[exp.Expressio
     return source, joins
 
 
-def _joins(
-    joins: list[exp.Expression], catalog: Catalog, findings: _Findings
-) -> None:
+def _joins(joins: list[Node], catalog: Catalog, findings: _Findings) -> None:
     for join in joins:
         other = join.this
         side = (join.args.get("side") or "").upper()
@@ -353,16 +360,12 @@ def _joins(
         findings.assumptions.append(f"{other.name} is public (it is joined to people's rows)")
 
 
-def _traced(
-    tree: exp.Select, source: exp.Expression, unit: str, joined: bool, catalog: Catalog
-) -> str:
+def _traced(tree: exp.Select, source: Node, unit: str, joined: bool, catalog: Catalog) -> str:
     """The name under which the source knows the column that the SELECT calls `unit`."""
     own = source.alias_or_name.lower()
     for projection in tree.expressions:
         column = projection.unalias()
-        star = isinstance(column, exp.Star) or isinstance(
-            getattr(column, "this", None), exp.Star
-        )
+        star = isinstance(column, exp.Star) or isinstance(getattr(column, "this", None), exp.Star)
         if star:
             table = column.table.lower() if isinstance(column, exp.Column) else ""
             _only(column.this if isinstance(column, exp.Column) else column, {"except", "except_"})
@@ -378,7 +381,7 @@ def _traced(
     raise NotPrivate(f"It has no column {unit}.")
 
 
-def _has(source: exp.Expression, column: str, catalog: Catalog) -> bool:
+def _has(source: Node, column: str, catalog: Catalog) -> bool:
     found = catalog.columns(f"SELECT * FROM {source.sql(dialect='duckdb')}")
     return column.lower() in {name.lower() for name, _ in found}
 
@@ -393,7 +396,7 @@ _ACROSS_ROWS = (
 )  # fmt: skip
 
 
-def _row_wise(tree: exp.Expression, place: str, select: DpSelect | None = None) -> None:
+def _row_wise(tree: Node, place: str, select: DpSelect | None = None) -> None:
     """Refuse every node that we do not know to look at one row only."""
     for node in tree.walk():
         if isinstance(node, exp.Query | exp.SubqueryPredicate):
@@ -416,7 +419,7 @@ def _row_wise(tree: exp.Expression, place: str, select: DpSelect | None = None) 
 def _called(tokens: Sequence[Token]) -> dict[str, int]:
     """Names written like a call, with the place of the first one."""
     found: dict[str, int] = {}
-    for token, after in zip(tokens, tokens[1:], strict=False):
+    for token, after in pairwise(tokens):
         if after.is_symbol("(") and token.name is not None:
             found.setdefault(token.name.lower(), token.start)
     return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from dp_sql.errors import ParseError
 
@@ -122,9 +123,7 @@ def matching(tokens: Sequence[Token], opening: int, text: str) -> int:
             depth -= 1
             if depth == 0:
                 return index
-    raise ParseError(
-        "This bracket is never closed.", text=text, position=tokens[opening].start
-    )
+    raise ParseError("This bracket is never closed.", text=text, position=tokens[opening].start)
 
 
 def at_depth_zero(tokens: Sequence[Token], start: int, stop: int) -> Iterator[int]:
@@ -144,7 +143,7 @@ def split(tokens: Sequence[Token], start: int, stop: int) -> list[tuple[int, int
     """The parts between the commas of [start, stop), as index ranges."""
     commas = [i for i in at_depth_zero(tokens, start, stop) if tokens[i].is_symbol(",")]
     edges = [start - 1, *commas, stop]
-    return [(a + 1, b) for a, b in zip(edges, edges[1:], strict=False) if start < stop]
+    return [(a + 1, b) for a, b in pairwise(edges) if start < stop]
 
 
 CLAUSES = (

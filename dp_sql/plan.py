@@ -80,7 +80,7 @@ def plan(select: DpSelect, call: DpCall, approved: Approved, catalog: Catalog) -
     domain = None
     assumptions = approved.assumptions
     if call.domain is not None:
-        domain = _domain(select, call, item_type, catalog)
+        domain = _domain(select, call, item_type, approved, catalog)
         if domain.select is None:
             assumptions += (f"the set of values in {call.item.text} is public",)
         elif not isinstance(call.domain, ListLiteral):
@@ -173,7 +173,9 @@ def exact(expression: str, type_name: str) -> str:
     return f'({expression}) COLLATE "binary"' if _family(type_name) == "VARCHAR" else expression
 
 
-def _domain(select: DpSelect, call: DpCall, item_type: str, catalog: Catalog) -> Domain:
+def _domain(
+    select: DpSelect, call: DpCall, item_type: str, approved: Approved, catalog: Catalog
+) -> Domain:
     """The domain as SQL that lists each item once, of the item's type, without NULL."""
     given = call.domain
     assert given is not None
@@ -183,11 +185,9 @@ def _domain(select: DpSelect, call: DpCall, item_type: str, catalog: Catalog) ->
     elif given.text.lower() == "observed":
         return Domain(None, "the values observed in the source")
     else:
-        values, described = _reference_domain(select, call, given, item_type, catalog)
+        values, described = _reference_domain(select, call, given, item_type, approved, catalog)
     cast = exact(f"CAST(value AS {item_type})", item_type)
-    listed = (
-        f"SELECT DISTINCT {cast} AS item FROM (\n{values}\n) AS listed WHERE value IS NOT NULL"
-    )
+    listed = f"SELECT DISTINCT {cast} AS item FROM (\n{values}\n) AS listed WHERE value IS NOT NULL"
     k = call.k or 1
     try:  # at most k of them: a large domain need not be counted here
         (size,) = catalog.public_values(f"SELECT system.main.count(*) FROM ({listed} LIMIT {k})")
@@ -208,11 +208,18 @@ def _domain(select: DpSelect, call: DpCall, item_type: str, catalog: Catalog) ->
 
 
 def _reference_domain(
-    select: DpSelect, call: DpCall, given: Reference, item_type: str, catalog: Catalog
+    select: DpSelect,
+    call: DpCall,
+    given: Reference,
+    item_type: str,
+    approved: Approved,
+    catalog: Catalog,
 ) -> tuple[str, str]:
-    if given.parts == call.item.parts or given.parts[-1:] == call.item.parts[-1:] and (
-        given.parts[:-1] and given.parts[-2].lower() in _own_names(select)
-    ):
+    """SQL that lists the values of a domain given by name, and how the receipt says it."""
+    private = approved.private | _own_names(select)
+    own = len(given.parts) > 1 and given.parts[-2].lower() in private
+    itself = given.parts[-1].lower() == call.item.parts[-1].lower()
+    if itself and (own or len(given.parts) == 1):
         if _family(item_type) != "ENUM":
             raise ArgumentError(
                 f"{given.text} is the private column itself, of type {item_type}: "
@@ -239,7 +246,7 @@ def _reference_domain(
             "domain := ['a', 'b']; an ENUM; or domain := observed.",
         )
     table = ".".join(quote(part) for part in given.parts[:-1])
-    if given.parts[-2].lower() in _own_names(select):
+    if own:
         raise ArgumentError(
             f"{given.text} is a column of the private source itself.",
             text=select.text,

@@ -186,21 +186,17 @@ def _refuse_misplaced(text: str, tokens: Sequence[Token], index: int, select: Se
     }.items():
         found = select.clause(keyword)
         if found is not None:
-            words = text_of(text, tokens, found.start, min(found.start + 2, found.stop)).upper()
-            shown = words if keyword in {"GROUP", "USING"} else keyword
+            both = text_of(text, tokens, found.start, min(found.start + 2, found.stop)).upper()
+            shown = both if keyword in {"GROUP", "USING"} else keyword
             raise refuse(f"A SELECT with {name} cannot have {shown}.", advice, found.start)
     if select.clause("FROM") is None:
         raise refuse(f"{name} needs a table to read.", f"SELECT {example} FROM ratings")
 
 
-def _read_select(
-    text: str, tokens: Sequence[Token], select: Select, places: list[int]
-) -> DpSelect:
+def _read_select(text: str, tokens: Sequence[Token], select: Select, places: list[int]) -> DpSelect:
     def span(start: int, stop: int) -> tuple[int, int]:
         if start >= stop:
-            raise NotSupported(
-                "This clause is empty.", text=text, position=tokens[start - 1].start
-            )
+            raise NotSupported("This clause is empty.", text=text, position=tokens[start - 1].start)
         return tokens[start].start, tokens[stop - 1].end
 
     listed, source, where = (select.clause(word) for word in ("SELECT", "FROM", "WHERE"))

@@ -140,8 +140,9 @@ def _fail(error: BaseException, session: Session | None = None, statement: str =
 
 
 def _located(error: BaseException, session: Session, statement: str) -> str | None:
-    """DuckDB's message with its caret. A relation of 2.0 leaves it out; EXPLAIN, which only binds,
-    says it, one line further down.
+    """DuckDB's message with its caret, where a relation's error came without one.
+
+    DuckDB 2.0 leaves it out there; EXPLAIN, which only binds, says it, one line further down.
     """
     if "^" in str(error):
         return None

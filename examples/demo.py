@@ -56,7 +56,8 @@ QUESTIONS = {
                       domain := catalog.title)) AS title
 FROM ratings WHERE region = 'north'""": """SELECT title FROM ratings WHERE region = 'north'
 GROUP BY title ORDER BY count(DISTINCT user_id) DESC, title LIMIT 5""",
-    """SELECT DP_COUNT_DISTINCT(title, epsilon := 1.0, privacy_unit := user_id, report := true) AS titles
+    """SELECT DP_COUNT_DISTINCT(title, epsilon := 1.0, privacy_unit := user_id,
+                         report := true) AS titles
 FROM ratings WHERE region = 'west'""": """SELECT count(DISTINCT title) AS titles
 FROM ratings WHERE region = 'west'""",
 }  # fmt: skip
@@ -91,7 +92,16 @@ def macro_door(path: Path) -> Iterator[tuple[Ask, Plain]]:
 @contextmanager
 def command_door(path: Path) -> Iterator[tuple[Ask, Plain]]:
     def run(question: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "dp_sql", str(path), "--json", "--receipts", "-c", question]
+        command = [
+            sys.executable,
+            "-m",
+            "dp_sql",
+            str(path),
+            "--json",
+            "--receipts",
+            "-c",
+            question,
+        ]
         return subprocess.run(command, check=True, capture_output=True, text=True)
 
     def ask(question: str) -> Answer:

@@ -12,9 +12,7 @@ from dp_sql.parse import statements
 
 TEXT = (Path(__file__).parent / "sql" / "around.sql").read_text(encoding="utf-8")
 STATEMENTS = [
-    case.strip().rstrip(";")
-    for case in TEXT.split("\n\n")
-    if not case.startswith("-- What stands")
+    case.strip().rstrip(";") for case in TEXT.split("\n\n") if not case.startswith("-- What stands")
 ]
 CALL = (
     "SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := ['Dune']) AS best "

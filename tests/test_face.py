@@ -36,5 +36,7 @@ def test_importing_and_plain_sql_load_no_heavy_library() -> None:
         "import sys, dp_sql; s = dp_sql.connect(); s.sql('SELECT 1').fetchall(); s.close(); "
         "print(sorted({'numba', 'pandas', 'scipy'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

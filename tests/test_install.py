@@ -19,7 +19,9 @@ UNIT = f"{SURE}, privacy_unit := user_id"
 TOP = f"SELECT unnest(DP_TOPK(title, 2, {UNIT}, domain := catalog.title)) AS title FROM ratings"
 BEST = [("Dune",), ("Emma",)]
 # A count whose noise is so wide that two draws differ but for a chance below 1e-7.
-NOISE = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1e-6, privacy_unit := user_id) AS n FROM ratings"
+NOISE = (
+    "SELECT DP_COUNT_DISTINCT(title, epsilon := 1e-6, privacy_unit := user_id) AS n FROM ratings"
+)
 REPORT = NOISE.replace(") AS n", ", report := true) AS n")
 
 Con = duckdb.DuckDBPyConnection
@@ -40,8 +42,8 @@ def test_install_returns_its_connection_and_can_be_repeated(con: Con) -> None:
 def test_dp_works_on_cursors_in_joins_views_and_tables(con: Con) -> None:
     cursor = con.cursor()
     assert cursor.sql(f"FROM dp($$ {TOP} $$)").fetchall() == BEST
-    joined = f"SELECT c.title FROM dp($$ {TOP} $$) JOIN (SELECT DISTINCT title FROM catalog) c USING (title)"
-    assert sorted(con.sql(joined).fetchall()) == BEST
+    join = "JOIN (SELECT DISTINCT title FROM catalog) USING (title)"
+    assert sorted(con.sql(f"SELECT title FROM dp($$ {TOP} $$) {join}").fetchall()) == BEST
     con.execute(f"CREATE TABLE best AS FROM dp($$ {TOP} $$)")
     assert con.sql("FROM best").fetchall() == BEST
     con.execute(f"CREATE VIEW always AS FROM dp($$ {TOP} $$)")

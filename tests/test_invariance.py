@@ -26,7 +26,8 @@ with dp_sql.connect() as session:
     )
     unit = "{SURE}, privacy_unit := person"
     for domain in ("observed", "[1, 2, 3, 0, 4, 5, 6, 7, 8, 9, 10]"):
-        print(session.sql(f"SELECT DP_TOPK(item, 7, {{unit}}, domain := {{domain}}) FROM t").fetchall())
+        call = f"DP_TOPK(item, 7, {{unit}}, domain := {{domain}})"
+        print(session.sql(f"SELECT {{call}} FROM t").fetchall())
     print(session.sql(f"SELECT DP_COUNT_DISTINCT(item, {{unit}}, max_contributions := 1, "
                       "report := true) FROM t").fetchall())
 """

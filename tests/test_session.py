@@ -218,6 +218,12 @@ def test_the_domain_decides_what_may_be_answered(session: dp_sql.Session) -> Non
     assert ask("[2000, 1999]", 2, "year") == [2000, 1999]
 
 
+def test_the_private_table_behind_a_view_is_no_domain(session: dp_sql.Session) -> None:
+    session.execute("CREATE VIEW v AS FROM ratings")
+    with pytest.raises(ArgumentError, match=r"ratings\.title is the private column itself"):
+        session.sql(f"SELECT DP_TOPK(title, 1, {UNIT}, domain := ratings.title) FROM v")
+
+
 def test_more_than_the_observed_items_cannot_be_asked_for(session: dp_sql.Session) -> None:
     with pytest.raises(ArgumentError, match="k = 9 is more than the 4 items observed") as caught:
         session.sql(f"SELECT 1, DP_TOPK(title, 9, {UNIT}, domain := observed) FROM ratings")
@@ -247,7 +253,9 @@ def test_a_distinct_count_with_its_report(session: dp_sql.Session) -> None:
 
 
 def test_people_and_items_that_are_null_do_not_count(session: dp_sql.Session) -> None:
-    session.execute("CREATE TABLE holes AS SELECT NULL::INTEGER AS user_id, 'x' AS title FROM range(5)")
+    session.execute(
+        "CREATE TABLE holes AS SELECT NULL::INTEGER AS user_id, 'x' AS title FROM range(5)"
+    )
     session.execute("INSERT INTO holes VALUES (1, NULL), (1, 'y')")
     count = f"SELECT DP_COUNT_DISTINCT(title, {UNIT}) FROM holes"
     assert session.sql(count).fetchall() == [(1,)]
@@ -264,7 +272,9 @@ def test_a_person_counts_once_for_each_item(session: dp_sql.Session) -> None:
 
 def test_empty_and_tiny_sources_are_answered(session: dp_sql.Session) -> None:
     session.execute("CREATE TABLE nobody (user_id INTEGER, title VARCHAR)")
-    top = "SELECT DP_TOPK(title, {k}, epsilon := 1, privacy_unit := user_id, domain := {d}) FROM {t}"
+    top = (
+        "SELECT DP_TOPK(title, {k}, epsilon := 1, privacy_unit := user_id, domain := {d}) FROM {t}"
+    )
     ((answer,),) = session.sql(top.format(k=5, d="catalog.title", t="nobody")).fetchall()
     assert sorted(answer) == ["Beloved", "Dune", "Emma", "Ulysses", "Walden"]
     ((answer,),) = session.sql(top.format(k=1, d="['only']", t="nobody")).fetchall()
@@ -280,7 +290,9 @@ def test_empty_and_tiny_sources_are_answered(session: dp_sql.Session) -> None:
 def test_both_spellings_of_named_arguments_work(session: dp_sql.Session) -> None:
     call = "dp_topk(title, 1, epsilon => 10_000, privacy_unit => ratings.user_id, domain=>['Dune'])"
     assert session.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]
-    call = "\"DP_TOPK\" (title, 1, epsilon:=1e4, privacy_unit:=user_id, domain := OBSERVED, beta := .1)"
+    call = (
+        '"DP_TOPK" (title, 1, epsilon:=1e4, privacy_unit:=user_id, domain := OBSERVED, beta := .1)'
+    )
     assert session.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]
     call = f"DP_TOPK(title, 1, {UNIT}, domain := catalog.title, mechanism := 'joint')"
     assert session.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]

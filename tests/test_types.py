@@ -43,7 +43,9 @@ def fill(session: dp_sql.Session, kind: str, values: list[str]) -> list[Any]:
             f"INSERT INTO t SELECT NULL, CAST({value} AS {kind}), i FROM range({people}) r(i)"
         )
         session.execute(f"INSERT INTO t VALUES (CAST({value} AS {kind}), NULL, 1)")
-    found = session.sql("SELECT item FROM t WHERE item IS NOT NULL GROUP BY item ORDER BY count(*) DESC")
+    found = session.sql(
+        "SELECT item FROM t WHERE item IS NOT NULL GROUP BY item ORDER BY count(*) DESC"
+    )
     return [row[0] for row in found.fetchall()]
 
 
@@ -99,7 +101,8 @@ def test_values_come_back_as_python_values(session: dp_sql.Session) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["FLOAT", "DOUBLE", "INTEGER[]", "STRUCT(a INTEGER)", "MAP(INTEGER, INTEGER)", "INTERVAL"]
+    "kind",
+    ["FLOAT", "DOUBLE", "INTEGER[]", "STRUCT(a INTEGER)", "MAP(INTEGER, INTEGER)", "INTERVAL"],
 )
 @pytest.mark.parametrize("role", ["item", "person"])
 def test_types_without_exact_equality_are_refused(

@@ -39,6 +39,7 @@ def gem(
         sensitivity i.
     Source: Raskhodnikova and Smith 2015, as Algorithm 3 of Knop and Steinke 2023.
     """
+    _check_candidates(utilities, sensitivities)
     for value in (epsilon, beta):
         if not isinstance(value, Fraction):
             raise TypeError("epsilon and beta must be Fractions")
@@ -80,7 +81,6 @@ def _scores(
     s[i] is the largest over j of (a[i] - a[j]) / (l[i] + l[j]), where l is the sensitivity
     and a[i] = l[i] * reach - utility i: how far candidate i is behind, in sensitivities.
     """
-    _check_candidates(utilities, sensitivities)
     behind = [
         size * reach - utility for utility, size in zip(utilities, sensitivities, strict=True)
     ]

@@ -22,6 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 _LARGEST_COUNT = (1 << 62) - 1
 _TAIL_BITS = 40
+_TAIL = Fraction(1, 1 << _TAIL_BITS)
 """The cut is so far out that all lists beyond it weigh at most 2**-40 together."""
 
 # These decide the speed, never the law (joint.md, "Any staircase will do").
@@ -73,14 +74,18 @@ def error_bound(d: int, k: int, epsilon: Fraction, beta: Fraction) -> int:
     _check_public(d, k, epsilon)
     if not isinstance(beta, Fraction):
         raise TypeError("beta must be a Fraction")
-    if not Fraction(1, 1 << _TAIL_BITS) <= beta < 1:
+    if not _TAIL <= beta < 1:
         raise ValueError("beta must lie between 2**-40 and 1")
     _, high = ln_enclosure(Fraction(math.perm(d, k), beta), 64)
     return max(0, -(-high // _rate(k, epsilon)) - 1)
 
 
 def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
-    """Say what a list is worth, from public numbers only."""
+    """Say what a list is worth, from public numbers only.
+
+    A beta below 2**-40 is read as 2**-40: lists beyond the cut are all equally likely.
+    """
+    beta = max(beta, _TAIL)
     return (
         f"with probability at least {in_words(1 - beta)} no item is listed whose count is more "
         f"than {error_bound(d, k, epsilon, beta)} below the count that belongs at its rank "

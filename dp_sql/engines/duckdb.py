@@ -12,6 +12,7 @@ import contextlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -90,7 +91,8 @@ class Engine:
                     AND system.main.list_contains(
                         system.main.current_schemas(true), schema_name)
             END
-            ORDER BY database_name <> 'temp', database_name <> system.main.current_database() LIMIT 1
+            ORDER BY database_name <> 'temp', database_name <> system.main.current_database()
+            LIMIT 1
             """,
             [name, schema, database],
         )
@@ -134,7 +136,8 @@ class Engine:
 
     def run(self, sql: str, parameters: object = None) -> Connection:
         """Execute a text as if the caller had written `connection.execute(text)`."""
-        return self._in_frame("execute", sql, parameters)
+        result: Connection = self._in_frame("execute", sql, parameters)
+        return result
 
     def finish(self, sql: str, parameters: object = None) -> None:
         """Execute a text to its end; its result is nobody's."""
@@ -144,14 +147,19 @@ class Engine:
 
     def relate(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
         """The relation of a text, as if the caller had written `connection.sql(text)`."""
-        return self._in_frame("sql", sql, parameters)
+        relation: duckdb.DuckDBPyRelation | None = self._in_frame("sql", sql, parameters)
+        return relation
 
     def _in_frame(self, method: str, sql: str, parameters: object) -> Any:
         if self._frame is None:
             function = getattr(self.connection, method)
-            return function(sql) if parameters is None else function(sql, params=parameters) if (
-                method == "sql"
-            ) else function(sql, parameters)
+            return (
+                function(sql)
+                if parameters is None
+                else function(sql, params=parameters)
+                if (method == "sql")
+                else function(sql, parameters)
+            )
         call = {"sql": "__dp_sql(__dp_text, params=__dp_values)"}.get(
             method, "__dp_sql(__dp_text, __dp_values)"
         )
@@ -320,12 +328,8 @@ def _mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:
         for row in range(len(tickets)):
             execution = (connections[row].as_py(), queries[row].as_py())
             try:
-                values = column[row].values
-                answers.append(
-                    desk.redeem(
-                        tickets[row].as_py(), execution, lambda plan, v=values: run(plan, v)
-                    )
-                )
+                answer = partial(run, values=column[row].values)
+                answers.append(desk.redeem(tickets[row].as_py(), execution, answer))
             except DpSqlError as error:
                 desk.keep_failure(error)
                 raise
@@ -370,9 +374,9 @@ def _mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:
     return topk, count_distinct, report
 
 
-def _run_topk(plan: Plan, counts: Any) -> tuple[list[int], str]:
-    """Positions of the items, from 1 as DuckDB counts; `counts` is an arrow array of int64."""
-    k, n_items = plan.k, len(counts)
+def _run_topk(plan: Plan, values: Any) -> tuple[list[int], str]:
+    """Places of the chosen items, from 1 as DuckDB counts; `values` are int64 counts."""
+    k, n_items = plan.k, len(values)
     if k is None:
         raise InternalError("A top-k plan without k.")
     if k > n_items:  # only where the domain is the observed one: the owner calls its size public
@@ -381,15 +385,15 @@ def _run_topk(plan: Plan, counts: Any) -> tuple[list[int], str]:
             hint=f"Ask for at most {n_items}, or name a public domain, "
             "whose absent items count zero people.",
         )
-    positions = plan.mechanism.run(_integers(counts, np.int64), k, plan.epsilon)
+    positions = plan.mechanism.run(_integers(values, np.int64), k, plan.epsilon)
     accuracy = plan.mechanism.accuracy(n_items, k, plan.epsilon, plan.beta)
     return [position + 1 for position in positions], accuracy
 
 
-def _run_count_distinct(plan: Plan, people_of_items: Any) -> tuple[tuple[Any, Plan], str]:
-    """The release, with its plan; `people_of_items` is an arrow array of lists of int32."""
-    offsets = _integers(people_of_items.offsets, np.int32)
-    people = _integers(people_of_items.flatten(), np.int32)
+def _run_count_distinct(plan: Plan, values: Any) -> tuple[tuple[Any, Plan], str]:
+    """The release, with its plan; `values` are the people of each item, lists of int32."""
+    offsets = _integers(values.offsets, np.int32)
+    people = _integers(values.flatten(), np.int32)
     release = plan.mechanism.run(
         offsets - offsets[0], people, plan.epsilon, plan.beta, plan.max_contributions
     )

@@ -8,7 +8,6 @@ import pytest
 
 from tests.udfs.laws import NotPrivateError, check_neighbours, fits, law_of, normalized
 from udfs import gem
-from udfs.exact import secret_draws
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
@@ -77,19 +76,33 @@ def test_no_neighbours_can_be_told_apart(sizes, grid):
     check_privacy(lambda table: shipped_law(table, sizes, Fraction(5, 3), grid), sizes, grid)
 
 
-@pytest.mark.parametrize("sizes", SIZES[1:])
+@pytest.mark.parametrize("sizes", [(1, 9), (2, 1, 8)])
 def test_ignored_sensitivities_are_not_private(sizes):
     ones = (1,) * len(sizes)
     with pytest.raises(NotPrivateError):
         check_privacy(lambda table: shipped_law(table, ones, Fraction(5, 3), 2), sizes, 2)
 
 
+CLOSE_SIZES = (1, 4, 1, 4, 4, 4, 4)
+CLOSE_TABLES = ((14, 31, -5, 23, 23, 23, 23), (15, 27, -6, 27, 27, 27, 27))
+"""Neighbours that use seven eighths of epsilon: two leaders, and a crowd near one of them."""
+
+
+def check_the_close_pair(epsilon):
+    check_neighbours(
+        lambda table: shipped_law(table, CLOSE_SIZES, Fraction(0), 1, epsilon),
+        [CLOSE_TABLES],
+        Q**-2,
+    )
+
+
+def test_neighbours_that_need_nearly_all_of_epsilon_have_it():
+    check_the_close_pair(EPSILON)
+
+
 def test_a_lost_factor_two_is_not_private():
-    sizes = SIZES[0]
     with pytest.raises(NotPrivateError):
-        check_privacy(
-            lambda table: shipped_law(table, sizes, Fraction(0), 2, 2 * EPSILON), sizes, 2
-        )
+        check_the_close_pair(2 * EPSILON)
 
 
 def test_scores_of_each_candidate_alone_are_not_private():
@@ -135,18 +148,18 @@ def test_the_public_call_uses_the_public_constants():
     assert [weight for weight in odds.weights] == [((1, s - min(scores)),) for s in scores]
 
 
+@pytest.mark.parametrize("beta", [Fraction(1, 2), Fraction(1, 20)])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 5), Fraction(1), Fraction(8)])
-def test_the_accuracy_of_gem_md_holds(epsilon):
+def test_the_accuracy_of_gem_md_holds(epsilon, beta):
     sizes = range(1, 30)
-    utilities = [2000 * size // (size + 4) - 9 * size for size in sizes]
-    draws = secret_draws()
-    reach = float(gem.round_up(2 / epsilon * Fraction(math.log(len(sizes) * 20))))
-    needed = max(u - 2 * reach * size for u, size in zip(utilities, sizes, strict=True))
-    for _ in range(200):
-        chosen = gem._gem(utilities, sizes, epsilon, Fraction(1, 10**9), draws)
-        shortfall = needed - utilities[chosen]
-        # At beta = 1e-9 the reach is larger, so this fails with probability below 1e-6.
-        assert shortfall <= 2 * sizes[-1] * 2 / float(epsilon) * math.log(10**8)
+    reach = gem.round_up(Fraction(math.log(len(sizes) / beta)) * 2 / epsilon)
+    for steep in (2, 9, 60):
+        utilities = [2000 * size // (size + 4) - steep * size for size in sizes]
+        scores = gem._scores(utilities, sizes, reach, gem._GRID)
+        weights = [math.exp(-epsilon * score / (2 * gem._GRID)) for score in scores]
+        needed = max(u - 2 * reach * size for u, size in zip(utilities, sizes, strict=True))
+        failing = sum(w for w, u in zip(weights, utilities, strict=True) if u < needed)
+        assert failing <= beta * sum(weights)
 
 
 def test_a_thousand_candidates_are_quick():

@@ -228,6 +228,11 @@ def test_the_accuracy_sentence_is_made_of_public_numbers():
     )
 
 
+def test_the_accuracy_sentence_does_not_promise_more_than_the_cut_allows():
+    promised = joint.accuracy(10, 2, Fraction(1), Fraction(1, 2**60))
+    assert promised == joint.accuracy(10, 2, Fraction(1), Fraction(1, 2**40))
+
+
 # Larger inputs: the answers are lists of the right shape, and obvious where they are obvious.
 
 SHAPES = {

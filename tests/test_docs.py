@@ -1,0 +1,84 @@
+"""The documents are true: blocks run, paths exist, every function and argument is described."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dp_sql
+from dp_sql.functions import FUNCTIONS, MAX_CONTRIBUTIONS, MAX_EPSILON, MAX_K
+from dp_sql.shell import _parser
+from udfs import REGISTRY
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = DOCUMENTS[0].read_text("utf-8")
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.+?)```", README, re.DOTALL))
+def test_a_python_block_of_the_readme_runs(block: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", block],
+        cwd=tmp_path, capture_output=True, text=True, check=False, encoding="utf-8",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "┌" in done.stdout
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_path_named_in_a_document_exists(document: Path) -> None:
+    text = document.read_text("utf-8")
+    named = set(re.findall(r"\]\((?!http)([^)#]+)\)", text))
+    for path in named:
+        assert (document.parent / path).exists(), path
+    for path in re.findall(
+        r"\b(?:dp_sql|udfs|tests|benchmarks|examples)/[\w/]+\.(?:py|md)\b", text
+    ):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_and_argument_is_in_the_readme(name: str) -> None:
+    assert f"`{name}(" in README
+    for argument in FUNCTIONS[name].named:
+        assert f"| `{argument}` |" in README
+    for mechanism in REGISTRY[FUNCTIONS[name].kind]:
+        assert f"`{mechanism}`" in README
+
+
+def test_the_ranges_in_the_readme_are_the_ranges_in_the_code() -> None:
+    assert f"1e-9 to {MAX_EPSILON} " in README
+    assert f"1 to {MAX_CONTRIBUTIONS}, default 100" in README
+    assert f"k is from 1 to {MAX_K} " in README
+
+
+def test_every_mechanism_has_its_proof_beside_it() -> None:
+    for name in ("joint", "matching", "gem", "flow", "exact"):
+        text = (ROOT / "udfs" / f"{name}.md").read_text("utf-8").lower()
+        assert "proof" in text
+
+
+def test_every_target_in_the_readme_is_in_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    for target in set(re.findall(r"\bmake ([a-z-]+)", README)):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_ci_calls_the_test_command_of_the_readme() -> None:
+    assert "\nmake test\n" in (ROOT / ".ci" / "run").read_text("utf-8")
+    assert re.search(r"^make test +#", README, re.MULTILINE)
+
+
+def test_the_command_lines_options_are_shown_by_its_help() -> None:
+    shown = _parser().format_help()
+    for option in ("--csv", "--json", "--receipts", "--read-only", "--command"):
+        assert option in shown
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    for name in dp_sql.__all__:
+        assert getattr(dp_sql, name).__doc__

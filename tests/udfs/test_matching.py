@@ -1,0 +1,247 @@
+import math
+from collections import Counter
+from dataclasses import fields
+from fractions import Fraction
+from itertools import chain, combinations, product
+
+import numpy as np
+import pytest
+
+from tests.udfs.laws import NotPrivateError, check_neighbours, fits, law_of
+from udfs import gem, matching
+from udfs.exact import secret_draws
+from udfs.matching import CountRelease
+
+EPSILON = Fraction(1)
+BETA = Fraction(1, 20)
+COVER = [40, 60, 70, 74, 75, 75]
+
+
+class Recorder:
+    """Draws that always give the same outcome and keep the rates they were asked at."""
+
+    def __init__(self, outcome):
+        self.outcome, self.rates = outcome, []
+
+    def choose(self, odds):
+        self.rates.append(odds.rate)
+        return min(self.outcome, len(odds.weights) - 1) if len(self.rates) == 1 else 0
+
+
+def covered(people, bound):
+    """F(bound) by trying everything: the most items covered by at most bound from each."""
+    choices = [
+        chain.from_iterable(combinations(sorted(items), n) for n in range(bound + 1))
+        for items in people
+    ]
+    return max(len(set(chain.from_iterable(chosen))) for chosen in product(*choices))
+
+
+def small_data_sets():
+    """All data sets of two people over three items, as they count: unordered."""
+    items = [frozenset(c) for n in range(4) for c in combinations("abc", n)]
+    return [(a, b) for a, b in product(items, repeat=2) if sorted(a) <= sorted(b)], items
+
+
+def test_the_flow_values_move_by_at_most_the_bound():
+    data_sets, people = small_data_sets()
+    for data, person, bound in product(data_sets, people, (1, 2, 3)):
+        change = covered((*data, person), bound) - covered(data, bound)
+        assert 0 <= change <= bound
+
+
+# The whole path from flow values to the release, with exp(-epsilon/4) = 1/2 and a grid of 1.
+
+QUARTER = Fraction(1, 2)
+LOSS = QUARTER**-4
+BOUNDS = (1, 2)
+
+
+def release_law(cover):
+    """The law of (estimate, bound); outcomes that need many draws are left out, in pairs."""
+    law, unfinished = law_of(
+        lambda draws: matching._release(cover, EPSILON, BETA, draws),
+        {EPSILON / 4: QUARTER, EPSILON / 2: QUARTER**2, EPSILON: QUARTER**4},
+        limit=9,
+    )
+    assert unfinished < Fraction(1, 8)
+    return law
+
+
+def whole(law, reach):
+    """The part of a law with estimates of at most `reach`: those are complete."""
+    return {release: p for release, p in law.items() if abs(release.estimate) <= reach}
+
+
+def check_release():
+    data_sets, people = small_data_sets()
+    cover = {data: tuple(covered(data, bound) for bound in BOUNDS) for data in data_sets}
+    pairs = {
+        (cover[data], tuple(covered((*data, person), bound) for bound in BOUNDS))
+        for data in data_sets
+        for person in people
+    }
+    check_neighbours(lambda values: whole(release_law(values), 6), pairs, LOSS)
+
+
+@pytest.fixture
+def coarse_grid(monkeypatch):
+    monkeypatch.setattr(gem, "_GRID", 1)
+
+
+def test_no_neighbours_can_be_told_apart(coarse_grid):
+    check_release()
+
+
+def test_noise_for_the_whole_of_epsilon_is_not_private(coarse_grid, monkeypatch):
+    right = matching._noise_rate
+    monkeypatch.setattr(matching, "_noise_rate", lambda bound, epsilon: 4 * right(bound, epsilon))
+    with pytest.raises((NotPrivateError, KeyError)):
+        check_release()
+
+
+def test_noise_that_forgets_the_bound_is_not_private(coarse_grid, monkeypatch):
+    monkeypatch.setattr(matching, "_noise_rate", lambda bound, epsilon: epsilon)
+    with pytest.raises(NotPrivateError):
+        check_release()
+
+
+def test_half_of_epsilon_chooses_the_bound_and_half_is_noise():
+    for bound in (1, 2, 5):
+        draws = Recorder(bound - 1)
+        release = matching._release(COVER, EPSILON, BETA, draws)
+        choice, *noise = draws.rates
+        assert choice == EPSILON / 2 / (2 * gem._GRID)
+        assert set(noise) == {EPSILON / 2 / bound}
+        assert release.contribution_bound == bound
+        assert release.estimate == COVER[bound - 1]
+
+
+def test_the_noise_is_added_to_the_flow_value():
+    rate = EPSILON / 2 / 3
+
+    class OneBelow(Recorder):
+        def choose(self, odds):
+            return 1 if super().choose(odds) == 0 and len(self.rates) == 2 else min(2, 2 * (len(self.rates) == 1))
+
+    draws = OneBelow(2)
+    release = matching._release(COVER, EPSILON, BETA, draws)
+    assert draws.rates[1] == rate
+    assert release.estimate == COVER[2] - 1
+
+
+@pytest.mark.parametrize("beta", [Fraction(1, 20), Fraction(1, 3), Fraction(1, 10**6)])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(20)])
+def test_the_lower_bound_lies_the_stated_distance_below(epsilon, beta):
+    draws = secret_draws()
+    for _ in range(20):
+        release = matching._release(COVER, epsilon, beta, draws)
+        distance = matching.noise_bound(release.contribution_bound, epsilon, beta)
+        assert release.estimate - release.lower_bound == distance >= 0
+
+
+@pytest.mark.parametrize("bound", [1, 2, 30, 1000])
+def test_the_noise_bound_is_the_least_one(bound):
+    q = math.exp(-1 / (2 * bound))
+    n = matching.noise_bound(bound, EPSILON, BETA)
+    assert q ** (n + 1) / (1 + q) <= BETA < q**n / (1 + q)
+
+
+def test_the_lower_bound_fails_as_rarely_as_beta_says():
+    draws = secret_draws()
+    beta, n = Fraction(1, 4), 4000
+    releases = [matching._release([7], Fraction(1, 5), beta, draws) for _ in range(n)]
+    failures = sum(release.lower_bound > 7 for release in releases)
+    deviation = math.sqrt(n * 20 / 2)  # Hoeffding: either side fails with probability e**-20
+    assert failures <= n * beta + deviation
+    assert failures >= n * beta * 0.9 - deviation, "the bound is not needlessly low"
+
+
+CHOSEN = (30, 52, 54)
+
+
+def real_law(epsilon):
+    """The law of the bound that is released, in floating point."""
+    sizes = (1, 2, 3)
+    cost = gem.round_up(Fraction(2 * math.log(10)) / epsilon)
+    reach = gem.round_up(Fraction(4 * math.log(60)) / epsilon)
+    utilities = [n - size * cost for n, size in zip(CHOSEN, sizes, strict=True)]
+    scores = gem._scores(utilities, sizes, reach, 1024)
+    weights = [math.exp(-epsilon * score / 4096) for score in scores]
+    return {size: weight / sum(weights) for size, weight in zip(sizes, weights, strict=True)}
+
+
+@pytest.mark.parametrize(("tenths", "passes"), [(7, False), (10, True), (13, False)])
+def test_only_bounds_chosen_with_the_right_epsilon_fit(tenths, passes):
+    draws = secret_draws()
+    law = real_law(Fraction(1))
+    epsilon = Fraction(tenths, 10)
+    chosen = (matching._release(CHOSEN, epsilon, BETA, draws) for _ in range(6000))
+    assert fits(Counter(release.contribution_bound for release in chosen), law) is passes
+
+
+def test_a_release_has_three_fields():
+    assert [field.name for field in fields(CountRelease)] == [
+        "estimate",
+        "lower_bound",
+        "contribution_bound",
+    ]
+
+
+def test_the_accuracy_sentence_is_made_of_public_numbers():
+    assert matching.accuracy(100, Fraction(1), Fraction(1, 20)) == (
+        "with probability at least 0.95 the estimate exceeds the true number of distinct items by "
+        "at most 5 when the contribution bound is 1, rising to 461 when it is 100 (epsilon = 1)"
+    )
+
+
+# With the flow.
+
+GRAPH = np.array([0, 2, 3, 5, 6]), np.array([0, 1, 0, 1, 2, 2])
+
+
+def test_a_very_large_epsilon_gives_the_true_count():
+    release = matching.count_distinct(*GRAPH, Fraction(10**4), BETA, 5)
+    assert release == CountRelease(estimate=4, lower_bound=4, contribution_bound=2)
+
+
+def test_nobody_at_all_is_counted_as_nobody():
+    offsets, people = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    release = matching.count_distinct(offsets, people, Fraction(10**4), BETA, 3)
+    assert release == CountRelease(estimate=0, lower_bound=0, contribution_bound=1)
+
+
+@pytest.mark.parametrize("bad", [1.0, 1, True, "1", None])
+def test_an_epsilon_of_another_type_is_refused(bad):
+    with pytest.raises(TypeError, match="epsilon"):
+        matching.count_distinct(*GRAPH, bad, BETA, 5)
+
+
+@pytest.mark.parametrize("bad", [0.05, 1, True, "1", None])
+def test_a_beta_of_another_type_is_refused(bad):
+    with pytest.raises(TypeError, match="beta"):
+        matching.count_distinct(*GRAPH, EPSILON, bad, 5)
+
+
+@pytest.mark.parametrize("bad", [5.0, True, "5", None, Fraction(5)])
+def test_a_largest_bound_of_another_type_is_refused(bad):
+    with pytest.raises(TypeError, match="max_contributions"):
+        matching.count_distinct(*GRAPH, EPSILON, BETA, bad)
+
+
+@pytest.mark.parametrize("bad", [Fraction(0), Fraction(-1)])
+def test_an_epsilon_out_of_range_is_refused(bad):
+    with pytest.raises(ValueError, match="epsilon"):
+        matching.count_distinct(*GRAPH, bad, BETA, 5)
+
+
+@pytest.mark.parametrize("bad", [Fraction(0), Fraction(1, 2), Fraction(-1)])
+def test_a_beta_out_of_range_is_refused(bad):
+    with pytest.raises(ValueError, match="beta"):
+        matching.count_distinct(*GRAPH, EPSILON, bad, 5)
+
+
+@pytest.mark.parametrize("bad", [0, -1])
+def test_a_largest_bound_out_of_range_is_refused(bad):
+    with pytest.raises(ValueError, match="max_contributions"):
+        matching.count_distinct(*GRAPH, EPSILON, BETA, bad)
