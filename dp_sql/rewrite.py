@@ -24,7 +24,18 @@ from dp_sql.recognise import DpSelect
 TOPK_UDF = "__dp_sql_topk"
 COUNT_UDF = "__dp_sql_count_distinct"
 REPORT_UDF = "__dp_sql_count_distinct_report"
+REPORT_TYPE = (
+    "STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, "
+    "contribution_bound INTEGER, epsilon DOUBLE)"
+)
 _EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
+
+
+def value_type(plan: Plan) -> str:
+    """The SQL type of a plan's release."""
+    if plan.function.kind == "topk":
+        return f"{plan.item_type}[]"
+    return REPORT_TYPE if plan.report else "BIGINT"
 
 
 def private_sql(plan: Plan, ticket: str) -> str:
@@ -82,14 +93,19 @@ def _count_distinct_sql(plan: Plan, ticket: str) -> str:
 Edit = tuple[int, int, str]
 
 
-def outer_edits(select: DpSelect, releases: Sequence[str]) -> list[Edit]:
-    """Edits that make one SELECT read its releases; `releases` names one relation per call."""
-    relations = ", ".join(releases)
+def outer_edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
+    """Edits that make one SELECT read its releases.
+
+    Args:
+        select: where its parts stand in the text.
+        releases: for each call a relation of one row with the column `value`, and its alias.
+    """
+    relations = ", ".join(f"{relation} AS {alias}" for relation, alias in releases)
     edits: list[Edit] = [(*select.from_clause, f"FROM {relations}")]
     if select.where_clause is not None:
         edits.append((*select.where_clause, ""))
-    for call, release in zip(select.calls, releases, strict=True):
-        edits.append((call.start, call.end, f"{release.rsplit('.', 1)[-1]}.value"))
+    for call, (_, alias) in zip(select.calls, releases, strict=True):
+        edits.append((call.start, call.end, f"{alias}.value"))
     edits += [(stop, stop, f" AS {quote(name)}") for stop, name in _missing_names(select)]
     return edits
 

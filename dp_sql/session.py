@@ -82,7 +82,7 @@ class Session:
         self._connection = connection
         self._desk: Desk = engine_of.register(connection, _inline)
         engine_of.create_macros(connection, everywhere=False)
-        self._tables = 0
+        self._releases = 0
 
     def sql(self, text: str, *, params: object = None) -> Any:
         """Answer a text; the last statement's relation, as `duckdb` would return it.
@@ -162,16 +162,15 @@ class Session:
         planned = _plans(selects, engine)
         edits: list[Edit] = []
         for select, plans in planned:
-            names = []
+            releases = []
             for call, ready in zip(select.calls, plans, strict=True):
-                self._tables += 1
-                name = f"temp.main.__dp_release_{self._tables}"
+                self._releases += 1
                 try:
-                    engine.release(ready, name)
+                    relation = engine.release(ready, self._releases)
                 except QueryError as error:
                     raise error.at(select.text, call.start) from None
-                names.append(name)
-            edits += outer_edits(select, names)
+                releases.append((relation, f"__dp_release_{self._releases}"))
+            edits += outer_edits(select, releases)
         return spliced(text, edits, start, stop)
 
 
@@ -214,7 +213,7 @@ def _inline(text: str, engine: Engine) -> str:
             number = len(releases) + 1
             name = f"__dp_release_{number}"
             releases.append((name, private_sql(ready, engine.desk.offer(ready, text, number))))
-            names.append(name)
+            names.append((name, name))
         edits += outer_edits(select, names)
     start, stop = tokens[0].start, tokens[-1].end
     return with_releases(spliced(text, edits, start, stop), tokens, start, releases)

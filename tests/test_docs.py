@@ -64,7 +64,7 @@ def test_every_mechanism_has_its_proof_beside_it() -> None:
 
 def test_every_target_in_the_readme_is_in_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    for target in set(re.findall(r"\bmake ([a-z-]+)", README)):
+    for target in set(re.findall(r"(?:`|^)make ([a-z-]+)", README, re.MULTILINE)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 

@@ -254,7 +254,9 @@ def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:
         floor, ceiling = low << up >> down, -(-high << up >> down)
         lows[j] += floor if positive else -ceiling
         highs[j] += ceiling if positive else -floor
+    if min(highs) < 0:
+        raise ValueError("a choice needs weights that are not negative")
     for j in range(len(lows)):
         lows[j] = max(lows[j], 0) + (lows[j - 1] if j else 0)
-        highs[j] = max(highs[j], 0) + (highs[j - 1] if j else 0)
+        highs[j] += highs[j - 1] if j else 0
     return lows, highs

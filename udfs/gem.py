@@ -11,9 +11,6 @@ import numpy as np
 
 from udfs.exact import Draws, Odds, ln_enclosure, secret_draws
 
-_GRID = 1024
-"""Scores are floored to multiples of 1/1024."""
-
 
 def gem(
     utilities: Sequence[int | Fraction],
@@ -58,9 +55,10 @@ def _gem(
     draws: Draws,
 ) -> int:
     """Choose with the draws given."""
-    reach = round_up(ln_enclosure(Fraction(len(utilities), beta), 64)[1] * Fraction(2, epsilon))
-    scores = _scores(utilities, sensitivities, reach, _GRID)
-    return _pick(scores, epsilon, _GRID, draws)
+    grid = grid_of(epsilon)
+    _, log = ln_enclosure(Fraction(len(utilities), beta), 64)
+    reach = round_up(log * Fraction(2, epsilon), grid)
+    return _pick(_scores(utilities, sensitivities, reach, grid), epsilon, grid, draws)
 
 
 def _pick(scores: Sequence[int], epsilon: Fraction, grid: int, draws: Draws) -> int:
@@ -95,9 +93,14 @@ def _scores(
     return [int(((a[i] - a) * grid // (sizes[i] + sizes)).max()) for i in range(len(a))]
 
 
-def round_up(x: Fraction) -> Fraction:
-    """Round up to a multiple of 1/1024: small denominators keep the scores within int64."""
-    return Fraction(-(-x * 1024 // 1), 1024)
+def grid_of(epsilon: Fraction) -> int:
+    """Choose a grid so fine that flooring a score to it changes no weight by 1/1000."""
+    return 1024 << (epsilon.numerator // epsilon.denominator).bit_length()
+
+
+def round_up(x: Fraction, grid: int) -> Fraction:
+    """Round up to a multiple of 1/grid: small denominators keep the scores within int64."""
+    return Fraction(-(-x * grid // 1), grid)
 
 
 def _check_candidates(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.exact import Draws, ln_enclosure, secret_draws
-from udfs.gem import _gem, round_up
+from udfs.gem import _gem, grid_of, round_up
 from udfs.laplace import discrete_laplace, laplace_quantile
 from udfs.spec import Loss, Udf, in_words
 
@@ -99,7 +99,8 @@ def _release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Dra
     """
     bounds = range(1, len(cover) + 1)
     # What the noise costs per unit of bound, ln(1/2 beta) scales; its rounding is harmless.
-    cost = round_up(ln_enclosure(Fraction(1, 2 * beta), 64)[1] * Fraction(2, epsilon))
+    _, log = ln_enclosure(Fraction(1, 2 * beta), 64)
+    cost = round_up(log * Fraction(2, epsilon), grid_of(epsilon))
     utilities = [n - bound * cost for n, bound in zip(cover, bounds, strict=True)]
     bound = bounds[_gem(utilities, bounds, epsilon * _HALF, beta, draws)]
     estimate = cover[bound - 1] + discrete_laplace(_noise_rate(bound, epsilon), draws)

@@ -9,6 +9,7 @@ frame that calls DuckDB, so we call DuckDB from a frame that has the caller's va
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,16 +26,18 @@ from dp_sql.desk import Desk
 from dp_sql.errors import ArgumentError, DpSqlError, InternalError, SourceError
 from dp_sql.functions import FUNCTIONS
 from dp_sql.plan import Plan, quote
-from dp_sql.rewrite import COUNT_UDF, REPORT_UDF, TOPK_UDF, private_sql
+from dp_sql.rewrite import (
+    COUNT_UDF,
+    REPORT_TYPE,
+    REPORT_UDF,
+    TOPK_UDF,
+    private_sql,
+    value_type,
+)
 
 Connection = duckdb.DuckDBPyConnection
 _DESK_UDF = "__dp_sql_desk"
 _REWRITE_UDF = "__dp_sql_rewrite"
-_REPORT_TYPE = (
-    "STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, "
-    "contribution_bound INTEGER, epsilon DOUBLE)"
-)
-
 _KINDS = """
     SELECT system.main.lower(function_name), system.main.list(DISTINCT CASE
         WHEN stability = 'VOLATILE' THEN 'volatile'
@@ -173,23 +176,40 @@ class Engine:
         }
         return eval(call, self._frame.f_globals, names)
 
-    def release(self, plan: Plan, table: str) -> None:
+    def release(self, plan: Plan, number: int) -> str:
         """Run the private SQL of a plan once and freeze its answer in a temporary table.
+
+        There is one such table for each type of answer, so that a long session does not fill the
+        catalog.
+
+        Args:
+            plan: what to release.
+            number: of this release in the session; the table's key.
+
+        Returns:
+            A relation of one row with the column `value`, as SQL.
 
         Raises:
             SourceError: DuckDB could not run the source.
             DpSqlError: what the mechanism refused.
         """
+        kind = value_type(plan)
+        digest = hashlib.blake2b(kind.encode(), digest_size=8).hexdigest()
+        table = f"temp.main.__dp_releases_{digest}"
         ticket = self.desk.offer_once(plan)
         refusal: DpSqlError | None = None
         try:
-            self.run(f"CREATE TEMP TABLE {table} AS {private_sql(plan, ticket)}")
+            self.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} (number BIGINT, value {kind})")
+            self.run(
+                f"INSERT INTO {table} SELECT {number}, value FROM ({private_sql(plan, ticket)})"
+            )
         except duckdb.Error as error:
             refusal = self.desk.take_failure() or SourceError(_first_line(error))
         finally:
             self.desk.withdraw(ticket)
         if refusal is not None:
             raise refusal  # outside the handler: DuckDB's rendering of it adds nothing
+        return f"(SELECT value FROM {table} WHERE number = {number})"
 
 
 def _first_line(error: Exception) -> str:
@@ -235,7 +255,7 @@ def register(connection: Connection, rewriter: Rewriter) -> Desk:
         cursor.create_function(_DESK_UDF, desk_key, [], "VARCHAR")
         cursor.create_function(TOPK_UDF, topk, [*numbers, "BIGINT[]"], "BIGINT[]", **arrow)
         cursor.create_function(COUNT_UDF, count, [*numbers, "INTEGER[][]"], "BIGINT", **arrow)
-        cursor.create_function(REPORT_UDF, report, [*numbers, "INTEGER[][]"], _REPORT_TYPE, **arrow)
+        cursor.create_function(REPORT_UDF, report, [*numbers, "INTEGER[][]"], REPORT_TYPE, **arrow)
         # Constant arguments are to be folded: DuckDB's query() needs the text when it binds.
         cursor.create_function(_REWRITE_UDF, rewrite, ["VARCHAR"] * 3, "VARCHAR")
     finally:

@@ -120,7 +120,8 @@ def added_people(histograms: Iterable[tuple[int, ...]]) -> Iterable[tuple[Any, A
 
 FALSE_ALARM_EXPONENT = 20
 """A right sampler fails a chi-square test with probability about e**-20 = 2e-9, by the bound
-P(chi2 > n + 2 sqrt(n x) + 2 x) <= e**-x of Laurent and Massart (2000)."""
+P(chi2 > n + 2 sqrt(n x) + 2 x) <= e**-x of Laurent and Massart (2000). The sample sizes are such
+that samplers at 0.7 and 1.3 of epsilon lie six standard deviations or more beyond the threshold."""
 
 
 def fits(observed: Mapping[Any, int], law: Mapping[Any, float]) -> bool:

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+
 from tests.udfs.laws import fits, law_of
 from udfs import exact
 from udfs.exact import (
@@ -171,6 +172,12 @@ def test_a_choice_without_a_positive_weight_is_refused():
         secret_draws().choose(Odds([((0, 0),), ((0, 3),)], Fraction(1)))
 
 
+@pytest.mark.parametrize("weight", [((-1, 0),), ((1, 3), (-1, 2)), ((3, 0), (-4, 0))])
+def test_a_choice_with_a_negative_weight_is_refused(weight):
+    with pytest.raises(ValueError, match="negative"):
+        secret_draws().choose(Odds([((1, 0),), weight], Fraction(1, 3)))
+
+
 @pytest.mark.parametrize("bits", [8, 64, 300])
 @pytest.mark.parametrize(
     "x",
@@ -247,7 +254,8 @@ def noise_law(rate: float) -> dict[int, float]:
 
 
 @pytest.mark.parametrize(
-    ("rate", "passes"), [(Fraction(7, 40), False), (Fraction(1, 4), True), (Fraction(13, 40), False)]
+    ("rate", "passes"),
+    [(Fraction(7, 40), False), (Fraction(1, 4), True), (Fraction(13, 40), False)],
 )
 def test_only_noise_of_the_right_scale_fits(rate, passes):
     draws = secret_draws()

@@ -31,17 +31,12 @@ def shipped_law(utilities, sizes, reach, grid, epsilon=EPSILON):
 def score(utilities, sizes, reach, i):
     """The definition, in Fractions."""
     worth = [u - size * reach for u, size in zip(utilities, sizes, strict=True)]
-    return max(
-        Fraction(worth[j] - worth[i]) / (sizes[i] + sizes[j]) for j in range(len(sizes))
-    )
+    return max(Fraction(worth[j] - worth[i]) / (sizes[i] + sizes[j]) for j in range(len(sizes)))
 
 
 def defined_law(utilities, sizes, reach, grid):
     return normalized(
-        {
-            i: Q ** math.floor(grid * score(utilities, sizes, reach, i))
-            for i in range(len(sizes))
-        }
+        {i: Q ** math.floor(grid * score(utilities, sizes, reach, i)) for i in range(len(sizes))}
     )
 
 
@@ -109,9 +104,7 @@ def test_scores_of_each_candidate_alone_are_not_private():
     """A candidate judged by its utility, in sensitivities, without the others."""
 
     def law(table):
-        return normalized(
-            {i: Q ** (-2 * math.floor(2 * u)) for i, u in enumerate(table)}
-        )
+        return normalized({i: Q ** (-2 * math.floor(2 * u)) for i, u in enumerate(table)})
 
     with pytest.raises(NotPrivateError):
         check_privacy(law, (1, 3), 2)
@@ -142,21 +135,23 @@ def test_the_public_call_uses_the_public_constants():
     utilities, sizes = [5, 40, 41], [1, 2, 3]
     assert gem._gem(utilities, sizes, EPSILON, BETA, Recorder()) == 1
     (odds,) = seen
-    assert odds.rate == EPSILON / 2048
-    reach = gem.round_up(Fraction(2 * math.log(3 * 20)))
-    scores = [math.floor(1024 * score(utilities, sizes, reach, i)) for i in range(3)]
-    assert [weight for weight in odds.weights] == [((1, s - min(scores)),) for s in scores]
+    grid = gem.grid_of(EPSILON)
+    assert odds.rate == EPSILON / (2 * grid)
+    reach = gem.round_up(Fraction(2 * math.log(3 * 20)), grid)
+    scores = [math.floor(grid * score(utilities, sizes, reach, i)) for i in range(3)]
+    assert list(odds.weights) == [((1, s - min(scores)),) for s in scores]
 
 
 @pytest.mark.parametrize("beta", [Fraction(1, 2), Fraction(1, 20)])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 5), Fraction(1), Fraction(8)])
 def test_the_accuracy_of_gem_md_holds(epsilon, beta):
     sizes = range(1, 30)
-    reach = gem.round_up(Fraction(math.log(len(sizes) / beta)) * 2 / epsilon)
+    grid = gem.grid_of(epsilon)
+    reach = gem.round_up(Fraction(math.log(len(sizes) / beta)) * 2 / epsilon, grid)
     for steep in (2, 9, 60):
         utilities = [2000 * size // (size + 4) - steep * size for size in sizes]
-        scores = gem._scores(utilities, sizes, reach, gem._GRID)
-        weights = [math.exp(-epsilon * score / (2 * gem._GRID)) for score in scores]
+        scores = gem._scores(utilities, sizes, reach, grid)
+        weights = [math.exp(-epsilon * score / (2 * grid)) for score in scores]
         needed = max(u - 2 * reach * size for u, size in zip(utilities, sizes, strict=True))
         failing = sum(w for w, u in zip(weights, utilities, strict=True) if u < needed)
         assert failing <= beta * sum(weights)
@@ -176,10 +171,8 @@ UTILITIES, LEVELS = (4, 6, 7), (1, 2, 4)
 
 
 def real_law(epsilon):
-    reach = gem.round_up(Fraction(2 * math.log(3 * 20)) / epsilon)
-    weights = [
-        math.exp(-float(epsilon * score(UTILITIES, LEVELS, reach, i)) / 2) for i in range(3)
-    ]
+    reach = gem.round_up(Fraction(2 * math.log(3 * 20)) / epsilon, 1024)
+    weights = [math.exp(-float(epsilon * score(UTILITIES, LEVELS, reach, i)) / 2) for i in range(3)]
     return {i: weight / sum(weights) for i, weight in enumerate(weights)}
 
 

@@ -1,0 +1,211 @@
+"""What every file of this floor has to keep to, read from its source."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import udfs
+from udfs import REGISTRY, Loss, Udf, gem, joint, laplace, matching
+from udfs.spec import in_words
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "udfs").glob("*.py"))
+SOURCES = {path.stem: ast.parse(path.read_text()) for path in FILES}
+NODES = [(name, node) for name, tree in SOURCES.items() for node in ast.walk(tree)]
+
+MAY_IMPORT = {
+    "ast", "bisect", "collections", "dataclasses", "fractions", "functools", "itertools", "math",
+    "numpy", "types", "typing", "udfs", "__future__",
+}  # fmt: skip
+MAY_IMPORT_ALSO = {"exact": {"secrets"}, "flow": {"numba"}}
+MATH_ON_INTEGERS = {"comb", "gcd", "isqrt", "lcm", "perm", "prod"}
+FLOATING = ("float", "double", "single", "half", "complex", "longdouble")
+NOT_INTEGER = {
+    "arccos", "cbrt", "divide", "e", "exp", "exp2", "expm1", "frexp", "inf", "linspace", "log",
+    "log10", "log1p", "log2", "mean", "nan", "pi", "pow", "random", "rand", "sqrt", "std",
+    "true_divide", "urandom", "var",
+}  # fmt: skip
+SWITCHES = ("seed", "noise", "rng", "random", "state", "test", "debug", "determin", "mock")
+MECHANISMS = [
+    pytest.param(udf, id=f"{function}-{name}")
+    for function, named in REGISTRY.items()
+    for name, udf in named.items()
+]
+
+
+def offences(forbidden):
+    return [f"{name}.py:{node.lineno}" for name, node in NODES if forbidden(name, node)]
+
+
+def imported(node):
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
+def test_no_number_with_a_point_is_written():
+    def is_float(_, node):
+        return isinstance(node, ast.Constant) and isinstance(node.value, float | complex)
+
+    assert offences(is_float) == []
+
+
+def test_nothing_is_truly_divided():
+    def divides(_, node):
+        return isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div)
+
+    assert offences(divides) == []
+
+
+def test_no_floating_type_or_function_is_used():
+    def floats(_, node):
+        if isinstance(node, ast.Name):
+            return node.id.startswith(FLOATING)
+        return isinstance(node, ast.Attribute) and (
+            node.attr.startswith(FLOATING)
+            or (node.attr in NOT_INTEGER and ast.unparse(node.value) in ("np", "numpy", "os"))
+        )
+
+    assert offences(floats) == []
+
+
+def test_mathematics_is_on_integers_only():
+    def real(_, node):
+        from_math = isinstance(node, ast.ImportFrom) and node.module == "math"
+        return from_math or (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "math"
+            and node.attr not in MATH_ON_INTEGERS
+        )
+
+    assert offences(real) == []
+
+
+def test_only_listed_modules_are_imported_and_secrets_only_by_exact():
+    def foreign(name, node):
+        roots = {module.split(".")[0] for module in imported(node)}
+        return not roots <= MAY_IMPORT | MAY_IMPORT_ALSO.get(name, set())
+
+    assert offences(foreign) == []
+
+
+def test_nothing_is_imported_by_name_or_evaluated():
+    def hidden(_, node):
+        return isinstance(node, ast.Name) and node.id in ("__import__", "eval", "exec", "compile")
+
+    assert offences(hidden) == []
+
+
+def test_no_function_has_a_seed_or_a_noise_switch():
+    def switch(_, node):
+        return isinstance(node, ast.arg) and any(word in node.arg.lower() for word in SWITCHES)
+
+    assert offences(switch) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (joint.topk, ["counts", "k", "epsilon"]),
+        (gem.gem, ["utilities", "sensitivities", "epsilon", "beta"]),
+        (
+            matching.count_distinct,
+            ["offsets", "people", "epsilon", "beta", "max_contributions"],
+        ),
+        (laplace.laplace_quantile, ["rate", "beta"]),
+    ],
+)
+def test_public_calls_take_data_and_public_numbers_without_defaults(function, arguments):
+    parameters = inspect.signature(function).parameters
+    assert list(parameters) == arguments
+    assert all(p.default is inspect.Parameter.empty for p in parameters.values())
+
+
+def test_importing_the_floor_does_not_import_the_compiler():
+    program = (
+        "import sys, udfs; print([m for m in ('numba', 'duckdb', 'sqlglot') if m in sys.modules])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("udf", MECHANISMS)
+def test_each_mechanism_is_registered_under_its_own_names(udf):
+    assert isinstance(udf, Udf)
+    assert REGISTRY[udf.function][udf.name] is udf
+
+
+@pytest.mark.parametrize("udf", MECHANISMS)
+def test_each_mechanism_costs_the_epsilon_it_is_given(udf):
+    assert udf.loss(Fraction(1, 3)) == Loss(Fraction(1, 3), Fraction(0))
+
+
+@pytest.mark.parametrize("udf", MECHANISMS)
+def test_each_mechanism_has_its_proof_beside_it(udf):
+    proof = Path(inspect.getfile(udf.run)).with_suffix(".md").read_text()
+    for part in ("Precondition", "Pseudocode", "Postcondition", "Proof", "Differences"):
+        assert f"## {part}" in proof
+    docstring = inspect.getdoc(udf.run)
+    assert "Privacy: " in docstring
+    assert "Source: " in docstring
+
+
+def test_the_registry_cannot_be_changed():
+    with pytest.raises(TypeError):
+        REGISTRY["topk"]["other"] = REGISTRY["topk"]["joint"]
+
+
+def test_the_floor_shows_three_names():
+    assert udfs.__all__ == ["REGISTRY", "Loss", "Udf"]
+
+
+def test_losses_add():
+    one, other = Loss(Fraction(1, 3)), Loss(Fraction(1, 6), Fraction(1, 100))
+    assert one + other == Loss(Fraction(1, 2), Fraction(1, 100))
+
+
+@pytest.mark.parametrize("bad", [1, 1.0, float("nan"), True, "1", None])
+def test_a_loss_of_another_type_is_refused(bad):
+    with pytest.raises(TypeError, match="Fractions"):
+        Loss(bad)
+
+
+@pytest.mark.parametrize("bad", [0, 0.0, None, "0"])
+def test_a_delta_of_another_type_is_refused(bad):
+    with pytest.raises(TypeError, match="Fractions"):
+        Loss(Fraction(1), bad)
+
+
+@pytest.mark.parametrize("bad", [Fraction(0), Fraction(-1)])
+def test_an_epsilon_out_of_range_is_refused(bad):
+    with pytest.raises(ValueError, match="epsilon"):
+        Loss(bad)
+
+
+@pytest.mark.parametrize("bad", [Fraction(1), Fraction(-1, 10)])
+def test_a_delta_out_of_range_is_refused(bad):
+    with pytest.raises(ValueError, match="delta"):
+        Loss(Fraction(1), bad)
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (Fraction(19, 20), "0.95"),
+        (Fraction(3), "3"),
+        (Fraction(1, 3), "1/3"),
+        (Fraction(-1, 8), "-0.125"),
+        (Fraction(1, 10**9), "0.000000001"),
+        (Fraction(12345, 100), "123.45"),
+    ],
+)
+def test_fractions_are_written_as_people_write_them(x, words):
+    assert in_words(x) == words
