@@ -124,7 +124,7 @@ def _quoted(reference: Reference) -> str:
 def _types(
     select: DpSelect, call: DpCall, item: str, person: str, catalog: Catalog
 ) -> tuple[str, str]:
-    bound = f"SELECT {item} AS item, {person} AS person FROM {select.source_text}\n"
+    bound = f"SELECT {item} AS __dp_item, {person} AS __dp_person FROM {select.source_text}\n"
     if select.condition_text is not None:
         bound += f"WHERE ({select.condition_text}\n)"
     try:

@@ -48,29 +48,37 @@ def private_sql(plan: Plan, ticket: str) -> str:
 
 
 def _rows_sql(plan: Plan, kept: bool) -> str:
-    """The CTE `rows`: the source's (item, person) pairs, compared byte by byte, NULLs dropped."""
+    """The CTE of the source's (item, person) pairs, compared byte by byte, NULLs dropped.
+
+    All names of ours begin with __dp: the source and its condition are the owner's words, and may
+    speak of tables and columns called rows, item or person.
+    """
     item, person = exact(plan.item, plan.item_type), exact(plan.person, plan.person_type)
     condition = f" WHERE ({plan.condition}\n)" if plan.condition is not None else ""
     return (
-        f"rows AS {'' if kept else 'NOT '}MATERIALIZED (SELECT item, person FROM ("
-        f"SELECT {item} AS item, {person} AS person FROM {plan.source}\n{condition}) AS source "
-        "WHERE item IS NOT NULL AND person IS NOT NULL)"
+        f"__dp_rows AS {'' if kept else 'NOT '}MATERIALIZED (SELECT __dp_item, __dp_person FROM ("
+        f"SELECT {item} AS __dp_item, {person} AS __dp_person FROM {plan.source}\n{condition}"
+        ") AS __dp_source WHERE __dp_item IS NOT NULL AND __dp_person IS NOT NULL)"
     )
 
 
 def _topk_sql(plan: Plan, ticket: str) -> str:
-    counts = "SELECT item, system.main.count(DISTINCT person) AS n FROM rows GROUP BY item"
+    counts = (
+        "SELECT __dp_item, system.main.count(DISTINCT __dp_person) AS n FROM __dp_rows "
+        "GROUP BY __dp_item"
+    )
     if plan.domain is not None and plan.domain.select is not None:
         counts = (
-            f"SELECT domain.item AS item, coalesce(counts.n, 0) AS n FROM ({plan.domain.select}) "
-            f"AS domain LEFT JOIN ({counts}) AS counts ON domain.item = counts.item"
+            f"SELECT domain.item AS __dp_item, coalesce(counted.n, 0) AS n FROM "
+            f"({plan.domain.select}) AS domain LEFT JOIN ({counts}) AS counted "
+            "ON domain.item = counted.__dp_item"
         )
     return (
         f"WITH {_rows_sql(plan, kept=False)}, "
-        "histogram AS (SELECT coalesce(system.main.list(item), []) AS items, "
+        "__dp_histogram AS (SELECT coalesce(system.main.list(__dp_item), []) AS items, "
         f"coalesce(system.main.list(n), []) AS counts FROM ({counts}) AS counted) "
         "SELECT system.main.list_select(items, "
-        f"{TOPK_UDF}('{ticket}', {_EXECUTION}, counts)) AS value FROM histogram"
+        f"{TOPK_UDF}('{ticket}', {_EXECUTION}, counts)) AS value FROM __dp_histogram"
     )
 
 
@@ -78,13 +86,14 @@ def _count_distinct_sql(plan: Plan, ticket: str) -> str:
     udf = REPORT_UDF if plan.report else COUNT_UDF
     return (
         f"WITH {_rows_sql(plan, kept=plan.keep_source)}, "
-        "people AS MATERIALIZED (SELECT person, "
+        "__dp_people AS MATERIALIZED (SELECT __dp_person AS person, "
         "CAST(system.main.row_number() OVER () - 1 AS INTEGER) AS code "
-        "FROM (SELECT DISTINCT person FROM rows) AS persons), "
-        "by_item AS (SELECT system.main.list(people.code) AS codes FROM rows "
-        "JOIN people ON rows.person = people.person GROUP BY rows.item), "
-        "pairs AS (SELECT coalesce(system.main.list(codes), []) AS people_of_items FROM by_item) "
-        f"SELECT {udf}('{ticket}', {_EXECUTION}, people_of_items) AS value FROM pairs"
+        "FROM (SELECT DISTINCT __dp_person FROM __dp_rows) AS persons), "
+        "__dp_items AS (SELECT system.main.list(code) AS people FROM __dp_rows "
+        "JOIN __dp_people ON __dp_person = person GROUP BY __dp_item), "
+        "__dp_pairs AS (SELECT coalesce(system.main.list(people), []) AS people_of_items "
+        "FROM __dp_items) "
+        f"SELECT {udf}('{ticket}', {_EXECUTION}, people_of_items) AS value FROM __dp_pairs"
     )
 
 

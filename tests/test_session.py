@@ -157,6 +157,25 @@ def test_a_view_that_looks_across_people_is_refused(
         session.sql(f"SELECT {TOP} FROM v")
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["rows", "source", "people", "counts", "counted", "domain", "histogram", "value", "item",
+     "person", "items", "n", "code", "listed", "persons"],
+)  # fmt: skip
+def test_tables_and_columns_may_have_any_name(session: dp_sql.Session, name: str) -> None:
+    session.execute(
+        f'CREATE TABLE "{name}" AS SELECT user_id, title AS "{name}", year AS other FROM ratings'
+    )
+    session.execute(f'CREATE TABLE public AS SELECT title AS "{name}" FROM catalog')
+    where = f"WHERE \"{name}\" <> 'Emma' AND {name}.user_id >= 0 AND other > 1"
+    call = f'DP_TOPK("{name}", 2, {UNIT}, domain := public."{name}")'
+    assert session.sql(f'SELECT {call} FROM "{name}" {where}').fetchall() == [
+        (["Dune", "Ulysses"],)
+    ]
+    call = f"DP_COUNT_DISTINCT({name}.{name}, {SURE}, privacy_unit := {name}.user_id)"
+    assert session.sql(f'SELECT {call} FROM "{name}" {where}').fetchall() == [(3,)]
+
+
 def test_what_the_owner_asserts_is_on_the_receipt(session: dp_sql.Session) -> None:
     session.execute("CREATE VIEW v AS SELECT r.* FROM ratings r JOIN catalog USING (title)")
     session.sql(f"SELECT DP_TOPK(title, 1, {UNIT}, domain := observed) FROM v WHERE year > 1")

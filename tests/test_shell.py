@@ -53,10 +53,12 @@ def test_statements_come_from_standard_input(database: str) -> None:
 
 def test_json_is_an_array_of_rows(database: str) -> None:
     count = "DP_COUNT_DISTINCT(title, epsilon := 10000, privacy_unit := user_id, report := true)"
-    done = run(database, "--json", "--read-only", "-c", f"SELECT {count} AS n, [1] FROM ratings")
+    done = run(
+        database, "--json", "--read-only", "-c", f"SELECT {count} AS n, [1] AS one FROM ratings"
+    )
     assert done.returncode == 0
     (row,) = json.loads(done.stdout)
-    assert row["n"]["estimate"] == 4 and row["[1]" if "[1]" in row else "list_value(1)"] == [1]
+    assert row["n"]["estimate"] == 4 and row["one"] == [1]
     assert json.loads(run("--json", "-c", "SELECT 1 AS x WHERE false").stdout) == []
 
 

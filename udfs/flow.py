@@ -12,7 +12,6 @@ the work:
 - from the people with room, on lists turned round to run by person. It takes over when the first
   has read as much as three times the input. Whom it fails to serve is never met again.
 """
-# ruff: noqa: PLR0917 - kernels take their counters and arrays by position
 
 from __future__ import annotations
 
