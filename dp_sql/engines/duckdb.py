@@ -45,6 +45,10 @@ _KINDS = """
         ELSE function_type END)
     FROM system.main.duckdb_functions()
 """
+_TABLES = "SELECT database_name, schema_name, NULL FROM system.main.duckdb_tables()"
+_VIEWS = "SELECT database_name, schema_name, sql FROM system.main.duckdb_views()"
+_SAME_NAME = "system.main.lower({}) = system.main.lower($1)"
+_SEARCH_PATH = "SELECT system.main.current_database(), system.main.current_schemas(true)"
 _BUILTIN: dict[str, frozenset[str]] = {}
 
 Rewriter = Callable[[str, "Engine"], str]
@@ -75,34 +79,20 @@ class Engine:
     # --- what check and plan ask (dp_sql.check.Catalog) ---
 
     def relation(self, parts: tuple[str, ...]) -> Relation | None:
-        """The table or view of that name on the search path; None for anything else."""
-        name, schema, database = [*reversed(parts), None, None][:3]
-        found = self._fetch(
-            """
-            SELECT sql, is_view FROM (
-                SELECT database_name, schema_name, table_name AS name, NULL AS sql, false AS is_view
-                FROM system.main.duckdb_tables()
-                UNION ALL
-                SELECT database_name, schema_name, view_name, sql, true
-                FROM system.main.duckdb_views()
-            ) WHERE system.main.lower(name) = system.main.lower($1) AND CASE
-                WHEN $3 IS NOT NULL THEN system.main.lower(schema_name) = system.main.lower($2)
-                    AND system.main.lower(database_name) = system.main.lower($3)
-                WHEN $2 IS NOT NULL THEN system.main.lower(schema_name) = system.main.lower($2)
-                    OR system.main.lower(database_name) = system.main.lower($2)
-                ELSE database_name IN (system.main.current_database(), 'temp', 'system')
-                    AND system.main.list_contains(
-                        system.main.current_schemas(true), schema_name)
-            END
-            ORDER BY database_name <> 'temp', database_name <> system.main.current_database()
-            LIMIT 1
-            """,
-            [name, schema, database],
-        )
-        if not found:
+        """The table or view of that name, as the search path finds it; None for anything else."""
+        *scope, name = parts
+        found = self._fetch(f"{_TABLES} WHERE {_SAME_NAME.format('table_name')}", [name])
+        found += self._fetch(f"{_VIEWS} WHERE {_SAME_NAME.format('view_name')}", [name])
+        here, path = self._fetch(_SEARCH_PATH, [])[0] if found else ("", [])
+        visible = [
+            (database != "temp", database != here, sql)
+            for database, schema, sql in found
+            if _within(database, schema, scope, here, path)
+        ]
+        if not visible:
             return None
-        sql, is_view = found[0]
-        return Relation(sql if is_view and sql else None)
+        # A temporary relation hides one of the database in use, and that one those of others.
+        return Relation(min(visible, key=lambda relation: relation[:2])[2] or None)
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """What each name may be as a function; names that are no functions are left out."""
@@ -210,6 +200,16 @@ class Engine:
         if refusal is not None:
             raise refusal  # outside the handler: DuckDB's rendering of it adds nothing
         return f"(SELECT value FROM {table} WHERE number = {number})"
+
+
+def _within(database: str, schema: str, scope: list[str], here: str, path: list[str]) -> bool:
+    """Whether a relation of that database and schema is meant by `scope.name`."""
+    if not scope:
+        return database in {here, "temp", "system"} and schema in path
+    wanted = [part.lower() for part in scope]
+    if len(wanted) > 1:
+        return wanted == [database.lower(), schema.lower()]
+    return wanted[0] in {database.lower(), schema.lower()}
 
 
 def _first_line(error: Exception) -> str:
