@@ -4,27 +4,23 @@ Decides by a positive grammar; what the grammar does not name is refused. Never 
 Without a policy the owner says whose row each row is (`privacy_unit :=`), so a base table, a file
 and a dataframe are taken at the owner's word, and the word is written on the receipt. What is built
 upon them, WHERE clauses, subqueries and views, must look at one row at a time.
+
+What was checked is what is read: every relation is resolved here, and the source is handed on with
+its full name (database.schema.name), so that no other relation of the same name can step in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from dp_sql.errors import NotPrivate, NotSupported, ParseError, QueryError
-from dp_sql.parse import Token, matching, tokenize
+from dp_sql.errors import NotPrivate, ParseError, QueryError, SourceError
+from dp_sql.parse import called, tokenize
 from dp_sql.recognise import DpSelect
-
-if TYPE_CHECKING:
-    from sqlglot.expressions import Expr as Node  # the root class of sqlglot 30; 28 calls it other
-else:
-    Node = Any
+from dp_sql.trees import Node, Unreadable, to_sql, tree_of
 
 READERS = frozenset(
     {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_json_auto",
@@ -34,25 +30,40 @@ _WAY_OUT = (
     "If each row of the result still is one person's, make it a table (CREATE TABLE … AS …) "
     "and name that table: its rows are then taken at your word."
 )
+Scope = tuple[str, str]
+"""A database and a schema of it."""
 
 
 @dataclass(frozen=True)
 class Relation:
-    """What the catalog says of a name: the text of its view, or None for a table or a file."""
+    """What the catalog says of a name.
 
+    parts: its full name (database, schema, name); empty where it has none.
+    view_sql: the text that created it, for a view; "" for a view whose text nobody kept; None
+        for a table, and for a view that only shows a dataframe.
+    """
+
+    parts: tuple[str, ...]
     view_sql: str | None
 
 
 class Catalog(Protocol):
     """What check.py and plan.py may ask of an engine. No method reads a private row."""
 
-    def relation(self, parts: tuple[str, ...]) -> Relation | None:
-        """The relation of that name; None where it is no table or view (a file, a dataframe)."""
+    def relation(self, parts: tuple[str, ...], within: Scope | None = None) -> Relation | None:
+        """The relation that a name means, here or in a view of the schema `within`.
+
+        None where it is no table or view (a file, a dataframe, or nothing).
+
+        Raises:
+            NotPrivate: it could mean more than one.
+        """
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """What each name may be as a function; names that are no functions are left out.
 
         Kinds: "scalar" (a pure function of its arguments), "volatile", "aggregate", "macro", …
+        Functions of the user that are named like an operator are told unasked.
         """
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
@@ -69,19 +80,30 @@ class Catalog(Protocol):
 class Approved:
     """A source that is person-level, why, and what of that is the owner's word.
 
-    `base` is False where the source is a view, subquery, file or dataframe: reading it twice
-    costs more than keeping it once. `private` names the relations whose rows it reads.
+    source: the FROM clause as written, relations by their full names.
+    base: False where the source is a view, subquery, file or dataframe: reading it twice costs
+        more than keeping it once.
+    private: names of the relations whose rows it reads.
+    columns: names of its columns.
     """
 
     reason: str
     assumptions: tuple[str, ...]
+    source: str
     base: bool
     private: frozenset[str]
+    columns: frozenset[str]
 
 
 @dataclass
 class _Findings:
+    """What is gathered on the way. `within` is the schema of the view that is being read."""
+
+    select: DpSelect
+    catalog: Catalog
+    within: Scope | None = None
     assumptions: list[str] = field(default_factory=list)
+    edits: list[tuple[int, int, str]] = field(default_factory=list)
     base: bool = True
     private: set[str] = field(default_factory=set)
     joined: set[str] = field(default_factory=set)
@@ -99,26 +121,43 @@ def approve(select: DpSelect, unit: str, catalog: Catalog) -> Approved:
         NotPrivate: the source is not provably person-level.
         ParseError: the source or its condition is beyond our grammar.
     """
-    findings = _Findings()
+    findings = _Findings(select, catalog)
     try:
         for start, stop in filter(None, (select.source, select.condition)):
             _named_functions(select.text[start:stop], catalog, select, start)
         tree = _parsed(select)
-        if tree.args.get("where") is not None:
-            _row_wise(tree.args["where"].this, "WHERE", select)
+        condition = tree.args.get("where")
+        if condition is not None:
+            _row_wise(condition.this, "WHERE", select)
         _only(tree, {"expressions", "where"} | _FROM, select)
-        _source(_from(tree), unit, select.ctes, catalog, findings)
+        _source(_from(tree), unit, findings)
         _disjoint(findings)
+        source = _edited(select, findings)
+        columns = _columns(f"SELECT * FROM {source}", catalog)
+        if condition is not None and columns:
+            _known(condition, columns, select)
     except NotPrivate as refusal:
         raise refusal.at(select.text, select.source[0]) from None
+    except Unreadable:
+        raise _unreadable(select) from None
     name = select.source_text
     findings.assumptions.insert(0, f"each row of {name} belongs to the person in {unit}")
     return Approved(
         reason=f"{name} is read row by row",
         assumptions=tuple(dict.fromkeys(findings.assumptions)),
+        source=source,
         base=findings.base,
         private=frozenset(findings.private),
+        columns=columns,
     )
+
+
+def _columns(select: str, catalog: Catalog) -> frozenset[str]:
+    """Names of the columns that a SELECT lists; none where DuckDB cannot bind it (it will say)."""
+    try:
+        return frozenset(name.lower() for name, _ in catalog.columns(select))
+    except SourceError:
+        return frozenset()
 
 
 def _disjoint(findings: _Findings) -> None:
@@ -142,6 +181,15 @@ def _offset(select: DpSelect, node: Node) -> int | None:
     return select.condition[0] + offset - (end - begin) - len(_BEFORE_CONDITION)
 
 
+def _edited(select: DpSelect, findings: _Findings) -> str:
+    """The source as written, with relations by their full names."""
+    pieces, position = [], select.source[0]
+    for start, stop, name in sorted(findings.edits):
+        pieces += [select.text[position:start], name]
+        position = stop
+    return "".join([*pieces, select.text[position : select.source[1]]])
+
+
 _FROM = {"from", "from_"}  # sqlglot renamed the key in the course of version 28
 
 
@@ -157,29 +205,26 @@ def _parsed(select: DpSelect) -> Node:
     text = _BEFORE_SOURCE + select.source_text
     if select.condition_text is not None:
         text += _BEFORE_CONDITION + select.condition_text
-    try:
-        tree = sqlglot.parse_one(text, read="duckdb")
-    except SqlglotError:
-        at = select.source[0]
-        if select.condition is not None and _parses(_BEFORE_SOURCE + select.source_text):
-            at = select.condition[0]
-        raise ParseError(
-            "dp_sql cannot read this part, so it cannot prove that it is private.",
-            text=select.text,
-            position=at,
-            hint="Put it into a column of a table, and select from that table.",
-        ) from None
+    tree = tree_of(text)
     if not isinstance(tree, exp.Select):
         raise NotPrivate("The source of a DP call must be one table, view, file or dataframe.")
     return tree
 
 
-def _parses(text: str) -> bool:
-    try:
-        sqlglot.parse_one(text, read="duckdb")
-    except SqlglotError:
-        return False
-    return True
+def _unreadable(select: DpSelect) -> ParseError:
+    at = select.source[0]
+    if select.condition is not None:
+        try:
+            tree_of(_BEFORE_SOURCE + select.source_text)
+            at = select.condition[0]
+        except Unreadable:
+            pass
+    return ParseError(
+        "dp_sql cannot read this part, so it cannot prove that it is private.",
+        text=select.text,
+        position=at,
+        hint="Put it into a column of a table, and select from that table.",
+    )
 
 
 def _only(node: Node, allowed: set[str], select: DpSelect | None = None) -> None:
@@ -209,20 +254,17 @@ _SPOKEN = {
 }  # fmt: skip
 
 
-def _source(
-    node: Node,
-    unit: str,
-    ctes: frozenset[str],
-    catalog: Catalog,
-    findings: _Findings,
-) -> None:
+# --- relations ------------------------------------------------------------------------------------
+
+
+def _source(node: Node, unit: str, findings: _Findings) -> None:
     if isinstance(node, exp.Table):
-        _table(node, unit, ctes, catalog, findings)
+        _table(node, unit, findings)
     elif isinstance(node, exp.Subquery):
         _only(node, {"this", "alias"})
         _alias(node)
         findings.base = False
-        _simple_select(node.this, unit, ctes, catalog, findings)
+        _simple_select(node.this, unit, findings)
     else:
         raise NotPrivate(
             "The source of a DP call must be one table, view, file or dataframe.", hint=_WAY_OUT
@@ -238,57 +280,79 @@ def _alias(node: Node) -> None:
         )
 
 
-def _table(
-    node: exp.Table, unit: str, ctes: frozenset[str], catalog: Catalog, findings: _Findings
-) -> None:
+def _table(node: exp.Table, unit: str, findings: _Findings) -> None:
     _only(node, {"this", "db", "catalog", "alias"})
     _alias(node)
     if isinstance(node.this, exp.Func):
-        _reader(node.this)
+        _reader(node.this, findings.catalog)
         findings.base = False
         return
-    parts = tuple(part.name for part in node.parts)
-    if len(parts) == 1 and parts[0].lower() in ctes:
-        raise NotPrivate(
-            f"{parts[0]} is a CTE, and a DP call reads tables.",
-            hint=f"Write the DP call over the table itself, or over FROM (SELECT …) AS {parts[0]}.",
-        )
-    findings.private.add(parts[-1].lower())
-    relation = catalog.relation(parts)
+    relation = _resolved(node, findings)
+    findings.private.add(node.name.lower())
     if relation is None:
         findings.base = False  # a file or a dataframe, or nothing: DuckDB will say
     elif relation.view_sql is not None:
         findings.base = False
-        _view(parts, relation.view_sql, unit, catalog, findings)
+        _view(relation, unit, findings)
 
 
-def _reader(function: Node) -> None:
-    name = function.name if isinstance(function, exp.Anonymous) else function.sql_name()  # type: ignore[attr-defined]
-    if name.lower() not in READERS and type(function).__name__ not in {"ReadCSV", "ReadParquet"}:
+def _resolved(node: exp.Table, findings: _Findings) -> Relation | None:
+    """What a table's name means; in the statement itself it is replaced by its full name."""
+    parts = tuple(part.name for part in node.parts)
+    name = parts[-1]
+    if findings.within is None and len(parts) == 1 and name.lower() in findings.select.ctes:
         raise NotPrivate(
-            f"The table function {name.lower()} is not one that we know to read one row at a time.",
+            f"{name} is a CTE, and a DP call reads tables.",
+            hint=f"Write the DP call over the table itself, or over FROM (SELECT …) AS {name}.",
+        )
+    relation = findings.catalog.relation(parts, findings.within)
+    if relation is not None and relation.parts and findings.within is None:
+        first, last = node.parts[0].meta, node.parts[-1].meta
+        shift = findings.select.source[0] - len(_BEFORE_SOURCE)
+        if "start" not in first or "end" not in last:
+            raise NotPrivate(f"The place of {name} in the statement is unclear.", hint=_WAY_OUT)
+        span = (first["start"] + shift, last["end"] + 1 + shift)
+        findings.edits.append((*span, ".".join(_quoted(part) for part in relation.parts)))
+    return relation
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _reader(function: Node, catalog: Catalog) -> None:
+    name = function.name if isinstance(function, exp.Anonymous) else function.sql_name()  # type: ignore[attr-defined]
+    name = name.lower()
+    kinds = catalog.function_kinds(frozenset({name})).get(name, frozenset())
+    if name not in READERS or kinds != frozenset({"table"}):
+        raise NotPrivate(
+            f"The table function {name} is not one that we know to read one row at a time.",
             hint=f"Known: {', '.join(sorted(READERS))}. {_WAY_OUT}",
         )
     if function.find(exp.Query) is not None:
         raise NotPrivate("The file to read must be written in the statement.")
+    if any(n.name.lower() == "file_row_number" for n in function.find_all(exp.Identifier, exp.Var)):
+        raise NotPrivate("file_row_number is the place of a row, not a person's data.")
 
 
-def _view(
-    parts: tuple[str, ...], sql: str, unit: str, catalog: Catalog, findings: _Findings
-) -> None:
-    name = ".".join(parts)
-    body = _view_body(sql)
+def _view(relation: Relation, unit: str, findings: _Findings) -> None:
+    name = relation.parts[-1] if relation.parts else "in a variable"
+    outer, findings.within = (
+        findings.within,
+        (relation.parts[0], relation.parts[1]) if (relation.parts) else None,
+    )
     try:
+        body = _view_body(relation.view_sql or "")
         if body is None:
-            raise NotPrivate("its definition is beyond our grammar")
-        tree = sqlglot.parse_one(body, read="duckdb")
-        _named_functions(body, catalog)
-        _simple_select(tree, unit, frozenset(), catalog, findings)
-    except (SqlglotError, QueryError) as refusal:
+            raise NotPrivate("its definition is not known, or beyond our grammar")
+        _named_functions(body, findings.catalog)
+        _simple_select(tree_of(body), unit, findings)
+    except (Unreadable, QueryError) as refusal:
         why = refusal.message if isinstance(refusal, QueryError) else "it cannot be read"
         raise NotPrivate(
             f"The view {name} is not provably person-level: {why}", hint=_WAY_OUT
         ) from None
+    findings.within = outer
 
 
 def _view_body(sql: str) -> str | None:
@@ -302,23 +366,40 @@ def _view_body(sql: str) -> str | None:
     return None
 
 
-def _simple_select(
-    tree: Node, unit: str, ctes: frozenset[str], catalog: Catalog, findings: _Findings
-) -> None:
+def _simple_select(tree: Node, unit: str, findings: _Findings) -> None:
     """A SELECT that keeps, drops and renames columns and rows, one row at a time."""
     if not isinstance(tree, exp.Select):
         raise NotPrivate("The source of a DP call must be one simple SELECT.", hint=_WAY_OUT)
     _only(tree, {"expressions", "where", "joins", "order", "distinct"} | _FROM)
     if tree.args.get("distinct") is not None:
         _only(tree.args["distinct"], set())  # DISTINCT ON picks between people; DISTINCT does not
-    for projection in tree.expressions:
-        _row_wise(projection, "the list")
-    if tree.args.get("where") is not None:
-        _row_wise(tree.args["where"].this, "WHERE")
     source, joins = _flattened(tree)
-    _joins(joins, catalog, findings)
-    inner = _traced(tree, source, unit, bool(joins), catalog)
-    _source(source, inner, ctes, catalog, findings)
+    own = _listed(source, findings)
+    others = [_joined(join, findings) for join in joins]
+    for place, parts in {
+        "the list": tree.expressions,
+        "WHERE": [tree.args["where"].this] if tree.args.get("where") is not None else [],
+        "ON": [join.args["on"] for join in joins if join.args.get("on") is not None],
+    }.items():
+        for part in parts:
+            _row_wise(part, place)
+            _known(part, own.union(*others), None)
+    inner = _traced(tree, source, unit, own, frozenset().union(*others))
+    _source(source, inner, findings)
+
+
+def _listed(node: Node, findings: _Findings) -> frozenset[str]:
+    """Names of the columns that a relation lists."""
+    text = to_sql(node)
+    if isinstance(node, exp.Table) and not isinstance(node.this, exp.Func):
+        parts = tuple(part.name for part in node.parts)
+        relation = findings.catalog.relation(parts, findings.within)
+        if relation is not None and relation.parts:
+            text = ".".join(_quoted(part) for part in relation.parts)
+    found = _columns(f"SELECT * FROM {text}", findings.catalog)
+    if not found:
+        raise NotPrivate("DuckDB does not find what it reads.")
+    return found
 
 
 def _flattened(tree: Node) -> tuple[Node, list[Node]]:
@@ -337,54 +418,64 @@ def _flattened(tree: Node) -> tuple[Node, list[Node]]:
     return source, joins
 
 
-def _joins(joins: list[Node], catalog: Catalog, findings: _Findings) -> None:
-    for join in joins:
-        other = join.this
-        side = (join.args.get("side") or "").upper()
-        kind = (join.args.get("kind") or "").upper()
-        keyed = join.args.get("on") is not None or join.args.get("using")
-        if not keyed or side not in {"", "LEFT"} or kind not in {"", "INNER", "OUTER"}:
-            raise NotPrivate("Only inner and left joins on a key can be read.", hint=_WAY_OUT)
-        if join.args.get("method"):
-            raise NotPrivate("Only plain joins can be read.", hint=_WAY_OUT)
-        if join.args.get("on") is not None:
-            _row_wise(join.args["on"], "ON")
-        if not isinstance(other, exp.Table) or isinstance(other.this, exp.Func):
-            raise NotPrivate("A join must be to a table.", hint=_WAY_OUT)
-        relation = catalog.relation(tuple(part.name for part in other.parts))
-        if relation is None or relation.view_sql is not None:
-            raise NotPrivate("A join must be to a table, not to a view.", hint=_WAY_OUT)
-        findings.joined.add(other.name.lower())
-        _alias(other)
-        _only(other, {"this", "db", "catalog", "alias"})
-        findings.assumptions.append(f"{other.name} is public (it is joined to people's rows)")
+def _joined(join: Node, findings: _Findings) -> frozenset[str]:
+    """Names of the columns of a table that is joined to the source on a key."""
+    other = join.this
+    side = (join.args.get("side") or "").upper()
+    kind = (join.args.get("kind") or "").upper()
+    keyed = join.args.get("on") is not None or join.args.get("using")
+    if not keyed or side not in {"", "LEFT"} or kind not in {"", "INNER", "OUTER"}:
+        raise NotPrivate("Only inner and left joins on a key can be read.", hint=_WAY_OUT)
+    if join.args.get("method"):
+        raise NotPrivate("Only plain joins can be read.", hint=_WAY_OUT)
+    if not isinstance(other, exp.Table) or isinstance(other.this, exp.Func):
+        raise NotPrivate("A join must be to a table.", hint=_WAY_OUT)
+    _alias(other)
+    _only(other, {"this", "db", "catalog", "alias"})
+    relation = _resolved(other, findings)
+    if relation is None or relation.view_sql is not None:
+        raise NotPrivate("A join must be to a table, not to a view.", hint=_WAY_OUT)
+    findings.joined.add(other.name.lower())
+    findings.assumptions.append(f"{other.name} is public (it is joined to people's rows)")
+    return _listed(other, findings)
 
 
-def _traced(tree: exp.Select, source: Node, unit: str, joined: bool, catalog: Catalog) -> str:
-    """The name under which the source knows the column that the SELECT calls `unit`."""
-    own = source.alias_or_name.lower()
+def _traced(
+    tree: exp.Select, source: Node, unit: str, own: frozenset[str], others: frozenset[str]
+) -> str:
+    """The name under which the source knows the column that the SELECT calls `unit`.
+
+    Every projection is looked at: exactly one may give the unit, and it must be a column of the
+    source as it is, not an expression, not a column of a joined table, not another's alias.
+    """
+    name = source.alias_or_name.lower()
+    wanted = unit.lower()
+    found: list[str] = []
     for projection in tree.expressions:
         column = projection.unalias()
-        star = isinstance(column, exp.Star) or isinstance(getattr(column, "this", None), exp.Star)
-        if star:
-            table = column.table.lower() if isinstance(column, exp.Column) else ""
-            _only(column.this if isinstance(column, exp.Column) else column, {"except", "except_"})
-            if (table in {"", own}) and (not joined or _has(source, unit, catalog)):
-                return unit
-        elif projection.alias_or_name.lower() == unit.lower():
-            if not isinstance(column, exp.Column):
+        if isinstance(column, exp.Star) or isinstance(getattr(column, "this", None), exp.Star):
+            star = column.this if isinstance(column, exp.Column) else column
+            of = column.table.lower() if isinstance(column, exp.Column) else ""
+            _only(star, {"except", "except_"})
+            dropped = star.args.get("except_") or star.args.get("except") or []
+            if wanted in {part.name.lower() for part in dropped}:
+                continue
+            if of in {"", name} and wanted in own:
+                found.append(unit)
+            if of != name and wanted in others:
+                raise NotPrivate(f"{unit} is a column of a joined table, too.", hint=_WAY_OUT)
+        elif projection.alias_or_name.lower() == wanted:
+            if not isinstance(column, exp.Column) or column.name.lower() not in own:
                 raise NotPrivate(f"{unit} is not a column there, but an expression.", hint=_WAY_OUT)
-            mine = column.table.lower() == own if column.table else not joined
-            if mine or (not column.table and _has(source, column.name, catalog)):
-                return column.name
-            raise NotPrivate(f"{unit} must come from {own}.", hint=_WAY_OUT)
-    raise NotPrivate(f"It has no column {unit}.")
+            if column.table.lower() != name and (column.table or column.name.lower() in others):
+                raise NotPrivate(f"{unit} must come from {name}.", hint=_WAY_OUT)
+            found.append(column.name)
+    if len(found) != 1:
+        raise NotPrivate(f"It has {'no' if not found else 'more than one'} column {unit}.")
+    return found[0]
 
 
-def _has(source: Node, column: str, catalog: Catalog) -> bool:
-    found = catalog.columns(f"SELECT * FROM {source.sql(dialect='duckdb')}")
-    return column.lower() in {name.lower() for name, _ in found}
-
+# --- expressions ----------------------------------------------------------------------------------
 
 _ROW_WISE = (
     exp.Condition, exp.Identifier, exp.DataType, exp.DataTypeParam, exp.Var, exp.Interval,
@@ -416,104 +507,39 @@ def _row_wise(tree: Node, place: str, select: DpSelect | None = None) -> None:
         raise _refusal(message, select, position)
 
 
-def _called(tokens: Sequence[Token]) -> dict[str, int]:
-    """Names written like a call, with the place of the first one."""
-    found: dict[str, int] = {}
-    for token, after in pairwise(tokens):
-        if after.is_symbol("(") and token.name is not None:
-            found.setdefault(token.name.lower(), token.start)
-    return found
+def _known(tree: Node, columns: frozenset[str], select: DpSelect | None) -> None:
+    """Refuse columns that the source does not list: rowid and its like tell a row's place."""
+    for column in tree.find_all(exp.Column):
+        names = {part.name.lower() for part in column.parts}
+        if not isinstance(column.this, exp.Star) and not names & columns:
+            position = None if select is None else _offset(select, column)
+            message = f"{to_sql(column)} is not a listed column of the source."
+            raise _refusal(message, select, position)
+
+
+_PLAIN_SIGNS = {"=", "==", "<>", "!=", "<", ">", "<=", ">=", "(", ")", ",", ".", "::"}
+_MATCHING_WORDS = {"LIKE", "ILIKE", "GLOB", "SIMILAR"}
 
 
 def _named_functions(
     text: str, catalog: Catalog, select: DpSelect | None = None, start: int = 0
 ) -> None:
-    """Refuse every function that DuckDB does not call a pure function of its arguments."""
-    called = {n: at for n, at in _called(tokenize(text)).items() if n not in READERS}
-    for name, kinds in sorted(catalog.function_kinds(frozenset(called)).items()):
-        if kinds != {"scalar"}:
-            message = f"The function {name} is not a pure function of one row."
-            raise _refusal(message, select, start + called[name])
+    """Refuse every function that DuckDB does not call a pure function of its arguments.
 
-
-# --- the list around the calls --------------------------------------------------------------------
-
-
-def check_list(select: DpSelect, catalog: Catalog) -> None:
-    """Refuse what stands beside the DP calls in the list and would need the source's rows.
-
-    After rewriting, the SELECT reads the releases and no longer the source; a column of the source
-    would not be found, and an aggregate such as count(*) would silently count releases.
-
-    Raises:
-        NotSupported: a column, a star, an aggregate or a window beside the calls.
+    Operators other than comparisons are functions to DuckDB, and a macro may bear their names.
     """
-    aliases = {a for a in (_alias_of(select, item) for item in select.items) if a is not None}
-    for start, stop in select.items:
-        blanked = _blanked(select, start, stop)
-        _no_aggregates(select, start, blanked, catalog)
-        try:
-            tree = sqlglot.parse_one(f"SELECT {blanked}", read="duckdb").expressions[0]
-        except SqlglotError:
-            continue  # DuckDB reads it; without the source's rows in scope it can take none
-        for node in tree.walk(prune=lambda n: isinstance(n, exp.Query | exp.Lambda)):
-            if isinstance(node, exp.Star) or (
-                isinstance(node, exp.Column) and node.name.lower() not in aliases
-            ):
-                shown = "*" if isinstance(node, exp.Star) else node.sql(dialect="duckdb")
-                raise NotSupported(
-                    f"{shown} would show rows of the source beside the private answer.",
-                    text=select.text,
-                    position=start,
-                    hint="A SELECT with a DP call answers with DP calls, constants and "
-                    "expressions of them. Ask for other things in a query of their own.",
-                )
-
-
-def _blanked(select: DpSelect, start: int, stop: int) -> str:
-    """The text of one item with NULL, padded, in place of each call: offsets stay."""
-    written = select.text[start:stop]
-    for call in select.calls:
-        if start <= call.start and call.end <= stop:
-            blank = "NULL".ljust(call.end - call.start)
-            written = written[: call.start - start] + blank + written[call.end - start :]
-    return written
-
-
-def _alias_of(select: DpSelect, item: tuple[int, int]) -> str | None:
-    try:
-        tree = sqlglot.parse_one(f"SELECT {_blanked(select, *item)}", read="duckdb").expressions[0]
-    except SqlglotError:
-        return None
-    return tree.alias.lower() if isinstance(tree, exp.Alias) else None
-
-
-def _no_aggregates(select: DpSelect, start: int, blanked: str, catalog: Catalog) -> None:
-    tokens = tokenize(blanked)
-    outside: list[Token] = []
-    index = 0
-    while index < len(tokens):
-        opens = tokens[index].is_symbol("(")
-        if opens and index + 1 < len(tokens) and tokens[index + 1].upper in _QUERY_STARTS:
-            index = matching(tokens, index, blanked)
-        else:
-            outside.append(tokens[index])
-        index += 1
-    called = _called(outside)
-    kinds = dict(catalog.builtin_kinds(frozenset(called)))
-    kinds.update(catalog.function_kinds(frozenset(called) - kinds.keys()))
-    found = [(t.upper, t.start) for t in outside if t.upper == "OVER"]
-    found += [(name, at) for name, at in called.items() if "aggregate" in kinds.get(name, ())]
-    if not found:
+    tokens = tokenize(text)
+    places = called(tokens)
+    operators = [
+        token
+        for token in tokens
+        if (token.kind == "symbol" and token.text not in _PLAIN_SIGNS)
+        or token.upper in _MATCHING_WORDS
+    ]
+    if not places and not operators:
         return
-    shown, at = found[0]
-    raise NotSupported(
-        f"{shown} beside a DP call would be computed over the answer, not over the source.",
-        text=select.text,
-        position=start + at,
-        hint="Ask for it in a query of its own, or compute it over the answer in an outer query: "
-        "SELECT … FROM (SELECT DP_…(…) AS answer FROM …)",
-    )
-
-
-_QUERY_STARTS = {"SELECT", "FROM", "WITH"}
+    for name, kinds in sorted(catalog.function_kinds(frozenset(places)).items()):
+        if kinds != ({"table"} if name in READERS else {"scalar"}):
+            message = f"The function {name} is not a pure function of one row."
+            at = places.get(name, operators[0].start if operators else 0)
+            raise _refusal(message, select, start + at)

@@ -41,15 +41,14 @@ class Desk:
         self._once: dict[str, Plan] = {}
         self._again: dict[str, Plan] = {}
         self._answers: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
-        self._receipts: list[Receipt] = []
+        self._receipts: list[tuple[int, Receipt]] = []
         self._issued = 0
         self._failure: DpSqlError | None = None
 
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """One receipt per release, oldest first."""
+    def receipts(self, connection: int | None = None) -> tuple[Receipt, ...]:
+        """One receipt per release, oldest first; those of one connection, or all."""
         with self._lock:
-            return tuple(self._receipts)
+            return tuple(r for of, r in self._receipts if connection in {None, of})
 
     def offer_once(self, plan: Plan) -> str:
         """A ticket for exactly one release of this plan."""
@@ -95,7 +94,7 @@ class Desk:
             if not answer.done:
                 plan = self._take(ticket)
                 value, accuracy = run(plan)
-                self._write(plan, accuracy)
+                self._write(plan, accuracy, execution[0])
                 answer.value, answer.done = value, True
             return answer.value  # type: ignore[return-value]
 
@@ -106,17 +105,17 @@ class Desk:
             raise InternalError("This ticket is unknown or used; nothing was released.")
         return plan
 
-    def _write(self, plan: Plan, accuracy: str) -> None:
+    def _write(self, plan: Plan, accuracy: str, connection: int) -> None:
         receipt = Receipt(
             call=plan.call,
-            source=plan.source + (f" WHERE {plan.condition}" if plan.condition else ""),
+            source=plan.written + (f" WHERE {plan.condition}" if plan.condition else ""),
             mechanism=plan.mechanism.name,
             loss=plan.loss,
             accuracy=accuracy,
             assumptions=plan.assumptions,
         )
         with self._lock:
-            self._receipts.append(receipt)
+            self._receipts.append((connection, receipt))
 
     def keep_failure(self, failure: DpSqlError) -> None:
         """Keep an error that DuckDB is about to turn into text."""

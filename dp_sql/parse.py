@@ -25,7 +25,8 @@ _TOKEN = re.compile(
   | (?P<string>[eE]'(?:[^'\\]|\\.|'')*'|[xXbB]?'(?:[^']|'')*')
   | (?P<dollar>\$(?P<tag>[^\W\d]\w*)?\$.*?\$(?(tag)(?P=tag))\$)
   | (?P<quoted>"(?:[^"]|"")*")
-  | (?P<number>(?:\d[\d_]*(?:\.(?!\.)[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)
+  | (?P<number>(?:[0-9]+(?:_[0-9]+)*(?:\.(?!\.)(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)
+        (?:[eE][+-]?[0-9]+)?)
   | (?P<word>[^\W\d][\w$]*)
   | (?P<symbol>:=|=>|::|->>|->|<=|>=|<>|!=|==|\*\*|//|\|\||.)
     """,
@@ -146,10 +147,21 @@ def split(tokens: Sequence[Token], start: int, stop: int) -> list[tuple[int, int
     return [(a + 1, b) for a, b in pairwise(edges) if start < stop]
 
 
+def called(tokens: Sequence[Token]) -> dict[str, int]:
+    """Names written like a call, in lower case, with the place of the first one."""
+    found: dict[str, int] = {}
+    for token, after in pairwise(tokens):
+        if after.is_symbol("(") and token.name is not None:
+            found.setdefault(token.name.lower(), token.start)
+    return found
+
+
 CLAUSES = (
     "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT",
-    "OFFSET", "USING",
+    "OFFSET", "USING", "RETURNING", "ON", "WITH",
 )  # fmt: skip
+# These open a clause only with the right word behind; what follows belongs to the statement around.
+_ONLY_BEFORE = {"USING": {"SAMPLE"}, "ON": {"CONFLICT"}, "WITH": {"NO", "DATA"}}
 _SET_OPERATIONS = {"UNION", "INTERSECT", "EXCEPT"}
 _STARTS = {"SELECT", "FROM", "WITH"}
 
@@ -221,19 +233,20 @@ def _clauses(tokens: Sequence[Token], start: int, stop: int, index: int) -> tupl
     found: list[tuple[str, int]] = []
     for i in at_depth_zero(tokens, start, stop):
         word = tokens[i].upper
-        if word in _SET_OPERATIONS and not _is_name(tokens, i):
+        if word in _SET_OPERATIONS and not _is_name(tokens, i, found):
             if i > index:
                 stop = i
                 break
             found = []
-        elif word in CLAUSES and not _is_name(tokens, i) and _opens_clause(tokens, i, found):
+        elif word in CLAUSES and not _is_name(tokens, i, found) and _opens_clause(tokens, i, found):
             found.append((word, i))
     edges = [*(i for _, i in found), stop]
     return tuple(Clause(word, i, edges[n + 1]) for n, (word, i) in enumerate(found))
 
 
-def _is_name(tokens: Sequence[Token], index: int) -> bool:
-    return index > 0 and tokens[index - 1].is_symbol(".")
+def _is_name(tokens: Sequence[Token], index: int, found: list[tuple[str, int]]) -> bool:
+    before = tokens[index - 1] if index else None
+    return before is not None and (before.is_symbol(".") or (before.upper == "AS" and bool(found)))
 
 
 def _opens_clause(tokens: Sequence[Token], index: int, found: list[tuple[str, int]]) -> bool:
@@ -244,29 +257,28 @@ def _opens_clause(tokens: Sequence[Token], index: int, found: list[tuple[str, in
         return not (index > 1 and tokens[index - 2].upper in {"IS", "NOT"})
     if word in {"GROUP", "ORDER"}:
         return bool(found) and after == "BY"
-    if word == "USING":
-        return bool(found) and after == "SAMPLE"
+    if word in _ONLY_BEFORE:
+        return bool(found) and after in _ONLY_BEFORE[word]
     return word in {"SELECT", "FROM"} or bool(found)
 
 
 def _cte_names(tokens: Sequence[Token], start: int, stop: int) -> set[str]:
+    """Names that a WITH list at the head of [start, stop) defines."""
     depth_zero = list(at_depth_zero(tokens, start, stop))
-    if not any(tokens[i].upper == "WITH" for i in depth_zero):
+    first = next((i for i in depth_zero if tokens[i].upper == "WITH"), None)
+    if first is None:
         return set()
     names: set[str] = set()
-    for i in depth_zero:
-        name = tokens[i].name
-        if name is None:
-            continue
-        after = i + 1
-        if after < stop and tokens[after].is_symbol("("):  # name(column, ...) AS (...)
-            after = next((j for j in depth_zero if j > after + 1), stop)
-            after += 1 if after < stop and tokens[after].is_symbol(")") else 0
-        words = [tokens[j].upper for j in range(after, min(after + 4, stop))]
-        if words[:1] == ["AS"] and any(
-            tokens[j].is_symbol("(") for j in range(after + 1, min(after + 4, stop))
-        ):
-            names.add(name.lower())
+    expecting = True
+    for i in (i for i in depth_zero if i > first):
+        token = tokens[i]
+        if expecting and token.name is not None and token.upper != "RECURSIVE":
+            names.add(token.name.lower())
+            expecting = False
+        elif token.is_symbol(","):
+            expecting = True
+        elif token.upper in {"SELECT", "FROM", "VALUES", "INSERT", "UPDATE", "DELETE"}:
+            break
     return names
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from dp_sql.check import Approved, Catalog
-from dp_sql.errors import ArgumentError, SourceError
+from dp_sql.errors import ArgumentError, NotPrivate, SourceError
 from dp_sql.functions import Function
 from dp_sql.recognise import DpCall, DpSelect, ListLiteral, Reference
+from dp_sql.trees import Node, Unreadable, projection, tree_of
 from udfs import REGISTRY
 from udfs.spec import Loss, Udf
 
@@ -43,14 +42,16 @@ class Domain:
 class Plan:
     """What one release reads, which mechanism runs on it, and what it costs.
 
-    `source` and `condition` are SQL as the owner wrote it; `item` and `person` are quoted columns
-    of it; `call` is the DP call as DuckDB would name it.
+    `source` is the FROM clause with its relations by their full names, `written` the same as the
+    owner wrote it, `condition` the WHERE clause; `item` and `person` are quoted columns of it;
+    `call` is the DP call as DuckDB would name it.
     """
 
     function: Function
     mechanism: Udf
     loss: Loss
     source: str
+    written: str
     condition: str | None
     item: str
     item_type: str
@@ -76,7 +77,7 @@ def plan(select: DpSelect, call: DpCall, approved: Approved, catalog: Catalog) -
         SourceError: DuckDB does not find the source or a column.
     """
     item, person = _quoted(call.item), _quoted(call.privacy_unit)
-    item_type, person_type = _types(select, call, item, person, catalog)
+    item_type, person_type = _types(select, call, item, person, approved, catalog)
     domain = None
     assumptions = approved.assumptions
     if call.domain is not None:
@@ -90,7 +91,8 @@ def plan(select: DpSelect, call: DpCall, approved: Approved, catalog: Catalog) -
         function=call.function,
         mechanism=mechanism,
         loss=mechanism.loss(call.epsilon),
-        source=select.source_text,
+        source=approved.source,
+        written=select.source_text,
         condition=select.condition_text,
         item=item,
         item_type=item_type,
@@ -122,15 +124,16 @@ def _quoted(reference: Reference) -> str:
 
 
 def _types(
-    select: DpSelect, call: DpCall, item: str, person: str, catalog: Catalog
+    select: DpSelect, call: DpCall, item: str, person: str, approved: Approved, catalog: Catalog
 ) -> tuple[str, str]:
-    bound = f"SELECT {item} AS __dp_item, {person} AS __dp_person FROM {select.source_text}\n"
+    bound = f"SELECT {item} AS __dp_item, {person} AS __dp_person FROM {approved.source}\n"
     if select.condition_text is not None:
         bound += f"WHERE ({select.condition_text}\n)"
     try:
         (_, item_type), (_, person_type) = catalog.columns(bound)
     except SourceError as error:
-        raise _blame(error, select, call, catalog) from None
+        raise _blame(error, select, call, approved) from None
+    _own_columns(select, call, approved)
     for reference, found, what in (
         (call.item, item_type, "item"),
         (call.privacy_unit, person_type, "privacy unit"),
@@ -147,17 +150,35 @@ def _types(
     return item_type, person_type
 
 
-def _blame(error: SourceError, select: DpSelect, call: DpCall, catalog: Catalog) -> SourceError:
+def _own_columns(select: DpSelect, call: DpCall, approved: Approved) -> None:
+    """Refuse what DuckDB binds and the source does not list, such as rowid: the place of a row."""
+    names = {part.lower() for part in call.item.parts}
+    *scope, person = (part.lower() for part in call.privacy_unit.parts)
+    # A scope may only be the source's name: else it is a struct, and the unit a part of a value.
+    if person not in approved.columns or (scope and scope[-1] not in _own_names(approved)):
+        wrong = call.privacy_unit
+    elif not names & approved.columns:
+        wrong = call.item
+    else:
+        return
+    raise NotPrivate(
+        f"{wrong.text} is not a column that the source lists.",
+        text=select.text,
+        position=wrong.position,
+        hint="Name one of its columns; give expressions a name in a view or table first.",
+    )
+
+
+def _blame(error: SourceError, select: DpSelect, call: DpCall, approved: Approved) -> SourceError:
     """The same error under the part that causes it: the source, the condition or a column."""
     position = select.source[0]
-    try:
-        found = {name.lower() for name, _ in catalog.columns(f"SELECT * FROM {select.source_text}")}
+    if approved.columns:
         position = select.condition[0] if select.condition else position
         for reference in (call.privacy_unit, call.item):
-            if reference.parts[-1].lower() not in found:
+            names = {part.lower() for part in reference.parts}
+            scope = reference.parts[0] if len(reference.parts) > 1 else None
+            if not names & approved.columns or (scope and f'"{scope}"' in error.message):
                 position = reference.position
-    except SourceError:
-        pass
     return SourceError(error.message, text=select.text, position=position, hint=error.hint)
 
 
@@ -216,7 +237,7 @@ def _reference_domain(
     catalog: Catalog,
 ) -> tuple[str, str]:
     """SQL that lists the values of a domain given by name, and how the receipt says it."""
-    private = approved.private | _own_names(select)
+    private = approved.private | _own_names(approved)
     own = len(given.parts) > 1 and given.parts[-2].lower() in private
     itself = given.parts[-1].lower() == call.item.parts[-1].lower()
     if itself and (own or len(given.parts) == 1):
@@ -245,7 +266,6 @@ def _reference_domain(
             hint="Name a public table's column with its table, domain := catalog.title; a list, "
             "domain := ['a', 'b']; an ENUM; or domain := observed.",
         )
-    table = ".".join(quote(part) for part in given.parts[:-1])
     if own:
         raise ArgumentError(
             f"{given.text} is a column of the private source itself.",
@@ -254,6 +274,16 @@ def _reference_domain(
             hint="Name a public table's column, a list, or, if the set of values in this "
             "column is itself public, write domain := observed.",
         )
+    if len(given.parts) == 2 and given.parts[0].lower() in select.ctes:
+        raise ArgumentError(
+            f"{given.parts[0]} is a CTE, and a domain is a table's column.",
+            text=select.text,
+            position=given.position,
+            hint="Name a table's column or write the items as a list.",
+        )
+    relation = catalog.relation(given.parts[:-1])
+    parts = relation.parts if relation is not None and relation.parts else given.parts[:-1]
+    table = ".".join(quote(part) for part in parts)
     column = f"SELECT {quote(given.parts[-1])} AS value FROM {table}"
     return column, f"the column {given.text}"
 
@@ -262,30 +292,30 @@ def _enum(type_name: str) -> str:
     return f"SELECT unnest(system.main.enum_range(NULL::{type_name})) AS value"
 
 
-def _own_names(select: DpSelect) -> set[str]:
-    """The names that the source goes by: its table's and its alias."""
-    tree = sqlglot.parse_one(f"SELECT 1 FROM {select.source_text}\n", read="duckdb")
+def _own_names(approved: Approved) -> set[str]:
+    """The names that the source goes by: its tables' and their aliases."""
+    try:
+        tree: Node = tree_of(f"SELECT 1 FROM {approved.source}\n")
+    except Unreadable:  # pragma: no cover - check has read it
+        return set()
     return {t.name.lower() for t in tree.find_all(exp.Table)} | {
         t.alias.lower() for t in tree.find_all(exp.Table, exp.Subquery) if t.alias
     }
 
 
 def _only_literals(select: DpSelect, given: ListLiteral) -> None:
-    try:
-        tree = sqlglot.parse_one(f"SELECT {given.text}", read="duckdb").expressions[0]
-        plain = isinstance(tree, exp.Array) and all(_literal(e) for e in tree.expressions)
-    except SqlglotError:
-        plain = False
-    if not plain:
+    tree = projection(given.text)
+    if not isinstance(tree, exp.Array) or not all(_literal(e) for e in tree.expressions):
         raise ArgumentError(
             "A domain list holds literals only.",
             text=select.text,
             position=given.position,
-            hint="For example: domain := ['north', 'south']",
+            hint="For example: domain := ['north', 'south']. A long list is read faster as a "
+            "table's column.",
         )
 
 
-def _literal(node: exp.Expression) -> bool:
+def _literal(node: Node) -> bool:
     if isinstance(node, exp.Neg | exp.Cast | exp.Paren):
         return _literal(node.this)
-    return isinstance(node, exp.Literal | exp.Boolean | exp.Null)
+    return isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.RawString | exp.ByteString)

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from dp_sql.errors import InternalError
 from dp_sql.parse import Token
 from dp_sql.plan import Plan, exact, quote
 from dp_sql.recognise import DpSelect
+from dp_sql.trees import projection
 
 TOPK_UDF = "__dp_sql_topk"
 COUNT_UDF = "__dp_sql_count_distinct"
@@ -39,7 +38,7 @@ def value_type(plan: Plan) -> str:
 
 
 def private_sql(plan: Plan, ticket: str) -> str:
-    """A SELECT of one row and one column, `value`: the release of a plan."""
+    """A SELECT of one row and one column, `__dp_value`: the release of a plan."""
     if plan.function.kind == "topk":
         return _topk_sql(plan, ticket)
     if plan.function.kind == "count_distinct":
@@ -78,7 +77,7 @@ def _topk_sql(plan: Plan, ticket: str) -> str:
         "__dp_histogram AS (SELECT coalesce(system.main.list(__dp_item), []) AS items, "
         f"coalesce(system.main.list(n), []) AS counts FROM ({counts}) AS counted) "
         "SELECT system.main.list_select(items, "
-        f"{TOPK_UDF}('{ticket}', {_EXECUTION}, counts)) AS value FROM __dp_histogram"
+        f"{TOPK_UDF}('{ticket}', {_EXECUTION}, counts)) AS __dp_value FROM __dp_histogram"
     )
 
 
@@ -93,7 +92,7 @@ def _count_distinct_sql(plan: Plan, ticket: str) -> str:
         "JOIN __dp_people ON __dp_person = person GROUP BY __dp_item), "
         "__dp_pairs AS (SELECT coalesce(system.main.list(people), []) AS people_of_items "
         "FROM __dp_items) "
-        f"SELECT {udf}('{ticket}', {_EXECUTION}, people_of_items) AS value FROM __dp_pairs"
+        f"SELECT {udf}('{ticket}', {_EXECUTION}, people_of_items) AS __dp_value FROM __dp_pairs"
     )
 
 
@@ -107,14 +106,14 @@ def outer_edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[E
 
     Args:
         select: where its parts stand in the text.
-        releases: for each call a relation of one row with the column `value`, and its alias.
+        releases: for each call a relation of one row with the column `__dp_value`, and its alias.
     """
     relations = ", ".join(f"{relation} AS {alias}" for relation, alias in releases)
     edits: list[Edit] = [(*select.from_clause, f"FROM {relations}")]
     if select.where_clause is not None:
         edits.append((*select.where_clause, ""))
     for call, (_, alias) in zip(select.calls, releases, strict=True):
-        edits.append((call.start, call.end, f"{alias}.value"))
+        edits.append((call.start, call.end, f"({alias}.__dp_value)"))
     edits += [(stop, stop, f" AS {quote(name)}") for stop, name in _missing_names(select)]
     return edits
 
@@ -158,10 +157,7 @@ def _missing_names(select: DpSelect) -> list[tuple[int, str]]:
             continue
         edits = [(c.start, c.end, c.display) for c in calls]
         name = spliced(select.text, edits, start, stop)
-        try:
-            tree = sqlglot.parse_one(f"SELECT {name}", read="duckdb").expressions[0]
-        except SqlglotError:
-            continue  # DuckDB will name it
-        if not isinstance(tree, exp.Alias | exp.Aliases):
+        tree = projection(name)  # where sqlglot cannot read it, DuckDB will name it
+        if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
             found.append((stop, name))
     return found

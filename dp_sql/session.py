@@ -10,26 +10,38 @@ falls back to running a text that it could not read.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 import dp_sql.engines.duckdb as engine_of
-from dp_sql.check import approve, check_list
+from dp_sql.beside import check_list
+from dp_sql.check import approve
 from dp_sql.desk import Desk
 from dp_sql.engines.duckdb import Engine
-from dp_sql.errors import NotSupported, ParseError, QueryError
+from dp_sql.errors import NotSupported, QueryError
 from dp_sql.parse import Token, at_depth_zero, statements
 from dp_sql.plan import Plan, plan
 from dp_sql.recognise import DpSelect, mentions_dp, recognise
 from dp_sql.result import Receipt
-from dp_sql.rewrite import Edit, outer_edits, private_sql, spliced, with_releases
+from dp_sql.rewrite import (
+    Edit,
+    outer_edits,
+    private_sql,
+    spliced,
+    value_type,
+    with_releases,
+)
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
 # What may stand before a query with DP calls. The releases are made first, then the text runs.
 _RUNS = _QUERY | {
     "CREATE", "INSERT", "COPY", "SUMMARIZE", "SET", "UPDATE", "DELETE", "MERGE", "PIVOT", "UNPIVOT",
 }  # fmt: skip
+# What DuckDB can EXPLAIN, so that the text around the calls is bound before anything is released.
+_EXPLAINED = _QUERY | {"CREATE", "INSERT", "UPDATE", "DELETE", "COPY"}
 # Here the text only binds; the release, if any, comes with a later EXECUTE.
 _BINDS = {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}
 
@@ -69,20 +81,24 @@ def install(con: engine_of.Connection) -> engine_of.Connection:
 def receipts(con: engine_of.Connection) -> tuple[Receipt, ...]:
     """The receipts of all releases in the database instance of an installed connection."""
     desk = engine_of.desk_of(con)
-    return () if desk is None else desk.receipts
+    return () if desk is None else desk.receipts()
 
 
 class Session:
     """An owner's connection: any DuckDB SQL, and DP calls whose answers are frozen.
 
     `with dp_sql.connect("shop.duckdb") as session: session.sql("…").show()`
+
+    One thread at a time asks; for several, give each a session of its own on the same file.
     """
 
     def __init__(self, connection: engine_of.Connection) -> None:
         self._connection = connection
         self._desk: Desk = engine_of.register(connection, _inline)
         engine_of.create_macros(connection, everywhere=False)
+        self._number = engine_of.number_of(connection)
         self._releases = 0
+        self._lock = threading.RLock()
 
     def sql(self, text: str, *, params: object = None) -> Any:
         """Answer a text; the last statement's relation, as `duckdb` would return it.
@@ -110,8 +126,8 @@ class Session:
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """One receipt per release, oldest first."""
-        return self._desk.receipts
+        """One receipt per release of this session, oldest first."""
+        return self._desk.receipts(self._number)
 
     @property
     def connection(self) -> engine_of.Connection:
@@ -137,41 +153,65 @@ class Session:
         self, text: str, params: object, frame: Any, last: Callable[[Engine, str, object], Any]
     ) -> Any:
         engine = Engine(self._connection, self._desk, frame)
-        if not mentions_dp(text):
+        if not isinstance(text, str) or not mentions_dp(text):
             return last(engine, text, params)
         parts = statements(text)
         result = None
-        for number, tokens in enumerate(parts):
-            ready = self._freeze(text, tokens, engine)
-            if number < len(parts) - 1:
-                engine.finish(ready)
-            else:
-                result = last(engine, ready, params)
+        with self._lock:
+            for number, tokens in enumerate(parts):
+                is_last = number == len(parts) - 1
+                ready = self._freeze(text, tokens, engine, params if is_last else None)
+                if is_last:
+                    result = last(engine, ready, params)
+                else:
+                    engine.finish(ready)
         return result
 
-    def _freeze(self, text: str, tokens: Sequence[Token], engine: Engine) -> str:
+    def _freeze(self, text: str, tokens: Sequence[Token], engine: Engine, params: object) -> str:
         """Make the releases of one statement; returns the text that reads them."""
         start, stop = tokens[0].start, tokens[-1].end
         selects = recognise(text, tokens)
         if not selects:
             return text[start:stop]
         begin = _query_start(text, tokens)
+        if begin is not None and tokens[0].upper == "PREPARE":
+            # 1.5 plans a prepared text once, with its query number; the macro binds it anew.
+            return (
+                f"{text[start : tokens[begin].start]}FROM dp({_dollar_quoted(text, begin, tokens)})"
+            )
         if begin is not None:
-            query = text[tokens[begin].start : stop]
-            return f"{text[start : tokens[begin].start]}FROM dp({_dollar_quoted(query)})"
+            inline = _with_inline(text, tokens[begin:], selects, engine)
+            return text[start : tokens[begin].start] + inline
         planned = _plans(selects, engine)
-        edits: list[Edit] = []
-        for select, plans in planned:
-            releases = []
-            for call, ready in zip(select.calls, plans, strict=True):
-                self._releases += 1
-                try:
-                    relation = engine.release(ready, self._releases)
-                except QueryError as error:
-                    raise error.at(select.text, call.start) from None
-                releases.append((relation, f"__dp_release_{self._releases}"))
-            edits += outer_edits(select, releases)
-        return spliced(text, edits, start, stop)
+        if tokens[0].upper in _EXPLAINED or tokens[0].is_symbol("("):
+            # Whatever DuckDB has to say against the text around, it says before anything is spent.
+            empty = _edits(planned, lambda ready: f"(SELECT {_stand_in(ready)})")
+            engine.finish(f"EXPLAIN {spliced(text, empty, start, stop)}", params)
+        return spliced(text, _edits(planned, partial(self._release, engine)), start, stop)
+
+    def _release(self, engine: Engine, ready: Plan) -> str:
+        self._releases += 1
+        return engine.release(ready, self._releases)
+
+
+def _stand_in(ready: Plan) -> str:
+    return f"CAST(NULL AS {value_type(ready)}) AS __dp_value"
+
+
+def _edits(planned: Planned, relation: Callable[[Plan], str]) -> list[Edit]:
+    """The edits that make each SELECT read a relation for each of its calls."""
+    edits: list[Edit] = []
+    number = 0
+    for select, plans in planned:
+        releases = []
+        for call, ready in zip(select.calls, plans, strict=True):
+            number += 1
+            try:
+                releases.append((relation(ready), f"__dp_release_{number}"))
+            except QueryError as error:
+                raise error.at(select.text, call.start) from None
+        edits += outer_edits(select, releases)
+    return edits
 
 
 Planned = list[tuple[DpSelect, list[Plan]]]
@@ -205,28 +245,40 @@ def _inline(text: str, engine: Engine) -> str:
     selects = recognise(text, tokens)
     if not selects:
         return text[tokens[0].start : tokens[-1].end]
+    return _with_inline(text, tokens, selects, engine)
+
+
+def _with_inline(
+    text: str, tokens: Sequence[Token], selects: Sequence[DpSelect], engine: Engine
+) -> str:
+    """A query with its releases as CTEs in front; nothing is released by writing it."""
     releases: list[tuple[str, str]] = []
-    edits: list[Edit] = []
-    for select, plans in _plans(selects, engine):
-        names = []
-        for ready in plans:
-            number = len(releases) + 1
-            name = f"__dp_release_{number}"
-            releases.append((name, private_sql(ready, engine.desk.offer(ready, text, number))))
-            names.append((name, name))
-        edits += outer_edits(select, names)
+
+    def relation(ready: Plan) -> str:
+        number = len(releases) + 1
+        ticket = engine.desk.offer(ready, text, number)
+        releases.append((f"__dp_release_{number}", private_sql(ready, ticket)))
+        return f"__dp_release_{number}"
+
+    edits = _edits(_plans(selects, engine), relation)
     start, stop = tokens[0].start, tokens[-1].end
     return with_releases(spliced(text, edits, start, stop), tokens, start, releases)
 
 
-def _dollar_quoted(text: str) -> str:
-    """The text as an SQL string, with a tag that it does not hold.
-
-    >>> _dollar_quoted("SELECT $dp$x$dp$")
-    '$dp0$SELECT $dp$x$dp$$dp0$'
-    """
-    tag = next(t for t in ("$dp$", *(f"$dp{n}$" for n in range(len(text) + 1))) if t not in text)
-    return f"{tag}{text}{tag}"
+def _dollar_quoted(text: str, begin: int, tokens: Sequence[Token]) -> str:
+    """The query from token `begin` as an SQL string, with a tag that it does not hold."""
+    for token in tokens[begin:]:
+        if token.is_symbol("?", "$"):
+            raise NotSupported(
+                "A prepared statement with a DP call takes no parameters so far.",
+                text=text,
+                position=token.start,
+                hint="Write the value into the statement.",
+            )
+    query = text[tokens[begin].start : tokens[-1].end]
+    tags = ("$dp$", *(f"$dp{n}$" for n in range(len(query) + 1)))
+    tag = next(t for t in tags if t not in query)
+    return f"{tag}{query}{tag}"
 
 
 def _query_start(text: str, tokens: Sequence[Token]) -> int | None:
@@ -247,9 +299,12 @@ def _query_start(text: str, tokens: Sequence[Token]) -> int | None:
         )
     if first in _BINDS and words[1:2] != ["ANALYZE"]:
         for index in at_depth_zero(tokens, 1, len(tokens)):
-            if tokens[index].upper in _QUERY:
+            bracket = tokens[index].is_symbol("(") and tokens[index + 1].upper in _QUERY
+            if tokens[index].upper in _QUERY or bracket:
                 return index
-        raise ParseError("No query was found here.", text=text, position=tokens[0].start)
+        raise NotSupported(
+            f"{first} with DP calls takes a SELECT.", text=text, position=tokens[0].start
+        )
     if first not in _RUNS | _BINDS and not tokens[0].is_symbol("("):
         raise NotSupported(
             f"A {first or 'statement of this kind'} cannot hold a DP call.",

@@ -404,7 +404,7 @@ def test_a_mechanisms_failure_is_our_bug_and_shows_no_value(
     with pytest.raises(dp_sql.InternalError, match="nothing was released") as caught:
         topk(pa.array([ticket]), pa.array([1]), pa.array([1]), pa.array([[1, 2]]))
     assert "4711" not in str(caught.value)
-    assert desk.receipts == ()
+    assert desk.receipts() == ()
 
 
 def test_a_million_items_in_the_domain(session: dp_sql.Session) -> None:

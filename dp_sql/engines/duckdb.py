@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import uuid
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,9 +23,15 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.check import Relation
+from dp_sql.check import Relation, Scope
 from dp_sql.desk import Desk
-from dp_sql.errors import ArgumentError, DpSqlError, InternalError, SourceError
+from dp_sql.errors import (
+    ArgumentError,
+    DpSqlError,
+    InternalError,
+    NotPrivate,
+    SourceError,
+)
 from dp_sql.functions import FUNCTIONS
 from dp_sql.plan import Plan, quote
 from dp_sql.rewrite import (
@@ -38,17 +46,45 @@ from dp_sql.rewrite import (
 Connection = duckdb.DuckDBPyConnection
 _DESK_UDF = "__dp_sql_desk"
 _REWRITE_UDF = "__dp_sql_rewrite"
-_KINDS = """
+# What a function of DuckDB's own reads besides its arguments: the session, other rows, a clock that
+# is stopped for the statement. Only the clock is harmless.
+_CLOCKS = (
+    "('now', 'today', 'current_date', 'transaction_timestamp', 'get_current_time', "
+    "'get_current_timestamp', 'current_localtime', 'current_localtimestamp')"
+)
+_STATE = "('getvariable', 'current_setting', 'txid_current')"
+# Of DuckDB's own macros, those known to look at their arguments only.
+_MACROS = (
+    "('ago', 'date_add', 'days_in_month', 'fdiv', 'fmod', 'if', 'nullif', 'split_part', "
+    "'md5_number_lower', 'md5_number_upper', 'map_contains_entry', 'map_contains_value', "
+    "'round_even', 'roundbankers')"
+)
+_KINDS = f"""
     SELECT system.main.lower(function_name), system.main.list(DISTINCT CASE
         WHEN stability = 'VOLATILE' THEN 'volatile'
-        WHEN function_type = 'macro' AND internal THEN 'scalar'
+        WHEN function_name IN {_STATE} THEN 'volatile'
+        WHEN stability = 'CONSISTENT_WITHIN_QUERY' AND function_name NOT IN {_CLOCKS}
+            THEN 'volatile'
+        WHEN function_type = 'macro' AND internal AND (function_name IN {_MACROS}
+            OR system.main.starts_with(function_name, 'list_')
+            OR system.main.starts_with(function_name, 'array_')) THEN 'scalar'
         ELSE function_type END)
     FROM system.main.duckdb_functions()
 """
-_TABLES = "SELECT database_name, schema_name, NULL FROM system.main.duckdb_tables()"
-_VIEWS = "SELECT database_name, schema_name, sql FROM system.main.duckdb_views()"
+_TABLES = "SELECT database_name, schema_name, table_name, NULL FROM system.main.duckdb_tables()"
+_VIEWS = (
+    "SELECT database_name, schema_name, view_name, coalesce(sql, '') "
+    "FROM system.main.duckdb_views()"
+)
+_REGISTERED = re.compile(
+    r"CREATE TEMP VIEW .+ AS SELECT \* FROM (pandas|arrow|python_arrow)_scan\w*\(\) AS \w+;",
+    re.DOTALL,
+)
 _SAME_NAME = "system.main.lower({}) = system.main.lower($1)"
-_SEARCH_PATH = "SELECT system.main.current_database(), system.main.current_schemas(true)"
+_SEARCH_PATH = (
+    "SELECT system.main.current_setting('search_path'), system.main.current_database(), "
+    "system.main.current_schema()"
+)
 _BUILTIN: dict[str, frozenset[str]] = {}
 
 Rewriter = Callable[[str, "Engine"], str]
@@ -56,8 +92,11 @@ Rewriter = Callable[[str, "Engine"], str]
 
 @dataclass(frozen=True)
 class _Installed:
+    """What one database instance holds: its desk, the callables, and who can make cursors."""
+
     desk: Desk
     held: tuple[object, ...]
+    connections: list[weakref.ref[Connection]]
 
 
 _INSTALLED: dict[str, _Installed] = {}
@@ -78,27 +117,78 @@ class Engine:
 
     # --- what check and plan ask (dp_sql.check.Catalog) ---
 
-    def relation(self, parts: tuple[str, ...]) -> Relation | None:
-        """The table or view of that name, as the search path finds it; None for anything else."""
+    def relation(self, parts: tuple[str, ...], within: Scope | None = None) -> Relation | None:
+        """The relation that a name means on the search path, or in a view of a schema."""
         *scope, name = parts
         found = self._fetch(f"{_TABLES} WHERE {_SAME_NAME.format('table_name')}", [name])
         found += self._fetch(f"{_VIEWS} WHERE {_SAME_NAME.format('view_name')}", [name])
-        here, path = self._fetch(_SEARCH_PATH, [])[0] if found else ("", [])
-        visible = [
-            (database != "temp", database != here, sql)
-            for database, schema, sql in found
-            if _within(database, schema, scope, here, path)
-        ]
-        if not visible:
+        if not found:
+            return self._variable(name) if not scope else None
+        if scope:
+            meant = self._scoped(scope, found)
+        else:
+            places = self._search_path(within)
+            meant = [r for place in places for r in found if (r[0].lower(), r[1].lower()) == place]
+            meant = meant if within else meant[:1]
+        if len({r[:3] for r in meant}) > 1:
+            raise NotPrivate(
+                f"{'.'.join(parts)} may mean more than one relation; write its full name, "
+                "database.schema.name."
+            )
+        if not meant:
             return None
-        # A temporary relation hides one of the database in use, and that one those of others.
-        return Relation(min(visible, key=lambda relation: relation[:2])[2] or None)
+        database, schema, own_name, sql = meant[0]
+        return Relation((database, schema, own_name), self._view_text(meant[0][:3], sql))
+
+    def _scoped(self, scope: list[str], found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Those of the found relations that schema.name or database.schema.name may mean."""
+        wanted = [part.lower() for part in scope]
+        if len(wanted) > 1:
+            return [r for r in found if [r[0].lower(), r[1].lower()] == wanted]
+        path = {database for database, _ in self._search_path(None)}
+        return [
+            r
+            for r in found
+            if (r[1].lower() == wanted[0] and r[0].lower() in path)
+            or (r[0].lower(), r[1].lower()) == (wanted[0], "main")
+        ]
+
+    def _search_path(self, within: Scope | None) -> list[Scope]:
+        """Where DuckDB looks for a bare name, in this order, in lower case."""
+        path, database, schema = self._fetch(_SEARCH_PATH, [])[0]
+        here = (database.lower(), schema.lower())
+        places = [("temp", "main")]
+        if within is not None:
+            places.append((within[0].lower(), within[1].lower()))
+        for entry in path.split(",") if path else []:
+            *of, name = (part.strip().strip('"').lower() for part in entry.split("."))
+            places.append((of[0] if of else here[0], name))
+        return list(dict.fromkeys([*places, here, (here[0], "main"), ("system", "main")]))
+
+    def _view_text(self, parts: tuple[str, ...], sql: str | None) -> str | None:
+        """The text of a view; None for a table, and for a view that is a registered dataframe."""
+        if sql is None:
+            return None
+        if not sql:  # 1.5 keeps no text for what Python registered: look at what it scans
+            name = ".".join(quote(part) for part in parts)
+            plan = self._fetch(f"EXPLAIN (FORMAT json) SELECT * FROM {name}", [])[0][1]
+            nodes = re.findall(r'"name": *"([^"]*)"', plan)
+            scans = [node.strip() for node in nodes if node.strip() != "PROJECTION"]
+            return None if scans in (["PANDAS_SCAN"], ["ARROW_SCAN"]) else ""
+        return None if _REGISTERED.fullmatch(sql.strip()) else sql
+
+    def _variable(self, name: str) -> Relation | None:
+        """A DuckDB relation in a variable of the caller: a query whose text nobody has checked."""
+        if self._frame is None:
+            return None
+        value = self._frame.f_locals.get(name, self._frame.f_globals.get(name))
+        return Relation((), "") if isinstance(value, duckdb.DuckDBPyRelation) else None
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """What each name may be as a function; names that are no functions are left out."""
-        if not names:
-            return {}
-        sql = f"{_KINDS} WHERE system.main.lower(function_name) IN (SELECT unnest($1)) GROUP BY 1"
+        """What each name may be as a function; users' operators are told unasked."""
+        wanted = "(system.main.lower(function_name) IN (SELECT unnest($1)))"
+        operator = "(NOT internal AND NOT system.main.regexp_matches(function_name, '^\\w+$'))"
+        sql = f"{_KINDS} WHERE {wanted} OR {operator} GROUP BY 1"
         return {name: frozenset(kinds) for name, kinds in self._fetch(sql, [sorted(names)])}
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
@@ -177,7 +267,7 @@ class Engine:
             number: of this release in the session; the table's key.
 
         Returns:
-            A relation of one row with the column `value`, as SQL.
+            A relation of one row with the column `__dp_value`, as SQL.
 
         Raises:
             SourceError: DuckDB could not run the source.
@@ -189,27 +279,20 @@ class Engine:
         ticket = self.desk.offer_once(plan)
         refusal: DpSqlError | None = None
         try:
-            self.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} (number BIGINT, value {kind})")
-            self.run(
-                f"INSERT INTO {table} SELECT {number}, value FROM ({private_sql(plan, ticket)})"
-            )
+            self.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} (number BIGINT, __dp_value {kind})")
+            sql = private_sql(plan, ticket)
+            self.run(f"INSERT INTO {table} SELECT {number}, __dp_value FROM ({sql})")
         except duckdb.Error as error:
-            refusal = self.desk.take_failure() or SourceError(_first_line(error))
+            # DuckDB's words may carry a value (a failed cast shows it); its kind of error does not.
+            refusal = self.desk.take_failure() or SourceError(
+                f"DuckDB could not compute the source ({type(error).__name__}).",
+                hint=f"See why with: SELECT count(*) FROM {plan.written} …",
+            )
         finally:
             self.desk.withdraw(ticket)
         if refusal is not None:
             raise refusal  # outside the handler: DuckDB's rendering of it adds nothing
-        return f"(SELECT value FROM {table} WHERE number = {number})"
-
-
-def _within(database: str, schema: str, scope: list[str], here: str, path: list[str]) -> bool:
-    """Whether a relation of that database and schema is meant by `scope.name`."""
-    if not scope:
-        return database in {here, "temp", "system"} and schema in path
-    wanted = [part.lower() for part in scope]
-    if len(wanted) > 1:
-        return wanted == [database.lower(), schema.lower()]
-    return wanted[0] in {database.lower(), schema.lower()}
+        return f"(SELECT __dp_value FROM {table} WHERE number = {number})"
 
 
 def _first_line(error: Exception) -> str:
@@ -222,31 +305,45 @@ def _first_line(error: Exception) -> str:
 
 def desk_of(connection: Connection) -> Desk | None:
     """The desk of the connection's database instance, if dp_sql is registered there."""
+    key = _key_of(connection)
+    return None if key is None else _INSTALLED[key].desk
+
+
+def _key_of(connection: Connection) -> str | None:
     cursor = connection.cursor()
     try:
-        key = cursor.execute(f"SELECT {_DESK_UDF}()").fetchall()[0][0]
+        key: str = cursor.execute(f"SELECT {_DESK_UDF}()").fetchall()[0][0]
+        return key
     except duckdb.CatalogException:
         return None
     finally:
         cursor.close()
-    return _INSTALLED[key].desk
+
+
+def number_of(connection: Connection) -> int:
+    """The number of a connection in its database instance."""
+    sql = "SELECT system.main.current_connection_id()"
+    return int(connection.execute(sql).fetchall()[0][0])
 
 
 def register(connection: Connection, rewriter: Rewriter) -> Desk:
     """Register our functions in a database instance, once; returns its desk.
 
     The functions live in memory, for all cursors of the instance; nothing is written to a file.
+    Only weak references to connections are kept: a forgotten one closes as it would without us.
     """
-    known = desk_of(connection)
+    known = _key_of(connection)
     if known is not None:
-        return known
+        _INSTALLED[known].connections.append(weakref.ref(connection))
+        return _INSTALLED[known].desk
     desk, key = Desk(), uuid.uuid4().hex
 
     def desk_key() -> str:
         return key
 
     topk, count, report = _mechanism_udfs(desk)
-    rewrite = _rewrite_udf(connection, desk, rewriter)
+    connections = [weakref.ref(connection)]
+    rewrite = _rewrite_udf(connections, desk, rewriter)
     numbers = ["VARCHAR", "UBIGINT", "UBIGINT"]
     arrow: dict[str, Any] = {"type": "arrow", "null_handling": "special", "side_effects": True}
     # Through a cursor: registration belongs to a transaction, and this one is nobody else's.
@@ -260,8 +357,23 @@ def register(connection: Connection, rewriter: Rewriter) -> Desk:
         cursor.create_function(_REWRITE_UDF, rewrite, ["VARCHAR"] * 3, "VARCHAR")
     finally:
         cursor.close()
-    _INSTALLED[key] = _Installed(desk, (desk_key, topk, count, report, rewrite))
+    _INSTALLED[key] = _Installed(desk, (desk_key, topk, count, report, rewrite), connections)
     return desk
+
+
+def _open_cursor(connections: list[weakref.ref[Connection]]) -> Connection:
+    """A cursor of the first connection that is still open; closed ones are forgotten."""
+    for reference in list(connections):
+        connection = reference()
+        try:
+            if connection is not None:
+                return connection.cursor()
+        except duckdb.ConnectionException:
+            pass
+        connections.remove(reference)
+    raise DpSqlError(
+        "The connection that installed dp_sql is closed. Call dp_sql.install on this one."
+    )
 
 
 def create_macros(connection: Connection, *, everywhere: bool) -> None:
@@ -277,6 +389,8 @@ def create_macros(connection: Connection, *, everywhere: bool) -> None:
         "(query, system.main.current_schema(), system.main.current_database()))"
     )
     guards = [_guard(name) for name in FUNCTIONS] if everywhere else []
+    if everywhere:
+        _refuse_foreign_macro(connection)
     for macro in [dp, *guards]:
         connection.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
     if everywhere:
@@ -287,6 +401,19 @@ def create_macros(connection: Connection, *, everywhere: bool) -> None:
                     cursor.execute(f"CREATE OR REPLACE MACRO {macro}")
         finally:
             cursor.close()
+
+
+def _refuse_foreign_macro(connection: Connection) -> None:
+    sql = (
+        "SELECT system.main.count(*) FROM system.main.duckdb_functions() "
+        "WHERE function_name = 'dp' AND NOT internal "
+        f"AND NOT system.main.contains(macro_definition, '{_REWRITE_UDF}')"
+    )
+    if connection.execute(sql).fetchall()[0][0]:
+        raise DpSqlError(
+            "This database has a macro dp of its own, which installing dp_sql would replace. "
+            "Rename or drop it first: DROP MACRO TABLE dp (or DROP MACRO dp)."
+        )
 
 
 def _guard(name: str) -> str:
@@ -304,11 +431,11 @@ def _literal(text: str) -> str:
 
 
 def _rewrite_udf(
-    connection: Connection, desk: Desk, rewriter: Rewriter
+    connections: list[weakref.ref[Connection]], desk: Desk, rewriter: Rewriter
 ) -> Callable[[str, str, str], str]:
     def rewrite(text: str, schema: str, database: str) -> str:
         try:
-            cursor = connection.cursor()
+            cursor = _open_cursor(connections)
             try:
                 cursor.execute(f"USE {quote(database)}.{quote(schema)}")
                 return rewriter(text, Engine(cursor, desk, _caller()))

@@ -1,0 +1,65 @@
+"""sqlglot's trees of the parts that we must understand. The only caller of sqlglot's parser.
+
+Whatever goes wrong in there, our answer is the same: this part cannot be read.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import sqlglot
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr  # the root class of sqlglot 30; 28 calls it otherwise
+
+    Node = Expr
+else:
+    Node = Any
+
+LONGEST = 200_000
+"""Texts beyond this take sqlglot seconds; they are refused at once."""
+
+
+class Unreadable(Exception):
+    """sqlglot has no tree for the text."""
+
+
+@lru_cache(maxsize=256)
+def tree_of(sql: str) -> Node:
+    """The tree of one statement. It is shared: never change it.
+
+    Raises:
+        Unreadable: sqlglot cannot read the text, or gives up on its depth or length.
+    """
+    if len(sql) > LONGEST:
+        raise Unreadable
+    try:
+        tree: Node = sqlglot.parse_one(sql, read="duckdb")
+        depth = sum(1 for _ in tree.walk())  # a tree too deep to walk is no use to us
+    except Exception as error:
+        raise Unreadable from error
+    if not depth:
+        raise Unreadable
+    return tree
+
+
+def projection(text: str) -> Node | None:
+    """The tree of one expression as it stands in a list; None where there is not exactly one."""
+    try:
+        found = tree_of(f"SELECT {text}").args.get("expressions") or []
+    except Unreadable:
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def to_sql(node: Node) -> str:
+    """DuckDB's SQL of a tree.
+
+    Raises:
+        Unreadable: sqlglot cannot write it.
+    """
+    try:
+        return str(node.sql(dialect="duckdb"))
+    except Exception as error:
+        raise Unreadable from error
