@@ -40,8 +40,6 @@ _QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
 _RUNS = _QUERY | {
     "CREATE", "INSERT", "COPY", "SUMMARIZE", "SET", "UPDATE", "DELETE", "MERGE", "PIVOT", "UNPIVOT",
 }  # fmt: skip
-# What DuckDB can EXPLAIN, so that the text around the calls is bound before anything is released.
-_EXPLAINED = _QUERY | {"CREATE", "INSERT", "UPDATE", "DELETE", "COPY"}
 # Here the text only binds; the release, if any, comes with a later EXECUTE.
 _BINDS = {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}
 
@@ -183,10 +181,9 @@ class Session:
             inline = _with_inline(text, tokens[begin:], selects, engine)
             return text[start : tokens[begin].start] + inline
         planned = _plans(selects, engine)
-        if tokens[0].upper in _EXPLAINED or tokens[0].is_symbol("("):
-            # Whatever DuckDB has to say against the text around, it says before anything is spent.
-            empty = _edits(planned, lambda ready: f"(SELECT {_stand_in(ready)})")
-            engine.finish(f"EXPLAIN {spliced(text, empty, start, stop)}", params)
+        # Whatever DuckDB has to say against the text around, it says before anything is spent.
+        empty = _edits(planned, lambda ready: f"(SELECT {_stand_in(ready)})")
+        engine.bind(spliced(text, empty, start, stop), tokens[0].upper, params)
         return spliced(text, _edits(planned, partial(self._release, engine)), start, stop)
 
     def _release(self, engine: Engine, ready: Plan) -> str:

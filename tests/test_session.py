@@ -271,6 +271,12 @@ def test_a_distinct_count_with_its_report(session: dp_sql.Session) -> None:
     assert len(session.receipts) == 2
 
 
+def test_distinct_rows_can_be_asked_for_first(session: dp_sql.Session) -> None:
+    count = f"DP_COUNT_DISTINCT(title, {UNIT})"
+    source = "(SELECT DISTINCT user_id, title FROM ratings)"
+    assert session.sql(f"SELECT {count} FROM {source}").fetchall() == [(4,)]
+
+
 def test_people_and_items_that_are_null_do_not_count(session: dp_sql.Session) -> None:
     session.execute(
         "CREATE TABLE holes AS SELECT NULL::INTEGER AS user_id, 'x' AS title FROM range(5)"

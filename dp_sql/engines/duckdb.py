@@ -80,6 +80,7 @@ _REGISTERED = re.compile(
     r"CREATE TEMP VIEW .+ AS SELECT \* FROM (pandas|arrow|python_arrow)_scan\w*\(\) AS \w+;",
     re.DOTALL,
 )
+_WORD = re.compile(r"\w+")
 _SAME_NAME = "system.main.lower({}) = system.main.lower($1)"
 _SEARCH_PATH = (
     "SELECT system.main.current_setting('search_path'), system.main.current_database(), "
@@ -181,7 +182,7 @@ class Engine:
         """A DuckDB relation in a variable of the caller: a query whose text nobody has checked."""
         if self._frame is None:
             return None
-        value = self._frame.f_locals.get(name, self._frame.f_globals.get(name))
+        value = self._locals(name).get(name, self._frame.f_globals.get(name))
         return Relation((), "") if isinstance(value, duckdb.DuckDBPyRelation) else None
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
@@ -228,33 +229,48 @@ class Engine:
         if hasattr(result, "complete"):  # 2.0 streams, and refuses other work until the end
             result.complete()
 
+    def bind(self, sql: str, first_word: str, parameters: object = None) -> None:
+        """Let DuckDB bind a statement and not run it; it raises what it has to say against it."""
+        if first_word in {"SELECT", "FROM", "VALUES", ""}:
+            self.relate(sql, parameters)  # a relation is bound when it is made, and run when read
+        elif first_word in {"WITH", "CREATE", "INSERT", "UPDATE", "DELETE", "COPY"}:
+            self.finish(f"EXPLAIN {sql}", parameters)
+
     def relate(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
         """The relation of a text, as if the caller had written `connection.sql(text)`."""
         relation: duckdb.DuckDBPyRelation | None = self._in_frame("sql", sql, parameters)
         return relation
 
     def _in_frame(self, method: str, sql: str, parameters: object) -> Any:
+        """Call a method of the connection where the caller's variables can be found.
+
+        DuckDB looks in the innermost Python frame: were that one of ours, a table called `plan`
+        would be taken for a variable of ours.
+        """
+        names = {"__dp_call": getattr(self.connection, method), "__dp_sql": sql}
+        call = "__dp_call(__dp_sql)"
+        if parameters is not None:
+            names["__dp_values"] = parameters
+            given = "params=__dp_values" if method == "sql" else "__dp_values"
+            call = f"__dp_call(__dp_sql, {given})"
+        outer = self._frame.f_globals if self._frame is not None else {}
+        return eval(call, outer, {**self._locals(sql), **names})
+
+    def _locals(self, sql: str) -> dict[str, object]:
+        """The caller's local variables that a text may name.
+
+        A frame whose f_locals was looked at keeps a copy of all of them (up to Python 3.12), and
+        with it every session and relation in it: so it is looked at only where a name fits.
+        """
         if self._frame is None:
-            function = getattr(self.connection, method)
-            return (
-                function(sql)
-                if parameters is None
-                else function(sql, params=parameters)
-                if (method == "sql")
-                else function(sql, parameters)
-            )
-        call = {"sql": "__dp_sql(__dp_text, params=__dp_values)"}.get(
-            method, "__dp_sql(__dp_text, __dp_values)"
-        )
-        if parameters is None:
-            call = "__dp_sql(__dp_text)"
-        names = {
-            **self._frame.f_locals,
-            "__dp_sql": getattr(self.connection, method),
-            "__dp_text": sql,
-            "__dp_values": parameters,
-        }
-        return eval(call, self._frame.f_globals, names)
+            return {}
+        code = self._frame.f_code
+        known = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        wanted = known & set(_WORD.findall(sql))
+        if not wanted:
+            return {}
+        values = self._frame.f_locals
+        return {name: values[name] for name in wanted if name in values}
 
     def release(self, plan: Plan, number: int) -> str:
         """Run the private SQL of a plan once and freeze its answer in a temporary table.
