@@ -247,7 +247,7 @@ def accuracy() -> list[str]:
         "words (candidates up to 99) and bound 12 / 16 / 21, count 98555.6 / 98670.4 / 98726.8 for "
         "the IMDb words (candidates up to 29).",
         "",
-        "| table | candidates | bound | estimate | estimate ≥ lower bound ≤ truth |",
+        "| table | candidates | bound | estimate | lower bound ≤ truth |",
         "|---|---|---|---|---|",
     ]
     for name, candidates in (("amazon_fashion_words", 99), ("imdb_words", 29)):
