@@ -11,10 +11,11 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from dp_sql.arguments import DpCall, ListLiteral, Reference
 from dp_sql.check import Approved, Catalog
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
 from dp_sql.functions import Function
-from dp_sql.recognise import DpCall, DpSelect, ListLiteral, Reference
+from dp_sql.recognise import DpSelect
 from dp_sql.trees import Node, Unreadable, projection, tree_of
 from udfs import REGISTRY
 from udfs.spec import Loss, Udf

@@ -16,11 +16,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-import dp_sql.engines.duckdb as engine_of
 from dp_sql.beside import check_list
 from dp_sql.check import approve
 from dp_sql.desk import Desk
-from dp_sql.engines.duckdb import Engine
+from dp_sql.engines.duckdb import Connection, Engine, open_database
+from dp_sql.engines.duckdb_install import create_macros, desk_of, number_of, register
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.parse import Token, at_depth_zero, statements
 from dp_sql.plan import Plan, plan
@@ -54,10 +54,10 @@ def connect(database: str = ":memory:", *, read_only: bool = False) -> Session:
     Returns:
         A session whose `sql` takes any DuckDB SQL, and DP calls besides.
     """
-    return Session(engine_of.open_database(str(database), read_only))
+    return Session(open_database(str(database), read_only))
 
 
-def install(con: engine_of.Connection) -> engine_of.Connection:
+def install(con: Connection) -> Connection:
     """Make `FROM dp($$ SELECT DP_TOPK(…) … $$)` work in a DuckDB connection and its cursors.
 
     Registers functions in the running database instance, and creates the table macro `dp` and two
@@ -71,14 +71,14 @@ def install(con: engine_of.Connection) -> engine_of.Connection:
     Returns:
         The same connection.
     """
-    engine_of.register(con, _inline)
-    engine_of.create_macros(con, everywhere=True)
+    register(con, _inline)
+    create_macros(con, everywhere=True)
     return con
 
 
-def receipts(con: engine_of.Connection) -> tuple[Receipt, ...]:
+def receipts(con: Connection) -> tuple[Receipt, ...]:
     """The receipts of all releases in the database instance of an installed connection."""
-    desk = engine_of.desk_of(con)
+    desk = desk_of(con)
     return () if desk is None else desk.receipts()
 
 
@@ -90,11 +90,11 @@ class Session:
     One thread at a time asks; for several, give each a session of its own on the same file.
     """
 
-    def __init__(self, connection: engine_of.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._desk: Desk = engine_of.register(connection, _inline)
-        engine_of.create_macros(connection, everywhere=False)
-        self._number = engine_of.number_of(connection)
+        self._desk: Desk = register(connection, _inline)
+        create_macros(connection, everywhere=False)
+        self._number = number_of(connection)
         self._releases = 0
         self._lock = threading.RLock()
 
@@ -117,9 +117,9 @@ class Session:
         """
         return self._answer(text, params, sys._getframe(1), Engine.relate)
 
-    def execute(self, text: str, params: object = None) -> engine_of.Connection:
+    def execute(self, text: str, params: object = None) -> Connection:
         """Answer a text as `sql` does, and return the connection to fetch from."""
-        answer: engine_of.Connection = self._answer(text, params, sys._getframe(1), Engine.run)
+        answer: Connection = self._answer(text, params, sys._getframe(1), Engine.run)
         return answer
 
     @property
@@ -128,7 +128,7 @@ class Session:
         return self._desk.receipts(self._number)
 
     @property
-    def connection(self) -> engine_of.Connection:
+    def connection(self) -> Connection:
         """The DuckDB connection underneath; `FROM dp($$…$$)` works on it."""
         return self._connection
 

@@ -395,14 +395,14 @@ def test_collations_do_not_decide_what_is_equal(session: dp_sql.Session) -> None
 def test_a_mechanisms_failure_is_our_bug_and_shows_no_value(
     session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import dp_sql.engines.duckdb as engine
+    import dp_sql.engines.duckdb_udfs as engine
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("canary 4711")
 
     monkeypatch.setattr(engine, "_run_topk", broken)
     desk = engine.Desk()
-    topk, _, _ = engine._mechanism_udfs(desk)
+    topk, _, _ = engine.mechanism_udfs(desk)
     import pyarrow as pa
 
     plan = object.__new__(engine.Plan)

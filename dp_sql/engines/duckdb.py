@@ -1,51 +1,34 @@
-"""DuckDB: the only importer of duckdb. Runs the SQL that it is given; decides nothing.
+"""DuckDB: runs the SQL that it is given, and answers what names mean. Decides nothing.
 
-Owns the registered functions. Two of DuckDB's habits shape this file. A registered Python function
-is dropped with the cursor that registered it unless somebody holds the callable, so `_INSTALLED`
-holds them for the life of the process. And a dataframe named in SQL is looked up in the Python
-frame that calls DuckDB, so we call DuckDB from a frame that has the caller's variables.
+A dataframe named in SQL is looked up in the Python frame that calls DuckDB, so we call DuckDB from
+a frame that has the caller's variables. With duckdb_install.py and duckdb_udfs.py beside it, the
+only importer of duckdb.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import re
-import uuid
-import weakref
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
 
 import duckdb
-import numpy as np
-from numpy.typing import NDArray
 
 from dp_sql.check import Relation, Scope
 from dp_sql.desk import Desk
 from dp_sql.errors import (
-    ArgumentError,
     DpSqlError,
-    InternalError,
     NotPrivate,
     SourceError,
 )
-from dp_sql.functions import FUNCTIONS
 from dp_sql.plan import Plan, quote
 from dp_sql.rewrite import (
-    COUNT_UDF,
-    REPORT_TYPE,
-    REPORT_UDF,
-    TOPK_UDF,
     private_sql,
     value_type,
 )
 
 Connection = duckdb.DuckDBPyConnection
-_DESK_UDF = "__dp_sql_desk"
-_REWRITE_UDF = "__dp_sql_rewrite"
 # What a function of DuckDB's own reads besides its arguments: the session, other rows, a clock that
 # is stopped for the statement. Only the clock is harmless.
 _CLOCKS = (
@@ -87,20 +70,6 @@ _SEARCH_PATH = (
     "system.main.current_schema()"
 )
 _BUILTIN: dict[str, frozenset[str]] = {}
-
-Rewriter = Callable[[str, "Engine"], str]
-
-
-@dataclass(frozen=True)
-class _Installed:
-    """What one database instance holds: its desk, the callables, and who can make cursors."""
-
-    desk: Desk
-    held: tuple[object, ...]
-    connections: list[weakref.ref[Connection]]
-
-
-_INSTALLED: dict[str, _Installed] = {}
 
 
 def open_database(database: str, read_only: bool) -> Connection:
@@ -314,262 +283,3 @@ class Engine:
 def _first_line(error: Exception) -> str:
     text = str(error).strip()
     return text.split("\n", 1)[0] if text else type(error).__name__
-
-
-# --- registration ---------------------------------------------------------------------------------
-
-
-def desk_of(connection: Connection) -> Desk | None:
-    """The desk of the connection's database instance, if dp_sql is registered there."""
-    key = _key_of(connection)
-    return None if key is None else _INSTALLED[key].desk
-
-
-def _key_of(connection: Connection) -> str | None:
-    cursor = connection.cursor()
-    try:
-        key: str = cursor.execute(f"SELECT {_DESK_UDF}()").fetchall()[0][0]
-        return key
-    except duckdb.CatalogException:
-        return None
-    finally:
-        cursor.close()
-
-
-def number_of(connection: Connection) -> int:
-    """The number of a connection in its database instance."""
-    sql = "SELECT system.main.current_connection_id()"
-    return int(connection.execute(sql).fetchall()[0][0])
-
-
-def register(connection: Connection, rewriter: Rewriter) -> Desk:
-    """Register our functions in a database instance, once; returns its desk.
-
-    The functions live in memory, for all cursors of the instance; nothing is written to a file.
-    Only weak references to connections are kept: a forgotten one closes as it would without us.
-    """
-    known = _key_of(connection)
-    if known is not None:
-        _INSTALLED[known].connections.append(weakref.ref(connection))
-        return _INSTALLED[known].desk
-    desk, key = Desk(), uuid.uuid4().hex
-
-    def desk_key() -> str:
-        return key
-
-    topk, count, report = _mechanism_udfs(desk)
-    connections = [weakref.ref(connection)]
-    rewrite = _rewrite_udf(connections, desk, rewriter)
-    numbers = ["VARCHAR", "UBIGINT", "UBIGINT"]
-    arrow: dict[str, Any] = {"type": "arrow", "null_handling": "special", "side_effects": True}
-    # Through a cursor: registration belongs to a transaction, and this one is nobody else's.
-    cursor = connection.cursor()
-    try:
-        cursor.create_function(_DESK_UDF, desk_key, [], "VARCHAR")
-        cursor.create_function(TOPK_UDF, topk, [*numbers, "BIGINT[]"], "BIGINT[]", **arrow)
-        cursor.create_function(COUNT_UDF, count, [*numbers, "INTEGER[][]"], "BIGINT", **arrow)
-        cursor.create_function(REPORT_UDF, report, [*numbers, "INTEGER[][]"], REPORT_TYPE, **arrow)
-        # Constant arguments are to be folded: DuckDB's query() needs the text when it binds.
-        cursor.create_function(_REWRITE_UDF, rewrite, ["VARCHAR"] * 3, "VARCHAR")
-    finally:
-        cursor.close()
-    _INSTALLED[key] = _Installed(desk, (desk_key, topk, count, report, rewrite), connections)
-    return desk
-
-
-def _open_cursor(connections: list[weakref.ref[Connection]]) -> Connection:
-    """A cursor of the first connection that is still open; closed ones are forgotten."""
-    for reference in list(connections):
-        connection = reference()
-        try:
-            if connection is not None:
-                return connection.cursor()
-        except duckdb.ConnectionException:
-            pass
-        connections.remove(reference)
-    raise DpSqlError(
-        "The connection that installed dp_sql is closed. Call dp_sql.install on this one."
-    )
-
-
-def create_macros(connection: Connection, *, everywhere: bool) -> None:
-    """Create the table macro `dp`, and, for plain connections, a guard for each SQL function.
-
-    Args:
-        connection: its own macros are temporary.
-        everywhere: also in the database itself, so that every cursor and view finds them; a
-            database that cannot be written to is left as it is.
-    """
-    dp = (
-        f"dp(query) AS TABLE FROM query({_REWRITE_UDF}"
-        "(query, system.main.current_schema(), system.main.current_database()))"
-    )
-    guards = [_guard(name) for name in FUNCTIONS] if everywhere else []
-    if everywhere:
-        _refuse_foreign_macro(connection)
-    for macro in [dp, *guards]:
-        connection.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
-    if everywhere:
-        cursor = connection.cursor()
-        try:
-            for macro in [dp, *guards]:
-                with contextlib.suppress(duckdb.InvalidInputException):  # opened read-only
-                    cursor.execute(f"CREATE OR REPLACE MACRO {macro}")
-        finally:
-            cursor.close()
-
-
-def _refuse_foreign_macro(connection: Connection) -> None:
-    sql = (
-        "SELECT system.main.count(*) FROM system.main.duckdb_functions() "
-        "WHERE function_name = 'dp' AND NOT internal "
-        f"AND NOT system.main.contains(macro_definition, '{_REWRITE_UDF}')"
-    )
-    if connection.execute(sql).fetchall()[0][0]:
-        raise DpSqlError(
-            "This database has a macro dp of its own, which installing dp_sql would replace. "
-            "Rename or drop it first: DROP MACRO TABLE dp (or DROP MACRO dp)."
-        )
-
-
-def _guard(name: str) -> str:
-    function = FUNCTIONS[name]
-    parameters = [*function.positional, *(f"{a} := NULL" for a in function.named)]
-    sentence = (
-        f"{name} must be read by dp_sql before DuckDB runs it. Write the whole SELECT into dp: "
-        f"FROM dp($$ SELECT {function.example} FROM ratings $$)"
-    )
-    return f"{name}({', '.join(parameters)}) AS system.main.error({_literal(sentence)})"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _rewrite_udf(
-    connections: list[weakref.ref[Connection]], desk: Desk, rewriter: Rewriter
-) -> Callable[[str, str, str], str]:
-    def rewrite(text: str, schema: str, database: str) -> str:
-        try:
-            cursor = _open_cursor(connections)
-            try:
-                cursor.execute(f"USE {quote(database)}.{quote(schema)}")
-                return rewriter(text, Engine(cursor, desk, _caller()))
-            finally:
-                cursor.close()
-        except DpSqlError as error:
-            # query(error('…')) makes DuckDB itself raise the sentence while it binds, plainly.
-            return f"FROM query(error({_literal(f'{type(error).__name__}: {error}')}))"
-
-    return rewrite
-
-
-def _caller() -> FrameType | None:
-    """The innermost Python frame that is neither ours nor DuckDB's own."""
-    import sys
-
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module.split(".", 1)[0] not in {"dp_sql", "duckdb", "_duckdb"}:
-            return frame
-        frame = frame.f_back
-    return None
-
-
-# --- the mechanisms as functions of arrow arrays --------------------------------------------------
-
-
-def _mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:
-    """Functions (tickets, connections, queries, values) → answers, one row per release."""
-    import pyarrow as pa
-
-    def each(
-        column: Any, tickets: Any, connections: Any, queries: Any, run: Callable[..., Any]
-    ) -> list[Any]:
-        answers = []
-        for row in range(len(tickets)):
-            execution = (connections[row].as_py(), queries[row].as_py())
-            try:
-                answer = partial(run, values=column[row].values)
-                answers.append(desk.redeem(tickets[row].as_py(), execution, answer))
-            except DpSqlError as error:
-                desk.keep_failure(error)
-                raise
-            except Exception as error:
-                failure = InternalError("A mechanism failed; nothing was released.")
-                failure.__cause__ = error
-                desk.keep_failure(failure)
-                raise InternalError("A mechanism failed; nothing was released.") from None
-        return answers
-
-    def topk(tickets: Any, connections: Any, queries: Any, counts: Any) -> Any:
-        found = each(counts, tickets, connections, queries, _run_topk)
-        return pa.array(found, pa.list_(pa.int64()))
-
-    def count_distinct(tickets: Any, connections: Any, queries: Any, pairs: Any) -> Any:
-        found = each(pairs, tickets, connections, queries, _run_count_distinct)
-        return pa.array([release.estimate for release, _ in found], pa.int64())
-
-    def report(tickets: Any, connections: Any, queries: Any, pairs: Any) -> Any:
-        found = each(pairs, tickets, connections, queries, _run_count_distinct)
-        kind = pa.struct(
-            [
-                ("estimate", pa.int64()),
-                ("lower_bound", pa.int64()),
-                ("confidence", pa.float64()),
-                ("contribution_bound", pa.int32()),
-                ("epsilon", pa.float64()),
-            ]
-        )
-        rows = [
-            {
-                "estimate": release.estimate,
-                "lower_bound": release.lower_bound,
-                "confidence": float(1 - plan.beta),
-                "contribution_bound": release.contribution_bound,
-                "epsilon": float(plan.epsilon),
-            }
-            for release, plan in found
-        ]
-        return pa.array(rows, kind)
-
-    return topk, count_distinct, report
-
-
-def _run_topk(plan: Plan, values: Any) -> tuple[list[int], str]:
-    """Places of the chosen items, from 1 as DuckDB counts; `values` are int64 counts."""
-    k, n_items = plan.k, len(values)
-    if k is None:
-        raise InternalError("A top-k plan without k.")
-    if k > n_items:  # only where the domain is the observed one: the owner calls its size public
-        raise ArgumentError(
-            f"k = {k} is more than the {n_items} items observed in the source.",
-            hint=f"Ask for at most {n_items}, or name a public domain, "
-            "whose absent items count zero people.",
-        )
-    positions = plan.mechanism.run(_integers(values, np.int64), k, plan.epsilon)
-    accuracy = plan.mechanism.accuracy(n_items, k, plan.epsilon, plan.beta)
-    return [position + 1 for position in positions], accuracy
-
-
-def _run_count_distinct(plan: Plan, values: Any) -> tuple[tuple[Any, Plan], str]:
-    """The release, with its plan; `values` are the people of each item, lists of int32."""
-    offsets = _integers(values.offsets, np.int32)
-    people = _integers(values.flatten(), np.int32)
-    release = plan.mechanism.run(
-        offsets - offsets[0], people, plan.epsilon, plan.beta, plan.max_contributions
-    )
-    accuracy = plan.mechanism.accuracy(plan.max_contributions, plan.epsilon, plan.beta)
-    return (release, plan), accuracy
-
-
-def _integers(array: Any, dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
-    """An arrow array without nulls as numpy, without a copy.
-
-    arrow's own to_numpy does the same, but imports pandas first where that is installed.
-    """
-    if array.null_count:
-        raise InternalError("A NULL where only numbers are expected.")
-    values = np.frombuffer(array.buffers()[1] or b"", dtype=dtype)
-    return values[array.offset : array.offset + len(array)]
