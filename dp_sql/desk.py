@@ -24,6 +24,7 @@ T = TypeVar("T")
 # Answers kept so that one execution sees one draw. An execution's calls are close together, and
 # its number never returns; the limit only bounds memory.
 _KEPT = 256
+_ONCE = "once-"
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Desk:
         self._answers: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
         self._receipts: list[tuple[int, Receipt]] = []
         self._issued = 0
-        self._failure: DpSqlError | None = None
+        self._failures: dict[str, DpSqlError] = {}
 
     def receipts(self, connection: int | None = None) -> tuple[Receipt, ...]:
         """One receipt per release, oldest first; those of one connection, or all."""
@@ -54,7 +55,7 @@ class Desk:
         """A ticket for exactly one release of this plan."""
         with self._lock:
             self._issued += 1
-            ticket = f"once-{self._issued}"
+            ticket = f"{_ONCE}{self._issued}"
             self._once[ticket] = plan
         return ticket
 
@@ -72,9 +73,10 @@ class Desk:
         return digest
 
     def withdraw(self, ticket: str) -> None:
-        """Take back a one-use ticket, used or not."""
+        """Take back a one-use ticket, used or not, and what is kept of it."""
         with self._lock:
             self._once.pop(ticket, None)
+            self._failures.pop(ticket, None)
 
     def redeem(
         self, ticket: str, execution: tuple[int, int], run: Callable[[Plan], tuple[T, str]]
@@ -117,11 +119,11 @@ class Desk:
         with self._lock:
             self._receipts.append((connection, receipt))
 
-    def keep_failure(self, failure: DpSqlError) -> None:
-        """Keep an error that DuckDB is about to turn into text."""
-        self._failure = failure
+    def keep_failure(self, ticket: str, failure: DpSqlError) -> None:
+        """Keep an error that DuckDB is about to turn into text, for who holds the ticket."""
+        if ticket.startswith(_ONCE):  # others are held by nobody who would ask
+            self._failures[ticket] = failure
 
-    def take_failure(self) -> DpSqlError | None:
-        """The error kept last, once."""
-        failure, self._failure = self._failure, None
-        return failure
+    def failure_of(self, ticket: str) -> DpSqlError | None:
+        """The error of a one-use ticket, if its mechanism raised one."""
+        return self._failures.get(ticket)

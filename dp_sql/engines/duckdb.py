@@ -269,7 +269,7 @@ class Engine:
             self.run(f"INSERT INTO {table} SELECT {number}, __dp_value FROM ({sql})")
         except duckdb.Error as error:
             # DuckDB's words may carry a value (a failed cast shows it); its kind of error does not.
-            refusal = self.desk.take_failure() or SourceError(
+            refusal = self.desk.failure_of(ticket) or SourceError(
                 f"DuckDB could not compute the source ({type(error).__name__}).",
                 hint=f"See why with: SELECT count(*) FROM {plan.written} …",
             )

@@ -27,17 +27,18 @@ def mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:
     ) -> list[Any]:
         answers = []
         for row in range(len(tickets)):
+            ticket = tickets[row].as_py()
             execution = (connections[row].as_py(), queries[row].as_py())
             try:
                 answer = partial(run, values=column[row].values)
-                answers.append(desk.redeem(tickets[row].as_py(), execution, answer))
+                answers.append(desk.redeem(ticket, execution, answer))
             except DpSqlError as error:
-                desk.keep_failure(error)
+                desk.keep_failure(ticket, error)
                 raise
             except Exception as error:
                 failure = InternalError("A mechanism failed; nothing was released.")
                 failure.__cause__ = error
-                desk.keep_failure(failure)
+                desk.keep_failure(ticket, failure)
                 raise InternalError("A mechanism failed; nothing was released.") from None
         return answers
 
