@@ -18,7 +18,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, ParseError, QueryError, SourceError
-from dp_sql.parse import called, tokenize
+from dp_sql.parse import called, folded, tokenize
 from dp_sql.recognise import DpSelect
 from dp_sql.trees import Node, Unreadable, to_sql, tree_of
 
@@ -26,6 +26,9 @@ READERS = frozenset(
     {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_json_auto",
      "read_ndjson", "read_ndjson_auto"}
 )  # fmt: skip
+# Options that keep or drop rows by their place in a file, and columns that tell a row's place.
+_BY_PLACE = {"file_row_number", "skip", "ignore_errors", "store_rejects", "rejects_limit"}
+PLACES = {"rowid", "file_row_number", "file_index"}
 _WAY_OUT = (
     "If each row of the result still is one person's, make it a table (CREATE TABLE … AS …) "
     "and name that table: its rows are then taken at your word."
@@ -63,7 +66,7 @@ class Catalog(Protocol):
         """What each name may be as a function; names that are no functions are left out.
 
         Kinds: "scalar" (a pure function of its arguments), "volatile", "aggregate", "macro", …
-        Functions of the user that are named like an operator are told unasked.
+        Functions of the user that are named like one of the engine's are told unasked.
         """
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
@@ -85,6 +88,7 @@ class Approved:
         more than keeping it once.
     private: names of the relations whose rows it reads.
     columns: names of its columns.
+    scopes: what a column of it may be qualified with.
     """
 
     reason: str
@@ -93,6 +97,7 @@ class Approved:
     base: bool
     private: frozenset[str]
     columns: frozenset[str]
+    scopes: frozenset[tuple[str, ...]]
 
 
 @dataclass
@@ -106,7 +111,8 @@ class _Findings:
     edits: list[tuple[int, int, str]] = field(default_factory=list)
     base: bool = True
     private: set[str] = field(default_factory=set)
-    joined: set[str] = field(default_factory=set)
+    read: set[tuple[str, ...]] = field(default_factory=set)
+    joined: set[tuple[str, ...]] = field(default_factory=set)
 
 
 def approve(select: DpSelect, unit: str, catalog: Catalog) -> Approved:
@@ -149,21 +155,37 @@ def approve(select: DpSelect, unit: str, catalog: Catalog) -> Approved:
         base=findings.base,
         private=frozenset(findings.private),
         columns=columns,
+        scopes=_scopes(_from(tree), findings),
     )
 
 
 def _columns(select: str, catalog: Catalog) -> frozenset[str]:
     """Names of the columns that a SELECT lists; none where DuckDB cannot bind it (it will say)."""
     try:
-        return frozenset(name.lower() for name, _ in catalog.columns(select))
+        return frozenset(folded(name) for name, _ in catalog.columns(select))
     except SourceError:
         return frozenset()
 
 
+def _scopes(node: Node, findings: _Findings) -> frozenset[tuple[str, ...]]:
+    """What a column of a relation may be qualified with: its alias, or its name without one."""
+    if node.alias:
+        return frozenset({(folded(node.alias),)})
+    if not isinstance(node, exp.Table) or isinstance(node.this, exp.Func):
+        return frozenset()
+    written = tuple(folded(part.name) for part in node.parts)
+    relation = findings.catalog.relation(tuple(part.name for part in node.parts), findings.within)
+    full = tuple(folded(part) for part in relation.parts) if relation is not None else ()
+    found = {names[start:] for names in (written, full) for start in range(len(names))}
+    if not full and len(written) == 1:  # a file goes by its name without folder and ending
+        found.add((written[0].replace("\\", "/").rsplit("/", 1)[-1].split(".", 1)[0],))
+    return frozenset(found)
+
+
 def _disjoint(findings: _Findings) -> None:
     """A private table joined to itself shows one person's rows beside another's."""
-    for name in sorted(findings.private & findings.joined):
-        raise NotPrivate(f"{name} is joined to itself.", hint=_WAY_OUT)
+    for parts in sorted(findings.read & findings.joined):
+        raise NotPrivate(f"{parts[-1]} is joined to itself.", hint=_WAY_OUT)
 
 
 _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
@@ -288,7 +310,9 @@ def _table(node: exp.Table, unit: str, findings: _Findings) -> None:
         findings.base = False
         return
     relation = _resolved(node, findings)
-    findings.private.add(node.name.lower())
+    findings.private.add(folded(node.name))
+    if relation is not None:
+        findings.read.add(relation.parts)
     if relation is None:
         findings.base = False  # a file or a dataframe, or nothing: DuckDB will say
     elif relation.view_sql is not None:
@@ -300,7 +324,7 @@ def _resolved(node: exp.Table, findings: _Findings) -> Relation | None:
     """What a table's name means; in the statement itself it is replaced by its full name."""
     parts = tuple(part.name for part in node.parts)
     name = parts[-1]
-    if findings.within is None and len(parts) == 1 and name.lower() in findings.select.ctes:
+    if findings.within is None and len(parts) == 1 and folded(name) in findings.select.ctes:
         raise NotPrivate(
             f"{name} is a CTE, and a DP call reads tables.",
             hint=f"Write the DP call over the table itself, or over FROM (SELECT …) AS {name}.",
@@ -322,7 +346,7 @@ def _quoted(name: str) -> str:
 
 def _reader(function: Node, catalog: Catalog) -> None:
     name = function.name if isinstance(function, exp.Anonymous) else function.sql_name()  # type: ignore[attr-defined]
-    name = name.lower()
+    name = folded(name)
     kinds = catalog.function_kinds(frozenset({name})).get(name, frozenset())
     if name not in READERS or kinds != frozenset({"table"}):
         raise NotPrivate(
@@ -331,8 +355,9 @@ def _reader(function: Node, catalog: Catalog) -> None:
         )
     if function.find(exp.Query) is not None:
         raise NotPrivate("The file to read must be written in the statement.")
-    if any(n.name.lower() == "file_row_number" for n in function.find_all(exp.Identifier, exp.Var)):
-        raise NotPrivate("file_row_number is the place of a row, not a person's data.")
+    for named in function.find_all(exp.Identifier, exp.Var):
+        if folded(named.name) in _BY_PLACE:
+            raise NotPrivate(f"{named.name} goes by the place of a row, not by a person's data.")
 
 
 def _view(relation: Relation, unit: str, findings: _Findings) -> None:
@@ -384,8 +409,36 @@ def _simple_select(tree: Node, unit: str, findings: _Findings) -> None:
         for part in parts:
             _row_wise(part, place)
             _known(part, own.union(*others), None)
+    _distinct_names(tree, joins, own, others)
     inner = _traced(tree, source, unit, own, frozenset().union(*others))
     _source(source, inner, findings)
+
+
+def _distinct_names(
+    tree: Node, joins: list[Node], own: frozenset[str], others: list[frozenset[str]]
+) -> None:
+    """Refuse two columns of one name: DuckDB renames one of them, and perhaps to the unit."""
+    shared = {folded(key.name) for join in joins for key in join.args.get("using") or []}
+    names: list[str] = []
+    for projection in tree.expressions:
+        column = projection.unalias()
+        star = column.this if isinstance(column, exp.Column) else column
+        if not isinstance(star, exp.Star):
+            names.append(folded(projection.alias_or_name or to_sql(projection)))
+            continue
+        of = folded(column.table) if isinstance(column, exp.Column) else ""
+        aliases = [folded(join.this.alias_or_name) for join in joins]
+        if of and of not in {folded(_flattened(tree)[0].alias_or_name), *aliases}:
+            raise NotPrivate(f"{of}.* is not a star of a relation there.", hint=_WAY_OUT)
+        dropped = star.args.get("except_") or star.args.get("except") or []
+        gone = {folded(part.name) for part in dropped}
+        mine = [own] if not of or of not in aliases else []
+        mine += [c for a, c in zip(aliases, others, strict=True) if of in {"", a}]
+        listed = [name for columns in mine for name in columns if name not in gone]
+        names += [n for i, n in enumerate(listed) if of or n not in shared or n not in listed[:i]]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise NotPrivate(f"It has more than one column {twice[0]}.", hint=_WAY_OUT)
 
 
 def _listed(node: Node, findings: _Findings) -> frozenset[str]:
@@ -435,7 +488,7 @@ def _joined(join: Node, findings: _Findings) -> frozenset[str]:
     relation = _resolved(other, findings)
     if relation is None or relation.view_sql is not None:
         raise NotPrivate("A join must be to a table, not to a view.", hint=_WAY_OUT)
-    findings.joined.add(other.name.lower())
+    findings.joined.add(relation.parts)
     findings.assumptions.append(f"{other.name} is public (it is joined to people's rows)")
     return _listed(other, findings)
 
@@ -448,26 +501,27 @@ def _traced(
     Every projection is looked at: exactly one may give the unit, and it must be a column of the
     source as it is, not an expression, not a column of a joined table, not another's alias.
     """
-    name = source.alias_or_name.lower()
-    wanted = unit.lower()
+    name = folded(source.alias_or_name)
+    wanted = folded(unit)
     found: list[str] = []
     for projection in tree.expressions:
         column = projection.unalias()
         if isinstance(column, exp.Star) or isinstance(getattr(column, "this", None), exp.Star):
             star = column.this if isinstance(column, exp.Column) else column
-            of = column.table.lower() if isinstance(column, exp.Column) else ""
+            of = folded(column.table) if isinstance(column, exp.Column) else ""
             _only(star, {"except", "except_"})
             dropped = star.args.get("except_") or star.args.get("except") or []
-            if wanted in {part.name.lower() for part in dropped}:
+            if wanted in {folded(part.name) for part in dropped}:
                 continue
             if of in {"", name} and wanted in own:
                 found.append(unit)
             if of != name and wanted in others:
                 raise NotPrivate(f"{unit} is a column of a joined table, too.", hint=_WAY_OUT)
-        elif projection.alias_or_name.lower() == wanted:
-            if not isinstance(column, exp.Column) or column.name.lower() not in own:
+        elif folded(projection.alias_or_name) == wanted:
+            plain = isinstance(column, exp.Column) and len(column.parts) <= 2
+            if not plain or folded(column.name) not in own:
                 raise NotPrivate(f"{unit} is not a column there, but an expression.", hint=_WAY_OUT)
-            if column.table.lower() != name and (column.table or column.name.lower() in others):
+            if folded(column.table) != name and (column.table or folded(column.name) in others):
                 raise NotPrivate(f"{unit} must come from {name}.", hint=_WAY_OUT)
             found.append(column.name)
     if len(found) != 1:
@@ -479,17 +533,21 @@ def _traced(
 
 _ROW_WISE = (
     exp.Condition, exp.Identifier, exp.DataType, exp.DataTypeParam, exp.Var, exp.Interval,
-    exp.Tuple, exp.Alias, exp.Star, exp.IntervalSpan, exp.Ordered,
+    exp.Tuple, exp.Alias, exp.Star, exp.IntervalSpan, exp.Ordered, exp.AtTimeZone, exp.Slice,
+    exp.JSONPath, exp.JSONPathPart,
 )  # fmt: skip
 _ACROSS_ROWS = (
     exp.AggFunc, exp.Window, exp.Query, exp.SubqueryPredicate, exp.Parameter, exp.Placeholder,
     exp.Explode, exp.Unnest, exp.Filter, exp.WithinGroup, exp.Lambda,
+    exp.Columns,
 )  # fmt: skip
 
 
 def _row_wise(tree: Node, place: str, select: DpSelect | None = None) -> None:
     """Refuse every node that we do not know to look at one row only."""
     for node in tree.walk():
+        if isinstance(node, exp.Any) and node.find(exp.Query) is None:
+            continue  # = ANY(a list)
         if isinstance(node, exp.Query | exp.SubqueryPredicate):
             why = "a subquery: it looks at other rows"
         elif isinstance(node, exp.Window):
@@ -510,15 +568,20 @@ def _row_wise(tree: Node, place: str, select: DpSelect | None = None) -> None:
 def _known(tree: Node, columns: frozenset[str], select: DpSelect | None) -> None:
     """Refuse columns that the source does not list: rowid and its like tell a row's place."""
     for column in tree.find_all(exp.Column):
-        names = {part.name.lower() for part in column.parts}
-        if not isinstance(column.this, exp.Star) and not names & columns:
+        names = {folded(part.name) for part in column.parts}
+        by_place = (names & PLACES) - columns
+        if not isinstance(column.this, exp.Star) and (by_place or not names & columns):
             position = None if select is None else _offset(select, column)
             message = f"{to_sql(column)} is not a listed column of the source."
             raise _refusal(message, select, position)
 
 
 _PLAIN_SIGNS = {"=", "==", "<>", "!=", "<", ">", "<=", ">=", "(", ")", ",", ".", "::"}
-_MATCHING_WORDS = {"LIKE", "ILIKE", "GLOB", "SIMILAR"}
+# Words behind which DuckDB calls a function that is not written like a call.
+_CALLING_WORDS = {
+    "LIKE", "ILIKE", "GLOB", "SIMILAR", "ESCAPE", "INTERVAL", "EXTRACT", "AT", "COLLATE",
+    "OVERLAPS", "POSITION", "SUBSTRING", "TRIM", "OVERLAY", "DATE", "TIME", "TIMESTAMP",
+}  # fmt: skip
 
 
 def _named_functions(
@@ -526,15 +589,22 @@ def _named_functions(
 ) -> None:
     """Refuse every function that DuckDB does not call a pure function of its arguments.
 
-    Operators other than comparisons are functions to DuckDB, and a macro may bear their names.
+    Operators other than comparisons, and words such as EXTRACT, are functions to DuckDB, and a
+    macro may bear their names: the catalog tells of each that stands in for a function of DuckDB's.
     """
     tokens = tokenize(text)
+    for token in tokens:
+        if token.kind == "string" and token.text[0] in "eE":
+            # sqlglot 28 ends such a string elsewhere than DuckDB does.
+            raise _refusal(
+                "A string with escapes is read in more than one way.", select, start + token.start
+            )
     places = called(tokens)
     operators = [
         token
         for token in tokens
         if (token.kind == "symbol" and token.text not in _PLAIN_SIGNS)
-        or token.upper in _MATCHING_WORDS
+        or token.upper in _CALLING_WORDS
     ]
     if not places and not operators:
         return

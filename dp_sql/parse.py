@@ -69,6 +69,9 @@ def tokenize(text: str) -> list[Token]:
     ['SELECT', '5', '!', ',', "$$a'b$$", 'FROM', 't']
     """
     found: list[Token] = []
+    position = next((i for i, sign in enumerate(text) if "\ud800" <= sign <= "\udfff"), None)
+    if position is not None:
+        raise ParseError("This sign is half a character.", text=None, position=position)
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -147,12 +150,24 @@ def split(tokens: Sequence[Token], start: int, stop: int) -> list[tuple[int, int
     return [(a + 1, b) for a, b in pairwise(edges) if start < stop]
 
 
+_ASCII = str.maketrans({chr(c): chr(c + 32) for c in range(ord("A"), ord("Z") + 1)})
+
+
+def folded(name: str) -> str:
+    """A name as DuckDB compares it: only ASCII letters lose their case.
+
+    >>> folded("Äpfel ABC")
+    'Äpfel abc'
+    """
+    return name.translate(_ASCII)
+
+
 def called(tokens: Sequence[Token]) -> dict[str, int]:
     """Names written like a call, in lower case, with the place of the first one."""
     found: dict[str, int] = {}
     for token, after in pairwise(tokens):
         if after.is_symbol("(") and token.name is not None:
-            found.setdefault(token.name.lower(), token.start)
+            found.setdefault(folded(token.name), token.start)
     return found
 
 
@@ -273,7 +288,7 @@ def _cte_names(tokens: Sequence[Token], start: int, stop: int) -> set[str]:
     for i in (i for i in depth_zero if i > first):
         token = tokens[i]
         if expecting and token.name is not None and token.upper != "RECURSIVE":
-            names.add(token.name.lower())
+            names.add(folded(token.name))
             expecting = False
         elif token.is_symbol(","):
             expecting = True

@@ -12,9 +12,10 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dp_sql.arguments import DpCall, ListLiteral, Reference
-from dp_sql.check import Approved, Catalog
+from dp_sql.check import PLACES, Approved, Catalog
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
 from dp_sql.functions import Function
+from dp_sql.parse import folded
 from dp_sql.recognise import DpSelect
 from dp_sql.trees import Node, Unreadable, projection, tree_of
 from udfs import REGISTRY
@@ -153,12 +154,12 @@ def _types(
 
 def _own_columns(select: DpSelect, call: DpCall, approved: Approved) -> None:
     """Refuse what DuckDB binds and the source does not list, such as rowid: the place of a row."""
-    names = {part.lower() for part in call.item.parts}
-    *scope, person = (part.lower() for part in call.privacy_unit.parts)
+    *scope, person = (folded(part) for part in call.privacy_unit.parts)
+    names = {folded(part) for part in call.item.parts}
     # A scope may only be the source's name: else it is a struct, and the unit a part of a value.
-    if person not in approved.columns or (scope and scope[-1] not in _own_names(approved)):
+    if person not in approved.columns or (scope and tuple(scope) not in approved.scopes):
         wrong = call.privacy_unit
-    elif not names & approved.columns:
+    elif not names & approved.columns or (names & PLACES) - approved.columns:
         wrong = call.item
     else:
         return
@@ -176,7 +177,7 @@ def _blame(error: SourceError, select: DpSelect, call: DpCall, approved: Approve
     if approved.columns:
         position = select.condition[0] if select.condition else position
         for reference in (call.privacy_unit, call.item):
-            names = {part.lower() for part in reference.parts}
+            names = {folded(part) for part in reference.parts}
             scope = reference.parts[0] if len(reference.parts) > 1 else None
             if not names & approved.columns or (scope and f'"{scope}"' in error.message):
                 position = reference.position
@@ -204,7 +205,7 @@ def _domain(
     if isinstance(given, ListLiteral):
         _only_literals(select, given)
         values, described = f"SELECT unnest({given.text}) AS value", "a list in the statement"
-    elif given.text.lower() == "observed":
+    elif folded(given.text) == "observed":
         return Domain(None, "the values observed in the source")
     else:
         values, described = _reference_domain(select, call, given, item_type, approved, catalog)
@@ -239,8 +240,8 @@ def _reference_domain(
 ) -> tuple[str, str]:
     """SQL that lists the values of a domain given by name, and how the receipt says it."""
     private = approved.private | _own_names(approved)
-    own = len(given.parts) > 1 and given.parts[-2].lower() in private
-    itself = given.parts[-1].lower() == call.item.parts[-1].lower()
+    own = len(given.parts) > 1 and folded(given.parts[-2]) in private
+    itself = folded(given.parts[-1]) == folded(call.item.parts[-1])
     if itself and (own or len(given.parts) == 1):
         if _family(item_type) != "ENUM":
             raise ArgumentError(
@@ -275,7 +276,7 @@ def _reference_domain(
             hint="Name a public table's column, a list, or, if the set of values in this "
             "column is itself public, write domain := observed.",
         )
-    if len(given.parts) == 2 and given.parts[0].lower() in select.ctes:
+    if len(given.parts) == 2 and folded(given.parts[0]) in select.ctes:
         raise ArgumentError(
             f"{given.parts[0]} is a CTE, and a domain is a table's column.",
             text=select.text,
@@ -299,8 +300,8 @@ def _own_names(approved: Approved) -> set[str]:
         tree: Node = tree_of(f"SELECT 1 FROM {approved.source}\n")
     except Unreadable:  # pragma: no cover - check has read it
         return set()
-    return {t.name.lower() for t in tree.find_all(exp.Table)} | {
-        t.alias.lower() for t in tree.find_all(exp.Table, exp.Subquery) if t.alias
+    return {folded(t.name) for t in tree.find_all(exp.Table)} | {
+        folded(t.alias) for t in tree.find_all(exp.Table, exp.Subquery) if t.alias
     }
 
 

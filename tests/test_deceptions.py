@@ -37,6 +37,12 @@ SHADOWS = {
         "CREATE SCHEMA aa; CREATE VIEW aa.x AS FROM main.ratings LIMIT 1; "
         "CREATE TABLE x AS FROM ratings; USE aa; CREATE VIEW v AS SELECT * FROM x; USE main",
         "aa.v"),
+    "a schema on the path behind its database's name": (
+        "ATTACH ':memory:' AS s; CREATE SCHEMA s.sch; "
+        "CREATE VIEW s.sch.v AS FROM memory.main.ratings LIMIT 1; USE s.sch", "s.v"),
+    "a schema whose name holds a dot": (
+        "CREATE SCHEMA \"a.b\"; CREATE VIEW \"a.b\".q AS FROM main.ratings LIMIT 1; "
+        "SET search_path = 'main,\"a.b\"'", "q"),
     "a temporary view": ("CREATE TEMP VIEW ratings AS FROM memory.main.ratings LIMIT 1", "ratings"),
 }  # fmt: skip
 
@@ -77,11 +83,26 @@ def test_a_temporary_view_does_not_step_in_between_check_and_reading(
         ("user_id", "(SELECT user_id, title AS user_id, title FROM ratings)"),
         ("user_id", "(SELECT user_id % 2 AS user_id, title FROM ratings)"),
         ("user_id", "(SELECT * REPLACE (user_id % 2 AS user_id) FROM ratings)"),
+        ("user_id", "(SELECT x.*, user_id, title FROM nested)"),
+        ("user_id", "(SELECT x.x.user_id, title FROM nested AS x)"),
+        ("x.x.user_id", "nested AS x"),
+        ("nested.user_id", "(SELECT nested, user_id, title FROM nested)"),
+        ("a_1", "(SELECT year AS a, user_id || title AS a, title, user_id AS a_1 FROM ratings)"),
+        ("tit", "(SELECT COLUMNS('(tit)le') AS '\\1', user_id AS tit, title FROM ratings)"),
+        ("title.rowid", "ratings AS title"),
+        ("k", '(SELECT * EXCLUDE ("\u212a"), user_id AS k FROM kelvin)'),
     ],
 )
 def test_the_unit_is_a_column_as_it_stands(session: dp_sql.Session, unit: str, source: str) -> None:
     session.execute("CREATE TABLE acc AS SELECT 1 AS user_id")
     session.execute("CREATE VIEW joined AS SELECT c.*, r.* FROM ratings r JOIN acc c ON true")
+    session.execute(
+        "CREATE TABLE nested AS SELECT user_id, title, {'user_id': user_id || title, "
+        "'x': {'user_id': title}} AS x, {'user_id': title} AS nested FROM ratings"
+    )
+    session.execute(
+        'CREATE TABLE kelvin AS SELECT user_id, title, user_id || title AS k, 1 AS "\u212a" FROM ratings'
+    )
     session.execute("CREATE TABLE structs AS SELECT *, {'pid': user_id || title} AS x FROM ratings")
     with pytest.raises(NotPrivate):
         session.sql(count_by(unit, source))
@@ -92,6 +113,9 @@ def test_the_unit_is_a_column_as_it_stands(session: dp_sql.Session, unit: str, s
     "source",
     [
         "ratings WHERE rowid < 5", "(SELECT * FROM ratings WHERE rowid = 0)",
+        "ratings AS title WHERE title.rowid < 3",
+        "(SELECT user_id, title.rowid AS title FROM ratings AS title)",
+        "read_csv('{path}', skip = 150)",
         "'{path}' WHERE file_row_number < 3",
         "read_parquet('{path}', file_row_number = true) WHERE file_row_number < 3",
     ],
@@ -101,7 +125,7 @@ def test_rows_cannot_be_chosen_by_their_place(
 ) -> None:
     path = tmp_path / "ratings.parquet"
     session.execute(f"COPY ratings TO '{path}'")
-    with pytest.raises(NotPrivate, match=r"rowid|file_row_number"):
+    with pytest.raises(NotPrivate, match=r"rowid|file_row_number|skip"):
         session.sql(f"SELECT {COUNT} FROM {source.format(path=path)}")
 
 
@@ -114,6 +138,20 @@ def test_relations_of_python_are_no_tables(session: dp_sql.Session) -> None:
     for view in ("seen", "shown"):
         with pytest.raises(NotPrivate, match="not provably person-level"):
             session.sql(f"SELECT {COUNT} FROM {view}")
+
+
+def test_a_relation_of_python_hides_behind_no_table_elsewhere(session: dp_sql.Session) -> None:
+    relation = session.sql("FROM ratings LIMIT 1")
+    session.execute("CREATE SCHEMA o; CREATE TABLE o.relation AS SELECT 1 AS x")
+    session.execute("SET python_scan_all_frames = true")
+
+    def inside() -> None:
+        session.sql(f"SELECT {COUNT} FROM relation")
+
+    for ask in (inside, lambda: session.sql(f"SELECT {COUNT} FROM relation")):
+        with pytest.raises(NotPrivate, match="not provably person-level"):
+            ask()
+    assert relation.fetchall()
 
 
 def test_registered_dataframes_are_sources(session: dp_sql.Session) -> None:
@@ -132,6 +170,17 @@ def test_registered_dataframes_are_sources(session: dp_sql.Session) -> None:
         ("CREATE MACRO read_ndjson(x) AS TABLE FROM ratings LIMIT 1", "read_ndjson('x')"),
         ("SET VARIABLE x = (SELECT max(title) FROM ratings)",
          "ratings WHERE title = getvariable('x')"),
+        ("CREATE MACRO date_part(a, b) AS (SELECT max(year) FROM ratings)",
+         "ratings WHERE EXTRACT(year FROM DATE '2006-01-01') = 2006"),
+        ("CREATE MACRO contains(a, b) AS (SELECT true)", "ratings WHERE title IN ['a', 'b']"),
+        ("CREATE MACRO regexp_full_match(a, b) AS (SELECT true)",
+         "ratings WHERE title SIMILAR TO 'zz'"),
+        ("CREATE MACRO like_escape(a, b, c) AS (SELECT true)",
+         "ratings WHERE title LIKE 'zz' ESCAPE '$'"),
+        ("CREATE MACRO to_days(a) AS (SELECT INTERVAL 1 DAY)",
+         "ratings WHERE DATE '2006-01-01' + INTERVAL 300 DAY > DATE '2005-01-01'"),
+        ("CREATE TABLE te AS SELECT user_id, title AS e FROM ratings",
+         "(SELECT user_id, e'\\', ' , (SELECT title FROM ratings LIMIT 1) AS title --'\n FROM te)"),
         ("SELECT 1", "ratings WHERE current_setting('threads') > 1"),
         ("SELECT 1", "ratings WHERE pg_sleep(0) IS NULL"),
     ],
@@ -148,7 +197,9 @@ def test_functions_are_what_they_are_in_this_database(
 @pytest.mark.parametrize(
     "condition",
     ["year + 1 > 2", "title || 'x' LIKE '%x'", "read_on > now() - INTERVAL 1 YEAR OR true",
-     "date_part('year', read_on) >= 2000", "list_contains(['Dune', 'Emma'], title) OR true"],
+     "date_part('year', read_on) >= 2000", "title = ANY(['Dune', 'Emma']) OR true",
+     "EXTRACT(year FROM read_on) = 2024", "read_on::TIMESTAMP AT TIME ZONE 'UTC' IS NOT NULL",
+     "[1, 2][1:1] = [1]", "ratings.year > 1", "main.ratings.year > 1", "list_contains(['Dune', 'Emma'], title) OR true"],
 )  # fmt: skip
 def test_operators_and_clocks_are_welcome(session: dp_sql.Session, condition: str) -> None:
     session.execute("ALTER TABLE ratings ADD COLUMN read_on DATE DEFAULT DATE '2024-01-01'")
@@ -212,6 +263,12 @@ def test_nothing_is_spent_on_a_text_that_duckdb_will_not_run(
     with pytest.raises((duckdb.Error, dp_sql.QueryError)):
         session.sql(statement)
     assert session.receipts == ()
+
+
+def test_tables_of_one_name_in_two_schemas_may_be_joined(session: dp_sql.Session) -> None:
+    session.execute("CREATE SCHEMA z; CREATE TABLE z.ratings AS SELECT 'Dune' AS title")
+    joined = "SELECT a.user_id, a.title FROM main.ratings a JOIN z.ratings b ON a.title = b.title"
+    assert session.sql(count_by("user_id", f"({joined})")).fetchall() == [(1,)]
 
 
 def test_a_failed_source_shows_no_value(session: dp_sql.Session) -> None:

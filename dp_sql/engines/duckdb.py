@@ -22,6 +22,7 @@ from dp_sql.errors import (
     NotPrivate,
     SourceError,
 )
+from dp_sql.parse import folded, tokenize
 from dp_sql.plan import Plan, quote
 from dp_sql.rewrite import (
     private_sql,
@@ -92,47 +93,61 @@ class Engine:
         *scope, name = parts
         found = self._fetch(f"{_TABLES} WHERE {_SAME_NAME.format('table_name')}", [name])
         found += self._fetch(f"{_VIEWS} WHERE {_SAME_NAME.format('view_name')}", [name])
-        if not found:
-            return self._variable(name) if not scope else None
+        found = [r for r in found if folded(r[2]) == folded(name)]  # lower() folds more than DuckDB
         if scope:
             meant = self._scoped(scope, found)
         else:
             places = self._search_path(within)
-            meant = [r for place in places for r in found if (r[0].lower(), r[1].lower()) == place]
+            meant = [r for place in places for r in found if (folded(r[0]), folded(r[1])) == place]
             meant = meant if within else meant[:1]
         if len({r[:3] for r in meant}) > 1:
             raise NotPrivate(
                 f"{'.'.join(parts)} may mean more than one relation; write its full name, "
                 "database.schema.name."
             )
+        if not meant and scope and found:
+            raise NotPrivate(
+                f"{'.'.join(parts)} is not where it was looked for; write its full name, "
+                "database.schema.name."
+            )
         if not meant:
-            return None
+            return self._variable(name) if not scope else None
         database, schema, own_name, sql = meant[0]
         return Relation((database, schema, own_name), self._view_text(meant[0][:3], sql))
 
     def _scoped(self, scope: list[str], found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Those of the found relations that schema.name or database.schema.name may mean."""
-        wanted = [part.lower() for part in scope]
+        wanted = [folded(part) for part in scope]
         if len(wanted) > 1:
-            return [r for r in found if [r[0].lower(), r[1].lower()] == wanted]
-        path = {database for database, _ in self._search_path(None)}
+            return [r for r in found if [folded(r[0]), folded(r[1])] == wanted]
+        path = self._search_path(None)
+        databases = {database for database, _ in path}
         return [
             r
             for r in found
-            if (r[1].lower() == wanted[0] and r[0].lower() in path)
-            or (r[0].lower(), r[1].lower()) == (wanted[0], "main")
+            if (folded(r[1]) == wanted[0] and folded(r[0]) in databases)
+            or (
+                folded(r[0]) == wanted[0]
+                and (folded(r[1]) == "main" or (wanted[0], folded(r[1])) in path)
+            )
         ]
 
     def _search_path(self, within: Scope | None) -> list[Scope]:
         """Where DuckDB looks for a bare name, in this order, in lower case."""
         path, database, schema = self._fetch(_SEARCH_PATH, [])[0]
-        here = (database.lower(), schema.lower())
+        here = (folded(database), folded(schema))
         places = [("temp", "main")]
         if within is not None:
-            places.append((within[0].lower(), within[1].lower()))
-        for entry in path.split(",") if path else []:
-            *of, name = (part.strip().strip('"').lower() for part in entry.split("."))
-            places.append((of[0] if of else here[0], name))
+            places.append((folded(within[0]), folded(within[1])))
+        entries: list[list[str]] = [[]]
+        for token in tokenize(path):
+            if token.is_symbol(","):
+                entries.append([])
+            elif token.name is not None:
+                entries[-1].append(folded(token.name))
+        places += [
+            (entry[-2] if len(entry) > 1 else here[0], entry[-1]) for entry in entries if entry
+        ]
         return list(dict.fromkeys([*places, here, (here[0], "main"), ("system", "main")]))
 
     def _view_text(self, parts: tuple[str, ...], sql: str | None) -> str | None:
@@ -151,15 +166,28 @@ class Engine:
         """A DuckDB relation in a variable of the caller: a query whose text nobody has checked."""
         if self._frame is None:
             return None
-        value = self._locals(name).get(name, self._frame.f_globals.get(name))
-        return Relation((), "") if isinstance(value, duckdb.DuckDBPyRelation) else None
+        frame: FrameType | None = self._frame
+        while frame is not None:  # DuckDB looks further out than one frame where it is set to
+            value = frame.f_globals.get(name)
+            code = frame.f_code
+            if name in {*code.co_varnames, *code.co_cellvars, *code.co_freevars}:
+                value = frame.f_locals.get(name, value)
+            if isinstance(value, duckdb.DuckDBPyRelation):
+                return Relation((), "")
+            frame = frame.f_back
+        return None
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """What each name may be as a function; users' operators are told unasked."""
+        """What each name may be as a function; users' stand-ins are told unasked."""
         wanted = "(system.main.lower(function_name) IN (SELECT unnest($1)))"
-        operator = "(NOT internal AND NOT system.main.regexp_matches(function_name, '^\\w+$'))"
-        sql = f"{_KINDS} WHERE {wanted} OR {operator} GROUP BY 1"
-        return {name: frozenset(kinds) for name, kinds in self._fetch(sql, [sorted(names)])}
+        sql = f"{_KINDS} WHERE {wanted} OR NOT internal GROUP BY 1"
+        found = self._fetch(sql, [sorted(names)])
+        theirs = self.builtin_kinds(frozenset(name for name, _ in found))
+        return {
+            name: frozenset(kinds)
+            for name, kinds in found
+            if name in names or name in theirs or not _WORD.fullmatch(name)
+        }
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """What each name is among DuckDB's own functions; asked of DuckDB once a process."""
