@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import udfs
-from udfs import REGISTRY, Loss, Udf, gem, joint, laplace, matching
+from udfs import REGISTRY, Loss, Udf, em_peel, gem, joint, laplace, matching, pnf_peel
 from udfs.spec import in_words
 
 ROOT = Path(__file__).parents[2]
@@ -113,6 +113,8 @@ def test_no_function_has_a_seed_or_a_noise_switch():
     ("function", "arguments"),
     [
         (joint.topk, ["counts", "k", "epsilon"]),
+        (em_peel.topk, ["counts", "k", "epsilon"]),
+        (pnf_peel.topk, ["counts", "k", "epsilon"]),
         (gem.gem, ["utilities", "sensitivities", "epsilon", "beta"]),
         (
             matching.count_distinct,
