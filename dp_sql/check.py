@@ -107,6 +107,7 @@ class _Findings:
     select: DpSelect
     catalog: Catalog
     within: Scope | None = None
+    known: dict[tuple[tuple[str, ...], Scope | None], Relation | None] = field(default_factory=dict)
     assumptions: list[str] = field(default_factory=list)
     edits: list[tuple[int, int, str]] = field(default_factory=list)
     base: bool = True
@@ -174,7 +175,7 @@ def _scopes(node: Node, findings: _Findings) -> frozenset[tuple[str, ...]]:
     if not isinstance(node, exp.Table) or isinstance(node.this, exp.Func):
         return frozenset()
     written = tuple(folded(part.name) for part in node.parts)
-    relation = findings.catalog.relation(tuple(part.name for part in node.parts), findings.within)
+    relation = _relation(tuple(part.name for part in node.parts), findings)
     full = tuple(folded(part) for part in relation.parts) if relation is not None else ()
     found = {names[start:] for names in (written, full) for start in range(len(names))}
     if not full and len(written) == 1:  # a file goes by its name without folder and ending
@@ -320,6 +321,14 @@ def _table(node: exp.Table, unit: str, findings: _Findings) -> None:
         _view(relation, unit, findings)
 
 
+def _relation(parts: tuple[str, ...], findings: _Findings) -> Relation | None:
+    """What a name means where we are; asked of the catalog once, which takes it milliseconds."""
+    key = (parts, findings.within)
+    if key not in findings.known:
+        findings.known[key] = findings.catalog.relation(*key)
+    return findings.known[key]
+
+
 def _resolved(node: exp.Table, findings: _Findings) -> Relation | None:
     """What a table's name means; in the statement itself it is replaced by its full name."""
     parts = tuple(part.name for part in node.parts)
@@ -329,7 +338,7 @@ def _resolved(node: exp.Table, findings: _Findings) -> Relation | None:
             f"{name} is a CTE, and a DP call reads tables.",
             hint=f"Write the DP call over the table itself, or over FROM (SELECT …) AS {name}.",
         )
-    relation = findings.catalog.relation(parts, findings.within)
+    relation = _relation(parts, findings)
     if relation is not None and relation.parts and findings.within is None:
         first, last = node.parts[0].meta, node.parts[-1].meta
         shift = findings.select.source[0] - len(_BEFORE_SOURCE)
@@ -446,7 +455,7 @@ def _listed(node: Node, findings: _Findings) -> frozenset[str]:
     text = to_sql(node)
     if isinstance(node, exp.Table) and not isinstance(node.this, exp.Func):
         parts = tuple(part.name for part in node.parts)
-        relation = findings.catalog.relation(parts, findings.within)
+        relation = _relation(parts, findings)
         if relation is not None and relation.parts:
             text = ".".join(_quoted(part) for part in relation.parts)
     found = _columns(f"SELECT * FROM {text}", findings.catalog)
