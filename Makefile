@@ -33,7 +33,7 @@ demo: $(RUNTIME)  ## make a reading log and ask it through every door
 	@$(BIN)/python examples/demo.py
 
 test: $(TEST)  ## run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: $(CHECK)  ## format, lint, types and the floors' imports, nothing changed
 	$(BIN)/ruff format --check .
@@ -42,10 +42,10 @@ lint: $(CHECK)  ## format, lint, types and the floors' imports, nothing changed
 	$(BIN)/lint-imports
 
 check: $(CHECK) lint  ## what a commit must pass: lint and tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 slow: $(TEST)  ## the long statistical tests as well
-	$(BIN)/python -m pytest -m "slow or not slow"
+	$(BIN)/python -m pytest -n auto -m "slow or not slow"
 
 bench: $(TEST)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
@@ -56,7 +56,7 @@ matrix_run = echo "== Python $(1): $(2)" && p=$$(.ci/python $(1)) && \
 	{ test -n "$$p" || { echo "   no Python $(1) here; left out"; exit 0; }; } && \
 	{ test -x .venv-$(3)/bin/python || $$p -m venv .venv-$(3); } && \
 	.venv-$(3)/bin/python $(PIP) --editable ".[test]" $(2) && \
-	.venv-$(3)/bin/python -m pytest
+	.venv-$(3)/bin/python -m pytest -n auto
 
 test-matrix:  ## run the tests with the oldest and the newest supported versions
 	@$(call matrix_run,3.11,$(OLDEST),oldest)

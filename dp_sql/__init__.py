@@ -1,4 +1,4 @@
-"""dp_sql: differentially private top-k and distinct counts, inside DuckDB.
+"""dp_sql: differentially private top-k, distinct counts and selection, inside DuckDB.
 
 >>> import dp_sql
 >>> with dp_sql.connect() as session:
@@ -10,6 +10,7 @@
 [(['Dune'],)]
 """
 
+from dp_sql.advice import correlation
 from dp_sql.errors import DpSqlError, InternalError, QueryError
 from dp_sql.result import Receipt
 from dp_sql.session import Session, connect, install, receipts
@@ -21,6 +22,7 @@ __all__ = [
     "Receipt",
     "Session",
     "connect",
+    "correlation",
     "install",
     "receipts",
 ]

@@ -1,39 +1,25 @@
 """Read the arguments of one DP call. Pure: no catalog, no data.
 
 Every argument but the columns is a literal that stands in the text, so every range is checked here,
-before anything is planned, and every number becomes exact: a `Fraction` or an `int` from its text.
+before anything is planned, and whether a mechanism takes what it is given is decided here too.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from typing import Any
 
-from dp_sql import functions
-from dp_sql.errors import ArgumentError, NotSupported
+from dp_sql import functions, literals
+from dp_sql.errors import ArgumentError, InternalError, NotSupported
 from dp_sql.functions import FUNCTIONS, Function
+from dp_sql.literals import Argument, ListLiteral, Reference
 from dp_sql.parse import Token, matching, split, text_of
 from udfs import REGISTRY
-
-
-@dataclass(frozen=True)
-class Reference:
-    """A column, table or type as written: its unquoted parts, and where it stands."""
-
-    parts: tuple[str, ...]
-    text: str
-    position: int
-
-
-@dataclass(frozen=True)
-class ListLiteral:
-    """A list of literals as written, `['a', 'b']`, and where it stands."""
-
-    text: str
-    position: int
+from udfs.count_distinct.bounded import BOUND_SELECTIONS
+from udfs.spec import Udf
 
 
 @dataclass(frozen=True)
@@ -41,96 +27,236 @@ class DpCall:
     """One DP call: what it asks for, with every number already a checked exact value.
 
     `start` and `end` are offsets of the whole call in the statement's text, `display` is the name
-    that DuckDB would give the column: the call without its named arguments.
+    that DuckDB would give the column: the call without its named arguments. `columns` are the
+    arguments that name columns, by the names in functions.py; `parameters` are the public numbers
+    that the mechanism takes. `groups` is the public set of groups, and each person counts in at
+    most `max_groups_contributed` of them, beside GROUP BY.
     """
 
     function: Function
     start: int
     end: int
     display: str
-    item: Reference
-    k: int | None
-    epsilon: Fraction
-    privacy_unit: Reference
+    columns: Mapping[str, Reference]
     domain: Reference | ListLiteral | None
-    mechanism: str
+    mechanism: Udf
+    parameters: Mapping[str, Any]
     beta: Fraction
-    max_contributions: int
     report: bool
+    groups: Reference | ListLiteral | None
+    max_groups_contributed: int | None
+
+    @property
+    def item(self) -> Reference:
+        """The column whose values are counted."""
+        return self.columns["item"]
+
+    @property
+    def privacy_unit(self) -> Reference:
+        """The column that says whose row each row is."""
+        return self.columns["privacy_unit"]
+
+    @property
+    def k(self) -> int | None:
+        """The length of the list, for DP_TOPK."""
+        return self.parameters.get("k")
 
 
-@dataclass(frozen=True)
-class _Argument:
-    """The tokens of one argument's value, and where it stands."""
-
-    text: str
-    tokens: Sequence[Token]
-    position: int
-
-    def refuse(self, message: str, hint: str | None = None) -> ArgumentError:
-        return ArgumentError(message, text=self.text, position=self.position, hint=hint)
-
-
-def read_call(text: str, tokens: Sequence[Token], index: int) -> DpCall:
+def read_call(text: str, tokens: Sequence[Token], index: int, *, guarded: bool = False) -> DpCall:
     """Read the call whose name is `tokens[index]`.
 
+    Args:
+        text: the statement.
+        tokens: its tokens.
+        index: where the call's name stands.
+        guarded: under a policy, which says whose row each row is and may know the domain; there
+            the item may be an expression.
+
     Raises:
-        ArgumentError: an argument is missing, unknown, not a literal or out of range.
+        ArgumentError: an argument is missing, unknown, not a literal, out of range, or none of
+            the mechanism's.
         NotSupported: DISTINCT, ORDER BY or IGNORE NULLS inside the call.
     """
     function = FUNCTIONS[(tokens[index].name or "").upper()]
     close = matching(tokens, index + 1, text)
     positional, named = _arguments(text, tokens, index, close, function)
-
-    def get(name: str, read: Callable[[_Argument, str], object], default: object) -> object:
-        return read(named[name], name) if name in named else default
-
-    for name, why in (("epsilon", "the privacy loss"), ("privacy_unit", "whose row each row is")):
-        if name not in named:
+    given = dict(zip(function.positional, positional, strict=True)) | named
+    if guarded:
+        _refuse_the_owners(function, named, tokens[index].start, text)
+    for name, why in _REQUIRED.items():
+        if name in function.named and name not in named and not (guarded and name in _OWNERS):
             raise ArgumentError(
                 f"{function.name} needs {name}: {why} is never guessed.",
                 text=text,
                 position=tokens[index].start,
                 hint=f"For example: {function.example}",
             )
-    item = _read_reference(positional[0], "the item")
-    k = _read_k(positional[1]) if "k" in function.positional else None
-    shown = ", ".join(text_of(text, p.tokens, 0, len(p.tokens)) for p in positional)
-    call = DpCall(
+    values = {name: _read(argument, name, function, guarded) for name, argument in given.items()}
+    mechanism = _mechanism(function, values, tokens[index].start, text, guarded)
+    shown = ", ".join(argument.written for argument in positional)
+    return DpCall(
         function=function,
         start=tokens[index].start,
         end=tokens[close].end,
         display=f"{function.name.lower()}({shown})",
-        item=item,
-        k=k,
-        epsilon=_read_epsilon(named["epsilon"], "epsilon"),
-        privacy_unit=_read_reference(named["privacy_unit"], "privacy_unit"),
-        domain=get("domain", _read_domain, None),  # type: ignore[arg-type]
-        mechanism=get("mechanism", _mechanism_of(function), function.default_mechanism),  # type: ignore[arg-type]
-        beta=get("beta", _read_beta, functions.DEFAULT_BETA),  # type: ignore[arg-type]
-        max_contributions=get(  # type: ignore[arg-type]
-            "max_contributions", _read_max_contributions, functions.DEFAULT_MAX_CONTRIBUTIONS
-        ),
-        report=get("report", _read_boolean, False),  # type: ignore[arg-type]
+        columns={name: values[name] for name in _COLUMNS if name in values},
+        domain=values.get("domain"),
+        mechanism=mechanism,
+        parameters=_parameters(mechanism, values, given),
+        beta=values.get("beta", functions.DEFAULT_BETA),
+        report=values.get("report", False),
+        groups=values.get("groups"),
+        max_groups_contributed=values.get("max_groups_contributed"),
     )
-    if "domain" in function.named and call.domain is None:
+
+
+_REQUIRED = {"epsilon": "the privacy loss", "privacy_unit": "whose row each row is"}
+_OWNERS = frozenset({"privacy_unit"})
+_COLUMNS = ("item", "privacy_unit", "candidate", "score", "sensitivity")
+
+
+_READERS: Mapping[str, Callable[[Argument, str], Any]] = {
+    "item": literals.read_reference,
+    "candidate": literals.read_reference,
+    "score": literals.read_reference,
+    "sensitivity": literals.read_column_or_number,
+    "privacy_unit": literals.read_reference,
+    "k": literals.read_k,
+    "epsilon": literals.read_epsilon,
+    "delta": literals.read_delta,
+    "beta": literals.read_beta,
+    "domain": literals.read_domain,
+    "max_contributions": literals.read_contributions,
+    "contribution_bound": literals.read_contributions,
+    "report": literals.read_boolean,
+    "groups": literals.read_domain,
+    "max_groups_contributed": literals.read_groups_contributed,
+}
+
+
+def _refuse_the_owners(
+    function: Function, named: Mapping[str, Argument], at: int, text: str
+) -> None:
+    """Under a policy: what only an owner may say."""
+    if function.kind == "select":
+        raise NotSupported(
+            f"{function.name} takes scores at their owner's word, which a policy does not give.",
+            text=text,
+            position=at,
+        )
+    for name in _OWNERS & named.keys():
+        raise named[name].refuse(
+            f"The policy says whose row each row is; a statement has no {name}.",
+            f"Leave {name} out.",
+        )
+
+
+def _read(argument: Argument, name: str, function: Function, guarded: bool) -> Any:
+    """The value of one argument."""
+    if guarded and name == "item":
+        return literals.read_expression(argument, name)
+    if name == "mechanism":
+        known = tuple(REGISTRY[function.kind])
+        return literals.read_choice(argument, name, known, function.default_mechanism)
+    if name == "bound_selection":
+        return literals.read_choice(argument, name, BOUND_SELECTIONS, BOUND_SELECTIONS[0])
+    if name not in _READERS:
+        raise InternalError(f"Nothing reads the argument {name}.")
+    return _READERS[name](argument, f"the {name}" if name in function.positional[:1] else name)
+
+
+# --- what belongs to which mechanism --------------------------------------------------------------
+
+
+def _mechanism(
+    function: Function, values: Mapping[str, Any], at: int, text: str, guarded: bool
+) -> Udf:
+    """The mechanism of a call; for DP_TOPK also whether it has the domain or delta it needs."""
+    without_domain = "domain" in function.named and "domain" not in values
+    default = function.default_mechanism
+    if without_domain and "delta" in values:
+        default = _WITHOUT_DOMAIN
+    found = REGISTRY[function.kind][values.get("mechanism", default)]
+    if without_domain and found.n_largest is None and not guarded:
         raise ArgumentError(
             f"{function.name} needs a domain: the public set of items that may be answered. "
             "Without one, an item that only one person has could be told.",
             text=text,
-            position=call.start,
+            position=at,
             hint="Write domain := catalog.title (a public table's column), "
             "domain := ['a', 'b'] (a list), domain := genre (an ENUM column or type), or, if the "
-            "set of values in this column is itself public, domain := observed.",
+            "set of values in this column is itself public, domain := observed. Where no domain is "
+            "known, delta := 1e-9 finds the items, with that probability of failing.",
         )
-    return call
+    if "delta" in found.parameters and "delta" not in values:
+        raise ArgumentError(
+            f"The mechanism {found.name} needs delta: the probability with which the promise may "
+            "fail.",
+            text=text,
+            position=at,
+            hint="Add delta := 1e-9 (well below one over the number of people), or choose "
+            f"mechanism := '{function.default_mechanism}', which needs none.",
+        )
+    return found
+
+
+_WITHOUT_DOMAIN = "limited_domain"
+_TAKEN_AS = {
+    "delta": "delta",
+    "max_contributions": "max_contributions",
+    "bound_selection": "bound",
+    "contribution_bound": "bound",
+}
+"""Arguments that some mechanisms take and others do not, and the parameters they become."""
+
+
+def _parameters(
+    mechanism: Udf, values: Mapping[str, Any], given: Mapping[str, Argument]
+) -> dict[str, Any]:
+    """The public numbers of a mechanism; what it does not take is refused."""
+    for name, parameter in _TAKEN_AS.items():
+        if name in values and parameter not in mechanism.parameters:
+            raise given[name].refuse(
+                f"The mechanism {mechanism.name} takes no {name}.",
+                _takers(mechanism, name, parameter),
+            )
+    if "domain" in values and mechanism.n_largest is not None:
+        raise given["domain"].refuse(
+            f"The mechanism {mechanism.name} finds the items by itself and takes no domain.",
+            "Leave domain out, or leave mechanism and delta out to choose from this domain.",
+        )
+    for other in ("bound_selection", "max_contributions"):
+        if "contribution_bound" in values and other in values:
+            raise given["contribution_bound"].refuse(
+                f"With a fixed contribution_bound nothing is searched, so {other} says nothing.",
+                f"Leave out one of contribution_bound and {other}.",
+            )
+    bound = values.get("contribution_bound", values.get("bound_selection", BOUND_SELECTIONS[0]))
+    known = {
+        "beta": functions.DEFAULT_BETA,
+        "max_contributions": functions.DEFAULT_MAX_CONTRIBUTIONS,
+        **values,
+        "bound": bound,
+    }
+    return {name: known[name] for name in mechanism.parameters}
+
+
+def _takers(mechanism: Udf, name: str, parameter: str) -> str:
+    others = REGISTRY[mechanism.function].items()
+    takers = [other for other, udf in others if parameter in udf.parameters]
+    if not takers:
+        return f"Leave {name} out."
+    return f"Leave {name} out, or choose a mechanism that takes it: {', '.join(takers)}."
+
+
+# --- the tokens of the call -----------------------------------------------------------------------
 
 
 def _arguments(
     text: str, tokens: Sequence[Token], index: int, close: int, function: Function
-) -> tuple[list[_Argument], dict[str, _Argument]]:
-    positional: list[_Argument] = []
-    named: dict[str, _Argument] = {}
+) -> tuple[list[Argument], dict[str, Argument]]:
+    positional: list[Argument] = []
+    named: dict[str, Argument] = {}
     for start, stop in split(tokens, index + 2, close):
         if start >= stop:
             at = tokens[min(start, close)].start
@@ -138,8 +264,12 @@ def _arguments(
         first = tokens[start]
         if first.upper in {"DISTINCT", "ALL"} and stop - start > 1:
             raise NotSupported(
-                f"{function.name} does not take {first.upper}; "
-                "each person counts once for each item anyway.",
+                f"{function.name} does not take {first.upper}"
+                + (
+                    "."
+                    if function.kind == "select"
+                    else "; each person counts once for each item anyway."
+                ),
                 text=text,
                 position=first.start,
                 hint=f"For example: {function.example}",
@@ -151,7 +281,7 @@ def _arguments(
             _check_name(text, first, name, function, named)
             if start + 2 >= stop:
                 raise ArgumentError(f"{name} has no value.", text=text, position=first.start)
-            named[name] = _Argument(text, tokens[start + 2 : stop], tokens[start + 2].start)
+            named[name] = Argument(text, tokens[start + 2 : stop], tokens[start + 2].start)
             continue
         if sign is not None and sign.is_symbol("=", "==") and first.name is not None:
             raise ArgumentError(
@@ -167,7 +297,7 @@ def _arguments(
                 position=first.start,
                 hint=f"For example: {function.example}",
             )
-        positional.append(_Argument(text, tokens[start:stop], first.start))
+        positional.append(Argument(text, tokens[start:stop], first.start))
     if len(positional) != len(function.positional):
         wanted = ", ".join(function.positional)
         raise ArgumentError(
@@ -195,7 +325,7 @@ def _refuse_modifiers(
 
 
 def _check_name(
-    text: str, token: Token, name: str, function: Function, named: dict[str, _Argument]
+    text: str, token: Token, name: str, function: Function, named: dict[str, Argument]
 ) -> None:
     if name in named:
         raise ArgumentError(f"{name} is given twice.", text=text, position=token.start)
@@ -209,108 +339,3 @@ def _check_name(
             position=token.start,
             hint=f"Known arguments: {known}.",
         )
-
-
-def _read_reference(argument: _Argument, what: str) -> Reference:
-    parts = [t.name for t in argument.tokens[::2]]
-    dots = argument.tokens[1::2]
-    written = text_of(argument.text, argument.tokens, 0, len(argument.tokens))
-    if None in parts or len(parts) != len(dots) + 1 or not all(t.is_symbol(".") for t in dots):
-        raise argument.refuse(
-            f"{what} must be a column, not the expression {written}.",
-            "Put the expression into a view or a column of its own, and name that.",
-        )
-    return Reference(tuple(p for p in parts if p is not None), written, argument.position)
-
-
-def _read_domain(argument: _Argument, _: str) -> Reference | ListLiteral:
-    first, last = argument.tokens[0], argument.tokens[-1]
-    if first.is_symbol("[") and last.is_symbol("]"):
-        written = text_of(argument.text, argument.tokens, 0, len(argument.tokens))
-        return ListLiteral(written, argument.position)
-    try:
-        return _read_reference(argument, "domain")
-    except ArgumentError:
-        raise argument.refuse(
-            "domain must be written in the statement: a public column, a list, or observed.",
-            "Write domain := catalog.title, domain := ['a', 'b'], domain := genre "
-            "(an ENUM column or type), or domain := observed.",
-        ) from None
-
-
-def _number(argument: _Argument, what: str) -> Fraction:
-    """The exact value of a numeric literal, from its text."""
-    tokens = list(argument.tokens)
-    sign = -1 if tokens[0].is_symbol("-") else 1
-    if tokens[0].is_symbol("-", "+"):
-        tokens = tokens[1:]
-    if len(tokens) != 1 or tokens[0].kind != "number":
-        raise argument.refuse(
-            f"{what} must be a number written in the statement, "
-            "not a column, a parameter, an expression or a string.",
-        )
-    try:
-        value = Decimal(tokens[0].text.replace("_", ""))
-    except InvalidOperation:  # pragma: no cover - the lexer only passes numbers
-        raise argument.refuse(f"{what} cannot be read as a number.") from None
-    # A literal such as 1e-400000000 is a small text and a huge Fraction: look before converting.
-    if value and abs(value.adjusted()) > 400:
-        value = Decimal(0) if value.adjusted() < 0 else Decimal(10) ** 400
-    return sign * Fraction(value)
-
-
-def _whole(argument: _Argument, what: str, low: int, high: int) -> int:
-    value = _number(argument, what)
-    if value.denominator != 1 or not low <= value <= high:
-        raise argument.refuse(f"{what} must be a whole number from {low} to {high}.")
-    return int(value)
-
-
-def _read_k(argument: _Argument) -> int:
-    return _whole(argument, "k", 1, functions.MAX_K)
-
-
-def _read_max_contributions(argument: _Argument, name: str) -> int:
-    return _whole(argument, name, 1, functions.MAX_CONTRIBUTIONS)
-
-
-def _read_epsilon(argument: _Argument, name: str) -> Fraction:
-    value = _number(argument, name)
-    if not functions.MIN_EPSILON <= value <= functions.MAX_EPSILON:
-        raise argument.refuse(
-            f"{name} must be a number from {float(functions.MIN_EPSILON):g} to "
-            f"{functions.MAX_EPSILON}; common choices lie between 0.1 and 10.",
-        )
-    return value
-
-
-def _read_beta(argument: _Argument, name: str) -> Fraction:
-    value = _number(argument, name)
-    if not 0 < value < Fraction(1, 2):
-        raise argument.refuse(f"{name} (one minus the confidence) must lie between 0 and 0.5.")
-    if value < Fraction(1, 10**12):
-        raise argument.refuse(f"{name} must be at least 1e-12.")
-    return value
-
-
-def _read_boolean(argument: _Argument, name: str) -> bool:
-    words = [t.upper for t in argument.tokens]
-    if words not in (["TRUE"], ["FALSE"]):
-        raise argument.refuse(f"{name} must be true or false.")
-    return words == ["TRUE"]
-
-
-def _mechanism_of(function: Function) -> Callable[[_Argument, str], str]:
-    def read(argument: _Argument, name: str) -> str:
-        known = REGISTRY[function.kind]
-        token = argument.tokens[0]
-        if len(argument.tokens) == 1 and (token.kind == "string" or token.name is not None):
-            written = token.name if token.name is not None else token.text.strip("'")
-            if written.lower() in known:
-                return written.lower()
-        raise argument.refuse(
-            f"{name} must be one of: {', '.join(known)}.",
-            f"For example: {name} := '{function.default_mechanism}'",
-        )
-
-    return read

@@ -12,11 +12,9 @@ from typing import Protocol
 from sqlglot import exp
 
 from dp_sql.errors import NotSupported
-from dp_sql.parse import Token, called, matching, tokenize
+from dp_sql.parse import Token, called, outside_queries, tokenize
 from dp_sql.recognise import DpSelect
 from dp_sql.trees import Unreadable, projection, to_sql
-
-_QUERY_STARTS = {"SELECT", "FROM", "WITH"}
 
 
 class Functions(Protocol):
@@ -37,12 +35,13 @@ def check_list(select: DpSelect, functions: Functions) -> None:
     """
     trees = [projection(_blanked(select, *item)) for item in select.items]
     aliases = {tree.alias.lower() for tree in trees if isinstance(tree, exp.Alias)}
+    aliases |= {key.parts[-1].lower() for key in select.keys}
     for (start, stop), tree in zip(select.items, trees, strict=True):
         _no_aggregates(select, start, _blanked(select, start, stop), functions)
         if tree is None:
             continue  # DuckDB reads it; without the source's rows in scope it can take none
         for node in tree.walk(prune=lambda n: isinstance(n, _OTHER_SCOPES)):
-            if isinstance(node, exp.Star) or (
+            if isinstance(node, exp.Star | exp.Columns) or (
                 isinstance(node, exp.Column) and node.name.lower() not in aliases
             ):
                 raise NotSupported(
@@ -54,6 +53,39 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                 )
 
 
+_ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat"})
+"""Table functions that an analyst may call: they make rows of their arguments."""
+_CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "ALTER", "TRUNCATE"}
+
+
+def only_reads(text: str, tokens: Sequence[Token], functions: Functions) -> None:
+    """Under a policy: refuse what a query might do besides reading what is public.
+
+    Table functions look around in the engine and its settings, and a CTE may change tables.
+
+    Raises:
+        NotSupported: a table function but for those that make rows; a statement in a bracket.
+    """
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        inside = before.is_symbol("(") and not after.is_symbol(")", ",", ".")
+        if inside and token.kind == "word" and token.upper in _CHANGES:
+            raise NotSupported(
+                f"A query reads; it does not {token.upper}.", text=text, position=token.start
+            )
+    called_here = called(tokens)
+    kinds = functions.function_kinds(frozenset(called_here))
+    for name, position in called_here.items():
+        looks = {"table", "table_macro", "pragma"} & kinds.get(name, frozenset())
+        if (looks and name not in _ROWS_FROM_NOTHING) or name in _STATE:
+            raise NotSupported(
+                f"{name} looks at more than public tables and answers.",
+                text=text,
+                position=position,
+                hint="SHOW TABLES and DESCRIBE tell what there is.",
+            )
+
+
+_STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
 _OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
 
 
@@ -76,7 +108,7 @@ def _blanked(select: DpSelect, start: int, stop: int) -> str:
 
 def _no_aggregates(select: DpSelect, start: int, blanked: str, functions: Functions) -> None:
     tokens = tokenize(blanked)
-    outside = _outside_queries(tokens, blanked)
+    outside = outside_queries(tokens, blanked)
     names = called(outside)
     kinds = dict(functions.builtin_kinds(frozenset(names)))
     unknown = frozenset(names) - kinds.keys()
@@ -94,16 +126,3 @@ def _no_aggregates(select: DpSelect, start: int, blanked: str, functions: Functi
         hint="Ask for it in a query of its own, or compute it over the answer in an outer query: "
         "SELECT … FROM (SELECT DP_…(…) AS answer FROM …)",
     )
-
-
-def _outside_queries(tokens: Sequence[Token], text: str) -> list[Token]:
-    outside: list[Token] = []
-    index = 0
-    while index < len(tokens):
-        opens = tokens[index].is_symbol("(")
-        if opens and index + 1 < len(tokens) and tokens[index + 1].upper in _QUERY_STARTS:
-            index = matching(tokens, index, text)
-        else:
-            outside.append(tokens[index])
-        index += 1
-    return outside

@@ -21,6 +21,7 @@ from dp_sql.errors import NotPrivate, ParseError, QueryError, SourceError
 from dp_sql.parse import called, folded, tokenize
 from dp_sql.recognise import DpSelect
 from dp_sql.trees import Node, Unreadable, to_sql, tree_of
+from dp_sql.types import full_name
 
 READERS = frozenset(
     {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_json_auto",
@@ -132,7 +133,7 @@ def approve(select: DpSelect, unit: str, catalog: Catalog) -> Approved:
     try:
         for start, stop in filter(None, (select.source, select.condition)):
             _named_functions(select.text[start:stop], catalog, select, start)
-        tree = _parsed(select)
+        tree = parsed_source(select)
         condition = tree.args.get("where")
         if condition is not None:
             _row_wise(condition.this, "WHERE", select)
@@ -146,7 +147,7 @@ def approve(select: DpSelect, unit: str, catalog: Catalog) -> Approved:
     except NotPrivate as refusal:
         raise refusal.at(select.text, select.source[0]) from None
     except Unreadable:
-        raise _unreadable(select) from None
+        raise unreadable(select) from None
     name = select.source_text
     findings.assumptions.insert(0, f"each row of {name} belongs to the person in {unit}")
     return Approved(
@@ -158,6 +159,76 @@ def approve(select: DpSelect, unit: str, catalog: Catalog) -> Approved:
         columns=columns,
         scopes=_scopes(_from(tree), findings),
     )
+
+
+def approve_scores(select: DpSelect) -> Approved:
+    """Take a source of scores at the owner's word, which goes on the receipt.
+
+    Scores are computed over many people; how far one person moves them is what the sensitivity
+    says, and nobody but the owner can know it.
+
+    Raises:
+        NotPrivate: the source is a CTE, which the private query cannot see, or the condition
+            speaks of the score.
+    """
+    tokens = tokenize(select.source_text)
+    for token in tokens:
+        if token.name is not None and folded(token.name) in select.ctes:
+            raise NotPrivate(
+                f"{token.name} is a CTE, and a DP call reads tables, views and subqueries.",
+                text=select.text,
+                position=select.source[0] + token.start,
+                hint="Put its SELECT into brackets after FROM, or into a view or table.",
+            )
+    _scores_apart(select)
+    name = select.source_text
+    public = "the candidates and their sensitivities"
+    if select.keys:
+        public = "the groups, the candidates and their sensitivities"
+    return Approved(
+        reason=f"the scores of {name} are the owner's",
+        assumptions=(
+            f"one person moves each score of {name} by at most its sensitivity, and never to or "
+            "from NULL or infinity",
+            f"{public} are public",
+        ),
+        source=name,
+        base=False,
+        private=frozenset(),
+        columns=frozenset(),
+        scopes=frozenset(),
+    )
+
+
+def _same_column(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether two names may mean one column: one is the end of the other."""
+    n = min(len(one), len(other))
+    return n > 0 and one[-n:] == other[-n:]
+
+
+def _scores_apart(select: DpSelect) -> None:
+    """Refuse a score that is also a candidate, a sensitivity, a group or part of the condition."""
+    columns = [tuple(folded(part) for part in c.columns["score"].parts) for c in select.calls]
+    scores = {parts[-1] for parts in columns}
+    public = [call.columns[name] for call in select.calls for name in ("candidate", "sensitivity")]
+    for reference in (*public, *select.keys):
+        parts = tuple(folded(part) for part in reference.parts)
+        if any(_same_column(parts, score) for score in columns):
+            raise NotPrivate(
+                f"{reference.text} is a score, which is made of people's data; candidates, "
+                "sensitivities and groups must be public.",
+                text=select.text,
+                position=reference.position,
+                hint="Name another column: DP_SELECT(candidate, score, sensitivity, …).",
+            )
+    for token in tokenize(select.condition_text or ""):
+        if token.name is not None and folded(token.name) in scores and select.condition:
+            raise NotPrivate(
+                f"A condition on {token.name} lets people's data choose the candidates.",
+                text=select.text,
+                position=select.condition[0] + token.start,
+                hint="Choose the candidates by what is public of them.",
+            )
 
 
 def _columns(select: str, catalog: Catalog) -> frozenset[str]:
@@ -192,8 +263,8 @@ def _disjoint(findings: _Findings) -> None:
 _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
 
 
-def _offset(select: DpSelect, node: Node) -> int | None:
-    """Where a node of the tree of `_parsed` stands in the statement, as far as sqlglot kept it."""
+def place_of(select: DpSelect, node: Node) -> int | None:
+    """Where a node of `parsed_source` stands in the statement, as far as sqlglot kept it."""
     starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
     if not starts:
         return None
@@ -224,7 +295,13 @@ def _from(tree: Node) -> Node:
     return found
 
 
-def _parsed(select: DpSelect) -> Node:
+def parsed_source(select: DpSelect) -> Node:
+    """The tree of a source and its condition, as one SELECT.
+
+    Raises:
+        Unreadable: sqlglot cannot read it; `unreadable` says so to users.
+        NotPrivate: it is more than one SELECT.
+    """
     text = _BEFORE_SOURCE + select.source_text
     if select.condition_text is not None:
         text += _BEFORE_CONDITION + select.condition_text
@@ -234,7 +311,8 @@ def _parsed(select: DpSelect) -> Node:
     return tree
 
 
-def _unreadable(select: DpSelect) -> ParseError:
+def unreadable(select: DpSelect) -> ParseError:
+    """The refusal of a source, or else of its condition, that sqlglot cannot read."""
     at = select.source[0]
     if select.condition is not None:
         try:
@@ -260,7 +338,7 @@ def _only(node: Node, allowed: set[str], select: DpSelect | None = None) -> None
                 f"The source of a DP call cannot have {_SPOKEN.get(key, key.upper())}: its rows "
                 "would then depend on more than one person, or we cannot prove that they do not.",
                 select,
-                _offset(select, part) if select is not None and known else None,
+                place_of(select, part) if select is not None and known else None,
             )
 
 
@@ -345,12 +423,8 @@ def _resolved(node: exp.Table, findings: _Findings) -> Relation | None:
         if "start" not in first or "end" not in last:
             raise NotPrivate(f"The place of {name} in the statement is unclear.", hint=_WAY_OUT)
         span = (first["start"] + shift, last["end"] + 1 + shift)
-        findings.edits.append((*span, ".".join(_quoted(part) for part in relation.parts)))
+        findings.edits.append((*span, full_name(relation.parts)))
     return relation
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _reader(function: Node, catalog: Catalog) -> None:
@@ -376,7 +450,7 @@ def _view(relation: Relation, unit: str, findings: _Findings) -> None:
         (relation.parts[0], relation.parts[1]) if (relation.parts) else None,
     )
     try:
-        body = _view_body(relation.view_sql or "")
+        body = view_body(relation.view_sql or "")
         if body is None:
             raise NotPrivate("its definition is not known, or beyond our grammar")
         _named_functions(body, findings.catalog)
@@ -389,7 +463,7 @@ def _view(relation: Relation, unit: str, findings: _Findings) -> None:
     findings.within = outer
 
 
-def _view_body(sql: str) -> str | None:
+def view_body(sql: str) -> str | None:
     """The query of CREATE VIEW name [(columns)] AS query; None where columns are renamed."""
     tokens = tokenize(sql)
     for index, token in enumerate(tokens):
@@ -457,7 +531,7 @@ def _listed(node: Node, findings: _Findings) -> frozenset[str]:
         parts = tuple(part.name for part in node.parts)
         relation = _relation(parts, findings)
         if relation is not None and relation.parts:
-            text = ".".join(_quoted(part) for part in relation.parts)
+            text = full_name(relation.parts)
     found = _columns(f"SELECT * FROM {text}", findings.catalog)
     if not found:
         raise NotPrivate("DuckDB does not find what it reads.")
@@ -569,7 +643,7 @@ def _row_wise(tree: Node, place: str, select: DpSelect | None = None) -> None:
             why = f"{type(node).__name__}, which we do not know to look at one row only"
         else:
             continue
-        position = None if select is None else _offset(select, node)
+        position = None if select is None else place_of(select, node)
         message = f"{place} of the source of a DP call has {why}."
         raise _refusal(message, select, position)
 
@@ -580,7 +654,7 @@ def _known(tree: Node, columns: frozenset[str], select: DpSelect | None) -> None
         names = {folded(part.name) for part in column.parts}
         by_place = (names & PLACES) - columns
         if not isinstance(column.this, exp.Star) and (by_place or not names & columns):
-            position = None if select is None else _offset(select, column)
+            position = None if select is None else place_of(select, column)
             message = f"{to_sql(column)} is not a listed column of the source."
             raise _refusal(message, select, position)
 

@@ -13,7 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.plan import Plan
@@ -24,7 +24,17 @@ T = TypeVar("T")
 # Answers kept so that one execution sees one draw. An execution's calls are close together, and
 # its number never returns; the limit only bounds memory.
 _KEPT = 256
+_KEPT_LOTS = 8  # these are as large as the number of people
 _ONCE = "once-"
+
+
+@dataclass(frozen=True)
+class Drawn(Generic[T]):
+    """What a mechanism has drawn: the answer, its accuracy in words, and how many runs it took."""
+
+    value: T
+    accuracy: str
+    n_runs: int = 1
 
 
 @dataclass
@@ -42,6 +52,7 @@ class Desk:
         self._once: dict[str, Plan] = {}
         self._again: dict[str, Plan] = {}
         self._answers: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
+        self._lots: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
         self._receipts: list[tuple[int, Receipt]] = []
         self._issued = 0
         self._failures: dict[str, DpSqlError] = {}
@@ -78,9 +89,22 @@ class Desk:
             self._once.pop(ticket, None)
             self._failures.pop(ticket, None)
 
-    def redeem(
-        self, ticket: str, execution: tuple[int, int], run: Callable[[Plan], tuple[T, str]]
-    ) -> T:
+    def lots(self, ticket: str, execution: tuple[int, int], draw: Callable[[], T]) -> T:
+        """Draw once per ticket and execution what goes before the answer; it releases nothing."""
+        with self._lock:
+            kept = self._lots.setdefault((ticket, *execution), _Answer())
+            while len(self._lots) > _KEPT_LOTS:
+                self._lots.popitem(last=False)
+        with kept.lock:
+            if not kept.done:
+                kept.value, kept.done = draw(), True
+            return kept.value  # type: ignore[return-value]
+
+    def failed(self, plan: Plan, connection: int) -> None:
+        """Write down a release that was paid for and failed."""
+        self._write(plan, Drawn(None, "it failed, and nothing was released"), connection)
+
+    def redeem(self, ticket: str, execution: tuple[int, int], run: Callable[[Plan], Drawn[T]]) -> T:
         """Release once per ticket and execution; later calls of the execution get that answer.
 
         Args:
@@ -95,9 +119,9 @@ class Desk:
         with answer.lock:
             if not answer.done:
                 plan = self._take(ticket)
-                value, accuracy = run(plan)
-                self._write(plan, accuracy, execution[0])
-                answer.value, answer.done = value, True
+                drawn = run(plan)
+                self._write(plan, drawn, execution[0])
+                answer.value, answer.done = drawn.value, True
             return answer.value  # type: ignore[return-value]
 
     def _take(self, ticket: str) -> Plan:
@@ -107,13 +131,15 @@ class Desk:
             raise InternalError("This ticket is unknown or used; nothing was released.")
         return plan
 
-    def _write(self, plan: Plan, accuracy: str, connection: int) -> None:
+    def _write(self, plan: Plan, drawn: Drawn[T], connection: int) -> None:
+        if not drawn.n_runs:  # no group, nothing drawn
+            return
         receipt = Receipt(
             call=plan.call,
             source=plan.written + (f" WHERE {plan.condition}" if plan.condition else ""),
             mechanism=plan.mechanism.name,
-            loss=plan.loss,
-            accuracy=accuracy,
+            loss=plan.loss.times(drawn.n_runs),
+            accuracy=drawn.accuracy,
             assumptions=plan.assumptions,
         )
         with self._lock:

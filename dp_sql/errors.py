@@ -9,6 +9,7 @@ The tree::
     │   ├── NotPrivate        we cannot prove that the source is a union of people's own rows
     │   ├── NotSupported      a place or form of a DP call that has no meaning (or none yet)
     │   └── SourceError       DuckDB cannot run the source of a DP call
+    ├── PolicyError           the policy file says something that no policy says
     └── InternalError         our bug, never yours
 """
 
@@ -21,6 +22,10 @@ class DpSqlError(Exception):
 
 class InternalError(DpSqlError):
     """A bug of dp_sql. Nothing was released; please report the statement."""
+
+
+class PolicyError(DpSqlError):
+    """The policy file cannot be read, or says something that no policy says; with the line."""
 
 
 class QueryError(DpSqlError):

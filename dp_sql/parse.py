@@ -300,3 +300,49 @@ def _cte_names(tokens: Sequence[Token], start: int, stop: int) -> set[str]:
 def text_of(text: str, tokens: Sequence[Token], start: int, stop: int) -> str:
     """The text of tokens [start, stop) as written."""
     return text[tokens[start].start : tokens[stop - 1].end] if start < stop else ""
+
+
+def outside_queries(tokens: Sequence[Token], text: str) -> list[Token]:
+    """The tokens outside all brackets that open a query."""
+    outside: list[Token] = []
+    index = 0
+    while index < len(tokens):
+        opens = tokens[index].is_symbol("(")
+        if opens and index + 1 < len(tokens) and tokens[index + 1].upper in _STARTS:
+            index = matching(tokens, index, text)
+        else:
+            outside.append(tokens[index])
+        index += 1
+    return outside
+
+
+def cte_bodies(tokens: Sequence[Token], text: str) -> dict[str, tuple[int, int]]:
+    """The bodies of the CTEs at the head of a statement, as spans of the text, by folded name.
+
+    A CTE that renames its columns, `name(column, …) AS`, is left out.
+
+    >>> sql = "WITH a AS (SELECT 1), b AS MATERIALIZED (FROM a) FROM b"
+    >>> {name: sql[slice(*span)] for name, span in cte_bodies(tokenize(sql), sql).items()}
+    {'a': 'SELECT 1', 'b': 'FROM a'}
+    """
+    found: dict[str, tuple[int, int]] = {}
+    index = 1
+    if not tokens or tokens[0].upper != "WITH":
+        return found
+    while index + 2 < len(tokens) and tokens[index].name is not None:
+        name = folded(tokens[index].name or "")
+        index += 1
+        renamed = tokens[index].is_symbol("(")
+        if renamed:
+            index = matching(tokens, index, text) + 1
+        while index < len(tokens) and tokens[index].upper in {"AS", "NOT", "MATERIALIZED"}:
+            index += 1
+        if index >= len(tokens) or not tokens[index].is_symbol("("):
+            break
+        close = matching(tokens, index, text)
+        if not renamed:
+            found[name] = (tokens[index].end, tokens[close].start)
+        if close + 1 >= len(tokens) or not tokens[close + 1].is_symbol(","):
+            break
+        index = close + 2
+    return found

@@ -6,38 +6,42 @@ an `Approved` source, and nowhere else; making one reads no private row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
-from sqlglot import exp
-
-from dp_sql.arguments import DpCall, ListLiteral, Reference
+from dp_sql.arguments import DpCall
 from dp_sql.check import PLACES, Approved, Catalog
-from dp_sql.errors import ArgumentError, NotPrivate, SourceError
+from dp_sql.domain import Domain, read_domain
+from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError
 from dp_sql.functions import Function
+from dp_sql.literals import ListLiteral, Reference
 from dp_sql.parse import folded
 from dp_sql.recognise import DpSelect
-from dp_sql.trees import Node, Unreadable, projection, tree_of
-from udfs import REGISTRY
+from dp_sql.types import EXACT_TYPES, NUMBERS, exact, family, full_name
 from udfs.spec import Loss, Udf
-
-# Types whose equality is exact. Floats are out: 0.1 + 0.2 and 0.3 are two items, NaN is one.
-EXACT_TYPES = frozenset(
-    {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
-     "UBIGINT", "UHUGEINT", "VARCHAR", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS",
-     "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "UUID", "BOOLEAN", "ENUM", "BLOB", "DECIMAL"}
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Domain:
-    """The public set of items: SQL that lists each once, and how the receipt says it.
+class Column:
+    """A column of the source: how SQL names it, and its type."""
 
-    `select` is None where the items are the observed ones, which the owner calls public.
+    sql: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The public groups of a plan, and in how many of them one person counts.
+
+    domains: for each key SQL that lists its values once, as `item`.
+    cap: each person is kept in at most so many groups, drawn at random among that person's own;
+        None where the policy says that all rows of a person are in one group.
     """
 
-    select: str | None
-    described: str
+    domains: tuple[str, ...]
+    cap: int | None
 
 
 @dataclass(frozen=True)
@@ -45,26 +49,27 @@ class Plan:
     """What one release reads, which mechanism runs on it, and what it costs.
 
     `source` is the FROM clause with its relations by their full names, `written` the same as the
-    owner wrote it, `condition` the WHERE clause; `item` and `person` are quoted columns of it;
-    `call` is the DP call as DuckDB would name it.
+    owner wrote it, `condition` the WHERE clause. `columns` are its columns by what they are to the
+    function: item and privacy_unit, or candidate, score and sensitivity; `keys` those of GROUP BY.
+    `parameters` are the public numbers that the mechanism takes in one run, which is one group;
+    `loss` is what is spent: for all groups together where `groups` says how many one person is in,
+    for each group where a person may be in all (DP_SELECT). `call` is the DP call as DuckDB would
+    name it.
     """
 
     function: Function
     mechanism: Udf
+    parameters: Mapping[str, Any]
     loss: Loss
     source: str
     written: str
     condition: str | None
-    item: str
-    item_type: str
-    person: str
-    person_type: str
+    columns: Mapping[str, Column]
+    keys: tuple[Column, ...]
+    groups: Groups | None
     keep_source: bool
     domain: Domain | None
-    k: int | None
-    epsilon: Fraction
     beta: Fraction
-    max_contributions: int
     report: bool
     call: str
     assumptions: tuple[str, ...]
@@ -74,73 +79,164 @@ def plan(select: DpSelect, call: DpCall, approved: Approved, catalog: Catalog) -
     """The plan of one call over its approved source.
 
     Raises:
-        ArgumentError: a column has a type without exact equality, the domain cannot be read, or
-            k exceeds the public number of items.
+        ArgumentError: a column has a type without exact equality, or is no number where one is
+            wanted; the domain cannot be read, or k exceeds the public number of items.
         SourceError: DuckDB does not find the source or a column.
     """
-    item, person = _quoted(call.item), _quoted(call.privacy_unit)
-    item_type, person_type = _types(select, call, item, person, approved, catalog)
+    columns, keys = _bound(select, call, approved, catalog)
+    if call.function.kind == "select":
+        _check_numbers(select, call, columns)
+    else:
+        _own_columns(select, call, approved)
+        _check_equality(select, call, columns, keys)
+    groups = None
+    parameters, loss = call.parameters, call.mechanism.loss(**call.parameters)
+    if select.keys and call.function.kind != "select":
+        groups = _groups(select, call, keys, approved, catalog)
+        parameters, loss = shared(call, groups)
     domain = None
     assumptions = approved.assumptions
+    if groups is not None and not isinstance(select.groups, ListLiteral):
+        assumptions += (f"the set of groups, {select.groups and select.groups.text}, is public",)
     if call.domain is not None:
-        domain = _domain(select, call, item_type, approved, catalog)
-        if domain.select is None:
-            assumptions += (f"the set of values in {call.item.text} is public",)
-        elif not isinstance(call.domain, ListLiteral):
-            assumptions += (f"the domain, {domain.described}, is public",)
-    mechanism = REGISTRY[call.function.kind][call.mechanism]
+        domain = read_domain(select, call, call.domain, columns["item"].type, approved, catalog)
+        assumptions += _assumed(select, call, domain)
     return Plan(
         function=call.function,
-        mechanism=mechanism,
-        loss=mechanism.loss(call.epsilon),
+        mechanism=call.mechanism,
+        parameters=parameters,
+        loss=loss,
         source=approved.source,
         written=select.source_text,
         condition=select.condition_text,
-        item=item,
-        item_type=item_type,
-        person=person,
-        person_type=person_type,
+        columns=columns,
+        keys=keys,
+        groups=groups,
         keep_source=not approved.base,
         domain=domain,
-        k=call.k,
-        epsilon=call.epsilon,
         beta=call.beta,
-        max_contributions=call.max_contributions,
         report=call.report,
         call=call.display,
         assumptions=assumptions,
     )
 
 
-def quote(name: str) -> str:
-    """An identifier that SQL reads back as exactly this name.
+def _assumed(select: DpSelect, call: DpCall, domain: Domain) -> tuple[str, ...]:
+    """What the owner says by naming a domain; a list in the statement is public by being there."""
+    if domain.select is None:
+        also = "" if select.condition_text is None else ", also of the rows that WHERE keeps"
+        return (f"the set of values in {call.item.text} is public{also}",)
+    if isinstance(call.domain, ListLiteral):
+        return ()
+    return (f"the domain, {domain.described}, is public",)
 
-    >>> print(quote('a"b'))
-    "a""b"
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+def shared(call: DpCall, groups: Groups) -> tuple[dict[str, Any], Loss]:
+    """What one group gets of what the call says, and what all groups cost one person.
+
+    Each person counts in at most c groups, each group is a release at epsilon/c (and delta/c) on
+    its own people, and groups that a person is not in do not see that person.
     """
-    return '"' + name.replace('"', '""') + '"'
+    c = groups.cap or 1
+    share = {
+        name: call.parameters[name] / c for name in ("epsilon", "delta") if name in call.parameters
+    }
+    parameters = {**call.parameters, **share}
+    return parameters, call.mechanism.loss(**parameters).times(c)
 
 
-def _quoted(reference: Reference) -> str:
-    return ".".join(quote(part) for part in reference.parts)
+def needs_cap(select: DpSelect, call: DpCall) -> ArgumentError:
+    """The refusal of GROUP BY without a word on how many groups a person is in."""
+    return ArgumentError(
+        f"{call.function.name} with GROUP BY needs max_groups_contributed: in how many groups one "
+        "person counts. Each group is answered with epsilon divided by it.",
+        text=select.text,
+        position=call.start,
+        hint="Add max_groups_contributed := 1, or more where people are in several groups.",
+    )
 
 
-def _types(
-    select: DpSelect, call: DpCall, item: str, person: str, approved: Approved, catalog: Catalog
-) -> tuple[str, str]:
-    bound = f"SELECT {item} AS __dp_item, {person} AS __dp_person FROM {approved.source}\n"
+def _groups(
+    select: DpSelect,
+    call: DpCall,
+    keys: Sequence[Column],
+    approved: Approved,
+    catalog: Catalog,
+) -> Groups:
+    """The groups of a call on the owner's connection, as the statement says them."""
+    if call.max_groups_contributed is None:
+        raise needs_cap(select, call)
+    given = select.groups
+    if given is None:
+        raise ArgumentError(
+            f"{call.function.name} with GROUP BY needs groups: the public set of groups. A group "
+            "that only one person is in would tell of that person.",
+            text=select.text,
+            position=call.start,
+            hint="Write groups := regions.region (a public table's column), groups := ['north', "
+            "'south'], or, if the set of values is itself public, groups := observed.",
+        )
+    if isinstance(given, Reference) and folded(given.text) == "observed":
+        return Groups(tuple(_observed(key, approved) for key in keys), call.max_groups_contributed)
+    if len(keys) > 1:
+        raise ArgumentError(
+            "For several keys groups can only be observed here; a policy declares them key by key.",
+            text=select.text,
+            position=given.position,
+        )
+    wanted = replace(call, parameters={}, columns={**call.columns, "item": select.keys[0]})
+    domain = read_domain(select, wanted, given, keys[0].type, approved, catalog)
+    if domain.select is None:
+        raise InternalError("Groups without their values.")
+    return Groups((domain.select,), call.max_groups_contributed)
+
+
+def _observed(key: Column, approved: Approved) -> str:
+    """All values of a column of the source, whatever WHERE keeps and whatever else is NULL."""
+    value = exact(key.sql, key.type)
+    return f"SELECT DISTINCT {value} AS item FROM {approved.source}\n WHERE {key.sql} IS NOT NULL"
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def _sql(reference: Reference) -> str:
+    if not reference.parts:  # a number: its own text, which keeps it exact
+        return "'" + reference.text.replace("_", "").replace(" ", "") + "'"
+    return full_name(reference.parts)
+
+
+def _bound(
+    select: DpSelect, call: DpCall, approved: Approved, catalog: Catalog
+) -> tuple[Mapping[str, Column], tuple[Column, ...]]:
+    """The columns that a call names, and the keys, as DuckDB binds them; no row is read."""
+    references = [*call.columns.values(), *select.keys]
+    listed = ", ".join(f"{_sql(r)} AS __dp_{i}" for i, r in enumerate(references))
+    bound = f"SELECT {listed} FROM {approved.source}\n"
     if select.condition_text is not None:
         bound += f"WHERE ({select.condition_text}\n)"
     try:
-        (_, item_type), (_, person_type) = catalog.columns(bound)
+        types = [type_name for _, type_name in catalog.columns(bound)]
     except SourceError as error:
         raise _blame(error, select, call, approved) from None
-    _own_columns(select, call, approved)
-    for reference, found, what in (
-        (call.item, item_type, "item"),
-        (call.privacy_unit, person_type, "privacy unit"),
-    ):
-        if _family(found) not in EXACT_TYPES:
+    found = [Column(_sql(r), type_name) for r, type_name in zip(references, types, strict=True)]
+    n_columns = len(call.columns)
+    return dict(zip(call.columns, found, strict=False)), tuple(found[n_columns:])
+
+
+def _check_equality(
+    select: DpSelect, call: DpCall, columns: Mapping[str, Column], keys: Sequence[Column]
+) -> None:
+    compared = [
+        (call.columns[name], columns[name].type, what)
+        for name, what in (("item", "item"), ("privacy_unit", "privacy unit"))
+    ]
+    compared += [(r, key.type, "group") for r, key in zip(select.keys, keys, strict=True)]
+    for reference, found, what in compared:
+        if family(found) not in EXACT_TYPES:
             raise ArgumentError(
                 f"The {what} {reference.text} has type {found}, whose equality is not exact: "
                 "rounding or NaN would decide what counts as the same.",
@@ -149,175 +245,52 @@ def _types(
                 hint=f"Cast it in a view or column first, for example "
                 f"CAST({reference.text} AS DECIMAL(18, 2)) or AS VARCHAR.",
             )
-    return item_type, person_type
+
+
+def _check_numbers(select: DpSelect, call: DpCall, columns: Mapping[str, Column]) -> None:
+    for name in ("score", "sensitivity"):
+        reference, found = call.columns[name], columns[name].type
+        if reference.parts and family(found) not in NUMBERS:
+            raise ArgumentError(
+                f"The {name} {reference.text} has type {found}, which is no number.",
+                text=select.text,
+                position=reference.position,
+                hint="Scores and sensitivities are columns of integers, DECIMAL or DOUBLE.",
+            )
 
 
 def _own_columns(select: DpSelect, call: DpCall, approved: Approved) -> None:
     """Refuse what DuckDB binds and the source does not list, such as rowid: the place of a row."""
     *scope, person = (folded(part) for part in call.privacy_unit.parts)
-    names = {folded(part) for part in call.item.parts}
     # A scope may only be the source's name: else it is a struct, and the unit a part of a value.
+    wrong = None
     if person not in approved.columns or (scope and tuple(scope) not in approved.scopes):
         wrong = call.privacy_unit
-    elif not names & approved.columns or (names & PLACES) - approved.columns:
-        wrong = call.item
-    else:
-        return
-    raise NotPrivate(
-        f"{wrong.text} is not a column that the source lists.",
-        text=select.text,
-        position=wrong.position,
-        hint="Name one of its columns; give expressions a name in a view or table first.",
-    )
+    for reference in (call.item, *select.keys):
+        names = {folded(part) for part in reference.parts}
+        if not names & approved.columns or (names & PLACES) - approved.columns:
+            wrong = wrong or reference
+    if wrong is not None:
+        raise NotPrivate(
+            f"{wrong.text} is not a column that the source lists.",
+            text=select.text,
+            position=wrong.position,
+            hint="Name one of its columns; give expressions a name in a view or table first.",
+        )
 
 
 def _blame(error: SourceError, select: DpSelect, call: DpCall, approved: Approved) -> SourceError:
     """The same error under the part that causes it: the source, the condition or a column."""
     position = select.source[0]
-    if approved.columns:
-        position = select.condition[0] if select.condition else position
-        for reference in (call.privacy_unit, call.item):
-            names = {folded(part) for part in reference.parts}
+    if approved.columns and select.condition:
+        position = select.condition[0]
+    for reference in reversed([*call.columns.values(), *select.keys]):
+        names = {folded(part) for part in reference.parts}
+        if approved.columns:
             scope = reference.parts[0] if len(reference.parts) > 1 else None
-            if not names & approved.columns or (scope and f'"{scope}"' in error.message):
-                position = reference.position
+            guilty = not names & approved.columns or (scope and f'"{scope}"' in error.message)
+        else:
+            guilty = any(f'"{part}"' in error.message for part in reference.parts)
+        if guilty:
+            position = reference.position
     return SourceError(error.message, text=select.text, position=position, hint=error.hint)
-
-
-def _family(type_name: str) -> str:
-    """The type without its parameters: DECIMAL(18,2) → DECIMAL; lists and structs stay."""
-    if type_name.endswith("]"):
-        return type_name
-    return type_name.split("(", 1)[0].strip()
-
-
-def exact(expression: str, type_name: str) -> str:
-    """The expression compared byte by byte: text without regard to any collation."""
-    return f'({expression}) COLLATE "binary"' if _family(type_name) == "VARCHAR" else expression
-
-
-def _domain(
-    select: DpSelect, call: DpCall, item_type: str, approved: Approved, catalog: Catalog
-) -> Domain:
-    """The domain as SQL that lists each item once, of the item's type, without NULL."""
-    given = call.domain
-    assert given is not None
-    if isinstance(given, ListLiteral):
-        _only_literals(select, given)
-        values, described = f"SELECT unnest({given.text}) AS value", "a list in the statement"
-    elif folded(given.text) == "observed":
-        return Domain(None, "the values observed in the source")
-    else:
-        values, described = _reference_domain(select, call, given, item_type, approved, catalog)
-    cast = exact(f"CAST(value AS {item_type})", item_type)
-    listed = f"SELECT DISTINCT {cast} AS item FROM (\n{values}\n) AS listed WHERE value IS NOT NULL"
-    k = call.k or 1
-    try:  # at most k of them: a large domain need not be counted here
-        (size,) = catalog.public_values(f"SELECT system.main.count(*) FROM ({listed} LIMIT {k})")
-    except SourceError as error:
-        raise ArgumentError(
-            f"The domain {given.text} cannot be read as {item_type}: {error.message}",
-            text=select.text,
-            position=given.position,
-        ) from None
-    if k > int(str(size)):
-        raise ArgumentError(
-            f"k = {k} is more than the {size} items of the domain.",
-            text=select.text,
-            position=call.start,
-            hint=f"Ask for at most {size}, or name a larger domain.",
-        )
-    return Domain(listed, described)
-
-
-def _reference_domain(
-    select: DpSelect,
-    call: DpCall,
-    given: Reference,
-    item_type: str,
-    approved: Approved,
-    catalog: Catalog,
-) -> tuple[str, str]:
-    """SQL that lists the values of a domain given by name, and how the receipt says it."""
-    private = approved.private | _own_names(approved)
-    own = len(given.parts) > 1 and folded(given.parts[-2]) in private
-    itself = folded(given.parts[-1]) == folded(call.item.parts[-1])
-    if itself and (own or len(given.parts) == 1):
-        if _family(item_type) != "ENUM":
-            raise ArgumentError(
-                f"{given.text} is the private column itself, of type {item_type}: "
-                "its values are people's data.",
-                text=select.text,
-                position=given.position,
-                hint="Name a public table's column, a list, or, if the set of values in this "
-                "column is itself public, write domain := observed.",
-            )
-        return _enum(item_type), f"the declared values of the ENUM {given.text}"
-    if len(given.parts) == 1:
-        name = quote(given.parts[0])
-        try:
-            ((_, found),) = catalog.columns(f"SELECT NULL::{name} AS value")
-        except SourceError:
-            found = ""
-        if _family(found) == "ENUM":
-            return _enum(found), f"the declared values of the ENUM {given.text}"
-        raise ArgumentError(
-            f"The domain {given.text} is no ENUM type and no list.",
-            text=select.text,
-            position=given.position,
-            hint="Name a public table's column with its table, domain := catalog.title; a list, "
-            "domain := ['a', 'b']; an ENUM; or domain := observed.",
-        )
-    if own:
-        raise ArgumentError(
-            f"{given.text} is a column of the private source itself.",
-            text=select.text,
-            position=given.position,
-            hint="Name a public table's column, a list, or, if the set of values in this "
-            "column is itself public, write domain := observed.",
-        )
-    if len(given.parts) == 2 and folded(given.parts[0]) in select.ctes:
-        raise ArgumentError(
-            f"{given.parts[0]} is a CTE, and a domain is a table's column.",
-            text=select.text,
-            position=given.position,
-            hint="Name a table's column or write the items as a list.",
-        )
-    relation = catalog.relation(given.parts[:-1])
-    parts = relation.parts if relation is not None and relation.parts else given.parts[:-1]
-    table = ".".join(quote(part) for part in parts)
-    column = f"SELECT {quote(given.parts[-1])} AS value FROM {table}"
-    return column, f"the column {given.text}"
-
-
-def _enum(type_name: str) -> str:
-    return f"SELECT unnest(system.main.enum_range(NULL::{type_name})) AS value"
-
-
-def _own_names(approved: Approved) -> set[str]:
-    """The names that the source goes by: its tables' and their aliases."""
-    try:
-        tree: Node = tree_of(f"SELECT 1 FROM {approved.source}\n")
-    except Unreadable:  # pragma: no cover - check has read it
-        return set()
-    return {folded(t.name) for t in tree.find_all(exp.Table)} | {
-        folded(t.alias) for t in tree.find_all(exp.Table, exp.Subquery) if t.alias
-    }
-
-
-def _only_literals(select: DpSelect, given: ListLiteral) -> None:
-    tree = projection(given.text)
-    if not isinstance(tree, exp.Array) or not all(_literal(e) for e in tree.expressions):
-        raise ArgumentError(
-            "A domain list holds literals only.",
-            text=select.text,
-            position=given.position,
-            hint="For example: domain := ['north', 'south']. A long list is read faster as a "
-            "table's column.",
-        )
-
-
-def _literal(node: Node) -> bool:
-    if isinstance(node, exp.Neg | exp.Cast | exp.Paren):
-        return _literal(node.this)
-    return isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.RawString | exp.ByteString)

@@ -18,7 +18,8 @@ class Receipt:
         call: the DP call as DuckDB names its column.
         source: what it read, as written, with its condition.
         mechanism: the registry's name.
-        loss: what was spent: for every person, the factor e^epsilon (and delta).
+        loss: what was spent: for every person, the factor e^epsilon (and delta); rho says the same
+            of zero-concentrated privacy, for who adds up many releases.
         accuracy: a sentence that holds by public numbers alone.
         assumptions: what the owner asserted by the statement; the promise rests on these.
     """
@@ -34,6 +35,8 @@ class Receipt:
         spent = f"epsilon = {in_words(self.loss.epsilon)}"
         if self.loss.delta:
             spent += f", delta = {in_words(self.loss.delta)}"
+        if self.loss.rho is not None:
+            spent += f" (rho = {in_words(self.loss.rho)} of zCDP)"
         lines = [
             f"{self.call} FROM {self.source}",
             f"  mechanism  {self.mechanism}",

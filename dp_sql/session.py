@@ -13,17 +13,21 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from os import PathLike, fspath
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
+from dp_sql.arguments import DpCall
 from dp_sql.beside import check_list
-from dp_sql.check import approve
+from dp_sql.check import Approved, approve, approve_scores
 from dp_sql.desk import Desk
 from dp_sql.engines.duckdb import Connection, Engine, open_database
 from dp_sql.engines.duckdb_install import create_macros, desk_of, number_of, register
-from dp_sql.errors import NotSupported, QueryError
+from dp_sql.errors import NotSupported, PolicyError, QueryError
+from dp_sql.guarded import GuardedSession
 from dp_sql.parse import Token, at_depth_zero, statements
 from dp_sql.plan import Plan, plan
+from dp_sql.policy import read_policy
 from dp_sql.recognise import DpSelect, mentions_dp, recognise
 from dp_sql.result import Receipt
 from dp_sql.rewrite import (
@@ -31,7 +35,7 @@ from dp_sql.rewrite import (
     outer_edits,
     private_sql,
     spliced,
-    value_type,
+    stand_ins,
     with_releases,
 )
 
@@ -44,26 +48,55 @@ _RUNS = _QUERY | {
 _BINDS = {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}
 
 
-def connect(database: str = ":memory:", *, read_only: bool = False) -> Session:
-    """Open a database as its owner.
+@overload
+def connect(
+    database: str = ..., *, read_only: bool = ..., policy: None = ..., analyst: None = ...
+) -> Session: ...
+@overload
+def connect(
+    database: str = ...,
+    *,
+    read_only: bool = ...,
+    policy: str | PathLike[str],
+    analyst: str | None = ...,
+) -> GuardedSession: ...
+def connect(
+    database: str = ":memory:",
+    *,
+    read_only: bool = False,
+    policy: str | PathLike[str] | None = None,
+    analyst: str | None = None,
+) -> Session | GuardedSession:
+    """Open a database: as its owner, or, with a policy, as an analyst.
 
     Args:
         database: path of a DuckDB file, or ":memory:".
-        read_only: open the file without the right to change it.
+        read_only: open the file without the right to change it; under a policy always.
+        policy: path of the owner's policy (docs/policy.md). Then the session answers one SELECT
+            at a time, and no private row can be reached from it.
+        analyst: who asks, under a policy; for the books.
 
     Returns:
-        A session whose `sql` takes any DuckDB SQL, and DP calls besides.
+        A session whose `sql` takes any DuckDB SQL, and DP calls besides; under a policy a
+        `GuardedSession`.
+
+    Raises:
+        PolicyError: the policy cannot be read, or does not fit the database.
     """
-    return Session(open_database(str(database), read_only))
+    if policy is None:
+        if analyst is not None:
+            raise PolicyError("An analyst needs a policy: connect(…, policy=…, analyst=…).")
+        return Session(open_database(str(database), read_only))
+    return GuardedSession(str(database), read_policy(fspath(policy)), analyst or "analyst")
 
 
 def install(con: Connection) -> Connection:
     """Make `FROM dp($$ SELECT DP_TOPK(…) … $$)` work in a DuckDB connection and its cursors.
 
-    Registers functions in the running database instance, and creates the table macro `dp` and two
-    guard macros in its default schema (temporary ones where the database is read-only). Each
-    execution of a query, view or relation that reads `dp(…)` is a release of its own; within one
-    execution each text is released once.
+    Registers functions in the running database instance, and creates the table macro `dp` and a
+    guard macro for each function in its default schema (temporary ones where the database is
+    read-only). Each execution of a query, view or relation that reads `dp(…)` is a release of its
+    own; within one execution each text is released once.
 
     Args:
         con: an open connection. Keep it open while its cursors use `dp`.
@@ -182,17 +215,13 @@ class Session:
             return text[start : tokens[begin].start] + inline
         planned = _plans(selects, engine)
         # Whatever DuckDB has to say against the text around, it says before anything is spent.
-        empty = _edits(planned, lambda ready: f"(SELECT {_stand_in(ready)})")
+        empty = _edits(planned, lambda ready: f"(SELECT {stand_ins(ready)})")
         engine.bind(spliced(text, empty, start, stop), tokens[0].upper, params)
         return spliced(text, _edits(planned, partial(self._release, engine)), start, stop)
 
     def _release(self, engine: Engine, ready: Plan) -> str:
         self._releases += 1
         return engine.release(ready, self._releases)
-
-
-def _stand_in(ready: Plan) -> str:
-    return f"CAST(NULL AS {value_type(ready)}) AS __dp_value"
 
 
 def _edits(planned: Planned, relation: Callable[[Plan], str]) -> list[Edit]:
@@ -221,10 +250,15 @@ def _plans(selects: Sequence[DpSelect], engine: Engine) -> Planned:
         check_list(select, engine)
         plans = []
         for call in select.calls:
-            approved = approve(select, call.privacy_unit.parts[-1], engine)
-            plans.append(plan(select, call, approved, engine))
+            plans.append(plan(select, call, _approved(select, call, engine), engine))
         planned.append((select, plans))
     return planned
+
+
+def _approved(select: DpSelect, call: DpCall, engine: Engine) -> Approved:
+    if call.function.kind == "select":
+        return approve_scores(select)
+    return approve(select, call.privacy_unit.parts[-1], engine)
 
 
 def _inline(text: str, engine: Engine) -> str:
@@ -254,7 +288,7 @@ def _with_inline(
     def relation(ready: Plan) -> str:
         number = len(releases) + 1
         ticket = engine.desk.offer(ready, text, number)
-        releases.append((f"__dp_release_{number}", private_sql(ready, ticket)))
+        releases.append((f"__dp_release_{number}", private_sql(ready, ticket, again=True)))
         return f"__dp_release_{number}"
 
     edits = _edits(_plans(selects, engine), relation)

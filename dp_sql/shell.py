@@ -1,11 +1,13 @@
 """The command line: `dp-sql DATABASE -c "SQL"`. Knows people and their terminals, and the session.
 
 Prints what DuckDB would print. Errors go to stderr with a caret; the exit code is 0 or 1.
+`dp-sql policy …` is in shell_policy.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import re
 import sys
@@ -14,7 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dp_sql import shell_policy
 from dp_sql.errors import DpSqlError, ParseError
+from dp_sql.guarded import GuardedSession
 from dp_sql.parse import statements
 from dp_sql.session import Session, connect
 
@@ -26,32 +30,48 @@ examples:
   dp-sql shop.duckdb --json -c "SELECT DP_COUNT_DISTINCT(title, epsilon := 1.0,
       privacy_unit := user_id, report := true) AS titles FROM ratings"
   dp-sql shop.duckdb --receipts < questions.sql
+  dp-sql policy init shop.duckdb    (a policy for analysts; see dp-sql policy --help)
+  dp-sql shop.duckdb --policy policy.toml --as reporting -c "SHOW TABLES"
 
-This is the owner's connection: it may read and change everything in DATABASE.
+Without --policy this is the owner's connection: it may read and change everything in DATABASE.
+With --policy it is an analyst's: one SELECT at a time, and no private row can be reached.
 Each DP call is one release and costs the epsilon written in it.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == ["policy"]:
+        return shell_policy.main(given[1:])
+    options = _parser().parse_args(given)
     text = options.command if options.command is not None else _standard_input()
     if text is None:
         _parser().print_usage(sys.stderr)
         print("dp-sql: no SQL given; use -c or standard input", file=sys.stderr)
         return 1
     try:
-        session = connect(options.database, read_only=options.read_only)
+        session = _connected(options)
     except Exception as error:
         return _fail(error)
     with session:
         return _answer(session, text, options)
 
 
+def _connected(options: argparse.Namespace) -> Session | GuardedSession:
+    session: Session | GuardedSession = connect(
+        options.database,
+        read_only=options.read_only,
+        policy=options.policy,
+        analyst=options.analyst,
+    )
+    return session
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dp-sql",
-        description="Ask a DuckDB database in SQL, with DP_TOPK and DP_COUNT_DISTINCT.",
+        description="Ask a DuckDB database in SQL, with DP_TOPK, DP_COUNT_DISTINCT and DP_SELECT.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -64,6 +84,12 @@ def _parser() -> argparse.ArgumentParser:
         help="the statements to run; without it they are read from standard input",
     )  # fmt: skip
     parser.add_argument("--read-only", action="store_true", help="open DATABASE without writing")
+    parser.add_argument(
+        "--policy", metavar="FILE", help="the owner's policy: ask as an analyst (docs/policy.md)"
+    )
+    parser.add_argument(
+        "--as", dest="analyst", metavar="NAME", help="who asks, under a policy; for the books"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print results as CSV with a header")
     form.add_argument("--json", action="store_true", help="print results as a JSON array of rows")
@@ -78,7 +104,7 @@ def _standard_input() -> str | None:
     return None if sys.stdin.isatty() else sys.stdin.read()
 
 
-def _answer(session: Session, text: str, options: argparse.Namespace) -> int:
+def _answer(session: Session | GuardedSession, text: str, options: argparse.Namespace) -> int:
     told = 0
     for statement in _statements(text):
         try:
@@ -112,7 +138,11 @@ def _silent(statement: str, relation: Any) -> bool:
 
 
 def _print(relation: Any, options: argparse.Namespace) -> None:
-    if options.csv:
+    if options.csv and options.policy is not None:  # the public side writes no files
+        rows = csv.writer(sys.stdout, lineterminator="\n")
+        rows.writerow(relation.columns)
+        rows.writerows(relation.project("CAST(COLUMNS(*) AS VARCHAR)").fetchall())
+    elif options.csv:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.csv"
             relation.write_csv(str(path), header=True)
@@ -127,14 +157,16 @@ def _print(relation: Any, options: argparse.Namespace) -> None:
     sys.stdout.flush()
 
 
-def _fail(error: BaseException, session: Session | None = None, statement: str = "") -> int:
+def _fail(
+    error: BaseException, session: Session | GuardedSession | None = None, statement: str = ""
+) -> int:
     if isinstance(error, KeyboardInterrupt):
         print("Interrupted.", file=sys.stderr)
         return 1
     if isinstance(error, DpSqlError):
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
     else:
-        located = None if session is None else _located(error, session, statement)
+        located = _located(error, session, statement) if isinstance(session, Session) else None
         print(located or str(error), file=sys.stderr)
     return 1
 

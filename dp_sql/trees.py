@@ -47,10 +47,12 @@ def tree_of(sql: str) -> Node:
 def projection(text: str) -> Node | None:
     """The tree of one expression as it stands in a list; None where there is not exactly one."""
     try:
-        found = tree_of(f"SELECT {text}").args.get("expressions") or []
+        tree = tree_of(f"SELECT {text}")
     except Unreadable:
         return None
-    return found[0] if len(found) == 1 else None
+    parts = {key for key, value in tree.args.items() if value}
+    found = tree.args.get("expressions") or []
+    return found[0] if len(found) == 1 and parts == {"expressions"} else None
 
 
 def to_sql(node: Node) -> str:

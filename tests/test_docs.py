@@ -7,16 +7,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import dp_sql
+from dp_sql import policy
+from dp_sql.engines.duckdb_catalogue import DatabaseCatalogue
+from dp_sql.errors import PolicyError
 from dp_sql.functions import FUNCTIONS, MAX_CONTRIBUTIONS, MAX_EPSILON, MAX_K
+from dp_sql.policy_check import problems
+from dp_sql.policy_limits import LIMITS
 from dp_sql.shell import _parser
 from udfs import REGISTRY
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = DOCUMENTS[0].read_text("utf-8")
+POLICY = (ROOT / "docs" / "policy.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.+?)```", README, re.DOTALL))
@@ -57,7 +64,7 @@ def test_the_ranges_in_the_readme_are_the_ranges_in_the_code() -> None:
 
 
 def test_every_mechanism_has_its_proof_beside_it() -> None:
-    for name in ("joint", "matching", "gem", "flow", "exact"):
+    for name in ("topk/joint", "count_distinct/matching", "select/gem", "exact"):
         text = (ROOT / "udfs" / f"{name}.md").read_text("utf-8").lower()
         assert "proof" in text
 
@@ -82,3 +89,47 @@ def test_the_command_lines_options_are_shown_by_its_help() -> None:
 def test_every_public_name_has_a_docstring() -> None:
     for name in dp_sql.__all__:
         assert getattr(dp_sql, name).__doc__
+
+
+def test_every_key_of_a_policy_is_in_its_document() -> None:
+    sections = [key for key in policy.TOP_KEYS if key != "unique_per_person"]
+    for key in sections:
+        assert re.search(rf"^### `\[{key}[.\]]", POLICY, re.MULTILINE), key
+    for key in (*policy.TABLE_KEYS, *policy.LINK_KEYS, *policy.LIST_KEYS):
+        assert f"| `{key}` |" in POLICY
+    for key, (_, low, high) in LIMITS.items():
+        shown = f"{float(low):g}".replace("e-0", "e-")
+        assert f"| `{key}` | {shown} | {float(high):g} |" in POLICY
+
+
+POLICY_DATABASE = """
+CREATE TABLE ratings (user_id BIGINT, title VARCHAR, region VARCHAR);
+CREATE TABLE orders (order_id BIGINT, user_id BIGINT);
+CREATE TABLE order_items (order_id BIGINT, article VARCHAR);
+CREATE TABLE catalog (title VARCHAR);
+CREATE TABLE regions (region VARCHAR);
+CREATE VIEW recent_ratings AS FROM ratings;
+"""
+
+
+def test_the_policy_in_its_document_fits_a_database() -> None:
+    (example,) = re.findall(r"```toml\n(.+?)```", POLICY, re.DOTALL)
+    with duckdb.connect() as connection:
+        connection.execute(POLICY_DATABASE)
+        assert problems(policy.parse_policy(example), DatabaseCatalogue(connection)) == []
+
+
+def test_the_refusals_in_the_policys_document_are_what_is_said() -> None:
+    (example,) = re.findall(r"```toml\n(.+?)```", POLICY, re.DOTALL)
+    refusal, *told = re.findall(r"^(?:PolicyError: )?policy\.toml, .+", POLICY, re.MULTILINE)
+    with pytest.raises(PolicyError) as raised:
+        policy.parse_policy(example.replace("privacy_unit", "privacy_unt", 1), "policy.toml")
+    assert refusal == f"PolicyError: {raised.value}"
+    with duckdb.connect() as connection:
+        connection.execute(POLICY_DATABASE)
+        connection.execute("INSERT INTO ratings VALUES (1, 'x', 'north'), (1, 'x', NULL)")
+        connection.execute("INSERT INTO orders VALUES (1, 1), (1, 2)")
+        catalogue = DatabaseCatalogue(connection)
+        mistyped = problems(policy.parse_policy(example.replace("user_id", "usr_id", 1)), catalogue)
+        untrue = problems(policy.parse_policy(example), catalogue)
+    assert {f"policy.toml, {problem}" for problem in (*mistyped, *untrue)} == set(told)

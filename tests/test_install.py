@@ -257,13 +257,13 @@ def test_a_ticket_is_no_parameter(con: Con) -> None:
 
 
 def test_a_sessions_ticket_is_good_for_one_release() -> None:
-    from dp_sql.desk import Desk
+    from dp_sql.desk import Desk, Drawn
     from dp_sql.plan import Plan
 
     desk, plan = Desk(), object.__new__(Plan)
     desk._write = lambda *_: None  # type: ignore[method-assign]
     ticket = desk.offer_once(plan)
-    assert desk.redeem(ticket, (1, 1), lambda _: (7, "")) == 7
-    assert desk.redeem(ticket, (1, 1), lambda _: (8, "")) == 7  # the same execution
+    assert desk.redeem(ticket, (1, 1), lambda _: Drawn(7, "")) == 7
+    assert desk.redeem(ticket, (1, 1), lambda _: Drawn(8, "")) == 7  # the same execution
     with pytest.raises(dp_sql.InternalError, match="unknown or used"):
-        desk.redeem(ticket, (1, 2), lambda _: (8, ""))
+        desk.redeem(ticket, (1, 2), lambda _: Drawn(8, ""))

@@ -183,7 +183,7 @@ def test_what_the_owner_asserts_is_on_the_receipt(session: dp_sql.Session) -> No
     assert receipt.assumptions == (
         "each row of v belongs to the person in user_id",
         "catalog is public (it is joined to people's rows)",
-        "the set of values in title is public",
+        "the set of values in title is public, also of the rows that WHERE keeps",
     )
     assert receipt.source == "v WHERE year > 1"
     assert (receipt.mechanism, receipt.loss.epsilon, receipt.loss.delta) == ("joint", 10000, 0)
@@ -402,7 +402,7 @@ def test_a_mechanisms_failure_is_our_bug_and_shows_no_value(
 
     monkeypatch.setattr(engine, "_run_topk", broken)
     desk = engine.Desk()
-    topk, _, _ = engine.mechanism_udfs(desk)
+    topk, *_ = engine.mechanism_udfs(desk)
     import pyarrow as pa
 
     plan = object.__new__(engine.Plan)

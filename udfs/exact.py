@@ -12,7 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 Term = tuple[int, int]
 """(N, a): the number N * q**a, with q = exp(-rate), N any integer, a >= 0."""
@@ -23,9 +26,13 @@ Weight = tuple[Term, ...]
 _Interval = tuple[int, int, int]
 """(low, high, e): a real number in [low * 2**e, high * 2**e], 0 <= low <= high."""
 
+_Int64s = NDArray[np.int64]
+_Words = NDArray[np.uint64]
+
 _ONE: _Interval = (1, 1, 0)
 _FIRST_BITS = 96
 _GUARD_BITS = 32
+_WORD_BITS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +71,16 @@ class Odds:
 
 
 class Draws(Protocol):
-    """The two ways in which a mechanism may be random."""
+    """The three ways in which a mechanism may be random."""
 
     def below(self, n: int) -> int:
         """Draw each of 0, ..., n - 1 with probability 1/n."""
 
     def choose(self, odds: Odds) -> int:
         """Draw outcome j with probability proportional to its weight, exactly."""
+
+    def orders(self, sizes: NDArray[np.integer[Any]]) -> _Int64s:
+        """Draw for each size n a uniformly random order of 0, ..., n - 1; all in one row."""
 
 
 class ExactDraws:
@@ -103,10 +113,67 @@ class ExactDraws:
             width *= 2
         return outcome
 
+    def orders(self, sizes: NDArray[np.integer[Any]]) -> _Int64s:
+        """Draw for each size n a uniformly random order of 0, ..., n - 1; all in one row.
+
+        Args:
+            sizes: integers >= 0, shape (groups,).
+
+        Returns:
+            The orders one after the other, shape (sum of sizes,). All combinations of orders are
+            equally likely.
+        """
+        if sizes.dtype.kind not in "iu":
+            raise TypeError("orders(sizes) needs integers")
+        if sizes.size and sizes.min() < 0:
+            raise ValueError("orders(sizes) needs sizes that are not negative")
+        return _orders(sizes.astype(np.int64), self._words)
+
+    def _words(self, n: int) -> _Words:
+        """Draw n words of fair bits."""
+        drawn = self._bits(_WORD_BITS * n).to_bytes(_WORD_BITS // 8 * n, "little")
+        return np.frombuffer(drawn, dtype="<u8").astype(np.uint64, copy=False)
+
 
 def secret_draws() -> ExactDraws:
     """Return draws from the operating system's random bits: the ones that releases use."""
     return ExactDraws(secrets.randbits)
+
+
+def _orders(sizes: _Int64s, words: Callable[[int], _Words]) -> _Int64s:
+    """Order each group by random words; members whose words are equal draw again.
+
+    Args:
+        sizes: of the groups, >= 0.
+        words: words(n) draws n independent words of one law. What is left of a word when its last
+            bits give room to the group's number is not certain.
+    """
+    group_bits = np.uint64(sizes.size.bit_length())
+    numbers = np.arange(sizes.size, dtype=np.uint64) << np.uint64(_WORD_BITS) - group_bits
+    keys = words(int(sizes.sum())) >> group_bits
+    keys |= np.repeat(numbers, sizes)
+    order = np.argsort(keys).astype(np.int64, copy=False)
+    keys = keys[order]
+    tied = keys[1:] == keys[:-1]
+    if tied.any():
+        _settle_ties(order, tied, words)
+    order -= np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return order
+
+
+def _settle_ties(order: _Int64s, tied: NDArray[np.bool_], words: Callable[[int], _Words]) -> None:
+    """Put the members of each run of ties into an order of their own.
+
+    Args:
+        order: members, sorted; changed in place.
+        tied: whether a place and the next one hold equal keys.
+        words: as above.
+    """
+    starts = np.flatnonzero(np.append(True, ~tied))
+    sizes = np.diff(np.append(starts, order.size))
+    several = sizes > 1
+    first = np.repeat(starts[several], sizes[several])
+    order[np.repeat(several, sizes)] = order[first + _orders(sizes[several], words)]
 
 
 def geometric(draws: Draws, rate: Fraction, cap: int | None = None) -> int:

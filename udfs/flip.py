@@ -6,11 +6,17 @@ outcome, however many there are. The proof is in flip.md.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
-from udfs.em_peel import Clock
-
 Outcome = TypeVar("Outcome", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What a race returns when a clock that was started beside it rang first."""
+
+    index: int
 
 
 def first_accepted(

@@ -8,48 +8,78 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Loss:
-    """A privacy loss: (epsilon, delta)-DP. Losses on the same people add.
+    """A privacy loss: (epsilon, delta)-DP and, where rho is known, rho-zCDP. Losses add.
 
     Args:
         epsilon: positive.
         delta: in [0, 1); 0 is pure epsilon-DP.
+        rho: of zero-concentrated DP, positive; the smallest that the mechanism's proof gives.
+            Left out, it is epsilon**2 / 2 where delta is 0, which pure DP implies (Bun and
+            Steinke 2016, proposition 1.4), and unknown elsewhere.
     """
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
+    rho: Fraction | None = None
 
     def __post_init__(self) -> None:
         for value in (self.epsilon, self.delta):
             if not isinstance(value, Fraction):
                 raise TypeError("epsilon and delta must be Fractions")
+        if self.rho is not None and not isinstance(self.rho, Fraction):
+            raise TypeError("rho must be a Fraction or None")
         if self.epsilon <= 0:
             raise ValueError("epsilon must be positive")
         if not 0 <= self.delta < 1:
             raise ValueError("delta must lie between 0 and 1")
+        if self.rho is None and not self.delta:
+            object.__setattr__(self, "rho", self.epsilon**2 * Fraction(1, 2))
+        if self.rho is not None and self.rho <= 0:
+            raise ValueError("rho must be positive")
 
     def __add__(self, other: "Loss") -> "Loss":
-        return Loss(self.epsilon + other.epsilon, self.delta + other.delta)
+        rho = None if self.rho is None or other.rho is None else self.rho + other.rho
+        return Loss(self.epsilon + other.epsilon, self.delta + other.delta, rho)
+
+    def times(self, n: int) -> "Loss":
+        """Return the loss of n runs on the same people, n >= 1."""
+        rho = None if self.rho is None else n * self.rho
+        return Loss(n * self.epsilon, n * self.delta, rho)
 
 
 @dataclass(frozen=True)
 class Udf:
     """One mechanism.
 
+    What `run` takes first depends on the function: the counts of items (topk); the offsets and
+    the people of items (count_distinct); scores and sensitivities (select). Then come, by name,
+    the public numbers listed in `parameters`.
+
     Args:
         name: what `mechanism :=` calls it.
         function: the SQL function that it answers.
         samples: what one run draws, in words.
-        loss: epsilon to the loss of one run.
+        parameters: names of the public numbers that `run` and `loss` take.
+        loss: loss(**parameters) of one run.
         run: the mechanism; arguments and privacy are stated on the function itself.
-        accuracy: public numbers to one sentence that holds for every data set.
+        accuracy: accuracy(size, **parameters, beta) says in one sentence what holds for every
+            data set; size is the number of items (topk) or the sensitivities (select), and is
+            left out for count_distinct.
+        n_largest: for a mechanism of topk that needs no domain, n_largest(k) tells how many of
+            the largest counts it takes; None: it takes all counts of a public domain.
+        ordered: whether a mechanism of count_distinct needs people and items in an order that
+            other people's rows cannot move.
     """
 
     name: str
-    function: Literal["topk", "count_distinct"]
+    function: Literal["topk", "count_distinct", "select"]
     samples: str
-    loss: Callable[[Fraction], Loss]
+    parameters: tuple[str, ...]
+    loss: Callable[..., Loss]
     run: Callable[..., Any]
     accuracy: Callable[..., str]
+    n_largest: Callable[[int], int] | None = None
+    ordered: bool = False
 
 
 def in_words(x: Fraction) -> str:

@@ -23,11 +23,9 @@ from dp_sql.errors import (
     SourceError,
 )
 from dp_sql.parse import folded, tokenize
-from dp_sql.plan import Plan, quote
-from dp_sql.rewrite import (
-    private_sql,
-    value_type,
-)
+from dp_sql.plan import Plan
+from dp_sql.rewrite import private_sql, release_columns
+from dp_sql.types import full_name
 
 Connection = duckdb.DuckDBPyConnection
 # What a function of DuckDB's own reads besides its arguments: the session, other rows, a clock that
@@ -155,7 +153,7 @@ class Engine:
         if sql is None:
             return None
         if not sql:  # 1.5 keeps no text for what Python registered: look at what it scans
-            name = ".".join(quote(part) for part in parts)
+            name = full_name(parts)
             plan = self._fetch(f"EXPLAIN (FORMAT json) SELECT * FROM {name}", [])[0][1]
             nodes = re.findall(r'"name": *"([^"]*)"', plan)
             scans = [node.strip() for node in nodes if node.strip() != "PROJECTION"]
@@ -280,21 +278,23 @@ class Engine:
             number: of this release in the session; the table's key.
 
         Returns:
-            A relation of one row with the column `__dp_value`, as SQL.
+            A relation with the columns of the release, as SQL.
 
         Raises:
             SourceError: DuckDB could not run the source.
             DpSqlError: what the mechanism refused.
         """
-        kind = value_type(plan)
-        digest = hashlib.blake2b(kind.encode(), digest_size=8).hexdigest()
+        columns = release_columns(plan)
+        names = ", ".join(name for name, _ in columns)
+        digest = hashlib.blake2b(repr(columns).encode(), digest_size=8).hexdigest()
         table = f"temp.main.__dp_releases_{digest}"
         ticket = self.desk.offer_once(plan)
         refusal: DpSqlError | None = None
         try:
-            self.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} (number BIGINT, __dp_value {kind})")
+            typed = ", ".join(f"{name} {kind}" for name, kind in columns)
+            self.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} (number BIGINT, {typed})")
             sql = private_sql(plan, ticket)
-            self.run(f"INSERT INTO {table} SELECT {number}, __dp_value FROM ({sql})")
+            self.run(f"INSERT INTO {table} SELECT {number}, {names} FROM ({sql})")
         except duckdb.Error as error:
             # DuckDB's words may carry a value (a failed cast shows it); its kind of error does not.
             refusal = self.desk.failure_of(ticket) or SourceError(
@@ -305,7 +305,7 @@ class Engine:
             self.desk.withdraw(ticket)
         if refusal is not None:
             raise refusal  # outside the handler: DuckDB's rendering of it adds nothing
-        return f"(SELECT __dp_value FROM {table} WHERE number = {number})"
+        return f"(SELECT {names} FROM {table} WHERE number = {number})"
 
 
 def _first_line(error: Exception) -> str:

@@ -20,11 +20,17 @@ import duckdb
 
 from dp_sql.desk import Desk
 from dp_sql.engines.duckdb import Connection, Engine
-from dp_sql.engines.duckdb_udfs import mechanism_udfs
+from dp_sql.engines.duckdb_udfs import keep_udf, mechanism_udfs
 from dp_sql.errors import DpSqlError
 from dp_sql.functions import FUNCTIONS
-from dp_sql.plan import quote
-from dp_sql.rewrite import COUNT_UDF, REPORT_TYPE, REPORT_UDF, TOPK_UDF
+from dp_sql.rewrite import COUNT_UDF, REPORT_TYPE, REPORT_UDF, SELECT_UDF, TOPK_UDF
+from dp_sql.rewrite_groups import (
+    COUNT_GROUPS_UDF,
+    KEEP_UDF,
+    REPORT_GROUPS_UDF,
+    TOPK_GROUPS_UDF,
+)
+from dp_sql.types import quote
 
 _DESK_UDF = "__dp_sql_desk"
 _REWRITE_UDF = "__dp_sql_rewrite"
@@ -82,7 +88,8 @@ def register(connection: Connection, rewriter: Rewriter) -> Desk:
     def desk_key() -> str:
         return key
 
-    topk, count, report = mechanism_udfs(desk)
+    topk, count, report, select, *grouped = mechanism_udfs(desk)
+    keep = keep_udf(desk)
     connections = [weakref.ref(connection)]
     rewrite = _rewrite_udf(connections, desk, rewriter)
     numbers = ["VARCHAR", "UBIGINT", "UBIGINT"]
@@ -94,11 +101,23 @@ def register(connection: Connection, rewriter: Rewriter) -> Desk:
         cursor.create_function(TOPK_UDF, topk, [*numbers, "BIGINT[]"], "BIGINT[]", **arrow)
         cursor.create_function(COUNT_UDF, count, [*numbers, "INTEGER[][]"], "BIGINT", **arrow)
         cursor.create_function(REPORT_UDF, report, [*numbers, "INTEGER[][]"], REPORT_TYPE, **arrow)
+        scores = [*numbers, "VARCHAR[][]", "VARCHAR[][]", "BIGINT[]"]
+        cursor.create_function(SELECT_UDF, select, scores, "BIGINT[]", **arrow)  # type: ignore[arg-type]
+        sizes = [*numbers, "BIGINT[]", "BIGINT"]
+        cursor.create_function(KEEP_UDF, keep, sizes, "BIGINT[][]", **arrow)  # type: ignore[arg-type]
+        for name, function, kind, answer in (
+            (TOPK_GROUPS_UDF, grouped[0], "BIGINT[][]", "BIGINT[][]"),
+            (COUNT_GROUPS_UDF, grouped[1], "INTEGER[][][]", "BIGINT[]"),
+            (REPORT_GROUPS_UDF, grouped[2], "INTEGER[][][]", f"{REPORT_TYPE}[]"),
+        ):
+            cursor.create_function(name, function, [*numbers, kind], answer, **arrow)
         # Constant arguments are to be folded: DuckDB's query() needs the text when it binds.
         cursor.create_function(_REWRITE_UDF, rewrite, ["VARCHAR"] * 3, "VARCHAR")
     finally:
         cursor.close()
-    _INSTALLED[key] = _Installed(desk, (desk_key, topk, count, report, rewrite), connections)
+    _INSTALLED[key] = _Installed(
+        desk, (desk_key, topk, count, report, select, keep, *grouped, rewrite), connections
+    )
     return desk
 
 
@@ -162,7 +181,7 @@ def _guard(name: str) -> str:
     parameters = [*function.positional, *(f"{a} := NULL" for a in function.named)]
     sentence = (
         f"{name} must be read by dp_sql before DuckDB runs it. Write the whole SELECT into dp: "
-        f"FROM dp($$ SELECT {function.example} FROM ratings $$)"
+        f"FROM dp($$ SELECT {function.example} FROM {function.table} $$)"
     )
     return f"{name}({', '.join(parameters)}) AS system.main.error({_literal(sentence)})"
 

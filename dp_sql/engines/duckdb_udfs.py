@@ -7,31 +7,33 @@ DuckDB turns every exception of a function into text; others become one constant
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.desk import Desk
+from dp_sql.desk import Desk, Drawn
 from dp_sql.errors import ArgumentError, DpSqlError, InternalError
 from dp_sql.plan import Plan
+from dp_sql.types import BINARY_TYPES, family
+from udfs.exact import secret_draws
 
 
 def mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:
-    """Functions (tickets, connections, queries, values) → answers, one row per release."""
+    """Functions (tickets, connections, queries, values, …) → answers, one row per release."""
     import pyarrow as pa
 
     def each(
-        column: Any, tickets: Any, connections: Any, queries: Any, run: Callable[..., Any]
+        run: Callable[..., Drawn[Any]], tickets: Any, connections: Any, queries: Any, *columns: Any
     ) -> list[Any]:
         answers = []
         for row in range(len(tickets)):
             ticket = tickets[row].as_py()
             execution = (connections[row].as_py(), queries[row].as_py())
             try:
-                answer = partial(run, values=column[row].values)
-                answers.append(desk.redeem(ticket, execution, answer))
+                values = [column[row].values for column in columns]
+                answers.append(desk.redeem(ticket, execution, lambda plan: run(plan, *values)))  # noqa: B023
             except DpSqlError as error:
                 desk.keep_failure(ticket, error)
                 raise
@@ -43,64 +45,171 @@ def mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:
         return answers
 
     def topk(tickets: Any, connections: Any, queries: Any, counts: Any) -> Any:
-        found = each(counts, tickets, connections, queries, _run_topk)
+        found = each(_run_topk, tickets, connections, queries, counts)
+        return pa.array(found, pa.list_(pa.int64()))
+
+    def select(
+        tickets: Any, connections: Any, queries: Any, scores: Any, sensitivities: Any, n: Any
+    ) -> Any:
+        found = each(_run_select, tickets, connections, queries, scores, sensitivities, n)
         return pa.array(found, pa.list_(pa.int64()))
 
     def count_distinct(tickets: Any, connections: Any, queries: Any, pairs: Any) -> Any:
-        found = each(pairs, tickets, connections, queries, _run_count_distinct)
+        found = each(_run_count_distinct, tickets, connections, queries, pairs)
         return pa.array([release.estimate for release, _ in found], pa.int64())
 
     def report(tickets: Any, connections: Any, queries: Any, pairs: Any) -> Any:
-        found = each(pairs, tickets, connections, queries, _run_count_distinct)
-        kind = pa.struct(
-            [
-                ("estimate", pa.int64()),
-                ("lower_bound", pa.int64()),
-                ("confidence", pa.float64()),
-                ("contribution_bound", pa.int32()),
-                ("epsilon", pa.float64()),
-            ]
-        )
-        rows = [
-            {
-                "estimate": release.estimate,
-                "lower_bound": release.lower_bound,
-                "confidence": float(1 - plan.beta),
-                "contribution_bound": release.contribution_bound,
-                "epsilon": float(plan.epsilon),
-            }
-            for release, plan in found
+        found = each(_run_count_distinct, tickets, connections, queries, pairs)
+        return pa.array([_reported(release, plan) for release, plan in found], _report_type())
+
+    def topk_groups(tickets: Any, connections: Any, queries: Any, counts: Any) -> Any:
+        found = each(_run_groups(_run_topk), tickets, connections, queries, counts)
+        return pa.array(found, pa.list_(pa.list_(pa.int64())))
+
+    def count_groups(tickets: Any, connections: Any, queries: Any, pairs: Any) -> Any:
+        found = each(_run_groups(_run_count_distinct), tickets, connections, queries, pairs)
+        estimates = [[release.estimate for release, _ in groups] for groups in found]
+        return pa.array(estimates, pa.list_(pa.int64()))
+
+    def report_groups(tickets: Any, connections: Any, queries: Any, pairs: Any) -> Any:
+        found = each(_run_groups(_run_count_distinct), tickets, connections, queries, pairs)
+        rows = [[_reported(release, plan) for release, plan in groups] for groups in found]
+        return pa.array(rows, pa.list_(_report_type()))
+
+    return topk, count_distinct, report, select, topk_groups, count_groups, report_groups
+
+
+def _report_type() -> Any:
+    import pyarrow as pa
+
+    return pa.struct(
+        [
+            ("estimate", pa.int64()),
+            ("lower_bound", pa.int64()),
+            ("confidence", pa.float64()),
+            ("contribution_bound", pa.int32()),
+            ("epsilon", pa.float64()),
         ]
-        return pa.array(rows, kind)
-
-    return topk, count_distinct, report
+    )
 
 
-def _run_topk(plan: Plan, values: Any) -> tuple[list[int], str]:
-    """Places of the chosen items, from 1 as DuckDB counts; `values` are int64 counts."""
-    k, n_items = plan.k, len(values)
-    if k is None:
-        raise InternalError("A top-k plan without k.")
-    if k > n_items:  # only where the domain is the observed one: the owner calls its size public
+def _reported(release: Any, plan: Plan) -> dict[str, object]:
+    """The struct of `report := true`."""
+    return {
+        "estimate": release.estimate,
+        "lower_bound": release.lower_bound,
+        "confidence": float(1 - plan.beta),
+        "contribution_bound": release.contribution_bound,
+        "epsilon": float(plan.loss.epsilon),
+    }
+
+
+def keep_udf(desk: Desk) -> Callable[..., Any]:
+    """Of each person's groups some at random: sizes → the places kept, from 1.
+
+    Draws no release: which of their own groups people are kept in depends on nothing but chance.
+    """
+    import pyarrow as pa
+
+    def keep(tickets: Any, connections: Any, queries: Any, sizes: Any, caps: Any) -> Any:
+        answers = []
+        for row in range(len(sizes)):
+            execution = (connections[row].as_py(), queries[row].as_py())
+            each, cap = _integers(sizes[row].values, np.int64), caps[row].as_py()
+            ticket = tickets[row].as_py()
+            answers.append(desk.lots(ticket, execution, lambda: _lots(each, cap)))  # noqa: B023
+        return pa.array(answers, pa.list_(pa.list_(pa.int64())))
+
+    return keep
+
+
+def _lots(sizes: NDArray[Any], cap: int) -> list[NDArray[Any]]:
+    ranks, ends = secret_draws().orders(sizes), np.cumsum(sizes)
+    return [
+        np.flatnonzero(ranks[end - size : end] < cap) + 1
+        for size, end in zip(sizes.tolist(), ends.tolist(), strict=True)
+    ]
+
+
+def _run_groups(run: Callable[..., Drawn[Any]]) -> Callable[..., Drawn[list[Any]]]:
+    """The same for each group of a list, as one release."""
+
+    def run_all(plan: Plan, groups: Any) -> Drawn[list[Any]]:
+        drawn = [run(plan, group.values) for group in groups]
+        cap = plan.groups.cap if plan.groups is not None and plan.groups.cap else 1
+        accuracy = (
+            f"for each of {len(drawn)} groups, of which a person counts in at most {cap}: "
+            + (drawn[0].accuracy if drawn else "")
+        )
+        return Drawn([one.value for one in drawn], accuracy)
+
+    return run_all
+
+
+def _run_topk(plan: Plan, counts: Any) -> Drawn[list[int]]:
+    """Places of the chosen items, from 1 as DuckDB counts; `counts` are int64."""
+    k, n_items = plan.parameters["k"], len(counts)
+    mechanism = plan.mechanism
+    if mechanism.n_largest is None and k > n_items:
+        # Only where the domain is the observed one: the owner calls its size public.
         raise ArgumentError(
             f"k = {k} is more than the {n_items} items observed in the source.",
             hint=f"Ask for at most {n_items}, or name a public domain, "
             "whose absent items count zero people.",
         )
-    positions = plan.mechanism.run(_integers(values, np.int64), k, plan.epsilon)
-    accuracy = plan.mechanism.accuracy(n_items, k, plan.epsilon, plan.beta)
-    return [position + 1 for position in positions], accuracy
+    positions = mechanism.run(_integers(counts, np.int64), **plan.parameters)
+    accuracy = mechanism.accuracy(n_items, **{**plan.parameters, "beta": plan.beta})
+    return Drawn([position + 1 for position in positions], accuracy)
 
 
-def _run_count_distinct(plan: Plan, values: Any) -> tuple[tuple[Any, Plan], str]:
-    """The release, with its plan; `values` are the people of each item, lists of int32."""
-    offsets = _integers(values.offsets, np.int32)
-    people = _integers(values.flatten(), np.int32)
-    release = plan.mechanism.run(
-        offsets - offsets[0], people, plan.epsilon, plan.beta, plan.max_contributions
-    )
-    accuracy = plan.mechanism.accuracy(plan.max_contributions, plan.epsilon, plan.beta)
-    return (release, plan), accuracy
+def _run_count_distinct(plan: Plan, people_of_items: Any) -> Drawn[tuple[Any, Plan]]:
+    """The release, with its plan; the people of each item are lists of int32."""
+    offsets = _integers(people_of_items.offsets, np.int32)
+    people = _integers(people_of_items.flatten(), np.int32)
+    release = plan.mechanism.run(offsets - offsets[0], people, **plan.parameters)
+    return Drawn((release, plan), plan.mechanism.accuracy(**plan.parameters))
+
+
+def _run_select(plan: Plan, scores: Any, sensitivities: Any, n_different: Any) -> Drawn[list[int]]:
+    """The place of the chosen candidate of each group, from 1; numbers come as their texts."""
+    places, accuracies = [], []
+    groups = zip(scores, sensitivities, n_different, strict=True)
+    for texts, sizes, n in groups:
+        exact_scores = _fractions(plan, "score", texts)
+        exact_sizes = _fractions(plan, "sensitivity", sizes)
+        _check_candidates(exact_sizes, n.as_py())
+        places.append(plan.mechanism.run(exact_scores, exact_sizes, **plan.parameters) + 1)
+        public = {**plan.parameters, "beta": plan.beta}
+        accuracies.append(plan.mechanism.accuracy(exact_sizes, **public))
+    accuracy = accuracies[0] if accuracies else ""
+    if len(places) > 1:
+        accuracy = f"{len(places)} groups; of the first of them, {accuracy}"
+    return Drawn(places, accuracy, n_runs=len(places))
+
+
+def _check_candidates(sensitivities: list[Fraction], n_different: int) -> None:
+    """Refuse a set of candidates, which is public, where it is none."""
+    if not sensitivities:
+        raise ArgumentError("There is no candidate to choose.")
+    if n_different != len(sensitivities):
+        raise ArgumentError(
+            "A candidate is NULL or stands more than once; each has one score.",
+            hint="SELECT candidate FROM … GROUP BY candidate HAVING count(*) > 1 finds it.",
+        )
+    if min(sensitivities) < 0:
+        raise ArgumentError("A sensitivity is negative; it says how far one person moves a score.")
+
+
+def _fractions(plan: Plan, name: str, texts: Any) -> list[Fraction]:
+    """Exact numbers from their texts; a binary column's are those that it holds."""
+    binary = family(plan.columns[name].type) in BINARY_TYPES
+    try:
+        return [Fraction(float(t) if binary else t) for t in texts.as_py() or ()]
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(
+            f"A {name} is NULL, infinite or NaN; nothing was released.",
+            hint="Give such a candidate a public number in its place, in a subquery.",
+        ) from None
 
 
 def _integers(array: Any, dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:

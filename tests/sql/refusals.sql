@@ -254,9 +254,45 @@ SELECT DP_TOPK(title ORDER BY year, 3, epsilon := 1, privacy_unit := user_id) FR
 -- ^ DP_TOPK
 SELECT main.DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
--- NotSupported: A SELECT with DP_TOPK cannot have GROUP BY
--- ^ GROUP
-SELECT region, DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings GROUP BY region
+-- ArgumentError: DP_TOPK with GROUP BY needs max_groups_contributed
+-- ^ DP_TOPK
+SELECT title, DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := catalog.title) FROM ratings GROUP BY title
+
+-- ArgumentError: DP_COUNT_DISTINCT with GROUP BY needs groups: the public set of groups
+-- ^ DP_COUNT
+SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, max_groups_contributed := 2) FROM ratings GROUP BY title
+
+-- ArgumentError: title is the private column itself
+-- ^ title, max
+SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := title, max_groups_contributed := 2) FROM ratings GROUP BY title
+
+-- ArgumentError: For several keys groups can only be observed here
+-- ^ ['a']
+SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['a'], max_groups_contributed := 2) FROM ratings GROUP BY title, year
+
+-- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000
+-- ^ 0)
+SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['a'], max_groups_contributed := 0) FROM ratings GROUP BY title
+
+-- NotSupported: groups and max_groups_contributed go with GROUP BY
+-- ^ DP_COUNT
+SELECT DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, max_groups_contributed := 1) FROM ratings
+
+-- NotSupported: The calls of one SELECT have the same groups
+-- ^ DP_COUNT
+SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['a'], max_groups_contributed := 1), DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['b'], max_groups_contributed := 1) FROM ratings GROUP BY title
+
+-- NotPrivate: rowid is not a column that the source lists
+-- ^ rowid
+SELECT rowid, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := [1], max_groups_contributed := 1) FROM ratings GROUP BY rowid
+
+-- NotSupported: GROUP BY has a column whose name begins with __dp_
+-- ^ __dp_key_0
+SELECT __dp_key_0, DP_SELECT(title, year, 1, epsilon := 1) FROM ratings GROUP BY 1
+
+-- ArgumentError: sensitivity must be 0, or lie between 1e-100 and 1e100
+-- ^ 1e400000000
+SELECT DP_SELECT(title, year, 1e400000000, epsilon := 1) FROM ratings
 
 -- NotSupported: A SELECT with DP_TOPK cannot have HAVING
 -- ^ HAVING
@@ -357,6 +393,130 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- NotPrivate: ratings is a CTE, and a DP call reads tables
 -- ^ ratings
 WITH ratings AS (SELECT 1 AS user_id, 'a' AS title) SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+
+-- ArgumentError: delta (the probability with which the promise may fail) must be at least 1e-18 and less than 0.001
+-- ^ 0.01
+SELECT DP_TOPK(title, 3, epsilon := 1, delta := 0.01, privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: delta (the probability
+-- ^ 0,
+SELECT DP_TOPK(title, 3, epsilon := 1, delta := 0, privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: delta must be a number written in the statement
+-- ^ year
+SELECT DP_TOPK(title, 3, epsilon := 1, delta := year, privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: The mechanism joint takes no delta
+-- ^ 1e-9
+SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, domain := catalog.title) FROM ratings
+
+-- ArgumentError: The mechanism limited_domain finds the items by itself and takes no domain
+-- ^ catalog.title
+SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, domain := catalog.title, mechanism := 'limited_domain') FROM ratings
+
+-- ArgumentError: The mechanism limited_domain needs delta
+-- ^ DP_TOPK
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, mechanism := 'limited_domain') FROM ratings
+
+-- ArgumentError: The mechanism cdp_peel needs delta
+-- ^ DP_TOPK
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := catalog.title, mechanism := 'cdp_peel') FROM ratings
+
+-- ArgumentError: DP_TOPK needs a domain
+-- ^ DP_TOPK
+SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, mechanism := 'cdp_peel') FROM ratings
+
+-- ArgumentError: DP_COUNT_DISTINCT has no argument delta
+-- ^ delta
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, delta := 1e-9, privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: bound_selection must be one of: gem
+-- ^ 'best'
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'best', privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: contribution_bound must be a whole number from 1
+-- ^ 0,
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 0, privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: With a fixed contribution_bound nothing is searched, so bound_selection says nothing
+-- ^ 20
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 20, bound_selection := 'gem', privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: With a fixed contribution_bound nothing is searched, so max_contributions says nothing
+-- ^ 20
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 20, max_contributions := 50, privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: The mechanism r2t takes no contribution_bound
+-- ^ 20
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 20, mechanism := 'r2t', privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: The mechanism shifted_inverse takes no bound_selection
+-- ^ 'rnm'
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'rnm', mechanism := 'shifted_inverse', privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: DP_SELECT takes 3 argument(s) without a name (candidate, score, sensitivity), not 2
+-- ^ DP_SELECT
+SELECT DP_SELECT(title, year, epsilon := 1) FROM ratings
+
+-- ArgumentError: DP_SELECT needs epsilon
+-- ^ DP_SELECT
+SELECT DP_SELECT(title, year, 1) FROM ratings
+
+-- ArgumentError: DP_SELECT has no argument privacy_unit
+-- ^ privacy_unit
+SELECT DP_SELECT(title, year, 1, epsilon := 1, privacy_unit := user_id) FROM ratings
+
+-- ArgumentError: mechanism must be one of: exponential, pnf
+-- ^ 'rnm_h'
+SELECT DP_SELECT(title, year, 1, epsilon := 1, mechanism := 'rnm_h') FROM ratings
+
+-- ArgumentError: sensitivity must not be negative
+-- ^ -1
+SELECT DP_SELECT(title, year, -1, epsilon := 1) FROM ratings
+
+-- ArgumentError: sensitivity must be a column, not the expression year - 1
+-- ^ year - 1
+SELECT DP_SELECT(title, year, year - 1, epsilon := 1) FROM ratings
+
+-- ArgumentError: The score title has type VARCHAR, which is no number
+-- ^ title, 1
+SELECT DP_SELECT(year, title, 1, epsilon := 1) FROM ratings
+
+-- NotPrivate: year is a score, which is made of people's data
+-- ^ year, year
+SELECT DP_SELECT(year, year, 1, epsilon := 1) FROM ratings
+
+-- NotPrivate: year is a score, which is made of people's data
+-- ^ year, DP_
+SELECT year, DP_SELECT(title, year, 1, epsilon := 1) FROM ratings GROUP BY 1
+
+-- NotPrivate: A condition on year lets people's data choose the candidates
+-- ^ year >
+SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings WHERE title <> 'x' AND year > 3
+
+-- NotPrivate: best is a CTE, and a DP call reads tables
+-- ^ best
+WITH best AS (SELECT 'a' AS c, 1 AS s) SELECT DP_SELECT(c, s, 1, epsilon := 1) FROM best
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns
+-- ^ upper(title)
+SELECT upper(title), DP_SELECT(title, year, 1, epsilon := 1) FROM ratings GROUP BY upper(title)
+
+-- NotSupported: A SELECT with DP_SELECT cannot have HAVING
+-- ^ HAVING
+SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings HAVING true
+
+-- NotSupported: user_id would show rows of the source beside the private answer
+-- ^ user_id
+SELECT user_id, DP_SELECT(title, year, 1, epsilon := 1) FROM ratings
+
+-- NotSupported: A DP call cannot stand in the source of another DP call
+-- ^ DP_COUNT_DISTINCT
+SELECT DP_SELECT(c, n, 1, epsilon := 1) FROM (SELECT 'a' AS c, DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) AS n FROM ratings)
+
+-- SourceError: Binder Error: Referenced column "nope" not found
+-- ^ nope
+SELECT DP_SELECT(title, nope, 1, epsilon := 1) FROM ratings
 
 -- ParseError: dp_sql cannot read this part
 -- ^ year >

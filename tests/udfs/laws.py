@@ -7,8 +7,10 @@ its law comes out as Fractions. Nothing is estimated.
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from fractions import Fraction
-from itertools import product
+from itertools import chain, permutations, product
 from typing import Any, TypeVar
+
+import numpy as np
 
 from udfs.exact import Odds
 
@@ -36,6 +38,10 @@ class _Path:
         weights = [sum((n * q**a for n, a in weight), Fraction(0)) for weight in odds.weights]
         assert min(weights) >= 0
         return self._step([weight / sum(weights) for weight in weights])
+
+    def orders(self, sizes: Any) -> Any:
+        choices = list(product(*(permutations(range(n)) for n in sizes)))
+        return np.array([*chain(*choices[self.below(len(choices))])], dtype=np.int64)
 
     def _step(self, probabilities: list[Fraction]) -> int:
         depth = len(self.taken)

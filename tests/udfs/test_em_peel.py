@@ -13,7 +13,7 @@ from tests.udfs.laws import (
     law_of,
     normalized,
 )
-from udfs import em_peel, joint
+from udfs.topk import em_peel, ranking
 
 EPSILON = Fraction(1)
 LOSS = Fraction(64)
@@ -38,11 +38,11 @@ def exact_take(this, path):
 def shipped_law(counts, k, cut, take=exact_take):
     """The exact law of the shipped sampler."""
     counts = np.array(counts, dtype=np.int64)
-    ranking, places = joint._rank(counts, k, cut), joint._rank(counts, k, 2**62).places
+    few, places = ranking.rank(counts, k, cut), ranking.rank(counts, k, 2**62).places
     rate = em_peel._rate(k, EPSILON)
 
     def run(path):
-        ranks = em_peel._peel(ranking.gaps, len(counts), k, rate, cut, take, path)
+        ranks = em_peel._peel(few.gaps, len(counts), k, rate, cut, take, path)
         return tuple(places[ranks].tolist())
 
     law, unfinished = law_of(run, Q_OF_RATE)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.udfs.laws import law_of, normalized
 from udfs import flip
-from udfs.em_peel import Clock
+from udfs.flip import Clock
 
 HALF = Fraction(1, 2)
 

@@ -10,19 +10,26 @@ from pathlib import Path
 import pytest
 
 import udfs
-from udfs import REGISTRY, Loss, Udf, em_peel, gem, joint, laplace, matching, pnf_peel
+from udfs import REGISTRY, Loss, Udf, laplace
 from udfs.spec import in_words
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted((ROOT / "udfs").glob("*.py"))
-SOURCES = {path.stem: ast.parse(path.read_text()) for path in FILES}
+FILES = sorted((ROOT / "udfs").rglob("*.py"))
+SOURCES = {
+    path.relative_to(ROOT / "udfs").with_suffix("").as_posix(): ast.parse(path.read_text())
+    for path in FILES
+}
 NODES = [(name, node) for name, tree in SOURCES.items() for node in ast.walk(tree)]
 
 MAY_IMPORT = {
     "ast", "bisect", "collections", "dataclasses", "fractions", "functools", "itertools", "math",
     "numpy", "types", "typing", "udfs", "__future__",
 }  # fmt: skip
-MAY_IMPORT_ALSO = {"exact": {"secrets"}, "flow": {"numba"}}
+MAY_IMPORT_ALSO = {
+    "exact": {"secrets"},
+    "count_distinct/flow": {"numba"},
+    "count_distinct/greedy": {"numba"},
+}
 MATH_ON_INTEGERS = {"comb", "gcd", "isqrt", "lcm", "perm", "prod"}
 FLOATING = ("float", "double", "single", "half", "complex", "longdouble")
 NOT_INTEGER = {
@@ -109,24 +116,21 @@ def test_no_function_has_a_seed_or_a_noise_switch():
     assert offences(switch) == []
 
 
-@pytest.mark.parametrize(
-    ("function", "arguments"),
-    [
-        (joint.topk, ["counts", "k", "epsilon"]),
-        (em_peel.topk, ["counts", "k", "epsilon"]),
-        (pnf_peel.topk, ["counts", "k", "epsilon"]),
-        (gem.gem, ["utilities", "sensitivities", "epsilon", "beta"]),
-        (
-            matching.count_distinct,
-            ["offsets", "people", "epsilon", "beta", "max_contributions"],
-        ),
-        (laplace.laplace_quantile, ["rate", "beta"]),
-    ],
-)
-def test_public_calls_take_data_and_public_numbers_without_defaults(function, arguments):
-    parameters = inspect.signature(function).parameters
-    assert list(parameters) == arguments
-    assert all(p.default is inspect.Parameter.empty for p in parameters.values())
+DATA = {
+    "topk": ["counts"],
+    "count_distinct": ["offsets", "people"],
+    "select": ["scores", "sensitivities"],
+}
+
+
+@pytest.mark.parametrize("udf", MECHANISMS)
+def test_mechanisms_take_data_and_the_declared_numbers_without_defaults(udf):
+    parameters = inspect.signature(udf.run).parameters
+    assert list(parameters) == [*DATA[udf.function], *udf.parameters]
+    assert list(inspect.signature(udf.loss).parameters) == list(udf.parameters)
+    for call in (udf.run, udf.loss, udf.accuracy, laplace.laplace_quantile):
+        arguments = inspect.signature(call).parameters.values()
+        assert all(argument.default is inspect.Parameter.empty for argument in arguments)
 
 
 def test_importing_the_floor_does_not_import_the_compiler():
@@ -145,9 +149,23 @@ def test_each_mechanism_is_registered_under_its_own_names(udf):
     assert REGISTRY[udf.function][udf.name] is udf
 
 
+PUBLIC = {
+    "k": 5,
+    "epsilon": Fraction(1, 3),
+    "delta": Fraction(1, 10**6),
+    "beta": Fraction(1, 20),
+    "max_contributions": 100,
+    "bound": "gem",
+}
+
+
 @pytest.mark.parametrize("udf", MECHANISMS)
 def test_each_mechanism_costs_the_epsilon_it_is_given(udf):
-    assert udf.loss(Fraction(1, 3)) == Loss(Fraction(1, 3), Fraction(0))
+    loss = udf.loss(**{name: PUBLIC[name] for name in udf.parameters})
+    assert loss.epsilon == PUBLIC["epsilon"]
+    assert loss.delta == (PUBLIC["delta"] if "delta" in udf.parameters else 0)
+    if not loss.delta:
+        assert 0 < loss.rho <= loss.epsilon**2 / 2
 
 
 @pytest.mark.parametrize("udf", MECHANISMS)
@@ -170,8 +188,26 @@ def test_the_floor_shows_three_names():
 
 
 def test_losses_add():
-    one, other = Loss(Fraction(1, 3)), Loss(Fraction(1, 6), Fraction(1, 100))
-    assert one + other == Loss(Fraction(1, 2), Fraction(1, 100))
+    one, other = Loss(Fraction(1, 3)), Loss(Fraction(1, 6), Fraction(1, 100), Fraction(1, 9))
+    assert one + other == Loss(Fraction(1, 2), Fraction(1, 100), Fraction(1, 18) + Fraction(1, 9))
+    assert (one + Loss(Fraction(1), Fraction(1, 100))).rho is None
+
+
+def test_pure_privacy_implies_concentrated_privacy():
+    assert Loss(Fraction(1, 3)).rho == Fraction(1, 18)
+    assert Loss(Fraction(1, 3), rho=Fraction(1, 72)).rho == Fraction(1, 72)
+
+
+@pytest.mark.parametrize("bad", [1, 0.5, "1", True])
+def test_a_rho_of_another_type_is_refused(bad):
+    with pytest.raises(TypeError, match="rho"):
+        Loss(Fraction(1), rho=bad)
+
+
+@pytest.mark.parametrize("bad", [Fraction(0), Fraction(-1)])
+def test_a_rho_out_of_range_is_refused(bad):
+    with pytest.raises(ValueError, match="rho"):
+        Loss(Fraction(1), rho=bad)
 
 
 @pytest.mark.parametrize("bad", [1, 1.0, float("nan"), True, "1", None])

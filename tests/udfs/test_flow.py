@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_flow
 
-from udfs import flow
+from udfs.count_distinct import flow
 
 Runs = Sequence[Sequence[int]]  # the people of item 0, of item 1, ...
 

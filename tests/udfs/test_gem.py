@@ -6,222 +6,200 @@ from itertools import product
 
 import pytest
 
-from tests.udfs.laws import NotPrivateError, check_neighbours, fits, law_of, normalized
-from udfs import gem
+from tests.udfs.choices import (
+    BETA,
+    EPSILON,
+    law_on_grid,
+    neighbours,
+    without_impossible,
+)
+from tests.udfs.laws import NotPrivateError, check_neighbours, fits
+from tests.udfs.test_flip import permute_and_flip
+from tests.udfs.test_normalized import defined
+from udfs.exact import secret_draws
+from udfs.select import gem, normalized
+from udfs.spec import Loss
 
-EPSILON = Fraction(1)
-BETA = Fraction(1, 20)
-GRIDS = [1, 2, 3]
-"""Coarse grids, so that exp(epsilon) = q**(-2 * grid) stays a small number in exact laws."""
-
-Q = Fraction(1, 2)
-SIZES = [(1, 1), (1, 3), (2, 1, 4), (Fraction(1, 2), 2, Fraction(7, 3))]
-
-
-def shipped_law(utilities, sizes, reach, grid, epsilon=EPSILON):
-    scores = gem._scores(utilities, sizes, reach, grid)
-    law, unfinished = law_of(
-        lambda draws: gem._pick(scores, epsilon, grid, draws),
-        {EPSILON * i * Fraction(1, 2 * grid): Q**i for i in (1, 2)},
-    )
-    assert unfinished == 0
-    return law
+HALF = Fraction(1, 2)
+SIZES = [(1, 1), (1, 3), (0, 1), (0, 0), (0, 2, 3), (Fraction(1, 2), 2, Fraction(7, 3))]
+BETAS = [Fraction(1, 20), Fraction(99, 100)]
+"""A large reach and a small one."""
 
 
-def score(utilities, sizes, reach, i):
-    """The definition, in Fractions."""
-    worth = [u - size * reach for u, size in zip(utilities, sizes, strict=True)]
-    return max(Fraction(worth[j] - worth[i]) / (sizes[i] + sizes[j]) for j in range(len(sizes)))
+GRIDS = [1, 3]
+"""Coarse grids, so that exp(epsilon) = 2**(2 * grid) is a small number."""
+
+each_grid = pytest.mark.parametrize("grid", GRIDS)
 
 
-def defined_law(utilities, sizes, reach, grid):
-    return normalized(
-        {i: Q ** math.floor(grid * score(utilities, sizes, reach, i)) for i in range(len(sizes))}
-    )
+def shipped_law(scores, sizes, beta, grid, module=gem):
+    return law_on_grid(lambda draws: module._select(scores, sizes, EPSILON, beta, draws), grid)
 
 
-def utility_tables(n):
-    return product(range(4), repeat=n)
+def reach(n, beta, grid, epsilon=EPSILON):
+    return Fraction(math.ceil(grid * 2 / epsilon * math.log(n / beta)), grid)
 
 
-def moved_tables(sizes):
-    """Each table with each one where every utility has moved by at most its sensitivity."""
-    for utilities in utility_tables(len(sizes)):
-        for signs in product((-1, Fraction(-1, 3), 0, 1), repeat=len(sizes)):
-            moves = zip(utilities, signs, sizes, strict=True)
-            yield utilities, tuple(u + sign * size for u, sign, size in moves)
+def weights(scores, sizes, at, grid, q=HALF):
+    """The weights of the definition, the best one being 1."""
+    behind = defined(scores, sizes, at, grid)
+    least = min(b for b in behind if b is not None)
+    return {i: q ** (b - least) for i, b in enumerate(behind) if b is not None}
 
 
-@pytest.mark.parametrize("grid", GRIDS)
+def defined_law(scores, sizes, at, grid):
+    return without_impossible(permute_and_flip(weights(scores, sizes, at, grid)))
+
+
+def tables(n):
+    return product((0, 1, 3, 8) if n < 3 else (0, 2, 7), repeat=n)
+
+
+@each_grid
+@pytest.mark.parametrize("beta", BETAS)
 @pytest.mark.parametrize("sizes", SIZES)
-def test_the_law_is_the_definition_for_every_small_table(sizes, grid):
-    for utilities in utility_tables(len(sizes)):
-        for reach in (Fraction(0), Fraction(5, 3), Fraction(4)):
-            expected = defined_law(utilities, sizes, reach, grid)
-            assert shipped_law(utilities, sizes, reach, grid) == expected
+def test_the_law_is_the_definition_for_every_small_table(sizes, beta, grid):
+    for scores in tables(len(sizes)):
+        expected = defined_law(scores, sizes, reach(len(sizes), beta, grid), grid)
+        assert shipped_law(scores, sizes, beta, grid) == expected
 
 
 def check_privacy(law, sizes, grid):
-    check_neighbours(law, moved_tables(sizes), Q ** (-2 * grid))
+    moves = (-1, Fraction(-1, 3), 0, 1) if len(sizes) < 3 else (-1, Fraction(1, 3), 1)
+    check_neighbours(law, neighbours(tables(len(sizes)), sizes, moves), HALF ** (-2 * grid))
 
 
-@pytest.mark.parametrize("grid", GRIDS)
+@each_grid
+@pytest.mark.parametrize("beta", BETAS)
 @pytest.mark.parametrize("sizes", SIZES)
-def test_no_neighbours_can_be_told_apart(sizes, grid):
-    check_privacy(lambda table: shipped_law(table, sizes, Fraction(5, 3), grid), sizes, grid)
+def test_no_neighbours_can_be_told_apart(sizes, beta, grid):
+    check_privacy(lambda table: shipped_law(table, sizes, beta, grid), sizes, grid)
 
 
-@pytest.mark.parametrize("sizes", [(1, 9), (2, 1, 8)])
-def test_ignored_sensitivities_are_not_private(sizes):
-    ones = (1,) * len(sizes)
+@each_grid
+@pytest.mark.parametrize("sizes", [(1, 9), (2, 1, 8), (0, 1)])
+def test_ignored_sensitivities_are_not_private(sizes, grid):
+    few = (Fraction(1, 5),) * len(sizes)
     with pytest.raises(NotPrivateError):
-        check_privacy(lambda table: shipped_law(table, ones, Fraction(5, 3), 2), sizes, 2)
+        check_privacy(lambda table: shipped_law(table, few, BETAS[1], grid), sizes, grid)
 
 
 CLOSE_SIZES = (1, 4, 1, 4, 4, 4, 4)
 CLOSE_TABLES = ((14, 31, -5, 23, 23, 23, 23), (15, 27, -6, 27, 27, 27, 27))
-"""Neighbours that use seven eighths of epsilon: two leaders, and a crowd near one of them."""
+"""Neighbours that use six sevenths of epsilon: two leaders, and a crowd near one of them."""
 
 
-def check_the_close_pair(epsilon):
+def check_the_close_pair(module, per_size):
+    """Check it with scores that make up for what the reach does to them."""
+    shift = per_size * reach(len(CLOSE_SIZES), BETA, 1)
+    tables = [
+        tuple(score + shift * size for score, size in zip(table, CLOSE_SIZES, strict=True))
+        for table in CLOSE_TABLES
+    ]
     check_neighbours(
-        lambda table: shipped_law(table, CLOSE_SIZES, Fraction(0), 1, epsilon),
-        [CLOSE_TABLES],
-        Q**-2,
+        lambda table: shipped_law(table, CLOSE_SIZES, BETA, 1, module), [tables], HALF**-2
     )
 
 
+def lose_the_factor_two(patch):
+    right = normalized._rate
+    patch.setattr(normalized, "_rate", lambda epsilon, grid: 2 * right(epsilon, grid))
+
+
 def test_neighbours_that_need_nearly_all_of_epsilon_have_it():
-    check_the_close_pair(EPSILON)
+    check_the_close_pair(gem, 1)
 
 
-def test_a_lost_factor_two_is_not_private():
+def test_a_lost_factor_two_is_not_private(monkeypatch):
+    lose_the_factor_two(monkeypatch)
     with pytest.raises(NotPrivateError):
-        check_the_close_pair(2 * EPSILON)
+        check_the_close_pair(gem, 1)
 
 
 def test_scores_of_each_candidate_alone_are_not_private():
-    """A candidate judged by its utility, in sensitivities, without the others."""
+    """A candidate judged by its shortfall, in sensitivities, without the others."""
 
     def law(table):
-        return normalized({i: Q ** (-2 * math.floor(2 * u)) for i, u in enumerate(table)})
+        behind = [2 * (max(table) - u) // size for u, size in zip(table, (1, 3), strict=True)]
+        return permute_and_flip({i: HALF ** int(b) for i, b in enumerate(behind)})
 
     with pytest.raises(NotPrivateError):
         check_privacy(law, (1, 3), 2)
 
 
-def test_small_and_large_numbers_take_the_same_path_to_the_same_scores():
-    utilities, sizes = [3, 10**6, 12345, 0], [1, 5, 2, 7]
-    reach = Fraction(37, 1024)
-    plain = gem._scores(utilities, sizes, reach, 1024)
-    scale = 10**25 + 1
-    scaled = gem._scores(
-        [u * scale for u in utilities], [size * scale for size in sizes], reach, 1024
-    )
-    assert scaled == plain
-    assert plain == [
-        math.floor(1024 * score(utilities, sizes, reach, i)) for i in range(len(sizes))
-    ]
+@each_grid
+def test_a_public_candidate_behind_another_public_one_is_never_chosen(grid):
+    law = shipped_law((1, 2, 2, 0), (0, 0, 0, 5), BETA, grid)
+    assert 0 not in law
+    assert law[1] == law[2] > 0
+
+
+@each_grid
+def test_it_favours_low_sensitivity(grid):
+    law = shipped_law((5, 5), (1, 4), BETA, grid)
+    assert law[0] > law[1]
 
 
 def test_the_public_call_uses_the_public_constants():
-    seen = []
-
-    class Recorder:
-        def choose(self, odds):
-            seen.append(odds)
-            return 1
-
-    utilities, sizes = [5, 40, 41], [1, 2, 3]
-    assert gem._gem(utilities, sizes, EPSILON, BETA, Recorder()) == 1
-    (odds,) = seen
-    grid = gem.grid_of(EPSILON)
-    assert odds.rate == EPSILON / (2 * grid)
-    reach = gem.round_up(Fraction(2 * math.log(3 * 20)), grid)
-    scores = [math.floor(grid * score(utilities, sizes, reach, i)) for i in range(3)]
-    assert list(odds.weights) == [((1, s - min(scores)),) for s in scores]
+    scores, sizes = [5, 40, 41], [1, 2, 3]
+    found = gem.levels_of(scores, sizes, EPSILON, BETA)
+    grid = normalized.grid_of(EPSILON)
+    assert found.odds.rate == EPSILON / (2 * grid)
+    behind = defined(scores, sizes, reach(3, BETA, grid), grid)
+    assert found.levels == [b - min(behind) for b in behind]
 
 
 @pytest.mark.parametrize("beta", [Fraction(1, 2), Fraction(1, 20)])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 5), Fraction(1), Fraction(8)])
-def test_the_accuracy_of_gem_md_holds(epsilon, beta):
-    sizes = range(1, 30)
-    grid = gem.grid_of(epsilon)
-    reach = gem.round_up(Fraction(math.log(len(sizes) / beta)) * 2 / epsilon, grid)
+def test_the_accuracy_sentence_holds(epsilon, beta):
+    """A candidate is chosen only if it is accepted, so it is enough to add the chances of that."""
+    sizes = range(30)
+    says = gem.accuracy(sizes, epsilon, beta)
+    times = Fraction(says.split("more than ")[1].split(" times")[0])
     for steep in (2, 9, 60):
-        utilities = [2000 * size // (size + 4) - steep * size for size in sizes]
-        scores = gem._scores(utilities, sizes, reach, grid)
-        weights = [math.exp(-epsilon * score / (2 * grid)) for score in scores]
-        needed = max(u - 2 * reach * size for u, size in zip(utilities, sizes, strict=True))
-        failing = sum(w for w, u in zip(weights, utilities, strict=True) if u < needed)
-        assert failing <= beta * sum(weights)
+        scores = [2000 * size // (size + 4) - steep * size for size in sizes]
+        found = gem.levels_of(scores, sizes, epsilon, beta)
+        needed = max(score - times * size for score, size in zip(scores, sizes, strict=True))
+        failing = [i for i, score in enumerate(scores) if score < needed]
+        assert sum(math.exp(-found.odds.rate * found.of(i)) for i in failing) <= beta
 
 
-def test_a_thousand_candidates_are_quick():
-    utilities = [10**7 - 10**10 // (size + 5) for size in range(1, 1001)]
-    best = math.inf
-    for _ in range(3):
-        start = time.perf_counter()
-        gem.gem(utilities, range(1, 1001), EPSILON, BETA)
-        best = min(best, time.perf_counter() - start)
-    assert best < 0.5, "ten times the goal, for slow machines"
+def test_the_accuracy_sentence_is_made_of_public_numbers():
+    assert gem.accuracy([1, 2, Fraction(1, 2)], EPSILON, BETA) == (
+        "with probability at least 0.95 no other score exceeds the chosen one by more than 16.38 "
+        "times that other candidate's sensitivity (3 candidates, epsilon = 1)"
+    )
 
 
-UTILITIES, LEVELS = (4, 6, 7), (1, 2, 4)
+def test_it_is_priced_as_a_pure_mechanism():
+    assert gem.loss(EPSILON, BETA) == Loss(EPSILON)
 
 
-def real_law(epsilon):
-    reach = gem.round_up(Fraction(2 * math.log(3 * 20)) / epsilon, 1024)
-    weights = [math.exp(-float(epsilon * score(UTILITIES, LEVELS, reach, i)) / 2) for i in range(3)]
-    return {i: weight / sum(weights) for i, weight in enumerate(weights)}
+@pytest.mark.parametrize("kind", ["ints", "decimals", "floats"])
+def test_thousands_of_candidates_are_quick(kind):
+    divisor = {"ints": 1, "decimals": 1000, "floats": 2**50 + 1}[kind]
+    n = 20_000
+    scores = [Fraction(10**7 - 10**10 // (size + 5), divisor) for size in range(n)]
+    start = time.perf_counter()
+    assert gem.select(scores, range(n), EPSILON, BETA) in range(n)
+    assert time.perf_counter() - start < 2, "twenty times what it takes, for slow machines"
+
+
+SCORES, LEVELS = (4, 6, 7), (1, 2, 4)
+
+
+def real_law(scores, sizes, at, epsilon):
+    q = math.exp(-float(epsilon) / 2048)
+    return permute_and_flip(weights(scores, sizes, at, 1024, q))
 
 
 @pytest.mark.parametrize(("tenths", "passes"), [(7, False), (10, True), (13, False)])
 def test_only_choices_with_the_right_epsilon_fit(tenths, passes, monkeypatch):
-    epsilon = Fraction(1, 2)
-    right = gem._pick
-    monkeypatch.setattr(gem, "_pick", lambda s, e, g, d: right(s, e * Fraction(tenths, 10), g, d))
-    observed = Counter(gem.gem(UTILITIES, LEVELS, epsilon, BETA) for _ in range(10_000))
-    assert fits(observed, real_law(epsilon)) is passes
-
-
-@pytest.mark.parametrize("bad", [1.0, True, "1", None])
-def test_utilities_of_another_type_are_refused(bad):
-    with pytest.raises(TypeError, match="utilities"):
-        gem.gem([1, bad], [1, 1], EPSILON, BETA)
-
-
-@pytest.mark.parametrize("bad", [1.0, True, "1", None])
-def test_sensitivities_of_another_type_are_refused(bad):
-    with pytest.raises(TypeError, match="sensitivities"):
-        gem.gem([1, 1], [1, bad], EPSILON, BETA)
-
-
-@pytest.mark.parametrize("bad", [0, -1, Fraction(-1, 2)])
-def test_sensitivities_out_of_range_are_refused(bad):
-    with pytest.raises(ValueError, match="sensitivities"):
-        gem.gem([1, 1], [1, bad], EPSILON, BETA)
-
-
-@pytest.mark.parametrize(("utilities", "sizes"), [([], []), ([1], []), ([1], [1, 2])])
-def test_lists_that_do_not_match_are_refused(utilities, sizes):
-    with pytest.raises(ValueError, match="one sensitivity"):
-        gem.gem(utilities, sizes, EPSILON, BETA)
-
-
-@pytest.mark.parametrize("bad", [1.0, 1, True, "1", None])
-def test_an_epsilon_of_another_type_is_refused(bad):
-    with pytest.raises(TypeError, match="epsilon"):
-        gem.gem([1], [1], bad, BETA)
-
-
-@pytest.mark.parametrize("bad", [Fraction(0), Fraction(-1)])
-def test_an_epsilon_out_of_range_is_refused(bad):
-    with pytest.raises(ValueError, match="epsilon"):
-        gem.gem([1], [1], bad, BETA)
-
-
-@pytest.mark.parametrize("bad", [Fraction(0), Fraction(1)])
-def test_a_beta_out_of_range_is_refused(bad):
-    with pytest.raises(ValueError, match="beta"):
-        gem.gem([1], [1], EPSILON, bad)
+    epsilon, right = HALF, normalized._rate
+    monkeypatch.setattr(
+        normalized, "_rate", lambda epsilon, grid: right(epsilon, grid) * Fraction(tenths, 10)
+    )
+    draws = secret_draws()
+    observed = Counter(gem._select(SCORES, LEVELS, epsilon, BETA, draws) for _ in range(8_000))
+    law = real_law(SCORES, LEVELS, reach(3, BETA, 1024, epsilon), epsilon)
+    assert fits(observed, law) is passes

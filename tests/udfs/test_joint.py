@@ -17,8 +17,8 @@ from tests.udfs.laws import (
     law_of,
     normalized,
 )
-from udfs import joint
 from udfs.exact import Odds, secret_draws
+from udfs.topk import joint, ranking
 
 EPSILON = Fraction(1)
 LOSS = Fraction(4)
@@ -34,12 +34,12 @@ def shipped_law(counts, k, cut, q_of=None, fitted_at=None):
     `fitted_at` is the rate that the staircase is fitted for, where it is not the sampler's.
     """
     rate = joint._rate(k, EPSILON)
-    ranking = joint._rank(np.array(counts, dtype=np.int64), k, cut)
-    stairs = joint._staircase(ranking, fitted_at or rate)
+    ranked = ranking.rank(np.array(counts, dtype=np.int64), k, cut)
+    stairs = joint._staircase(ranked, fitted_at or rate)
     stairs = replace(stairs, odds=Odds(stairs.odds.weights, rate))
 
     def attempt(draws):
-        picks = joint._attempt(ranking, stairs, draws)
+        picks = joint._attempt(ranked, stairs, draws)
         return None if picks is None else tuple(picks)
 
     law, unfinished = law_of(attempt, q_of or Q_OF_RATE)
@@ -95,8 +95,8 @@ def test_the_law_follows_the_items_when_they_change_places(k):
 
 def test_counts_too_large_to_sort_with_their_places_have_the_same_law():
     counts = np.array([2**61, 5, 2**61 - 1, 2**61 - 1, 0])
-    few = joint._rank(counts, 2, 5)
-    many = joint._rank(counts, 2, 2**62)
+    few = ranking.rank(counts, 2, 5)
+    many = ranking.rank(counts, 2, 2**62)
     assert few.places.tolist() == [0, 2, 3]
     assert many.places.tolist() == [0, 2, 3, 1, 4]
     assert many.gaps.tolist() == [0, 1, 1, 2**61 - 5, 2**61]
@@ -163,21 +163,21 @@ def test_a_domain_taken_from_the_data_is_not_private():
 
 
 def test_a_tail_of_kept_items_only_is_not_the_law(monkeypatch):
-    monkeypatch.setattr(joint._Ranking, "all_lists", lambda r: math.perm(len(r.gaps), r.k))
+    monkeypatch.setattr(ranking.Ranking, "all_lists", lambda r: math.perm(len(r.gaps), r.k))
     assert shipped_law((5, 5, 0), 2, 2) != defined_law((5, 5, 0), 2, 2, Fraction(1, 2))
 
 
 def test_a_tail_with_a_wrong_weight_is_not_the_law(monkeypatch):
-    right = joint._Ranking.all_lists
-    monkeypatch.setattr(joint._Ranking, "all_lists", lambda r: 2 * right(r))
+    right = ranking.Ranking.all_lists
+    monkeypatch.setattr(ranking.Ranking, "all_lists", lambda r: 2 * right(r))
     assert shipped_law((5, 5, 0), 2, 2) != defined_law((5, 5, 0), 2, 2, Fraction(1, 2))
 
 
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_choice_that_reaches_one_layer_too_far_is_not_the_law(monkeypatch, k):
-    right = joint._Ranking.n_choices
+    right = ranking.Ranking.n_choices
     further = lambda r, layers: right(r, [layer + 1 for layer in layers])  # noqa: E731
-    monkeypatch.setattr(joint._Ranking, "n_choices", further)
+    monkeypatch.setattr(ranking.Ranking, "n_choices", further)
     q = Q_OF_RATE[joint._rate(k, EPSILON)]
     assert shipped_law((3, 2, 0), k, 4) != defined_law((3, 2, 0), k, 4, q)
 
@@ -267,19 +267,19 @@ def test_the_number_of_lists_is_counted_in_any_grouping():
     rng = np.random.default_rng(1)
     for d, k in ((500, 1), (500, 5), (500, 130), (500, 500)):
         counts = rng.integers(0, 60, d)
-        ranking = joint._rank(counts, k, 10**6)
+        ranked = ranking.rank(counts, k, 10**6)
         layers = [0, 1, 7, 59, 10**5]
         best = np.sort(counts)[::-1]
         expected = [
             math.prod(int((counts >= best[i] - t).sum()) - i for i in range(k)) for t in layers
         ]
-        assert ranking.n_lists(layers) == expected
+        assert ranked.n_lists(layers) == expected
 
 
 def test_many_layers_are_counted_like_few():
-    ranking = joint._rank(np.arange(300) % 97, 40, 10**6)
+    ranked = ranking.rank(np.arange(300) % 97, 40, 10**6)
     layers = list(range(150))
-    assert ranking.n_lists(layers) == [ranking.n_lists([layer])[0] for layer in layers]
+    assert ranked.n_lists(layers) == [ranked.n_lists([layer])[0] for layer in layers]
 
 
 # Sampling.

@@ -9,8 +9,9 @@ import pytest
 from tests.udfs import test_em_peel as peeling
 from tests.udfs.laws import NotPrivateError, added_people, check_neighbours, law_of
 from tests.udfs.test_flip import drawn_from, permute_and_flip
-from udfs import em_peel, flip, pnf_peel
-from udfs.em_peel import Clock
+from udfs import flip
+from udfs.flip import Clock
+from udfs.topk import em_peel, pnf_peel
 
 
 def exact_take(this, path):

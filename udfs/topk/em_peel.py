@@ -12,10 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from udfs import joint
 from udfs.exact import Draws, Odds, ln_enclosure, secret_draws
-from udfs.joint import Ints
+from udfs.flip import Clock
 from udfs.spec import Loss, Udf, in_words
+from udfs.topk.ranking import Ints, check_counts, check_public, rank
 
 _TAIL_BITS = 40
 _TAIL = Fraction(1, 1 << _TAIL_BITS)
@@ -53,13 +53,18 @@ def error_bound(d: int, k: int, epsilon: Fraction, beta: Fraction) -> int:
         epsilon: privacy loss, positive.
         beta: probability with which the bound may fail, in [2**-40, 1).
     """
-    joint._check_public(d, k, epsilon)
+    check_public(d, k, epsilon)
+    return error_bound_at(d, k, _rate(k, epsilon), beta)
+
+
+def error_bound_at(d: int, k: int, rate: Fraction, beta: Fraction) -> int:
+    """Bound every listed item's shortfall when each round is drawn at this rate."""
     if not isinstance(beta, Fraction):
         raise TypeError("beta must be a Fraction")
     if not _TAIL <= beta < 1:
         raise ValueError("beta must lie between 2**-40 and 1")
     _, high = ln_enclosure(Fraction(d * k, beta), 64)
-    return max(0, -(-high // _rate(k, epsilon)) - 1)
+    return max(0, -(-high // rate) - 1)
 
 
 def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
@@ -67,12 +72,23 @@ def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
 
     A beta below 2**-40 is read as 2**-40: items beyond the cut are all equally likely.
     """
+    check_public(d, k, epsilon)
+    return accuracy_at(d, k, _rate(k, epsilon), beta, f"epsilon = {in_words(epsilon)}")
+
+
+def accuracy_at(d: int, k: int, rate: Fraction, beta: Fraction, price: str) -> str:
+    """Say what a list is worth when each round is drawn at this rate."""
     beta = max(beta, _TAIL)
     return (
         f"with probability at least {in_words(1 - beta)} no item is listed whose count is more "
-        f"than {error_bound(d, k, epsilon, beta)} below the count that belongs at its rank "
-        f"(d = {d}, k = {k}, epsilon = {in_words(epsilon)})"
+        f"than {error_bound_at(d, k, rate, beta)} below the count that belongs at its rank "
+        f"(d = {d}, k = {k}, {price})"
     )
+
+
+def loss(k: int, epsilon: Fraction) -> Loss:
+    """Price one run: k exponential mechanisms of range epsilon/k, see em_peel.md."""
+    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8 * k))
 
 
 def _rate(k: int, epsilon: Fraction) -> Fraction:
@@ -98,14 +114,24 @@ def peel(
     draws: Draws,
 ) -> list[int]:
     """Check the arguments and take k items, each round by `take` at epsilon/k."""
-    joint._check_counts(counts)
-    joint._check_public(len(counts), k, epsilon)
-    rate = _rate(k, epsilon)
+    check_counts(counts)
+    check_public(len(counts), k, epsilon)
+    return peel_at(counts, k, _rate(k, epsilon), take, draws)
+
+
+def peel_at(
+    counts: Ints,
+    k: int,
+    rate: Fraction,
+    take: "Callable[[Round, Draws], int]",
+    draws: Draws,
+) -> list[int]:
+    """Take k items, each round by `take` at this rate; the arguments have been checked."""
     cut = _cut(len(counts), k, rate)
     counts = counts.astype(np.int64, copy=False)
-    gaps = joint._rank(counts, k, cut)
+    gaps = rank(counts, k, cut)
     ranks = _peel(gaps.gaps, len(counts), k, rate, cut, take, draws)
-    ranking = gaps if max(ranks) < len(gaps.gaps) else joint._rank(counts, k, _EVERYTHING)
+    ranking = gaps if max(ranks) < len(gaps.gaps) else rank(counts, k, _EVERYTHING)
     places: list[int] = ranking.places[ranks].tolist()
     return places
 
@@ -127,13 +153,6 @@ def _peel(
         ranks.append(rank)
         insort(taken, rank)
     return ranks
-
-
-@dataclass(frozen=True)
-class Clock:
-    """What an attempt returns when a clock that was started beside it rang first."""
-
-    index: int
 
 
 @dataclass(frozen=True)
@@ -228,7 +247,8 @@ UDF = Udf(
     name="em_peel",
     function="topk",
     samples="k items, one after the other, by the exponential mechanism",
-    loss=Loss,
+    parameters=("k", "epsilon"),
+    loss=loss,
     run=topk,
     accuracy=accuracy,
 )

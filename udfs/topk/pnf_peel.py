@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 
-from udfs import em_peel
-from udfs.em_peel import Clock, Round, peel
 from udfs.exact import Draws, secret_draws
-from udfs.flip import first_accepted
-from udfs.joint import Ints
+from udfs.flip import Clock, first_accepted
 from udfs.spec import Loss, Udf
+from udfs.topk import em_peel
+from udfs.topk.em_peel import Round, peel
+from udfs.topk.ranking import Ints
 
 
 def topk(counts: Ints, k: int, epsilon: Fraction) -> list[int]:
@@ -44,6 +44,11 @@ def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
     return em_peel.accuracy(d, k, epsilon, beta)
 
 
+def loss(k: int, epsilon: Fraction) -> Loss:
+    """Price one run: k rounds of epsilon/k, each pure, see pnf_peel.md."""
+    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 2 * k))
+
+
 def take(this: Round, draws: Draws) -> int:
     """Draw a free rank with the law of permute-and-flip."""
     return first_accepted(partial(_race, this, draws), this.level)
@@ -60,7 +65,8 @@ UDF = Udf(
     name="pnf_peel",
     function="topk",
     samples="k items, one after the other, by permute-and-flip",
-    loss=Loss,
+    parameters=("k", "epsilon"),
+    loss=loss,
     run=topk,
     accuracy=accuracy,
 )

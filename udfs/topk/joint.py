@@ -13,14 +13,11 @@ from fractions import Fraction
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
 from udfs.exact import Draws, Odds, geometric, ln_enclosure, secret_draws
 from udfs.spec import Loss, Udf, in_words
+from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 
-Ints = npt.NDArray[np.int64]
-
-_LARGEST_COUNT = (1 << 62) - 1
 _TAIL_BITS = 40
 _TAIL = Fraction(1, 1 << _TAIL_BITS)
 """The cut is so far out that all lists beyond it weigh at most 2**-40 together."""
@@ -29,7 +26,6 @@ _TAIL = Fraction(1, 1 << _TAIL_BITS)
 _STEP_BITS = 4
 _FORGET_BITS = 6
 _FAN = 4
-_CHUNK = 64
 _BITS_PER_NAT = 26613026195688644984  # 2**64 / ln 2
 
 
@@ -52,8 +48,8 @@ def topk(counts: Ints, k: int, epsilon: Fraction) -> list[int]:
     Privacy: epsilon-DP under adding or removing one person who adds at most 1 to each count.
     Source: Gillenwater et al. 2022, section 3; sampled by layers, see joint.md.
     """
-    _check_counts(counts)
-    _check_public(len(counts), k, epsilon)
+    check_counts(counts)
+    check_public(len(counts), k, epsilon)
     rate = _rate(k, epsilon)
     cut = _cut(len(counts), k, rate)
     return _topk(counts.astype(np.int64, copy=False), k, rate, cut, secret_draws())
@@ -71,7 +67,7 @@ def error_bound(d: int, k: int, epsilon: Fraction, beta: Fraction) -> int:
     Returns:
         b >= 0 such that err <= b with probability at least 1 - beta.
     """
-    _check_public(d, k, epsilon)
+    check_public(d, k, epsilon)
     if not isinstance(beta, Fraction):
         raise TypeError("beta must be a Fraction")
     if not _TAIL <= beta < 1:
@@ -93,6 +89,11 @@ def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
     )
 
 
+def loss(k: int, epsilon: Fraction) -> Loss:
+    """Price one run: an exponential mechanism of range epsilon, see joint.md."""
+    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8))
+
+
 def _rate(k: int, epsilon: Fraction) -> Fraction:
     """Price one unit of err: q = exp(-rate). Only for k = 1 is the score monotone."""
     return epsilon if k == 1 else epsilon * Fraction(1, 2)
@@ -106,77 +107,11 @@ def _cut(d: int, k: int, rate: Fraction) -> int:
 
 def _topk(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list[int]:
     """Draw the list, with q = exp(-rate), the cut and the draws given."""
-    ranking = _rank(counts, k, cut)
+    ranking = rank(counts, k, cut)
     stairs = _staircase(ranking, rate)
     while (picks := _attempt(ranking, stairs, draws)) is None:
         pass
     return picks
-
-
-@dataclass(frozen=True)
-class _Ranking:
-    """The items that a list with err < cut can hold, best first, ties by position.
-
-    gaps: largest count minus the item's count, nondecreasing, shape (m,).
-    places: the items' positions in the domain, shape (m,).
-    """
-
-    gaps: Ints
-    places: Ints
-    n_items: int
-    k: int
-    cut: int
-
-    def n_choices(self, layers: Sequence[int]) -> Ints:
-        """Count the items left for each rank at err <= layer, shape (len(layers), k)."""
-        # Nothing in the ranking is further off than its last item, so that layer is enough.
-        furthest = int(self.gaps[-1])
-        reach = np.array([min(layer, furthest) for layer in layers], dtype=np.int64)
-        eligible = self.gaps.searchsorted(reach[:, np.newaxis] + self.gaps[: self.k], "right")
-        return (eligible - np.arange(self.k)).astype(np.int64, copy=False)
-
-    def n_lists(self, layers: Sequence[int]) -> list[int]:
-        """Count the lists with err <= layer, for layers before the cut."""
-        # As many factors as fit a 64-bit integer are multiplied by numpy, the rest by Python.
-        group = min(62 // self.n_items.bit_length(), self.k)
-        lists = []
-        for start in range(0, len(layers), _CHUNK):
-            choices = self.n_choices(layers[start : start + _CHUNK])
-            filler = np.ones((len(choices), -self.k % group), dtype=np.int64)
-            factors = np.hstack([choices, filler]).reshape(len(choices), -1, group).prod(axis=2)
-            lists += [_product(row) for row in factors.tolist()]
-        return lists
-
-    def all_lists(self) -> int:
-        """Count all lists of the domain."""
-        return math.perm(self.n_items, self.k)
-
-
-def _product(factors: list[int]) -> int:
-    """Multiply, halves first, so that large numbers meet large numbers."""
-    if len(factors) <= _CHUNK:
-        return math.prod(factors)
-    middle = len(factors) >> 1
-    return _product(factors[:middle]) * _product(factors[middle:])
-
-
-def _rank(counts: Ints, k: int, cut: int) -> _Ranking:
-    """Sort the items that matter."""
-    d = len(counts)
-    top = int(counts.max())
-    # The k-th largest of the maxima of disjoint parts is at most the k-th largest count.
-    n_parts = min(max(4 * k, 256), d)
-    maxima = np.sort(counts[: d - d % n_parts].reshape(-1, n_parts).max(axis=0))
-    limit = min(top - int(maxima[-k]) + cut - 1, top)
-    gaps = top - counts
-    places = np.flatnonzero(gaps <= limit).astype(np.int64, copy=False)
-    gaps = gaps[places]
-    place_bits = (d - 1).bit_length()
-    if limit.bit_length() + place_bits < 63:
-        keys = np.sort(gaps << place_bits | places)
-        return _Ranking(keys >> place_bits, keys & ((1 << place_bits) - 1), d, k, cut)
-    order = np.argsort(gaps, kind="stable")
-    return _Ranking(gaps[order], places[order], d, k, cut)
 
 
 @dataclass(frozen=True)
@@ -197,9 +132,16 @@ class _Staircase:
         return self.heights[bisect_right(self.starts, layer) - 1]
 
 
-def _attempt(ranking: _Ranking, stairs: _Staircase, draws: Draws) -> list[int] | None:
+def _attempt(ranking: Ranking, stairs: _Staircase, draws: Draws) -> list[int] | None:
     """Draw a list with the law of joint.md, or None when this attempt is rejected."""
-    start = stairs.starts[draws.choose(stairs.odds)]
+    return _attempt_from(draws.choose(stairs.odds), ranking, stairs, draws)
+
+
+def _attempt_from(
+    step: int, ranking: Ranking, stairs: _Staircase, draws: Draws
+) -> list[int] | None:
+    """Finish an attempt whose step of the staircase is drawn."""
+    start = stairs.starts[step]
     layer = start + geometric(draws, stairs.odds.rate, ranking.cut - start)
     if layer == ranking.cut:
         return _sequence(range(ranking.n_items, ranking.n_items - ranking.k, -1), draws)
@@ -231,7 +173,7 @@ _Piece = tuple[int, int, int, int]
 last of them and low the number just before the first."""
 
 
-def _staircase(ranking: _Ranking, rate: Fraction) -> _Staircase:
+def _staircase(ranking: Ranking, rate: Fraction) -> _Staircase:
     """Fit a staircase to the number of lists: finely wherever the law has weight."""
     steps = [*sorted(_fit(ranking, rate)), (ranking.cut, ranking.all_lists())]
     starts, heights, weights = [], [0], []
@@ -243,7 +185,7 @@ def _staircase(ranking: _Ranking, rate: Fraction) -> _Staircase:
     return _Staircase(starts, heights[1:], Odds(weights, rate))
 
 
-def _fit(ranking: _Ranking, rate: Fraction) -> list[tuple[int, int]]:
+def _fit(ranking: Ranking, rate: Fraction) -> list[tuple[int, int]]:
     """Choose the steps before the cut, as (start, height).
 
     A piece is split while it may carry a noticeable part of the weight and the number of lists
@@ -275,7 +217,7 @@ def _fit(ranking: _Ranking, rate: Fraction) -> list[tuple[int, int]]:
     return steps
 
 
-def _split(pieces: list[_Piece], ranking: _Ranking) -> list[_Piece]:
+def _split(pieces: list[_Piece], ranking: Ranking) -> list[_Piece]:
     """Cut each piece into up to _FAN parts."""
     marks = [
         sorted({start + (end - start) * i // _FAN for i in range(1, _FAN)} - {start})
@@ -290,34 +232,12 @@ def _split(pieces: list[_Piece], ranking: _Ranking) -> list[_Piece]:
     return parts
 
 
-def _check_counts(counts: Ints) -> None:
-    if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "iu":
-        raise TypeError("counts must be a numpy array of integers")
-    if not np.can_cast(counts.dtype, np.int64):
-        raise TypeError("counts must fit 64-bit signed integers")
-    if counts.ndim != 1:
-        raise ValueError("counts must have one dimension")
-    if counts.size and not 0 <= int(counts.min()) <= int(counts.max()) <= _LARGEST_COUNT:
-        raise ValueError("counts must lie between 0 and 2**62 - 1")
-
-
-def _check_public(d: int, k: int, epsilon: Fraction) -> None:
-    for name, value in (("d", d), ("k", k)):
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise TypeError(f"{name} must be an int")
-    if not isinstance(epsilon, Fraction):
-        raise TypeError("epsilon must be a Fraction")
-    if epsilon <= 0:
-        raise ValueError("epsilon must be positive")
-    if not 1 <= k <= d:
-        raise ValueError("k must lie between 1 and the number of items in the domain")
-
-
 UDF = Udf(
     name="joint",
     function="topk",
     samples="a list of k items, by the exponential mechanism over whole lists",
-    loss=Loss,
+    parameters=("k", "epsilon"),
+    loss=loss,
     run=topk,
     accuracy=accuracy,
 )

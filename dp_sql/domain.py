@@ -1,0 +1,198 @@
+"""Which items may be answered? The public set of items, as SQL that lists each once.
+
+Reads public tables only, and says k is too large before anything is spent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlglot import exp
+
+from dp_sql.arguments import DpCall
+from dp_sql.check import Approved, Catalog
+from dp_sql.errors import ArgumentError, SourceError
+from dp_sql.literals import ListLiteral, Reference
+from dp_sql.parse import folded
+from dp_sql.recognise import DpSelect
+from dp_sql.trees import Node, Unreadable, projection, tree_of
+from dp_sql.types import exact, family, full_name, quote
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The public set of items: SQL that lists each once, and how the receipt says it.
+
+    `select` is None where the items are the observed ones, which the owner calls public.
+    """
+
+    select: str | None
+    described: str
+
+
+def read_domain(
+    select: DpSelect,
+    call: DpCall,
+    given: Reference | ListLiteral,
+    item_type: str,
+    approved: Approved,
+    catalog: Catalog,
+) -> Domain:
+    """The domain of a call as SQL that lists each item once, of the item's type, without NULL.
+
+    Raises:
+        ArgumentError: it cannot be read, or holds fewer than k items.
+    """
+    if isinstance(given, ListLiteral):
+        _only_literals(select, given)
+        values, described = f"SELECT unnest({given.text}) AS value", "a list in the statement"
+    elif folded(given.text) == "observed":
+        return Domain(None, "the values observed in the source")
+    else:
+        values, described = _reference_domain(select, call, given, item_type, approved, catalog)
+    at = (given.text, given.position)
+    return listed_domain(select, call, at, Domain(values, described), item_type, catalog)
+
+
+class Values(Protocol):
+    """What `listed_domain` asks of an engine."""
+
+    def public_values(self, select: str) -> list[object]:
+        """The first column of a SELECT over public data."""
+
+
+def listed_domain(
+    select: DpSelect,
+    call: DpCall,
+    at: tuple[str, int],
+    values: Domain,
+    item_type: str,
+    engine: Values,
+) -> Domain:
+    """The values of a domain, each once and of the item's type.
+
+    Args:
+        select: where the call stands.
+        call: the call.
+        at: how the domain is written, and where.
+        values: SQL of one column `value`, and how the receipt says it.
+        item_type: of the items.
+        engine: reads public values.
+
+    Raises:
+        ArgumentError: the values cannot be read as that type, or there are fewer than k.
+    """
+    cast = exact(f"CAST(value AS {item_type})", item_type)
+    source = f"(\n{values.select}\n) AS listed"
+    listed = f"SELECT DISTINCT {cast} AS item FROM {source} WHERE value IS NOT NULL"
+    k = call.k or 1
+    try:  # at most k of them: a large domain need not be counted here
+        (size,) = engine.public_values(f"SELECT system.main.count(*) FROM ({listed} LIMIT {k})")
+    except SourceError as error:
+        raise ArgumentError(
+            f"The domain {at[0]} cannot be read as {item_type}: {error.message}",
+            text=select.text,
+            position=at[1],
+        ) from None
+    if k > int(str(size)):
+        raise ArgumentError(
+            f"k = {k} is more than the {size} items of the domain.",
+            text=select.text,
+            position=call.start,
+            hint=f"Ask for at most {size}, or name a larger domain.",
+        )
+    return Domain(listed, values.described)
+
+
+def _reference_domain(
+    select: DpSelect,
+    call: DpCall,
+    given: Reference,
+    item_type: str,
+    approved: Approved,
+    catalog: Catalog,
+) -> tuple[str, str]:
+    """SQL that lists the values of a domain given by name, and how the receipt says it."""
+    private = approved.private | _own_names(approved)
+    own = len(given.parts) > 1 and folded(given.parts[-2]) in private
+    itself = folded(given.parts[-1]) == folded(call.item.parts[-1])
+    if itself and (own or len(given.parts) == 1):
+        if family(item_type) != "ENUM":
+            raise ArgumentError(
+                f"{given.text} is the private column itself, of type {item_type}: "
+                "its values are people's data.",
+                text=select.text,
+                position=given.position,
+                hint="Name a public table's column, a list, or, if the set of values in this "
+                "column is itself public, write domain := observed.",
+            )
+        return _enum(item_type), f"the declared values of the ENUM {given.text}"
+    if len(given.parts) == 1:
+        name = quote(given.parts[0])
+        try:
+            ((_, found),) = catalog.columns(f"SELECT NULL::{name} AS value")
+        except SourceError:
+            found = ""
+        if family(found) == "ENUM":
+            return _enum(found), f"the declared values of the ENUM {given.text}"
+        raise ArgumentError(
+            f"The domain {given.text} is no ENUM type and no list.",
+            text=select.text,
+            position=given.position,
+            hint="Name a public table's column with its table, domain := catalog.title; a list, "
+            "domain := ['a', 'b']; an ENUM; or domain := observed.",
+        )
+    if own:
+        raise ArgumentError(
+            f"{given.text} is a column of the private source itself.",
+            text=select.text,
+            position=given.position,
+            hint="Name a public table's column, a list, or, if the set of values in this "
+            "column is itself public, write domain := observed.",
+        )
+    if len(given.parts) == 2 and folded(given.parts[0]) in select.ctes:
+        raise ArgumentError(
+            f"{given.parts[0]} is a CTE, and a domain is a table's column.",
+            text=select.text,
+            position=given.position,
+            hint="Name a table's column or write the items as a list.",
+        )
+    relation = catalog.relation(given.parts[:-1])
+    parts = relation.parts if relation is not None and relation.parts else given.parts[:-1]
+    table = full_name(parts)
+    column = f"SELECT {quote(given.parts[-1])} AS value FROM {table}"
+    return column, f"the column {given.text}"
+
+
+def _enum(type_name: str) -> str:
+    return f"SELECT unnest(system.main.enum_range(NULL::{type_name})) AS value"
+
+
+def _own_names(approved: Approved) -> set[str]:
+    """The names that the source goes by: its tables' and their aliases."""
+    try:
+        tree: Node = tree_of(f"SELECT 1 FROM {approved.source}\n")
+    except Unreadable:  # pragma: no cover - check has read it
+        return set()
+    return {folded(t.name) for t in tree.find_all(exp.Table)} | {
+        folded(t.alias) for t in tree.find_all(exp.Table, exp.Subquery) if t.alias
+    }
+
+
+def _only_literals(select: DpSelect, given: ListLiteral) -> None:
+    tree = projection(given.text)
+    if not isinstance(tree, exp.Array) or not all(_literal(e) for e in tree.expressions):
+        raise ArgumentError(
+            "A domain list holds literals only.",
+            text=select.text,
+            position=given.position,
+            hint="For example: domain := ['north', 'south']. A long list is read faster as a "
+            "table's column.",
+        )
+
+
+def _literal(node: Node) -> bool:
+    if isinstance(node, exp.Neg | exp.Cast | exp.Paren):
+        return _literal(node.this)
+    return isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.RawString | exp.ByteString)

@@ -1,0 +1,172 @@
+"""The private side under a policy: a connection that runs our own statements and no others.
+
+It is opened for reading only. Nothing of an analyst's text is ever part of what it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+
+from dp_sql.check import view_body
+from dp_sql.desk import Desk
+from dp_sql.engines.duckdb import Connection, Engine, open_database
+from dp_sql.engines.duckdb_catalogue import DatabaseCatalogue
+from dp_sql.engines.duckdb_install import number_of, register
+from dp_sql.errors import InternalError, QueryError, SourceError
+from dp_sql.parse import folded
+from dp_sql.plan import Plan
+from dp_sql.result import Receipt
+from dp_sql.rewrite import private_sql, release_columns
+from dp_sql.total import text
+from dp_sql.types import full_name, quote
+
+FAILED = "The answer could not be computed. What it costs is spent."
+"""All that is ever said of an error beyond the debit."""
+
+_SETTINGS = (
+    "SET python_enable_replacements = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET TimeZone = 'UTC'",
+)
+
+
+_AS_TEXT = frozenset({"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"})
+"""Types that do not keep their values in arrow on every version."""
+
+
+class PrivateSide:
+    """The owner's database as the plans of analysts see it.
+
+    Args:
+        database: path of a DuckDB file.
+    """
+
+    def __init__(self, database: str) -> None:
+        self._connection: Connection = open_database(database, read_only=True)
+        try:
+            for setting in _SETTINGS:
+                self._run(setting)
+            self._desk: Desk = register(self._connection, _nothing_to_rewrite)
+            self._number = number_of(self._connection)
+            self.catalogue = DatabaseCatalogue(self._connection)
+            self._listed = self.catalogue.listed()
+        except BaseException:
+            self._connection.close()
+            raise
+        self._known: dict[str, list[tuple[str, str]]] = {}
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """One receipt per release of this connection, oldest first."""
+        return self._desk.receipts(self._number)
+
+    # --- what guard and person_level ask ---
+
+    def table(self, parts: Sequence[str]) -> tuple[str, ...] | None:
+        """The base table that a name means, by its full name."""
+        wanted = [folded(part) for part in parts]
+        found = [entry for entry in self._listed if entry.is_called(wanted) and not entry.is_view]
+        return found[0].parts if len(found) == 1 else None
+
+    def view(self, parts: Sequence[str]) -> str | None:
+        """The query of a view, from the text that created it."""
+        wanted = [folded(part) for part in parts]
+        found = [entry for entry in self._listed if entry.is_called(wanted) and entry.is_view]
+        if len(found) != 1:
+            return None
+        rows = self._run(
+            "SELECT sql FROM system.main.duckdb_views() WHERE database_name = $1 "
+            "AND schema_name = $2 AND view_name = $3",
+            list(found[0].parts),
+        ).fetchall()
+        return view_body(rows[0][0]) if len(rows) == 1 else None
+
+    def columns(self, select: str) -> list[tuple[str, str]]:
+        """Names and types of a SELECT's columns, bound and not run.
+
+        They are kept: a database that is open here for reading does not change.
+        """
+        if select not in self._known:
+            rows = self._run(f"DESCRIBE {select}").fetchall()
+            self._known[select] = [(row[0], row[1]) for row in rows]
+        return self._known[select]
+
+    def readable(self, value: str, type_name: str) -> bool:
+        """Whether a text can be cast to a type; no row is read."""
+        try:
+            self._run(f"SELECT CAST({text(value)} AS {type_name})").fetchall()
+        except duckdb.Error:
+            return False
+        return True
+
+    def public_values(self, select: str) -> list[object]:
+        """The first column of a SELECT over public data."""
+        try:
+            return [row[0] for row in self._run(select).fetchall()]
+        except duckdb.Error as error:
+            raise SourceError(str(error).split("\n", 1)[0]) from None
+
+    def public_table(self, parts: Sequence[str]) -> Any:
+        """A public table as arrow."""
+        listed = ", ".join(
+            f"CAST({quote(name)} AS VARCHAR) AS {quote(name)}" if kind in _AS_TEXT else quote(name)
+            for name, kind in self.columns(f"SELECT * FROM {full_name(parts)}")
+        )
+        return self._connection.sql(f"SELECT {listed} FROM {full_name(parts)}").to_arrow_table()
+
+    def agrees(self, source: str, tables: frozenset[tuple[str, ...]]) -> bool:
+        """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
+        try:
+            self._run(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        except duckdb.Error:
+            return False
+        # Extracting names binds no types, and then a collation has nothing to stand on.
+        bare = f"SELECT * FROM {source}".replace(' COLLATE "binary"', "")
+        named = self._connection.get_table_names(bare, qualified=True)
+        meant = set()
+        for parts in tables:
+            whole = f"SELECT * FROM {full_name(parts)}"
+            meant |= self._connection.get_table_names(whole, qualified=True)
+        return named == meant
+
+    # --- releases ---
+
+    def release(self, plan: Plan) -> list[tuple[object, ...]]:
+        """Release once; each value of a type that has no exact twin in Python comes as its text.
+
+        Raises:
+            QueryError: one sentence, whatever went wrong; what the release costs is spent.
+        """
+        ticket = self._desk.offer_once(plan)
+        listed = ", ".join(
+            name if kind.startswith(("BIGINT", "STRUCT")) else f"CAST({name} AS {_text_of(kind)})"
+            for name, kind in release_columns(plan)
+        )
+        rows = None
+        with contextlib.suppress(Exception):  # of any kind: a rarer one would tell as much
+            rows = self._run(f"SELECT {listed} FROM ({private_sql(plan, ticket)})").fetchall()
+        self._desk.withdraw(ticket)
+        if rows is None:
+            self._desk.failed(plan, self._number)
+            raise QueryError(FAILED)
+        return rows
+
+    def _run(self, sql: str, parameters: object = None) -> Connection:
+        return self._connection.execute(sql, parameters)
+
+
+def _text_of(kind: str) -> str:
+    return "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
+
+
+def _nothing_to_rewrite(sql: str, engine: Engine) -> str:
+    raise InternalError("The private side rewrites nothing.")

@@ -1,0 +1,96 @@
+"""The public side under a policy: a DuckDB instance of its own, with releases and public tables.
+
+The analyst's query runs here, where no private row is. The instance is in memory and locked: no
+files, no network, no extensions, no Python variables, no other settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+
+from dp_sql.desk import Desk
+from dp_sql.engines.duckdb import Connection, Engine
+from dp_sql.errors import NotSupported
+from dp_sql.types import quote
+
+_LOCK = (
+    "SET python_enable_replacements = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET allow_community_extensions = false",
+    "SET TimeZone = 'UTC'",
+    "SET lock_configuration = true",
+)
+
+
+class PublicSide:
+    """Holds what analysts may see."""
+
+    def __init__(self) -> None:
+        config: dict[str, Any] = {"enable_external_access": "false"}
+        self._connection: Connection = duckdb.connect(":memory:", config=config)
+        for setting in _LOCK:
+            self._connection.execute(setting)
+        self.functions = Engine(self._connection, Desk())
+        self._loaded: set[tuple[str, ...]] = set()
+        self._releases = 0
+
+    def close(self) -> None:
+        """Close the connection; relations of this session end with it."""
+        self._connection.close()
+
+    def has(self, parts: Sequence[str]) -> bool:
+        """Whether a public table is here already."""
+        return tuple(parts) in self._loaded
+
+    def load(self, parts: Sequence[str], columns: Sequence[tuple[str, str]], rows: Any) -> None:
+        """Copy a public table under its own schema and name."""
+        _, schema, name = parts
+        table = f"{quote(schema)}.{quote(name)}"
+        typed = ", ".join(f"{quote(column)} {kind}" for column, kind in columns)
+        self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
+        self._connection.execute(f"CREATE TABLE {table} ({typed})")
+        self._connection.register("__dp_rows", rows)
+        try:
+            cast = ", ".join(f"CAST({quote(column)} AS {kind})" for column, kind in columns)
+            self._connection.execute(f"INSERT INTO {table} SELECT {cast} FROM __dp_rows")
+        finally:
+            self._connection.unregister("__dp_rows")
+        self._loaded.add(tuple(parts))
+
+    def freeze(self, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[object, ...]]) -> str:
+        """Keep a release; returns a relation with its columns, as SQL."""
+        self._releases += 1
+        table = f"temp.main.__dp_release_{self._releases}"
+        typed = ", ".join(f"{name} {kind}" for name, kind in columns)
+        self._connection.execute(f"CREATE TEMP TABLE {table} ({typed})")
+        values = ", ".join(f"CAST(? AS {kind})" for _, kind in columns)
+        for row in rows:
+            self._connection.execute(f"INSERT INTO {table} VALUES ({values})", list(row))
+        return f"(SELECT {', '.join(name for name, _ in columns)} FROM {table})"
+
+    def only_select(self, text: str) -> None:
+        """Refuse all but one SELECT, as DuckDB itself reads the text.
+
+        Raises:
+            NotSupported: several statements, or one of another kind.
+            duckdb.Error: DuckDB cannot read it.
+        """
+        found = self._connection.extract_statements(text)
+        if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
+            raise NotSupported("Under a policy one SELECT is answered, and nothing else.")
+
+    def bind(self, text: str, parameters: object = None) -> None:
+        """Let DuckDB bind a query and not run it: a relation runs when it is read."""
+        self._connection.sql(text, params=parameters)
+
+    def relate(self, text: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
+        """The relation of a query."""
+        return self._connection.sql(text, params=parameters)
+
+    def run(self, text: str, parameters: object = None) -> Connection:
+        """Execute a query; returns the connection to fetch from."""
+        return self._connection.execute(text, parameters)

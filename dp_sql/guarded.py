@@ -1,0 +1,235 @@
+"""A session under a policy: what an analyst asks, and what reaches the analyst.
+
+    text → one SELECT → guard → private side (our statements only) → release → public side → answer
+
+The analyst's text runs on the public side alone, where no private row is. A release is kept there,
+so reading an answer again is free.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from types import TracebackType
+from typing import Any, Self
+
+from dp_sql.beside import check_list, only_reads
+from dp_sql.engines.duckdb_private import PrivateSide
+from dp_sql.engines.duckdb_public import PublicSide
+from dp_sql.errors import ArgumentError, NotSupported, PolicyError
+from dp_sql.guard import guarded_plans
+from dp_sql.parse import Token, cte_bodies, folded, statements
+from dp_sql.plan import Plan
+from dp_sql.policy import Policy
+from dp_sql.policy_check import misfits
+from dp_sql.recognise import recognise
+from dp_sql.result import Receipt
+from dp_sql.rewrite import outer_edits, release_columns, spliced, stand_ins
+from dp_sql.shown import describe_sql, explain_sql, tables_sql
+from dp_sql.types import full_name
+from udfs.spec import in_words
+
+_QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
+
+
+class GuardedSession:
+    """An analyst's session: SELECTs with DP calls over the owner's tables, and public tables.
+
+    `with dp_sql.connect("shop.duckdb", policy="policy.toml", analyst="reporting") as session: …`
+    """
+
+    def __init__(self, database: str, policy: Policy, analyst: str) -> None:
+        self._policy = policy
+        self._analyst = analyst
+        self._private = PrivateSide(database)
+        wrong = misfits(policy, self._private.catalogue)
+        if wrong:
+            self._private.close()
+            raise PolicyError(f"The policy does not fit {database}: {'; '.join(wrong)}")
+        self._public = PublicSide()
+        self._lock = threading.RLock()
+
+    def sql(self, text: str, *, params: object = None) -> Any:
+        """Answer one SELECT; the relation, as `duckdb` would return it.
+
+        Args:
+            text: one SELECT, with DP calls in SELECT lists; `EXPLAIN SELECT …`, which spends
+                nothing; `SHOW TABLES`; `DESCRIBE table`.
+            params: values for the text's parameters; DP calls and their sources cannot use them.
+
+        Returns:
+            A `DuckDBPyRelation` over the frozen release, on a connection without private rows.
+
+        Raises:
+            QueryError: what cannot be answered, before any row is read; or, after that, one
+                constant sentence.
+            duckdb.Error: what DuckDB says of the rest of the text.
+
+        Privacy: each DP call is one release with the epsilon written in it, under adding or
+            removing all rows of one person.
+        """
+        return self._answer(text, params, self._public.relate)
+
+    def execute(self, text: str, params: object = None) -> Any:
+        """Answer as `sql` does, and return the connection to fetch from."""
+        return self._answer(text, params, self._public.run)
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """One receipt per release of this session, oldest first."""
+        return self._private.receipts
+
+    @property
+    def analyst(self) -> str:
+        """Who asks."""
+        return self._analyst
+
+    def close(self) -> None:
+        """Close both sides."""
+        self._public.close()
+        self._private.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- the order of the steps ---
+
+    def _answer(self, text: str, params: object, last: Callable[[str, object], Any]) -> Any:
+        started = time.monotonic()
+        if not isinstance(text, str):
+            raise NotSupported("A query is a text.")
+        if params is not None and not isinstance(params, list | tuple | dict):
+            raise NotSupported("Parameters are a list, a tuple or a dictionary.")
+        tokens = _one_select(text)
+        with self._lock:
+            shown = self._shown(tokens)
+            if shown is not None:
+                return last(shown, None)
+            self._load_public(tokens)
+            explained = tokens[0].upper == "EXPLAIN"
+            if explained:
+                tokens = tokens[1:]
+                options = len(tokens) > 1 and tokens[1].upper not in {*_QUERY, ""}
+                bracket = bool(tokens) and tokens[0].is_symbol("(") and not options
+                if not tokens or (tokens[0].upper not in _QUERY and not bracket):
+                    raise NotSupported("EXPLAIN takes a SELECT with DP calls.")
+            planned = self._planned(text, tokens)
+            if explained:
+                return last(explain_sql([plan for _, plans in planned for plan in plans]), None)
+            empty = self._spliced(text, tokens, planned, _stand_in)
+            self._public.only_select(empty)
+            only_reads(text, tokens, self._public.functions)
+            self._public.bind(empty, params)
+            if not planned:
+                return last(text, params)
+            try:
+                ready = self._spliced(text, tokens, planned, self._release)
+            finally:
+                self._wait(started)
+            return last(ready, params)
+
+    def _planned(self, text: str, tokens: Sequence[Token]) -> list[tuple[Any, list[Plan]]]:
+        selects = recognise(text, tokens, guarded=True)
+        bodies = {n: text[slice(*span)] for n, span in cte_bodies(tokens, text).items()}
+        planned = []
+        for select in selects:
+            check_list(select, self._public.functions)
+            plans = guarded_plans(select, bodies, self._policy, self._private)
+            planned.append((select, plans))
+        self._check_total([plan for _, plans in planned for plan in plans])
+        return planned
+
+    def _check_total(self, plans: Sequence[Plan]) -> None:
+        """The policy's limits are for a query, however many calls it has."""
+        limits = self._policy.limits
+        for what, total, most in (
+            ("epsilon", sum(plan.loss.epsilon for plan in plans), limits.max_epsilon_per_query),
+            ("delta", sum(plan.loss.delta for plan in plans), limits.max_delta_per_query),
+        ):
+            if most is not None and total > most:
+                raise ArgumentError(
+                    f"The calls of this query cost {what} = {in_words(Fraction(total))} together, "
+                    f"and the policy allows {in_words(most)} for one query.",
+                    hint="Ask them one by one.",
+                )
+
+    def _spliced(
+        self,
+        text: str,
+        tokens: Sequence[Token],
+        planned: Sequence[tuple[Any, list[Plan]]],
+        relation: Callable[[Plan], str],
+    ) -> str:
+        edits = []
+        number = 0
+        for select, plans in planned:
+            releases = []
+            for ready in plans:
+                number += 1
+                releases.append((relation(ready), f"__dp_release_{number}"))
+            edits += outer_edits(select, releases)
+        return spliced(text, edits, tokens[0].start, tokens[-1].end)
+
+    def _release(self, plan: Plan) -> str:
+        return self._public.freeze(release_columns(plan), self._private.release(plan))
+
+    def _wait(self, started: float) -> None:
+        """Deliver at the deadline or its next multiple: the clock tells how many, no more."""
+        step = self._policy.limits.deadline_seconds
+        if step is not None:
+            passed = Fraction(time.monotonic() - started)
+            time.sleep(float(-passed % step))
+
+    # --- what there is ---
+
+    def _shown(self, tokens: Sequence[Token]) -> str | None:
+        """Our own SHOW TABLES and DESCRIBE: names and types, from the policy and the catalog."""
+        words = [token.upper for token in tokens]
+        if words[:1] == ["SHOW"] and words[1:] in (["TABLES"], ["ALL", "TABLES"]):
+            return tables_sql(self._policy, self._private)
+        if words[:1] in (["DESCRIBE"], ["DESC"], ["SHOW"]) and len(tokens) > 1:
+            parts = [token.name for token in tokens[1::2]]
+            if None not in parts:
+                return describe_sql([p or "" for p in parts], self._policy, self._private)
+        if words[0] not in _QUERY | {"EXPLAIN"} and not tokens[0].is_symbol("("):
+            raise NotSupported(
+                "Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES and DESCRIBE.",
+                hint="SELECT DP_TOPK(…) FROM …",
+            )
+        return None
+
+    def _load_public(self, tokens: Sequence[Token]) -> None:
+        """Copy the public tables that the text may mean, once each."""
+        spoken = {folded(token.name) for token in tokens if token.name is not None}
+        for name in self._policy.public:
+            full = self._private.table(name)
+            meant = full is not None and folded(full[-1]) in spoken
+            if full is not None and meant and not self._public.has(full):
+                table = full_name(full)
+                columns = self._private.columns(f"SELECT * FROM {table}")
+                self._public.load(full, columns, self._private.public_table(full))
+
+
+def _stand_in(ready: Plan) -> str:
+    return f"(SELECT {stand_ins(ready)})"
+
+
+def _one_select(text: str) -> Sequence[Token]:
+    found = statements(text)
+    if len(found) != 1:
+        raise NotSupported(
+            "Under a policy one statement is answered at a time.",
+            text=text,
+            position=found[1][0].start if len(found) > 1 else 0,
+        )
+    return found[0]

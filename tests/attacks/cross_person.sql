@@ -1,0 +1,373 @@
+-- Rows and answers that would depend on several people at once.
+
+-- NotPrivate: EXISTS(SELECT 1 FROM ratings AS x WHERE x.user_id > 90000000 is
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE EXISTS (SELECT 1 FROM ratings x WHERE x.user_id > 900000000)
+
+-- NotPrivate|ParseError
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NOT EXISTS (FROM ratings x WHERE x.user_id > 900000000)
+
+-- NotPrivate: IN takes one column of public tables.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM ratings WHERE user_id > 900000000)
+
+-- NotPrivate: IN takes one column of public tables.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title NOT IN (SELECT title FROM recent)
+
+-- NotPrivate: Subquery is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > (SELECT avg(score) FROM ratings)
+
+-- NotPrivate
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = ANY (SELECT score FROM ratings)
+
+-- NotPrivate: All is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score >= ALL (SELECT score FROM ratings)
+
+-- NotPrivate: Subquery is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > (SELECT count(*) FROM ratings x WHERE x.user_id = ratings.user_id)
+
+-- NotPrivate: ratings.region is not a column of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog WHERE genre = ratings.region)
+
+-- NotPrivate: IN takes one column of public tables.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT c.title FROM catalog c JOIN ratings r USING (title))
+
+-- NotPrivate: IN takes one column of public tables.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (FROM catalog)
+
+-- NotPrivate: MAX(title) is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT max(title) FROM catalog)
+
+-- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog LIMIT 1)
+
+-- NotPrivate: UNION drops rows by comparing people; UNION ALL keeps them.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog UNION SELECT title FROM ratings)
+
+-- NotPrivate: Subquery is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (SELECT true)
+
+-- NotPrivate: Subquery is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = (SELECT title FROM catalog LIMIT 1)
+
+-- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings LIMIT 5)
+
+-- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings ORDER BY score LIMIT 5)
+
+-- NotPrivate: OFFSET in a source would let one person's rows depend on another
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings OFFSET 1)
+
+-- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings LIMIT 10%)
+
+-- NotPrivate: a sample in a source would let one person's rows depend on anoth
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 10)
+
+-- NotPrivate: a sample in a source would let one person's rows depend on anoth
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 10% (bernoulli, 42))
+
+-- NotPrivate: QUALIFY in a source would let one person's rows depend on anothe
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings QUALIFY row_number() OVER (PARTITION BY title) = 1)
+
+-- NotPrivate: WINDOW in a source would let one person's rows depend on another
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings WINDOW w AS (PARTITION BY title))
+
+-- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings FETCH FIRST 5 ROWS ONLY)
+
+-- NotPrivate: a sample in a source would let one person's rows depend on anoth
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings TABLESAMPLE 10%
+
+-- NotPrivate: a sample in a source would let one person's rows depend on anoth
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings TABLESAMPLE reservoir(5)
+
+-- NotSupported: A SELECT with DP_TOPK cannot have USING SAMPLE.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings USING SAMPLE 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings LIMIT 5
+
+-- NotSupported: OFFSET beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings OFFSET 5
+
+-- NotSupported: A SELECT with DP_TOPK cannot have QUALIFY.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings QUALIFY true
+
+-- NotSupported: A SELECT with DP_TOPK cannot have HAVING.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings HAVING count(*) > 5
+
+-- NotSupported: A SELECT with DP_TOPK cannot have WINDOW.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WINDOW w AS ()
+
+-- NotPrivate: Literal is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT title, 1 AS user_id FROM ratings)
+
+-- NotPrivate: DISTINCT ON in a source would let one person's rows depend on an
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT ON (title) * FROM ratings)
+
+-- NotPrivate: DISTINCT ON in a source would let one person's rows depend on an
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT ON (title) user_id, title FROM ratings ORDER BY score)
+
+-- NotPrivate: DISTINCT without the privacy unit mixes people.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT title FROM ratings)
+
+-- NotPrivate: Window is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) OVER () AS title FROM ratings)
+
+-- NotPrivate: Window is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (ORDER BY score) AS title FROM ratings)
+
+-- NotPrivate: Window is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, row_number() OVER () AS title FROM ratings)
+
+-- NotPrivate: GROUP BY must hold the privacy unit: then each group is one pers
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, max(user_id) AS user_id FROM ratings GROUP BY title)
+
+-- NotPrivate: GROUP BY must hold the privacy unit: then each group is one pers
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, count(*) AS n FROM ratings GROUP BY title)
+
+-- NotPrivate: MAX(user_id) is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT max(user_id) AS user_id, max(title) AS title FROM ratings)
+
+-- NotPrivate: GROUP BY must hold the privacy unit: then each group is one pers
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title FROM ratings GROUP BY ALL)
+
+-- NotPrivate: R
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY ROLLUP (user_id, title))
+
+-- NotPrivate: C
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY CUBE (user_id, title))
+
+-- NotPrivate: G
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY GROUPING SETS ((user_id, title), ()))
+
+-- NotPrivate: Known aggregates: count, min, max, and sum of integers up to 64
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first(title) AS title FROM ratings GROUP BY user_id)
+
+-- NotPrivate: Known aggregates: count, min, max, and sum of integers up to 64
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) AS title FROM ratings GROUP BY user_id)
+
+-- NotPrivate: Known aggregates: count, min, max, and sum of integers up to 64
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, arg_max(title, score) AS title FROM ratings GROUP BY user_id)
+
+-- NotPrivate: Filter is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) FILTER (WHERE score > 3) AS title FROM ratings GROUP BY user_id)
+
+-- ArgumentError: DP_TOPK needs a domain: the public set of items that may be answ
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, sum(score) AS title FROM ratings GROUP BY user_id)
+
+-- NotPrivate: Known aggregates: count, min, max, and sum of integers up to 64
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, avg(score) AS title FROM ratings GROUP BY user_id)
+
+-- NotPrivate: title is no key of GROUP BY.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY user_id)
+
+-- NotPrivate
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, min(title, 2) AS title FROM ratings GROUP BY user_id)
+
+-- NotPrivate: DPipe is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, upper(max(title)) || 'x' AS title FROM ratings GROUP BY user_id)
+
+-- NotPrivate: GROUP BY must hold the privacy unit: then each group is one pers
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT coalesce(user_id, 7) AS user_id, max(title) AS title FROM ratings GROUP BY coalesce(user_id, 7))
+
+-- NotPrivate: Subquery is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) AS title FROM ratings GROUP BY user_id HAVING max(score) > (SELECT avg(score) FROM ratings))
+
+-- NotPrivate: score is no key of GROUP BY.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) AS title FROM ratings GROUP BY user_id HAVING score > 1)
+
+-- NotPrivate: score is no key of GROUP BY.
+SELECT DP_COUNT_DISTINCT(n, epsilon := 1) FROM (SELECT user_id, count(*) > score AS n FROM ratings GROUP BY user_id)
+
+-- NotPrivate: Two private tables are joined on their privacy units, or one per
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.title = b.title
+
+-- NotPrivate: Two private tables are joined on their privacy units, or one per
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id = b.score
+
+-- NotPrivate: A join needs an equal column on both sides.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id <> b.user_id
+
+-- NotPrivate: A join needs an equal column on both sides.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id < b.user_id
+
+-- NotPrivate: A join needs an equal column on both sides.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id = b.user_id OR a.title = b.title
+
+-- NotPrivate: Two private tables are joined on their privacy units, or one per
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b USING (title)
+
+-- NotPrivate: A join needs an equal column on both sides.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON true
+
+-- NotPrivate: Only inner and left joins on equal columns are known here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN ratings b
+
+-- NotPrivate: Only inner and left joins on equal columns are known here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, ratings b
+
+-- NotPrivate: Only inner and left joins on equal columns are known here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, catalog c WHERE a.title = c.title
+
+-- NotPrivate: this kind of join in a source would let one person's rows depend
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings NATURAL JOIN orders
+
+-- NotPrivate: this kind of join in a source would let one person's rows depend
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings POSITIONAL JOIN catalog
+
+-- NotPrivate: this kind of join in a source would let one person's rows depend
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a ASOF JOIN ratings b ON a.user_id = b.user_id AND a.day >= b.day
+
+-- NotPrivate: Only inner and left joins on equal columns are known here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings SEMI JOIN orders USING (user_id)
+
+-- NotPrivate: Only inner and left joins on equal columns are known here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings ANTI JOIN orders USING (user_id)
+
+-- NotPrivate: Only inner and left joins on equal columns are known here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a FULL JOIN orders USING (user_id)
+
+-- NotPrivate: Only inner and left joins on equal columns are known here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a RIGHT JOIN orders USING (user_id)
+
+-- NotPrivate: A left join keeps public rows that nobody has.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM catalog LEFT JOIN ratings USING (title)
+
+-- NotPrivate: Only inner and left joins on equal columns are known here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM catalog RIGHT JOIN ratings USING (title)
+
+-- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN (SELECT * FROM ratings LIMIT 1) b USING (user_id)
+
+-- NotPrivate: GROUP BY must hold the privacy unit: then each group is one pers
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a LEFT JOIN (SELECT title, count(*) AS n FROM ratings GROUP BY title) b USING (title)
+
+-- NotPrivate: Only inner and left joins on equal columns are known here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, LATERAL (SELECT * FROM ratings b WHERE b.title = a.title) c
+
+-- NotPrivate: A source reads tables by their names.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN LATERAL (SELECT 1) b ON true
+
+-- NotPrivate: Only inner and left joins on equal columns are known here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN unnest([1, 2]) u
+
+-- NotPrivate: Two private tables are joined on their privacy units, or one per
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN order_items ON ratings.score = order_items.order_id
+
+-- NotPrivate: Two private tables are joined on their privacy units, or one per
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN order_items ON ratings.user_id = order_items.order_id
+
+-- NotPrivate: There is no table secret.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN secret ON user_id = x
+
+-- NotPrivate: Two private tables are joined on their privacy units, or one per
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN recent ON ratings.title = recent.title
+
+-- NotPrivate: A join needs an equal column on both sides.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings LEFT JOIN catalog ON ratings.title < catalog.title
+
+-- NotPrivate: A join needs an equal column on both sides.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON upper(a.title) = upper(b.title)
+
+-- NotPrivate: A join needs an equal column on both sides.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN orders b ON coalesce(a.user_id, 1) = b.user_id
+
+-- NotPrivate: UNION drops rows by comparing people; UNION ALL keeps them.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION SELECT user_id, title FROM ratings)
+
+-- NotPrivate: A source is made of SELECTs.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT SELECT user_id, title FROM ratings)
+
+-- NotPrivate: A source is made of SELECTs.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT ALL SELECT user_id, title FROM recent)
+
+-- NotPrivate: A source is made of SELECTs.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT SELECT user_id, title FROM recent)
+
+-- NotPrivate: A source without FROM holds nobody's rows.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT 7, 'x')
+
+-- NotPrivate: BY_NAME in a source would let one person's rows depend on anothe
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL BY NAME SELECT title, user_id FROM ratings)
+
+-- NotPrivate: Both sides of UNION ALL must have the same columns and types.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT user_id, score FROM ratings)
+
+-- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT score, title FROM ratings LIMIT 3)
+
+-- NotPrivate: Both sides of UNION ALL must have the same columns and types.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, genre FROM catalog UNION ALL SELECT title, region FROM ratings)
+
+-- NotPrivate: There is no table secret.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (FROM ratings UNION ALL FROM secret)
+
+-- NotPrivate: In r: This CTE is recursive, renames its columns, or stands 
+WITH RECURSIVE r AS (SELECT user_id, title FROM ratings UNION ALL SELECT r.user_id + 1, x.title FROM r JOIN ratings x USING (title)) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
+
+-- NotPrivate: In r: LIMIT in a source would let one person's rows depend on an
+WITH r AS (SELECT user_id, title FROM ratings LIMIT 3) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
+
+-- NotPrivate: A source is made of SELECTs.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (PIVOT ratings ON region USING max(title) GROUP BY user_id)
+
+-- NotPrivate: A source is made of SELECTs.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (UNPIVOT ratings ON title, region INTO NAME n VALUE title)
+
+-- NotPrivate: PIVOT in a source would let one person's rows depend on another'
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings PIVOT (max(title) FOR region IN ('north', 'south'))
+
+-- NotPrivate: PIVOT in a source would let one person's rows depend on another'
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings UNPIVOT (x FOR y IN (title, region))
+
+-- NotPrivate: c.n is not a column of the source.
+SELECT (SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings WHERE score > c.n) FROM (SELECT 5 AS n) c
+
+-- NotPrivate: c.title is not a column of the source.
+SELECT (SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings r WHERE r.title = c.title) FROM catalog c
+
+-- NotSupported: DP_TOPK does not take OVER: a DP call is an aggregate of the who
+SELECT DP_TOPK(title, 1, epsilon := 1) OVER (PARTITION BY user_id) FROM ratings
+
+-- NotSupported: DP_TOPK does not take DISTINCT; each person counts once for each
+SELECT DP_TOPK(DISTINCT title, 1, epsilon := 1) FROM ratings
+
+-- NotSupported: DP_TOPK does not take ORDER BY; NULLs never count, and the order
+SELECT DP_TOPK(title ORDER BY score, 1, epsilon := 1) FROM ratings
+
+-- NotSupported: DP_TOPK does not take FILTER; write the condition in the WHERE c
+SELECT DP_TOPK(title, 1, epsilon := 1) FILTER (WHERE score > 3) FROM ratings
+
+-- ParseError: This is no column.
+SELECT DP_TOPK(title LIMIT 1, 1, epsilon := 1) FROM ratings
+
+-- ParseError: This is no column.
+SELECT DP_TOPK(title WHERE user_id > 900000000, 1, epsilon := 1) FROM ratings
+
+-- ParseError: This is no column.
+SELECT DP_TOPK(title FROM secret, 1, epsilon := 1) FROM ratings
+
+-- ArgumentError: A domain list holds literals only
+SELECT DP_TOPK(title, 1, epsilon := 1, domain := ['b0'] FROM secret WHERE x IN ['b1']) FROM ratings
+
+-- NotSupported: A SELECT with a DP call cannot have DISTINCT ON.
+SELECT DISTINCT ON (1) DP_TOPK(title, 1, epsilon := 1) FROM ratings
+
+-- NotSupported: DP_COUNT_DISTINCT cannot stand in WHERE; it is an answer, not a
+SELECT 1 FROM ratings WHERE DP_COUNT_DISTINCT(title, epsilon := 1) > 3
+
+-- NotSupported: DP_COUNT_DISTINCT cannot stand in HAVING; it is an answer, not a
+SELECT 1 FROM ratings HAVING DP_COUNT_DISTINCT(title, epsilon := 1) > 3
+
+-- NotSupported: DP_COUNT_DISTINCT cannot stand in ORDER BY; it is an answer, not
+SELECT 1 FROM ratings ORDER BY DP_COUNT_DISTINCT(title, epsilon := 1)
+
+-- NotSupported: A DP call cannot stand inside the arguments of another DP call.
+SELECT DP_TOPK(title, DP_COUNT_DISTINCT(title, epsilon := 1), epsilon := 1) FROM ratings
+
+-- NotSupported: A DP call cannot stand in the source of another DP call.
+SELECT DP_COUNT_DISTINCT(x, epsilon := 1) FROM (SELECT unnest(DP_TOPK(title, 2, epsilon := 1)) AS x FROM ratings)
+
+-- NotPrivate: UNNEST(DP_TOPK(title, 2, epsilon := 1)) is not known to be total
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT unnest(DP_TOPK(title, 2, epsilon := 1)) FROM ratings)

@@ -1,0 +1,163 @@
+-- The database file itself, other files, the network, and Python's variables.
+
+-- PermissionException: Permission Error: Cannot access file "shop.duckdb" - file system
+FROM 'shop.duckdb'
+
+-- CatalogException: Catalog Error: Table with name
+FROM '/etc/passwd'
+
+-- PermissionException: Permission Error: Cannot access file "shop.duckdb" - file system
+FROM "shop.duckdb"
+
+-- NotSupported: read_csv looks at more than public tables and answers.
+SELECT * FROM read_csv('/etc/passwd')
+
+-- NotSupported: read_csv_auto looks at more than public tables and answers.
+SELECT * FROM read_csv_auto('shop.duckdb')
+
+-- NotSupported: read_text looks at more than public tables and answers.
+SELECT * FROM read_text('policy.toml')
+
+-- NotSupported: read_blob looks at more than public tables and answers.
+SELECT * FROM read_blob('shop.duckdb')
+
+-- NotSupported: read_parquet looks at more than public tables and answers.
+SELECT * FROM read_parquet('*.parquet')
+
+-- NotSupported: parquet_metadata looks at more than public tables and answer
+SELECT * FROM parquet_metadata('x.parquet')
+
+-- NotSupported: read_json looks at more than public tables and answers.
+SELECT * FROM read_json('x.json')
+
+-- NotSupported: read_json_objects looks at more than public tables and answe
+SELECT * FROM read_json_objects('x.json')
+
+-- NotSupported: read_ndjson looks at more than public tables and answers.
+SELECT * FROM read_ndjson('x.json')
+
+-- NotSupported: glob looks at more than public tables and answers.
+SELECT * FROM glob('*')
+
+-- NotSupported: sniff_csv looks at more than public tables and answers.
+SELECT * FROM sniff_csv('/etc/passwd')
+
+-- NotSupported: read_duckdb looks at more than public tables and answers.
+FROM read_duckdb('shop.duckdb')
+
+-- NotSupported: read_text looks at more than public tables and answers.
+SELECT * FROM read_text('/proc/self/maps')
+
+-- NotSupported: read_blob looks at more than public tables and answers.
+SELECT * FROM read_blob('/proc/self/mem')
+
+-- PermissionException: Permission Error: Cannot access file "https://example.org/x.csv"
+FROM 'https://example.org/x.csv'
+
+-- PermissionException: Permission Error: Cannot access file "s3://bucket/x.parquet" - f
+FROM 's3://bucket/x.parquet'
+
+-- NotSupported: read_csv looks at more than public tables and answers.
+SELECT * FROM read_csv('/dev/stdin')
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+COPY (SELECT 1) TO 'x.csv'
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+COPY ratings TO 'x.csv'
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+COPY (SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings) TO 'x.csv'
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+COPY catalog FROM 'x.csv'
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+COPY FROM DATABASE shop TO memory
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+EXPORT DATABASE 'x'
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+IMPORT DATABASE 'x'
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+ATTACH 'shop.duckdb' AS y
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+ATTACH ':memory:' AS y
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+DETACH memory
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+ATTACH 'shop.duckdb' AS y (READ_ONLY)
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+LOAD httpfs
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+INSTALL httpfs
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+FORCE INSTALL httpfs
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+CREATE SECRET s (TYPE s3)
+
+-- NotPrivate: There is no table shop.duckdb.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM 'shop.duckdb'
+
+-- NotPrivate: There is no table ratings.parquet.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM 'ratings.parquet'
+
+-- NotPrivate: A source reads tables by their names.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM read_csv('ratings.csv')
+
+-- NotPrivate: There is no table x.csv.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN 'x.csv' AS x USING (title)
+
+-- ArgumentError: domain must be written in the statement: a public column, a list
+SELECT DP_TOPK(title, 1, epsilon := 1, domain := 'x.csv') FROM ratings
+
+-- NotSupported: read_text looks at more than public tables and answers.
+SELECT DP_TOPK(title, 2, epsilon := 1), (SELECT content FROM read_text('policy.toml')) FROM ratings
+
+-- NotPrivate: There is no table x.csv.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT column0 FROM 'x.csv')
+
+-- CatalogException: Catalog Error: Scalar Function with name getenv does not exist!
+SELECT getenv('HOME')
+
+-- NotSupported: pandas_scan looks at more than public tables and answers.
+FROM pandas_scan(1)
+
+-- NotSupported: arrow_scan looks at more than public tables and answers.
+FROM arrow_scan(1, 2, 3)
+
+-- NotSupported: arrow_scan_dumb looks at more than public tables and answers
+FROM arrow_scan_dumb(NULL, NULL, NULL)
+
+-- NotSupported: python_map_function looks at more than public tables and ans
+FROM python_map_function(1)
+
+-- CatalogException: Catalog Error: Table with name session does not exist!
+FROM session
+
+-- CatalogException: Catalog Error: Table with name policy does not exist!
+FROM policy
+
+-- CatalogException: Catalog Error: Table with name text does not exist!
+FROM text
+
+-- CatalogException: Catalog Error: Table with name frame does not exist!
+FROM frame
+
+-- NotSupported: force_checkpoint looks at more than public tables and answer
+FROM force_checkpoint('shop')
+
+-- CatalogException: Catalog Error: Table Function with name "load_aws_credentials" i
+SELECT * FROM load_aws_credentials()
+
+-- NotSupported: seq_scan looks at more than public tables and answers.
+FROM seq_scan('ratings')

@@ -1,0 +1,187 @@
+-- Groups, their bounds, and what would stand beside them.
+
+-- ArgumentError: DP_TOPK with GROUP BY needs max_groups_contributed: in how many
+SELECT region, DP_TOPK(title, 2, epsilon := 1) FROM ratings GROUP BY region
+
+-- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+SELECT user_id, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY user_id
+
+-- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+SELECT day, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY day
+
+-- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+SELECT score, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY score
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+SELECT upper(region), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY upper(region)
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+SELECT region || 'x', DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region || 'x'
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+SELECT CASE WHEN user_id > 900000000 THEN error('x') END, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY CASE WHEN user_id > 900000000 THEN error('x') END
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+SELECT 1, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY 1
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+SELECT 99, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY 99
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+SELECT 0, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY 0
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+SELECT -1, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY -1
+
+-- ParserException: Parser Error: syntax error at or near ","
+SELECT ALL, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ALL
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+SELECT (), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ()
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+SELECT ROLLUP (region), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ROLLUP (region)
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+SELECT CUBE (region, title), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY CUBE (region, title)
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+SELECT GROUPING SETS ((region), ()), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY GROUPING SETS ((region), ())
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+SELECT (region), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY (region)
+
+-- BinderException: Binder Error: WHERE clause cannot contain aggregates!
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region HAVING count(*) > 3
+
+-- BinderException: Binder Error: column "region" must appear in the GROUP BY clause
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region ORDER BY count(*)
+
+-- NotSupported: A SELECT with DP_TOPK cannot have QUALIFY.
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region QUALIFY row_number() OVER () = 1
+
+-- NotSupported: user_id would show rows of the source beside the private answer.
+SELECT user_id, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region
+
+-- NotSupported: max beside a DP call would be computed over the answer, not over
+SELECT max(title), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region
+
+-- NotSupported: * would show rows of the source beside the private answer.
+SELECT *, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region
+
+-- NotSupported: count beside a DP call would be computed over the answer, not ov
+SELECT count(*), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT region, (SELECT count(*) FROM ratings), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region
+
+-- NotSupported: r.user_id would show rows of the source beside the private answe
+SELECT r.user_id, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings r GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 0) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := -1) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1.5) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a number written in the statement
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := nan) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a number written in the statement
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := NULL) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a number written in the statement
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := '1') FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a number written in the statement
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := (SELECT 1)) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a number written in the statement
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := (SELECT count(*) FROM ratings)) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a number written in the statement
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := score) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a number written in the statement
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := ?) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1e9) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1000000000) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a number written in the statement
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := true) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1e400) FROM ratings GROUP BY region
+
+-- ArgumentError: epsilon is more than the policy allows, which is 10.
+SELECT region, DP_TOPK(title, 2, epsilon := 11, max_groups_contributed := 1) FROM ratings GROUP BY region
+
+-- ArgumentError: max_groups_contributed is given twice.
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1, max_groups_contributed := 2) FROM ratings GROUP BY region
+
+-- ArgumentError: Under a policy the observed values are no domain, unless the pol
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1, domain := observed) FROM ratings GROUP BY region
+
+-- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+SELECT mood, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY mood
+
+-- ArgumentError: The group weight has type DOUBLE, whose equality is not exact.
+SELECT weight, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY weight
+
+-- ArgumentError: The group tags has type VARCHAR[], whose equality is not exact.
+SELECT tags, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY tags
+
+-- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+SELECT price, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY price
+
+-- NotPrivate: There is no table secret.
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM secret GROUP BY region
+
+-- NotPrivate: This source is public: it holds nobody's rows.
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM catalog GROUP BY region
+
+-- NotPrivate: This source is public: it holds nobody's rows.
+SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM catalog GROUP BY genre
+
+-- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings JOIN catalog USING (title) GROUP BY genre
+
+-- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, ratings.title, genre FROM ratings LEFT JOIN catalog USING (title)) GROUP BY genre
+
+-- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT title, region FROM ratings LIMIT 3) GROUP BY region
+
+-- NotPrivate: DISTINCT without the privacy unit mixes people.
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT DISTINCT region, title FROM ratings) GROUP BY region
+
+-- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, title, upper(region) AS region FROM ratings) GROUP BY region
+
+-- ArgumentError: DP_TOPK needs a domain: the public set of items that may be 
+SELECT n, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, max(title) AS title, count(*) AS n FROM ratings GROUP BY user_id) GROUP BY n
+
+-- ArgumentError: DP_COUNT_DISTINCT with GROUP BY needs max_groups_contributed: in
+SELECT region, DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings GROUP BY region
+
+-- ArgumentError: DP_COUNT_DISTINCT needs groups: the public set of groups. The po
+SELECT user_id, DP_COUNT_DISTINCT(title, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY user_id
+
+-- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region, user_id
+
+-- NotSupported: groups and max_groups_contributed go with GROUP BY.
+SELECT DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings
+
+-- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+SELECT user_id AS region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ALL
+
+-- ArgumentError: Under a policy the observed values are no domain, unless the pol
+SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1, groups := observed) FROM ratings GROUP BY region

@@ -1,0 +1,121 @@
+-- Answered, because they read nothing but the public side: the same for every database.
+
+-- answered
+SELECT 1
+
+-- answered
+VALUES (1), (2)
+
+-- answered
+FROM catalog ORDER BY ALL
+
+-- answered
+SELECT count(*) FROM catalog
+
+-- answered
+SHOW TABLES
+
+-- answered
+SHOW ALL TABLES
+
+-- answered
+DESCRIBE ratings
+
+-- answered
+DESC orders
+
+-- answered
+SHOW order_items
+
+-- answered
+DESCRIBE main.ratings
+
+-- answered
+DESCRIBE catalog
+
+-- answered
+FROM information_schema.tables
+
+-- answered
+FROM information_schema.columns WHERE table_schema = 'main'
+
+-- answered
+FROM sqlite_master
+
+-- answered
+FROM pragma_database_list
+
+-- answered
+FROM (DESCRIBE catalog)
+
+-- answered
+FROM (SHOW TABLES)
+
+-- answered
+FROM (SUMMARIZE catalog)
+
+-- answered
+SELECT stats(title) FROM catalog LIMIT 1
+
+-- answered
+SELECT current_schema(), current_database()
+
+-- answered
+SELECT current_query()
+
+-- answered
+SELECT 'DP_TOPK(title, 3)' AS text
+
+-- answered
+SELECT $$ DP_TOPK(title, 3) $$ AS text
+
+-- answered
+SELECT 1 AS dp_topk
+
+-- answered
+SELECT 1 -- DP_TOPK(title, 2, epsilon := 1) FROM ratings
+
+-- answered
+SELECT /* DP_TOPK(title, 2, epsilon := 1) FROM ratings */ 1
+
+-- answered
+FROM range(3)
+
+-- answered
+WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t WHERE n < 5) FROM t
+
+-- answered
+WITH ratings AS (SELECT 1 AS x) FROM ratings
+
+-- answered
+SELECT [x + 1 FOR x IN [1, 2, 3]]
+
+-- answered
+SELECT list_transform([1, 2], lambda x: x + 1)
+
+-- answered
+SELECT 5!
+
+-- answered
+SELECT title, count(*) FROM catalog GROUP BY ALL ORDER BY ALL
+
+-- answered
+(SELECT 1)
+
+-- answered
+SELECT 1;
+
+-- answered
+SELECT ';'
+
+-- answered
+SELECT 1 WHERE 'ratings' IN (SELECT table_name FROM information_schema.tables)
+
+-- answered
+SELECT * FROM pg_catalog.pg_tables
+
+-- answered
+SELECT txid_current() IS NOT NULL
+
+-- answered
+SELECT relname FROM pg_catalog.pg_class

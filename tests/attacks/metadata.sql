@@ -1,0 +1,267 @@
+-- Names, sizes, statistics and definitions of what no policy names.
+
+-- NotSupported: There is no table secret.
+DESCRIBE secret
+
+-- NotSupported: There is no table secret.
+DESC secret
+
+-- NotSupported: There is no table secret.
+SHOW secret
+
+-- NotSupported: There is no table recent.
+DESCRIBE recent
+
+-- NotSupported: There is no table public_looking.
+DESCRIBE public_looking
+
+-- NotSupported: There is no table shop.main.secret.
+DESCRIBE shop.main.secret
+
+-- NotSupported: There is no table duckdb_tables.
+DESCRIBE duckdb_tables
+
+-- NotSupported: There is no table information_schema.tables.
+DESCRIBE information_schema.tables
+
+-- NotSupported: There is no table ratings.title.
+DESCRIBE "ratings"."title"
+
+-- NotSupported: There is no table sqlite_master.
+DESCRIBE sqlite_master
+
+-- NotSupported: There is no table table.
+DESCRIBE TABLE ratings
+
+-- NotSupported: There is no table databases.
+SHOW DATABASES
+
+-- NotSupported: There is no table schemas.
+SHOW SCHEMAS
+
+-- NotSupported: There is no table variables.
+SHOW VARIABLES
+
+-- NotSupported: There is no table tables.shop.
+SHOW TABLES FROM shop
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+SHOW
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+DESCRIBE
+
+-- NotSupported: There is no table ratings.title.x.y.
+DESCRIBE ratings.title.x.y
+
+-- NotSupported: There is no table columns.ratings.
+SHOW COLUMNS FROM ratings
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+PRAGMA storage_info('ratings')
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+PRAGMA table_info('ratings')
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+PRAGMA show_tables
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+PRAGMA database_size
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+PRAGMA metadata_info
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+PRAGMA database_list
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+PRAGMA functions
+
+-- NotSupported: pragma_storage_info looks at more than public tables and ans
+FROM pragma_storage_info('ratings')
+
+-- NotSupported: pragma_table_info looks at more than public tables and answe
+FROM pragma_table_info('ratings')
+
+-- NotSupported: pragma_show looks at more than public tables and answers.
+FROM pragma_show('ratings')
+
+-- NotSupported: pragma_storage_info looks at more than public tables and ans
+SELECT * FROM pragma_storage_info('shop.main.ratings')
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT stats(title) FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT alias(title) FROM ratings
+
+-- CatalogException|BinderException
+SELECT count(*) FROM shop.information_schema.tables
+
+-- CatalogException|BinderException
+FROM shop.main.duckdb_tables
+
+-- CatalogException: Catalog Error: Table with name "shop.sqlite_master" does not exi
+FROM shop.sqlite_master
+
+-- NotSupported: duckdb_tables looks at more than public tables and answers.
+SELECT estimated_size / 0 + error('x') FROM duckdb_tables() WHERE table_name = 'ratings' UNION ALL SELECT error('nothing')
+
+-- NotSupported: duckdb_columns looks at more than public tables and answers.
+SELECT CASE WHEN count(*) = 0 THEN error('no such table here') END FROM duckdb_columns() WHERE table_name = 'secret'
+
+-- NotSupported: duckdb_views looks at more than public tables and answers.
+SELECT CASE WHEN count(*) = 0 THEN error('no view here') END FROM duckdb_views() WHERE view_name = 'recent'
+
+-- NotSupported: duckdb_types looks at more than public tables and answers.
+SELECT CASE WHEN count(*) = 0 THEN error('no type here') END FROM duckdb_types() WHERE type_name = 'mood'
+
+-- NotSupported: duckdb_sequences looks at more than public tables and answer
+SELECT CASE WHEN count(*) = 0 THEN error('no sequence here') END FROM duckdb_sequences()
+
+-- NotSupported: duckdb_constraints looks at more than public tables and answ
+SELECT CASE WHEN count(*) = 0 THEN error('no constraint here') END FROM duckdb_constraints()
+
+-- NotSupported: duckdb_indexes looks at more than public tables and answers.
+SELECT CASE WHEN count(*) = 0 THEN error('no index here') END FROM duckdb_indexes()
+
+-- NotSupported: duckdb_functions looks at more than public tables and answer
+SELECT CASE WHEN count(*) = 0 THEN error('no macro here') END FROM duckdb_functions() WHERE NOT internal
+
+-- NotSupported: nextval looks at more than public tables and answers.
+SELECT nextval('ids')
+
+-- NotSupported: currval looks at more than public tables and answers.
+SELECT currval('ids')
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT enum_range(NULL::mood)
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT 'x'::mood
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT enum_first(NULL::mood)
+
+-- CatalogException: Catalog Error: Scalar Function with name favourite does not exis
+SELECT favourite(1)
+
+-- CatalogException|BinderException
+FROM shop.main.favourite(1)
+
+-- NotPrivate: A source reads tables by their names.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM duckdb_tables()
+
+-- NotPrivate: There is no table information_schema.tables.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM information_schema.tables
+
+-- NotPrivate: A source reads tables by their names.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM pragma_storage_info('ratings')
+
+-- NotPrivate: There is no table duckdb_tables.
+SELECT DP_COUNT_DISTINCT(table_name, epsilon := 1) FROM duckdb_tables
+
+-- NotPrivate: A source reads tables by their names.
+SELECT DP_TOPK(table_name, 1, epsilon := 1, domain := ['ratings']) FROM duckdb_tables()
+
+-- ArgumentError: duckdb_tables.table_name is not a column of a public table.
+SELECT DP_TOPK(title, 1, epsilon := 1, domain := duckdb_tables.table_name) FROM ratings
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+COMMENT ON TABLE ratings IS 'x'
+
+-- NotSupported: duckdb_prepared_statements looks at more than public tables 
+FROM duckdb_prepared_statements('x')
+
+-- CatalogException|BinderException
+SELECT table_name FROM shop.information_schema.columns
+
+-- NotSupported: duckdb_tables looks at more than public tables and answers.
+SELECT table_name, estimated_size FROM duckdb_tables()
+
+-- NotSupported: duckdb_views looks at more than public tables and answers.
+FROM duckdb_views() WHERE NOT internal
+
+-- NotSupported: duckdb_databases looks at more than public tables and answer
+SELECT database_name, path, type, readonly FROM duckdb_databases()
+
+-- NotSupported: duckdb_schemas looks at more than public tables and answers.
+FROM duckdb_schemas() WHERE NOT internal
+
+-- NotSupported: duckdb_sequences looks at more than public tables and answer
+FROM duckdb_sequences()
+
+-- NotSupported: duckdb_constraints looks at more than public tables and answ
+FROM duckdb_constraints()
+
+-- NotSupported: duckdb_indexes looks at more than public tables and answers.
+FROM duckdb_indexes()
+
+-- NotSupported: duckdb_types looks at more than public tables and answers.
+FROM duckdb_types() WHERE NOT internal
+
+-- NotSupported: duckdb_functions looks at more than public tables and answer
+SELECT * FROM duckdb_functions() WHERE NOT internal
+
+-- NotSupported: duckdb_dependencies looks at more than public tables and ans
+FROM duckdb_dependencies()
+
+-- NotSupported: duckdb_prepared_statements looks at more than public tables 
+FROM duckdb_prepared_statements()
+
+-- NotSupported: duckdb_logs looks at more than public tables and answers.
+FROM duckdb_logs()
+
+-- NotSupported: duckdb_temporary_files looks at more than public tables and 
+FROM duckdb_temporary_files()
+
+-- NotSupported: duckdb_variables looks at more than public tables and answer
+FROM duckdb_variables()
+
+-- NotSupported: duckdb_external_file_cache looks at more than public tables 
+FROM duckdb_external_file_cache()
+
+-- NotSupported: pragma_table_info looks at more than public tables and answe
+FROM pragma_table_info('catalog')
+
+-- NotSupported: pragma_storage_info looks at more than public tables and ans
+SELECT column_name, stats FROM pragma_storage_info('catalog')
+
+-- NotSupported: query looks at more than public tables and answers.
+FROM query('SELECT 42 AS n')
+
+-- NotSupported: query_table looks at more than public tables and answers.
+FROM query_table('catalog') ORDER BY ALL
+
+-- NotSupported: json_execute_serialized_sql looks at more than public tables
+FROM json_execute_serialized_sql(json_serialize_sql('SELECT 42'))
+
+-- NotSupported: current_setting looks at more than public tables and answers
+SELECT current_setting('lock_configuration'), current_setting('enable_external_access'), current_setting('TimeZone')
+
+-- NotSupported: getvariable looks at more than public tables and answers.
+SELECT getvariable('x')
+
+-- NotSupported: write_log looks at more than public tables and answers.
+SELECT write_log('x')
+
+-- NotSupported: duckdb_tables looks at more than public tables and answers.
+SELECT count(*) FROM duckdb_tables() WHERE table_name IN ('ratings', 'orders', 'order_items', 'secret')
+
+-- NotSupported: duckdb_memory looks at more than public tables and answers.
+FROM duckdb_memory() WHERE false
+
+-- NotSupported: duckdb_databases looks at more than public tables and answer
+SELECT database_name FROM duckdb_databases() WHERE path IS NOT NULL
+
+-- NotSupported: duckdb_tables looks at more than public tables and answers.
+SELECT * EXCLUDE (database_oid, schema_oid, table_oid) FROM duckdb_tables()
+
+-- NotSupported: duckdb_columns looks at more than public tables and answers.
+SELECT * EXCLUDE (database_oid, schema_oid, table_oid) FROM duckdb_columns() WHERE NOT internal
+
+-- NotSupported: EXPLAIN takes a SELECT with DP calls.
+EXPLAIN (FORMAT json) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
+
+

@@ -1,0 +1,422 @@
+-- Texts that two parsers may read differently, and texts that none reads.
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings /* LIMIT */ LIMIT /* 5 */ 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings /* /* */ WHERE true */ LIMIT 5
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT * /* DP_TOPK(title, 2, epsilon := 1) */ FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT * FROM ratings -- DP_TOPK(title, 2, epsilon := 1)
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT 'DP_TOPK(title, 2, epsilon := 1)' FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT $$ DP_TOPK(title, 2, epsilon := 1) $$ FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT "DP_TOPK(title, 2, epsilon := 1)" FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT E'\' DP_TOPK(title, 2, epsilon := 1) \'' FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT ';' FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT $x$ ; $x$ FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT 1 /* ; */ FROM ratings
+
+-- NotSupported: DP_TOPK needs a table to read.
+SELECT (DP_TOPK(title, 2, epsilon := 1) FROM ratings; SELECT 1)
+
+-- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (ratings; SELECT 1)
+
+-- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (true; SELECT 1)
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+FROM ratings SELECT title
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+FROM ratings r SELECT r
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+FROM ratings WHERE user_id > 900000000
+
+-- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+FROM (FROM ratings LIMIT 3) SELECT DP_TOPK(title, 2, epsilon := 1)
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+FROM ratings SELECT DP_TOPK(title, 2, epsilon := 1) LIMIT 3
+
+-- NotSupported: title would show rows of the source beside the private answer.
+FROM ratings SELECT DP_TOPK(title, 2, epsilon := 1), title
+
+-- NotPrivate: There is no table secret.
+FROM secret SELECT DP_TOPK(title, 2, epsilon := 1)
+
+-- ParserException: Parser Error: syntax error at or near "FROM"
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings FROM secret
+
+-- NotPrivate: Only inner and left joins on equal columns are known here.
+SELECT DP_TOPK(title, 2, epsilon := 1), DP_TOPK(title, 2, epsilon := 1) FROM ratings, ratings
+
+-- ParserException: Parser Error: syntax error at or near "SELECT"
+SELECT SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
+
+-- ArgumentError: Inside a call, epsilon = … is a comparison, not an argument.
+SELECT DP_TOPK(title, 2, epsilon = 1) FROM ratings
+
+-- ArgumentError: Inside a call, epsilon = … is a comparison, not an argument.
+SELECT DP_TOPK(title, 2, epsilon == 1) FROM ratings
+
+-- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 3.
+SELECT DP_TOPK(title, 2, epsilon : 1) FROM ratings
+
+-- ArgumentError: An argument is missing here.
+SELECT DP_TOPK(title, 2, epsilon := 1,) FROM ratings
+
+-- ArgumentError: An argument is missing here.
+SELECT DP_TOPK(title,, 2, epsilon := 1) FROM ratings
+
+-- ArgumentError: epsilon is given twice.
+SELECT DP_TOPK(title, 2, epsilon := 1, epsilon => 100) FROM ratings
+
+-- ArgumentError: epsilon is given twice.
+SELECT DP_TOPK(title, 2, EPSILON := 1, epsilon := 2) FROM ratings
+
+-- ArgumentError: epsilon is given twice.
+SELECT DP_TOPK(title, 2, "epsilon" := 1, epsilon := 2) FROM ratings
+
+-- ArgumentError: epsilon has no value.
+SELECT DP_TOPK(title, 2, epsilon :=) FROM ratings
+
+-- ArgumentError: Arguments without a name come before those with one.
+SELECT DP_TOPK(title, epsilon := 1, 2) FROM ratings
+
+-- ArgumentError: DP_TOPK has no argument k.
+SELECT DP_TOPK(title, k := 2, epsilon := 1) FROM ratings
+
+-- ArgumentError: DP_TOPK has no argument item.
+SELECT DP_TOPK(item := title, k := 2, epsilon := 1) FROM ratings
+
+-- NotPrivate: {'a': title} is not known to be total on every row.
+SELECT DP_TOPK(struct_pack(a := title), 2, epsilon := 1) FROM ratings
+
+-- ArgumentError: DP_TOPK has no argument seed.
+SELECT DP_TOPK(title, 2, epsilon := 1, seed := 1) FROM ratings
+
+-- ArgumentError: DP_TOPK has no argument noise.
+SELECT DP_TOPK(title, 2, epsilon := 1, noise := false) FROM ratings
+
+-- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 0.
+SELECT DP_TOPK() FROM ratings
+
+-- ParseError: This bracket is never closed.
+SELECT DP_TOPK(title, 2, epsilon := 1 FROM ratings
+
+-- NotSupported: DP_TOPK needs a table to read.
+SELECT DP_TOPK(title, 2, epsilon := 1)) FROM ratings
+
+-- ArgumentError: k must be a number written in the statement, not a column, a par
+SELECT DP_TOPK(title, [2}, epsilon := 1) FROM ratings
+
+-- ParseError: This bracket is never closed.
+SELECT DP_TOPK(title, 2, epsilon := 1
+
+-- NotSupported: This clause is empty.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM
+
+-- NotSupported: This clause is empty.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE
+
+-- NotSupported: DP_TOPK needs a table to read.
+SELECT DP_TOPK(title, 2, epsilon := 1)
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT DP_TOPK FROM ratings
+
+-- NotPrivate: ByteString is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = E'\x62\x30'
+
+-- NotPrivate: RawString is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = $$b0$$
+
+-- NotPrivate: RawString is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = $t$b0$t$
+
+-- NotPrivate: CONCAT('b', '0') is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = 'b' '0'
+
+-- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = x'6230'
+
+-- NotPrivate: BitwiseAnd is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = U&'b0'
+
+-- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = B'1'
+
+-- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = 0x10
+
+-- ParseError|NotPrivate
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 5!
+
+-- NotPrivate: ABS(5) is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > @ 5
+
+-- NotPrivate: This literal cannot be compared with BIGINT.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 1e400
+
+-- NotPrivate: NullSafeNEQ is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IS DISTINCT FROM 3
+
+-- NotPrivate: NullSafeEQ is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IS NOT DISTINCT FROM title
+
+-- NotPrivate: Subquery is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score NOTNULL AND (SELECT true)
+
+-- NotPrivate: Between has a part that is not known here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score BETWEEN SYMMETRIC 5 AND 1
+
+-- NotPrivate: BETWEEN takes literals.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score BETWEEN 1 AND user_id
+
+-- NotPrivate: IN takes a list of literals, or a column of a public table.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IN (1, user_id)
+
+-- NotPrivate: IN takes a list of literals, or a column of a public table.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IN ()
+
+-- NotPrivate: In has a part that is not known here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN catalog
+
+-- NotPrivate: A condition must be true or false.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NOT title
+
+-- NotPrivate: A condition must be true or false.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score
+
+-- NotPrivate: Literal is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE 1
+
+-- NotPrivate: Null is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NULL
+
+-- NotPrivate: 'x' COLLATE NOCASE is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = 'x' COLLATE NOCASE
+
+-- NotPrivate: Bracket is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title[1] = 'b'
+
+-- NotPrivate: Bracket is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title[1:2] = 'b0'
+
+-- NotPrivate: title.x is not a column of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title.x = 1
+
+-- NotPrivate: [x FOR x IN [title]] is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE [x FOR x IN [title]] = ['b0']
+
+-- NotPrivate: LIST_FILTER([title],
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_filter([title], x -> x = 'b0') = ['b0']
+
+-- NotPrivate: LIST_FILTER([title], LAMBDA x : x = 'b0') is not known to be tot
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_filter([title], lambda x: x = 'b0') = ['b0']
+
+-- NotPrivate: A source without FROM holds nobody's rows.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT unnest([x FOR x IN ['b0']]))
+
+-- NotPrivate: Star is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE *
+
+-- NotPrivate: COLUMNS(*) is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE COLUMNS(*) > 3
+
+-- NotPrivate: ratings.* is not a column of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE ratings.* = 1
+
+-- NotPrivate: Placeholder is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE ? = 1
+
+-- NotPrivate: Placeholder is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE $1 = 1
+
+-- NotPrivate: Placeholder is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE $name = 1
+
+-- NotPrivate: Placeholder is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = :name
+
+-- NotPrivate: ABS(x) is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE user_id = @x
+
+-- NotPrivate: PositionalColumn is not known to be total on every row.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE #1 = 3
+
+-- BinderException: Binder Error: Referenced column "score" not found in FROM clause
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = 1 WHERE score = 2
+
+-- NotSupported: GROUP BY names no column here.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = 1 GROUP BY
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3 LIMIT 3
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3 ORDER BY title LIMIT 3
+
+-- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3) OR (score < 3
+
+-- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3 --
+) LIMIT 3
+
+-- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (score > 3
+
+-- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3]
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT 5! FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT user_id 'alias' FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT x: title FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT title AS "x""y" FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+FROM ratings NEAREST JOIN catalog USING (title)
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT * FROM ratings ORDER BY ALL
+
+-- NotPrivate: a sample in a source would let one person's rows depend on anoth
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r TABLESAMPLE 5
+
+-- NotSupported: EXPLAIN shows what DP calls would cost, and there is none here.
+EXPLAIN SELECT 1
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT * LIKE 'u%' FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT * REPLACE (1 AS title) FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT * RENAME (title AS t) FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT user_id, title FROM ratings, LATERAL (SELECT 1)
+
+-- BinderException: Binder Error: Referenced column "ratings" was not found because
+SELECT 1 IN ratings
+
+-- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings ) UNION ALL ( SELECT 1
+
+-- ParseError: This quote is never closed.
+'
+
+-- ParseError: This quote is never closed.
+"
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+$$
+
+-- ParseError: This comment is never closed.
+/*
+
+-- ParserException: Parser Error: syntax error at
+(
+
+-- ParseError: This quote is never closed.
+SELECT '
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+E'\'
+
+-- ParseError: This quote is never closed.
+SELECT "x
+
+-- ParserException: Parser Error:
+SELECT $a$ b $c$
+
+-- NotSupported: Under a policy one statement is answered at a time.
+<U+002D>- nothing
+
+-- NotSupported: Under a policy one statement is answered at a time.
+<EMPTY>
+
+-- NotSupported: Under a policy one statement is answered at a time.
+<U+0020><U+0020><U+0020>
+
+-- NotSupported: Under a policy one statement is answered at a time.
+;
+
+-- NotSupported: Under a policy one statement is answered at a time.
+;;
+
+-- ParserException: Parser Error: syntax error at or near ")"
+()
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+)
+
+-- ParserException: Parser Error: SELECT clause without selection list
+SELECT
+
+-- ParserException: Parser Error: syntax error at
+FROM
+
+-- ParserException: Parser Error: syntax error at
+WITH
+
+-- ParserException: Parser Error: syntax error at
+WITH x AS
+
+-- ParserException: Parser Error: syntax error at
+VALUES
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+\
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+?
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+$1
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+\d
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+!ls
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+.tables
+
+-- NotSupported: GROUP BY of a SELECT with a DP call takes
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings GROUP BY <5000*1>
+
+-- NotPrivate
+SELECT DP_COUNT_DISTINCT(n, epsilon := 1) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY <5000*1>)

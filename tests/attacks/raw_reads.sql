@@ -1,0 +1,173 @@
+-- Private rows, asked for plainly or beside a DP call.
+-- How such a file is read, and what the tables are, is said in attack_bench.py.
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT * FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+FROM ratings
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+TABLE ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT count(*) FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT max(user_id) FROM main.ratings
+
+-- CatalogException|BinderException
+SELECT title FROM shop.main.ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT user_id, title FROM ratings LIMIT 1
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT approx_top_k(title, 3) FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT approx_count_distinct(title) FROM ratings
+
+-- CatalogException: Catalog Error: Table with name secret does not exist!
+SELECT * FROM secret
+
+-- CatalogException: Catalog Error: Table with name recent does not exist!
+SELECT * FROM recent
+
+-- CatalogException: Catalog Error: Table with name orders does not exist!
+SELECT * FROM orders
+
+-- CatalogException: Catalog Error: Table with name order_items does not exist!
+SELECT * FROM order_items
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT * FROM (FROM ratings)
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+WITH x AS (SELECT * FROM ratings) FROM x
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT 1 WHERE EXISTS (SELECT 1 FROM ratings WHERE user_id > 900000000)
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT (SELECT title FROM ratings WHERE user_id > 900000000)
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT [x.title FOR x IN (FROM ratings)]
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT DP_TOPK(title, 2, epsilon := 1), (SELECT max(user_id) FROM ratings) FROM ratings
+
+-- NotSupported: count beside a DP call would be computed over the answer, not ov
+SELECT DP_TOPK(title, 2, epsilon := 1), count(*) FROM ratings
+
+-- NotSupported: title would show rows of the source beside the private answer.
+SELECT DP_TOPK(title, 2, epsilon := 1), title FROM ratings
+
+-- NotSupported: * would show rows of the source beside the private answer.
+SELECT *, DP_TOPK(title, 2, epsilon := 1) FROM ratings
+
+-- NotSupported: ratings would show rows of the source beside the private answer.
+SELECT DP_TOPK(title, 2, epsilon := 1), ratings FROM ratings
+
+-- NotSupported: max beside a DP call would be computed over the answer, not over
+SELECT DP_TOPK(title, 2, epsilon := 1), max(title) FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT DP_TOPK(title, 2, epsilon := 1), (SELECT list(title) FROM ratings r2) FROM ratings
+
+-- NotSupported: OVER beside a DP call would be computed over the answer, not ove
+SELECT DP_TOPK(title, 2, epsilon := 1), count(*) OVER () FROM ratings
+
+-- NotSupported
+SELECT DP_TOPK(title, 2, epsilon := 1), COLUMNS('.*') FROM ratings
+
+-- NotSupported: * would show rows of the source beside the private answer.
+SELECT DP_TOPK(title, 2, epsilon := 1), * EXCLUDE (title) FROM ratings
+
+-- NotSupported: ratings.* would show rows of the source beside the private answe
+SELECT DP_TOPK(title, 2, epsilon := 1), ratings.* FROM ratings
+
+-- NotSupported: title would show rows of the source beside the private answer.
+SELECT DP_TOPK(title, 2, epsilon := 1) || [title] FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT DP_TOPK(title, 2, epsilon := 1)[(SELECT count(*) FROM ratings)] FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT answer FROM (SELECT DP_TOPK(title, 2, epsilon := 1) AS answer FROM ratings) JOIN ratings ON list_contains(answer, title)
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings UNION ALL SELECT [title] FROM ratings
+
+-- CatalogException: Catalog Error: Table with name recent does not exist!
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings INTERSECT SELECT [title] FROM recent
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings ORDER BY (SELECT count(*) FROM ratings)
+
+-- NotPrivate: There is no table secret.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM secret
+
+-- NotPrivate: There is no table main.secret.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM main.secret
+
+-- NotPrivate: There is no table secret.
+SELECT DP_COUNT_DISTINCT(x, epsilon := 1) FROM secret
+
+-- NotPrivate: This source is public: it holds nobody's rows.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM catalog
+
+-- NotPrivate: ratings is not a column of the source.
+SELECT DP_COUNT_DISTINCT(ratings, epsilon := 1) FROM ratings
+
+-- NotPrivate: Star is not known to be total on every row.
+SELECT DP_COUNT_DISTINCT(*, epsilon := 1) FROM ratings
+
+-- NotPrivate: ratings.* is not a column of the source.
+SELECT DP_COUNT_DISTINCT(ratings.*, epsilon := 1) FROM ratings
+
+-- BinderException: Binder Error: Catalog type does not support time travel
+SELECT * FROM ratings AT (VERSION => 1)
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT rowid FROM ratings
+
+-- NotPrivate: rowid is not a column of the source.
+SELECT DP_COUNT_DISTINCT(rowid, epsilon := 1) FROM ratings
+
+-- NotPrivate: There is no table hidden_secret.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM hidden_secret
+
+-- CatalogException: Catalog Error: Table with name hidden_secret does not exist!
+SELECT * FROM hidden_secret
+
+-- CatalogException: Catalog Error: Table with name public_looking does not exist!
+FROM public_looking
+
+-- NotPrivate: There is no table public_looking.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM public_looking
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+PIVOT ratings ON title USING count(*)
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+UNPIVOT ratings ON title INTO NAME n VALUE v
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+SUMMARIZE ratings
+
+-- NotSupported: There is no table select.from.
+DESCRIBE SELECT * FROM ratings
+
+-- NotSupported: There is no table ratings_of_nobody.
+SHOW ratings_of_nobody
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+FROM (SUMMARIZE ratings)
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+FROM (DESCRIBE ratings)
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+FROM (SHOW ratings)

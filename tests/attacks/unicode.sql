@@ -1,0 +1,252 @@
+-- Signs that look like others, like nothing, or like the end of the text.
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+SEL<U+200B>ECT * FROM ratings
+
+-- CatalogException: Catalog Error: Table with name rat does not exist!
+SELECT * FROM rat<U+200B>ings
+
+-- ParserException: Parser Error: syntax error at or near "("
+SELECT DP_TO<U+200B>PK(title, 2, epsilon := 1) FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT DP_TOPK<U+200B>(title, 2, epsilon := 1) FROM ratings
+
+-- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 3.
+SELECT DP_TOPK(title, 2, epsilon<U+200B> := 1) FROM ratings
+
+-- ArgumentError: epsilon must be a number written in the statement, not a column,
+SELECT DP_TOPK(title, 2, epsilon := 1<U+200B>) FROM ratings
+
+-- NotPrivate: tit
+SELECT DP_TOPK(tit<U+200B>le, 2, epsilon := 1) FROM ratings
+
+-- NotPrivate: There is no table rat
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM rat<U+200B>ings
+
+-- NotPrivate: There is no table r
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM r<U+0430>tings
+
+-- NotPrivate: There is no table ratings
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+FEFF>
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+<U+FEFF>SELECT * FROM ratings
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+<U+FEFF>SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
+
+-- CatalogException: Catalog Error: Table with name r
+SELECT * FROM r<U+0430>tings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT DP_T<U+041E>PK(title, 2, epsilon := 1) FROM ratings
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+<U+0405>ELECT * FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT<U+00A0>*<U+00A0>FROM<U+00A0>ratings
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+00A0>LIMIT<U+00A0>5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2003>LIMIT 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+3000>LIMIT 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+0085>LIMIT 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2028>LIMIT 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+000B>LIMIT 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+000C>LIMIT 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+001C>LIMIT 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+180E>LIMIT 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+200B>LIMIT 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2060>LIMIT 5
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+<U+FF33><U+FF25><U+FF2C><U+FF25><U+FF23><U+FF34> * FROM ratings
+
+-- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings <U+FF2C><U+FF29><U+FF2D><U+FF29><U+FF34> 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings l<U+0131>m<U+0131>t 5
+
+-- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings l<U+0131>m<U+0131>t 5)
+
+-- NotSupported: A SELECT with DP_TOPK cannot have USING SAMPLE.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings u<U+017F>ing <U+017F>ample 5
+
+-- ParserException: Parser Error: syntax error at or near "
+<U+017F>elect * from ratings
+
+-- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
+SELECT dp_count_di<U+017F>tinct(title, epsilon := 0) FROM ratings
+
+-- NotSupported: DP_SELECT takes scores at their owner's word, which a policy doe
+SELECT DP_<U+017F>ELECT(title, score, 1, epsilon := 1) FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT DP_TOP<U+212A>(title, 2, epsilon := 0) FROM ratings
+
+-- ArgumentError: k must be a number written in the statement, not a column, a par
+SELECT DP_TOPK(title, <U+FF12>, epsilon := 1) FROM ratings
+
+-- ArgumentError: epsilon must be a number written in the statement, not a column,
+SELECT DP_TOPK(title, 2, epsilon := <U+FF11>) FROM ratings
+
+-- ArgumentError: epsilon must be a number written in the statement, not a column,
+SELECT DP_TOPK(title, 2, epsilon := <U+00B2>) FROM ratings
+
+-- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 3.
+SELECT DP_TOPK(title, 2, epsilon <U+2254> 1) FROM ratings
+
+-- ArgumentError: DP_TOPK has no argument epsi
+SELECT DP_TOPK(title, 2, eps<U+0130>lon := 1) FROM ratings
+
+-- ParserException: Parser Error: syntax error at or near ":="
+SELECT DP_TOPK<U+FF08>title, 2, epsilon := 1) FROM ratings
+
+-- NotPrivate
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = <U+2018>b0<U+2019>
+
+-- NotPrivate
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = <U+FF07>b0<U+FF07>
+
+-- NotPrivate: There is no table
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM <U+201C>ratings<U+201D>
+
+-- ParserException: Parser Error: syntax error at or near "SELECT"
+SELECT * FROM ratings<U+037E> SELECT 1
+
+-- NotPrivate: There is no table ratings
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+037E> SELECT 1
+
+-- ParserException: Parser Error: syntax error at or near "SELECT"
+SELECT 1<U+FF1B> SELECT * FROM ratings
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+<U+202E>SELECT * FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings does not exist!
+SELECT '<U+202E>' FROM ratings
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings /*<U+202E>*/ LIMIT 5
+
+-- NotPrivate
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE <U+2066>true<U+2069>
+
+-- CatalogException: Catalog Error: Table with name ratings
+SELECT * FROM ratings<U+0000>
+
+-- ParserException: Parser Error:
+SELECT<U+0000> * FROM ratings
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+<U+0000>
+
+-- NotSupported: Under a policy one statement is answered at a time.
+SELECT 1<U+0000>; SELECT * FROM ratings
+
+-- NotPrivate: There is no table ratings
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+0000>
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE true<U+0000> LIMIT 5
+
+-- NotPrivate: There is no table rat
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM rat<U+0000>ings
+
+-- NotPrivate: There is no table ratings
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM "ratings<U+0000>"
+
+-- NotPrivate: There is no table ratings
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM "ratings<U+0000>x" WHERE true
+
+-- CatalogException|ParserException
+SELECT * FROM "secret<U+0000>"
+
+-- NotSupported: There is no table secret
+DESCRIBE "secret<U+0000>"
+
+-- NotSupported: There is no table ratings
+DESCRIBE "ratings<U+0000>"
+
+-- NotPrivate: This literal cannot be compared with DATE.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day > '2024<U+0000>'
+
+-- ArgumentError: The domain ['
+SELECT DP_TOPK(score, 1, epsilon := 1, domain := ['<U+0000>']) FROM ratings
+
+-- ArgumentError: epsilon must be a number written in the statement, not a column,
+SELECT DP_TOPK(title, 2, epsilon := 1<U+0000>) FROM ratings
+
+-- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
+SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := 'joint<U+0000>') FROM ratings
+
+-- NotPrivate: "title
+SELECT DP_TOPK("title<U+0000>", 2, epsilon := 1) FROM ratings
+
+-- ArgumentError: catalog has no column title
+SELECT DP_TOPK(title, 2, epsilon := 1, domain := catalog."title<U+0000>") FROM ratings
+
+-- CatalogException: Catalog Error: Table with name ratings
+SELECT * FROM ratings<U+FFFE>
+
+-- CatalogException: Catalog Error: Table with name
+SELECT * FROM <U+1F600>
+
+-- NotPrivate: There is no table
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM <U+1F600>
+
+-- NotPrivate: There is no table
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM "<U+1F600>"
+
+-- CatalogException: Catalog Error: Table with name r
+SELECT * FROM r<U+0301>atings
+
+-- NotPrivate
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE <U+1F600>
+
+-- ParseError: This sign is half a character.
+SELECT '<U+D800>'
+
+-- ParseError: This sign is half a character.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = '<U+D800>'
+
+-- ParseError: This sign is half a character.
+<U+DFFF>
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings --<U+000D> LIMIT 5
+LIMIT 5
+
+-- NotSupported: LIMIT beside a DP call limits nothing of the source.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings --<U+2028>
+LIMIT 5
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+<U+001A>SELECT * FROM ratings
+
+-- CatalogException|ParserException
+SELECT * FROM ratings<U+0008><U+0008>

@@ -1,0 +1,233 @@
+"""The choice of a contribution bound, by each of BOUND_SELECTIONS, and what a release costs."""
+
+import math
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+
+import pytest
+
+from tests.udfs.choices import EPSILON, PowersOf, law_of_choice, law_on_grid
+from tests.udfs.laws import NotPrivateError, check_neighbours, normalized
+from tests.udfs.test_combined_gem import (
+    break_the_response,
+    give_the_choice_all,
+    is_positive,
+    skip_the_response,
+)
+from tests.udfs.test_gem import lose_the_factor_two, reach, weights
+from udfs.count_distinct import bounded
+from udfs.count_distinct.bounded import CountRelease
+from udfs.exact import secret_draws
+from udfs.select import exponential
+from udfs.select.normalized import grid_of
+from udfs.spec import Loss
+
+HALF = Fraction(1, 2)
+BETAS = [Fraction(1, 20), Fraction(49, 100)]
+SIDES = {"gem": 1, "mgem": -1}
+SELECTIONS = ["gem", "mgem", "combined_gem"]
+"""All but rnm, which does not look at normalised scores; it is tested at the end."""
+
+each = pytest.mark.parametrize("selection", SELECTIONS)
+
+
+def share_of(selection):
+    """The part of the choice's epsilon that the exponential mechanism has."""
+    return HALF if selection == "combined_gem" else Fraction(1)
+
+
+def shipped_law(cover, selection, beta, grid=1):
+    """The law of the bound when EPSILON is spent on it and the noise is left out."""
+
+    def run(path):
+        return bounded.release(cover, 2 * EPSILON, beta, selection, path).contribution_bound
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounded, "discrete_laplace", lambda rate, draws: 0)
+        return law_on_grid(run, grid, share_of(selection))
+
+
+def defined_law(cover, selection, beta, grid):
+    fine = grid_of(2 * EPSILON)
+    cost = Fraction(math.ceil(fine * math.log(1 / (2 * beta))), fine)
+    bounds = range(1, len(cover) + 1)
+    worth = [n - cost * at for n, at in zip(cover, bounds, strict=True)]
+    sides = (
+        {SIDES[selection]: Fraction(1)} if selection in SIDES else responses(worth, bounds, grid)
+    )
+    law = Counter()
+    for side, here in sides.items():
+        at = side * reach(len(bounds), beta, grid, EPSILON * share_of(selection))
+        for i, p in normalized(weights(worth, bounds, at, grid)).items():
+            law[bounds[i]] += here * p
+    return law
+
+
+def responses(worth, bounds, grid):
+    """The law of the side that combined_gem takes: mgem, -1, if the correlation is positive."""
+    side, q = -1 if is_positive(worth, bounds) else 1, HALF ** (2 * grid)
+    return {side: 1 / (1 + q), -side: q / (1 + q)}
+
+
+COVERS = [*product((0, 2, 3), (2, 6)), (4, 4, 5), (1, 6, 7), (0, 0, 0), (9, 3, 9)]
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@each
+def test_the_choice_is_the_exponential_mechanism_on_the_scores_of_its_name(selection, beta):
+    for cover, grid in product(COVERS, (1, 3)):
+        law = shipped_law(cover, selection, beta, grid)
+        assert law == defined_law(cover, selection, beta, grid)
+
+
+def neighbours(cover):
+    """Counts that one person may lead to: bound l moves by at most l, either way."""
+    return product(*(sorted({n - at, n, n + at}) for at, n in enumerate(cover, start=1)))
+
+
+def loss_of(selection):
+    """exp(EPSILON) on a grid of 1."""
+    return HALF ** (-2 / share_of(selection)).numerator
+
+
+def check_choice(selection, pairs):
+    for beta in BETAS:
+        check_neighbours(
+            lambda cover, at=beta: shipped_law(cover, selection, at), pairs, loss_of(selection)
+        )
+
+
+@each
+def test_the_choice_tells_no_neighbours_apart(selection):
+    check_choice(selection, [(cover, near) for cover in COVERS for near in neighbours(cover)])
+
+
+CLOSE = {
+    "gem": ((36, 5, 52, 42, 60, 55), (35, 7, 55, 38, 55, 55)),
+    "mgem": ((0, 55, 55, 43, 42, 41), (1, 53, 52, 47, 37, 47)),
+    "combined_gem": ((3, 53, 0, 41, 45, 9), (3, 53, 3, 41, 40, 3)),
+}
+"""Neighbours that need much of epsilon."""
+
+
+def test_neighbours_that_need_much_of_epsilon_have_it():
+    for selection, pair in CLOSE.items():
+        check_choice(selection, [pair])
+
+
+@pytest.mark.parametrize(
+    ("selection", "wrong"),
+    [
+        ("gem", lose_the_factor_two),
+        ("mgem", lose_the_factor_two),
+        ("combined_gem", break_the_response),
+        ("combined_gem", skip_the_response),
+        ("combined_gem", give_the_choice_all),
+    ],
+)
+def test_a_choice_that_takes_more_than_its_share_is_not_private(selection, wrong, monkeypatch):
+    wrong(monkeypatch)
+    with pytest.raises(NotPrivateError):
+        check_choice(selection, [CLOSE[selection]])
+
+
+@pytest.mark.parametrize("selection", SIDES)
+def test_the_losses_of_a_choice_lie_within_a_range_of_its_epsilon(selection):
+    """So that the choice costs an eighth of epsilon squared."""
+    for cover in COVERS:
+        p = shipped_law(cover, selection, BETAS[0])
+        for near in neighbours(cover):
+            other = shipped_law(near, selection, BETAS[0])
+            ratios = [p[i] / other[i] for i in p]
+            assert max(ratios) <= loss_of(selection) * min(ratios)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3)])
+def test_each_selection_has_its_price(epsilon):
+    half, quarter = epsilon / 2, epsilon / 4
+    noise, weighed = Loss(half), exponential.loss(half)
+    price = {selection: bounded.loss(epsilon, BETAS[0], 5, selection) for selection in SELECTIONS}
+    assert price["gem"] == price["mgem"] == noise + weighed
+    assert bounded.loss(epsilon, BETAS[0], 5, "rnm") == price["gem"]
+    assert price["combined_gem"] == noise + Loss(quarter) + exponential.loss(quarter)
+    assert bounded.loss(epsilon, BETAS[0], 5, 3) == Loss(epsilon)
+    assert {loss.epsilon for loss in price.values()} == {epsilon}
+
+
+def test_the_choice_gets_what_the_noise_leaves(monkeypatch):
+    spent = []
+    right = bounded._levels
+
+    def levels(worth, bounds, epsilon, *rest):
+        spent.append(epsilon)
+        return right(worth, bounds, epsilon, *rest)
+
+    monkeypatch.setattr(bounded, "_levels", levels)
+    for selection in SELECTIONS:
+        law = shipped_law((3, 4, 5), selection, BETAS[0])
+        assert set(law) == {1, 2, 3}
+    assert set(spent) == {2 * EPSILON - bounded.noise_share(2 * EPSILON, "gem")} == {EPSILON}
+
+
+@each
+def test_a_release_is_well_formed(selection):
+    cover = [1000 * at // (at + 3) for at in range(1, 301)]
+    for epsilon in (Fraction(1, 50), Fraction(3)):
+        release = bounded.release(cover, epsilon, BETAS[0], selection, secret_draws())
+        assert isinstance(release, CountRelease)
+        assert 1 <= release.contribution_bound <= 300
+        assert release.lower_bound <= release.estimate
+
+
+@each
+def test_all_selections_are_offered(selection):
+    assert selection in bounded.BOUND_SELECTIONS
+    bounded.check_public(EPSILON, BETAS[0], 5, selection)
+
+
+def test_an_unknown_selection_is_refused():
+    with pytest.raises(ValueError, match="gem, mgem, combined_gem, rnm"):
+        bounded.check_public(EPSILON, BETAS[0], 5, "em")
+
+
+# rnm: the exponential mechanism for the largest bound; one unit of count is a factor 1/2 here.
+
+COST = 3
+
+
+def rnm_law(cover):
+    def run(path):
+        return bounded.release(cover, 2 * EPSILON, BETAS[0], "rnm", path).contribution_bound
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounded, "discrete_laplace", lambda rate, draws: 0)
+        patch.setattr(bounded, "round_up", lambda cost, grid: Fraction(COST))
+        return law_of_choice(run, PowersOf(HALF, EPSILON / (2 * len(cover))))
+
+
+def check_rnm():
+    for cover in COVERS:
+        factor = HALF ** (-2 * len(cover))
+        check_neighbours(rnm_law, [(cover, near) for near in neighbours(cover)], factor)
+
+
+def test_rnm_is_the_exponential_mechanism_for_the_largest_bound():
+    for cover in COVERS:
+        worth = [n - COST * at for at, n in enumerate(cover, start=1)]
+        defined = {at: HALF ** (max(worth) - w) for at, w in enumerate(worth, start=1)}
+        assert rnm_law(cover) == normalized(defined)
+
+
+def test_rnm_tells_no_neighbours_apart():
+    check_rnm()
+
+
+def test_rnm_for_the_smallest_bound_is_not_private(monkeypatch):
+    monkeypatch.setattr(exponential, "_size", min)
+    with pytest.raises(NotPrivateError):
+        check_rnm()
+
+
+def test_rnm_is_offered():
+    assert bounded.BOUND_SELECTIONS[len(SELECTIONS) :] == ("rnm",)

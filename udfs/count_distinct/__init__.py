@@ -1,0 +1,1 @@
+"""Distinct-count mechanisms: who holds which item in, one number out."""

@@ -1,0 +1,164 @@
+"""From counts under every contribution bound to one release. Knows no items and no people.
+
+cover[l - 1] is a count of items when each person covers at most l of them: it never exceeds the
+true number, and one person moves it by at most l. A bound is chosen, privately or by the caller,
+and noise in proportion to it is added. Proofs are in matching.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from udfs.exact import Draws, ln_enclosure
+from udfs.laplace import discrete_laplace, laplace_quantile
+from udfs.select import combined_gem, exponential, gem, mgem
+from udfs.select.levels import Levels, by_weight
+from udfs.select.normalized import grid_of, round_up
+from udfs.spec import Loss, in_words
+
+BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
+"""The ways of choosing a bound; each spends half of epsilon.
+
+They are the exponential mechanism on the scores of the mechanisms of these names, as in Knop and
+Steinke 2023: that costs less rho than permute-and-flip, which those mechanisms use. rnm is report
+noisy max with Gumbel noise for the largest bound, which is the exponential mechanism on the counts.
+"""
+
+
+@dataclass(frozen=True)
+class CountRelease:
+    """All that a count releases.
+
+    estimate: nearly the number of distinct items; the noise may make it negative.
+    lower_bound: at most the number of distinct items with probability at least 1 - beta.
+    contribution_bound: the bound on items per person that was used; None where there is none.
+    """
+
+    estimate: int
+    lower_bound: int
+    contribution_bound: int | None
+
+
+def release(
+    cover: Sequence[int], epsilon: Fraction, beta: Fraction, bound: str | int, draws: Draws
+) -> CountRelease:
+    """Choose a bound, add noise, release.
+
+    Args:
+        cover: the counts under bounds 1, 2, ..., in the order of the bounds.
+        epsilon: privacy loss, positive.
+        beta: probability with which the lower bound may fail, in (0, 1/2).
+        bound: one of BOUND_SELECTIONS, or the bound itself, in 1, ..., len(cover).
+        draws: where the randomness comes from.
+    """
+    share = noise_share(epsilon, bound)
+    if isinstance(bound, str):
+        bounds = range(1, len(cover) + 1)
+        # What the noise costs per unit of bound, ln(1/2 beta) scales; its rounding is harmless.
+        _, log = ln_enclosure(Fraction(1, 2 * beta), 64)
+        cost = round_up(log * Fraction(1, share), grid_of(epsilon))
+        utilities = [n - at * cost for n, at in zip(cover, bounds, strict=True)]
+        levels = _levels(utilities, bounds, epsilon - share, beta, bound, draws)
+        bound = bounds[by_weight(levels, draws)]
+    estimate = cover[bound - 1] + discrete_laplace(_noise_rate(share, bound), draws)
+    return CountRelease(estimate, estimate - _noise_bound(share, bound, beta), bound)
+
+
+def _levels(
+    utilities: Sequence[Fraction],
+    bounds: Sequence[int],
+    epsilon: Fraction,
+    beta: Fraction,
+    selection: str,
+    draws: Draws,
+) -> Levels:
+    """Sort the bounds by how far each is behind, as one of BOUND_SELECTIONS sees it."""
+    if selection == "combined_gem":
+        return combined_gem.levels_of(utilities, bounds, epsilon, beta, draws)
+    if selection == "rnm":
+        return exponential.levels_of(utilities, bounds, epsilon)
+    levels_of = {"gem": gem.levels_of, "mgem": mgem.levels_of}[selection]
+    return levels_of(utilities, bounds, epsilon, beta)
+
+
+def _choice_loss(epsilon: Fraction, selection: str) -> Loss:
+    """Price the choice: an exponential mechanism, and randomised response before it or not."""
+    if selection == "combined_gem":
+        share = combined_gem.sign_share(epsilon)
+        return Loss(share) + exponential.loss(epsilon - share)
+    return exponential.loss(epsilon)
+
+
+def noise_share(epsilon: Fraction, bound: str | int) -> Fraction:
+    """Tell which part of epsilon goes to the noise: all of it where the bound is given."""
+    return epsilon if isinstance(bound, int) else epsilon * Fraction(1, 2)
+
+
+def noise_bound(at: int, epsilon: Fraction, beta: Fraction, bound: str | int) -> int:
+    """Tell how far the lower bound lies below the estimate when the bound used is `at`.
+
+    It is the least integer that the noise exceeds with probability at most beta.
+    """
+    check_public(epsilon, beta, at, bound)
+    return _noise_bound(noise_share(epsilon, bound), at, beta)
+
+
+def _noise_bound(share: Fraction, at: int, beta: Fraction) -> int:
+    return laplace_quantile(_noise_rate(share, at), beta) - 1
+
+
+def _noise_rate(share: Fraction, at: int) -> Fraction:
+    """Return the rate of noise that costs `share` on a number of sensitivity `at`."""
+    return share * Fraction(1, at)
+
+
+def loss(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int) -> Loss:
+    """Price one run: noise, and before it the choice of the bound where none is given."""
+    share = noise_share(epsilon, bound)
+    if isinstance(bound, str):
+        return _choice_loss(epsilon - share, bound) + Loss(share)
+    return Loss(share)
+
+
+def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int) -> str:
+    """Say what a count is worth, from public numbers only."""
+    least, most = (1, max_contributions) if isinstance(bound, str) else (bound, bound)
+    low, high = (noise_bound(at, epsilon, beta, bound) for at in (least, most))
+    says = f"with probability at least {in_words(1 - beta)} the estimate exceeds the true number "
+    if least == most:
+        return says + (
+            f"of distinct items by at most {low} (contribution bound {most}, "
+            f"epsilon = {in_words(epsilon)})"
+        )
+    return says + (
+        f"of distinct items by at most {low} when the contribution bound is 1, rising to {high} "
+        f"when it is {most} (epsilon = {in_words(epsilon)})"
+    )
+
+
+def check_public(
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int
+) -> None:
+    """Refuse numbers of another type or out of their range."""
+    for fraction in (epsilon, beta):
+        if not isinstance(fraction, Fraction):
+            raise TypeError("epsilon and beta must be Fractions")
+    if not isinstance(max_contributions, int) or isinstance(max_contributions, bool):
+        raise TypeError("max_contributions must be an int")
+    if not isinstance(bound, int | str) or isinstance(bound, bool):
+        raise TypeError("bound must be an int or a name")
+    if epsilon <= 0:
+        raise ValueError("epsilon must be positive")
+    if not 0 < 2 * beta < 1:
+        raise ValueError("beta must lie between 0 and 1/2")
+    if max_contributions < 1:
+        raise ValueError("max_contributions must be at least 1")
+    if isinstance(bound, str) and bound not in BOUND_SELECTIONS:
+        raise ValueError(f"bound must be a number or one of {', '.join(BOUND_SELECTIONS)}")
+    if isinstance(bound, int) and bound < 1:
+        raise ValueError("bound must be at least 1")
+
+
+def n_bounds(max_contributions: int, bound: str | int) -> int:
+    """Tell how many bounds have to be counted."""
+    return bound if isinstance(bound, int) else max_contributions

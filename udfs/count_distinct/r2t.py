@@ -1,0 +1,128 @@
+"""Person-level distinct count by a race to the top. Knows who holds what, as codes; never items.
+
+Counts under the bounds 2, 4, 8, ... on items per person, puts noise on each count, takes off what
+the noise may have put on, and releases the largest. Proofs are in r2t.md.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from udfs.count_distinct import bounded
+from udfs.count_distinct.bounded import CountRelease
+from udfs.exact import Draws, secret_draws
+from udfs.laplace import discrete_laplace, laplace_quantile
+from udfs.spec import Loss, Udf, in_words
+
+
+def count_distinct(
+    offsets: npt.NDArray[np.integer],
+    people: npt.NDArray[np.integer],
+    epsilon: Fraction,
+    beta: Fraction,
+    max_contributions: int,
+) -> CountRelease:
+    """Count from below, nearly, the items that at least one person holds.
+
+    Args:
+        offsets: item i is held by people[offsets[i]:offsets[i + 1]], shape (items + 1,).
+        people: codes of people, integers >= 0, shape (edges,).
+        epsilon: privacy loss, positive.
+        beta: probability with which the estimate may exceed the true number, in (0, 1/2).
+        max_contributions: largest bound on items per person that is tried, >= 1, public.
+
+    Returns:
+        The estimate, >= 0, which is the lower bound too, and the bound that it was counted under:
+        None where 0 came out on top.
+
+    Raises:
+        TypeError: an argument of another type, floats among them.
+        ValueError: an argument out of its range.
+
+    Privacy: epsilon-DP under adding or removing one person with all items that the person
+        holds: epsilon/L for each of L bounds.
+    Source: Dong, Fang, Yi, Tao and Machanavajjhala 2022; integer noise, see r2t.md.
+    """
+    bounded.check_public(epsilon, beta, max_contributions, 1)
+    from udfs.count_distinct import flow
+
+    graph = flow.build_graph(offsets, people)
+    cover = flow.max_cover_counts(graph, max_contributions)
+    return _release([int(n) for n in cover], epsilon, beta, secret_draws())
+
+
+def _release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
+    """Run the race with the draws given; cover[l - 1] is the count under bound l."""
+    estimate, winner = 0, None
+    tried = bounds(len(cover))
+    for bound in tried:
+        rate = _noise_rate(epsilon, bound, len(tried))
+        noisy = cover[bound - 1] + discrete_laplace(rate, draws)
+        value = noisy - _penalty(rate, beta, len(tried))
+        if value > estimate:
+            estimate, winner = value, bound
+    return CountRelease(estimate, estimate, winner)
+
+
+def bounds(max_contributions: int) -> list[int]:
+    """List the bounds that run: powers of 2, the last cut to what is allowed.
+
+    >>> bounds(1), bounds(2), bounds(3), bounds(8), bounds(9)
+    ([1], [2], [2, 3], [2, 4, 8], [2, 4, 8, 9])
+    """
+    n_bounds = max(1, (max_contributions - 1).bit_length())
+    return [min(2**i, max_contributions) for i in range(1, n_bounds + 1)]
+
+
+def _noise_rate(epsilon: Fraction, bound: int, n_bounds: int) -> Fraction:
+    """Return the rate of noise that costs epsilon/n_bounds on a number of sensitivity `bound`."""
+    return epsilon * Fraction(1, n_bounds * bound)
+
+
+def _penalty(rate: Fraction, beta: Fraction, n_bounds: int) -> int:
+    """Find the least integer that the noise exceeds with probability at most beta/n_bounds."""
+    return laplace_quantile(rate, beta * Fraction(1, n_bounds)) - 1
+
+
+def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> Loss:
+    """Price one run: L releases of epsilon/L each, every one (epsilon/L)^2/2-zCDP."""
+    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 2 * len(bounds(max_contributions))))
+
+
+def shortfall(bound: int, epsilon: Fraction, beta: Fraction, max_contributions: int) -> int:
+    """Bound how far the estimate lies below the count under one of the bounds that run.
+
+    It fails with probability at most beta, for all bounds together, on every data set.
+    """
+    bounded.check_public(epsilon, beta, max_contributions, 1)
+    tried = bounds(max_contributions)
+    if bound not in tried:
+        raise ValueError(f"bound must be one of {tried}")
+    return 2 * _penalty(_noise_rate(epsilon, bound, len(tried)), beta, len(tried))
+
+
+def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
+    """Say what a count is worth, from public numbers only."""
+    tried = bounds(max_contributions)
+    low, high = (shortfall(at, epsilon, beta, max_contributions) for at in (tried[0], tried[-1]))
+    says = (
+        f"with probability at least {in_words(1 - beta)} the estimate is at most the true number "
+        f"of distinct items; with at least the same probability it is at most {low} below it if "
+        f"nobody has more than {tried[0]}"
+    )
+    if len(tried) > 1:
+        says += f", rising to {high} if nobody has more than {tried[-1]}"
+    return f"{says} (epsilon = {in_words(epsilon)})"
+
+
+UDF = Udf(
+    name="r2t",
+    function="count_distinct",
+    samples="integer noise on the most items covered under each of a few contribution bounds",
+    parameters=("epsilon", "beta", "max_contributions"),
+    loss=loss,
+    run=count_distinct,
+    accuracy=accuracy,
+)

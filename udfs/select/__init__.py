@@ -1,0 +1,1 @@
+"""Selection mechanisms: scores and sensitivities in, the position of one candidate out."""

@@ -1,0 +1,82 @@
+"""The candidates of a selection as they arrive: types, ranges and one common unit.
+
+Knows scores and sensitivities; never a law or randomness. A sensitivity is public; it may be 0,
+and such a score depends on nobody.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+Number = int | Fraction
+
+
+def check_candidates(scores: Sequence[Number], sensitivities: Sequence[Number]) -> None:
+    """Refuse candidates of another type or shape. How large a score is does not matter.
+
+    Args:
+        scores: one exact number for each candidate, at least one.
+        sensitivities: as many, >= 0.
+
+    Raises:
+        TypeError: a value that is neither an int nor a Fraction; floats and bools among them.
+        ValueError: no candidates, lists of different length, or a negative sensitivity.
+    """
+    if not len(scores) == len(sensitivities) > 0:
+        raise ValueError("there must be one sensitivity for each of one or more scores")
+    _check_exact("scores", scores)
+    check_sensitivities(sensitivities)
+
+
+def check_sensitivities(sensitivities: Sequence[Number]) -> None:
+    """Refuse sensitivities of another type or range."""
+    if not len(sensitivities):
+        raise ValueError("there must be one sensitivity for each of one or more scores")
+    _check_exact("sensitivities", sensitivities)
+    if min(sensitivities) < 0:
+        raise ValueError("sensitivities must be at least 0")
+
+
+def check_epsilon(epsilon: Fraction) -> None:
+    """Refuse a privacy loss of another type or out of its range."""
+    if not isinstance(epsilon, Fraction):
+        raise TypeError("epsilon must be a Fraction")
+    if epsilon <= 0:
+        raise ValueError("epsilon must be positive")
+
+
+def check_beta(beta: Fraction) -> None:
+    """Refuse a probability of failure of another type or out of its range."""
+    if not isinstance(beta, Fraction):
+        raise TypeError("beta must be a Fraction")
+    if not 0 < beta < 1:
+        raise ValueError("beta must lie between 0 and 1")
+
+
+def in_units(
+    scores: Sequence[Number], sensitivities: Sequence[Number]
+) -> tuple[list[int], list[int]]:
+    """Write all scores and sensitivities as integers, in one common unit.
+
+    The unit is one over the least common denominator of all of them, so it depends on the data.
+    Only a mechanism whose law is a function of ratios alone may use it: one that gives the same
+    law when all scores and all sensitivities are multiplied by one positive number. Then the
+    law on the integers is the law on the numbers, whatever the unit is; and two neighbours,
+    each in a unit of its own, have the laws that they have in a unit common to both. Each proof
+    note says that of its mechanism. Any other use of the unit (a rate, a grid or a cut that is
+    counted in units) would be a leak.
+
+    The time that it takes grows with the common denominator: scores such as means over groups
+    of many different sizes are better rounded to a public grid before they come here, with
+    sensitivities rounded up to that grid.
+    """
+    values = [*scores, *sensitivities]
+    unit = math.lcm(*{value.denominator for value in values})
+    whole = [value.numerator * (unit // value.denominator) for value in values]
+    return whole[: len(scores)], whole[len(scores) :]
+
+
+def _check_exact(name: str, values: Sequence[Number]) -> None:
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
+            raise TypeError(f"{name} must be ints or Fractions")

@@ -1,0 +1,104 @@
+"""Choices among candidates that are so far behind. Knows levels; never scores or epsilon.
+
+With q = exp(-rate) a candidate at level e has weight q**e in the exponential mechanism
+(`by_weight`), or is accepted with probability q**e in permute-and-flip (`by_flips`). Both look
+at few candidates, however many there are. Proofs are in levels.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+
+from udfs.exact import Draws, Odds
+from udfs.flip import Clock, first_accepted
+
+_N_BLOCKS = 64
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Candidates sorted into blocks of similar level; the last block has no upper end.
+
+    Args:
+        levels: how far each candidate is behind, 0 for at least one; None: never chosen.
+        blocks: (start, the positions of its candidates), every level in it >= start.
+        odds: the blocks, each with weight (its candidates) * q**start.
+    """
+
+    levels: Sequence[int | None]
+    blocks: Sequence[tuple[int, Sequence[int]]]
+    odds: Odds = field(repr=False)
+
+    def of(self, position: int) -> int:
+        """Return the level of a candidate that may be chosen."""
+        level = self.levels[position]
+        if level is None:
+            raise ValueError("a candidate that is never chosen has no level")
+        return level
+
+    def attempt(self, draws: Draws, clocks: Sequence[int] = ()) -> int | Clock | None:
+        """Let every candidate x, with weight q**level(x), race against clocks.
+
+        Args:
+            draws: where the randomness comes from.
+            clocks: levels; a clock of level e has weight 1 - q**e.
+
+        Returns:
+            The candidate or the clock that came first, or None when this attempt is rejected.
+        """
+        odds = self.odds
+        if clocks:
+            odds = Odds([*odds.weights, *(((1, 0), (-1, e)) for e in clocks)], odds.rate)
+        j = draws.choose(odds)
+        if j >= len(self.blocks):
+            return Clock(j - len(self.blocks))
+        start, members = self.blocks[j]
+        hit = members[draws.below(len(members))]
+        excess = self.of(hit) - start
+        if excess and draws.choose(Odds((((1, excess),), ((1, 0), (-1, excess))), odds.rate)):
+            return None
+        return hit
+
+
+def sort_into_levels(behind: Sequence[int | None], rate: Fraction) -> Levels:
+    """Sort candidates by how far they are behind.
+
+    Args:
+        behind: counted from anywhere; None is infinitely far, and not all may be None.
+        rate: positive; q = exp(-rate).
+    """
+    least = min(b for b in behind if b is not None)
+    levels = [None if b is None else b - least for b in behind]
+    width = _width(rate)
+    members: dict[int, list[int]] = {}
+    for position, level in enumerate(levels):
+        if level is not None:
+            members.setdefault(min(level // width, _N_BLOCKS), []).append(position)
+    blocks = [(j * width, members[j]) for j in sorted(members)]
+    odds = Odds([((len(inside), start),) for start, inside in blocks], rate)
+    return Levels(levels, blocks, odds)
+
+
+def by_weight(levels: Levels, draws: Draws) -> int:
+    """Draw a candidate with probability proportional to q**level: the exponential mechanism."""
+    while not isinstance(hit := levels.attempt(draws), int):
+        pass
+    return hit
+
+
+def by_flips(levels: Levels, draws: Draws) -> int:
+    """Draw a candidate with the law of permute-and-flip."""
+    return first_accepted(partial(_race, levels, draws), levels.of)
+
+
+def _race(levels: Levels, draws: Draws, gone: frozenset[int], clocks: Sequence[int]) -> int | Clock:
+    """Let the candidates that are not gone race against clocks, by attempts until one counts."""
+    while (hit := levels.attempt(draws, clocks)) is None or hit in gone:
+        pass
+    return hit
+
+
+def _width(rate: Fraction) -> int:
+    """Choose how many levels share a block. Decides the speed, never the law."""
+    return max(1, rate.denominator // rate.numerator)

@@ -1,0 +1,118 @@
+"""Normalized scores: one common scale for scores that differ in sensitivity.
+
+Knows scores, sensitivities and a reach; never randomness. A score on this scale says how far a
+candidate is behind, and one person moves it by at most 1. Proofs are in normalized.md.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+from udfs.select.accuracy import reach_of
+from udfs.select.candidates import Number, in_units
+from udfs.select.levels import Levels, sort_into_levels
+
+_Line = tuple[int, int]
+"""(a, l): the line a + l x; l >= 0."""
+
+
+def grid_of(epsilon: Fraction) -> int:
+    """Choose a grid so fine that flooring a score to it changes no weight by 1/1000."""
+    return 1024 << (epsilon.numerator // epsilon.denominator).bit_length()
+
+
+def round_up(x: Fraction, grid: int) -> Fraction:
+    """Round up to a multiple of 1/grid."""
+    return Fraction(-(-x * grid // 1), grid)
+
+
+def reach_on_grid(n_candidates: int, epsilon: Fraction, beta: Fraction) -> Fraction:
+    """Return the reach t of Raskhodnikova and Smith, rounded up to the grid of epsilon."""
+    return round_up(reach_of(n_candidates, epsilon, beta), grid_of(epsilon))
+
+
+def levels_at(
+    scores: Sequence[Number],
+    sensitivities: Sequence[Number],
+    reach: Fraction,
+    epsilon: Fraction,
+) -> Levels:
+    """Sort candidates by their normalized scores, at the rate that costs epsilon."""
+    grid = grid_of(epsilon)
+    return sort_into_levels(
+        normalized_scores(scores, sensitivities, reach, grid), _rate(epsilon, grid)
+    )
+
+
+def _rate(epsilon: Fraction, grid: int) -> Fraction:
+    """Price one step of the grid: scores move up and down, by `grid` steps each."""
+    return epsilon * Fraction(1, 2 * grid)
+
+
+def normalized_scores(
+    scores: Sequence[Number], sensitivities: Sequence[Number], reach: Fraction, grid: int
+) -> list[int | None]:
+    """Compute floor(grid * s) for the normalized scores s; small is good.
+
+    s[i] is the largest over j of (a[i] - a[j]) / (l[i] + l[j]), where l is the sensitivity and
+    a[i] = l[i] * reach - score i. Where both sensitivities are 0 the quotient is 0, or infinite
+    if a[i] > a[j]; an infinite s is given as None.
+    """
+    q, size = in_units(scores, sensitivities)
+    # In units of 1/reach.denominator, so that all numbers are integers.
+    starts = [reach.numerator * at - reach.denominator * x for x, at in zip(q, size, strict=True)]
+    lines = list(zip(starts, (reach.denominator * at for at in size), strict=True))
+    lowest = _envelope(sorted(set(lines)))
+    ends = [_crossing(*pair) for pair in pairwise(lowest)]
+    return [_floor_score(line, lowest, ends, grid) for line in lines]
+
+
+def _envelope(lines: Sequence[_Line]) -> list[_Line]:
+    """Keep the lines that are lowest somewhere on x >= 0, in the order in which they are.
+
+    Args:
+        lines: in ascending order.
+    """
+    kept: list[_Line] = []
+    for line in lines:
+        if kept and line[1] >= kept[-1][1]:
+            continue
+        while len(kept) > 1 and not _is_earlier(
+            _crossing(kept[-2], kept[-1]), _crossing(kept[-1], line)
+        ):
+            kept.pop()
+        kept.append(line)
+    return kept
+
+
+def _crossing(line: _Line, later: _Line) -> tuple[int, int]:
+    """Find the x where a later line, less steep, gets below: its numerator and denominator > 0."""
+    return later[0] - line[0], line[1] - later[1]
+
+
+def _is_earlier(x: tuple[int, int], y: tuple[int, int]) -> bool:
+    return x[0] * y[1] < y[0] * x[1]
+
+
+def _floor_score(
+    line: _Line, lowest: Sequence[_Line], ends: Sequence[tuple[int, int]], grid: int
+) -> int | None:
+    """Find where a - l x falls to the envelope: the least x with a - l x <= all a[j] + l[j] x.
+
+    Args:
+        line: (a, l) of the candidate.
+        lowest: the envelope.
+        ends: where each of its lines ends, but for the last one.
+        grid: the answer is floor(grid * x).
+    """
+
+    def has_fallen(j: int) -> bool:
+        x, unit = ends[j]
+        return (line[0] - lowest[j][0]) * unit <= (line[1] + lowest[j][1]) * x
+
+    j = bisect_left(range(len(ends)), True, key=has_fallen)
+    behind, sizes = line[0] - lowest[j][0], line[1] + lowest[j][1]
+    if sizes:
+        return grid * behind // sizes
+    return None if behind else 0

@@ -1,0 +1,196 @@
+"""Report noisy max with Laplace noise. Knows scores and sensitivities; never a candidate.
+
+Every score gets noise in proportion to the largest sensitivity, the position of the largest
+noisy score is released. Also owns `noisy_best`, which compares noisy scores without drawing the
+noise of those that cannot win. Proofs are in rnm_laplace.md.
+"""
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+from udfs.exact import Draws, Odds, geometric, secret_draws
+from udfs.laplace import laplace_quantile
+from udfs.select.accuracy import check_public, rounded_up, sentence
+from udfs.select.candidates import Number, check_candidates, check_epsilon, in_units
+from udfs.select.normalized import grid_of
+from udfs.spec import Loss, Udf
+
+_N_BLOCKS = 128
+
+
+def select(scores: Sequence[Number], sensitivities: Sequence[Number], epsilon: Fraction) -> int:
+    """Choose a candidate whose score is nearly the largest.
+
+    Args:
+        scores: how good each candidate is on the data, exact numbers, at least one, in an order
+            of the candidates that is public.
+        sensitivities: public; the most that one person moves each score, >= 0.
+        epsilon: privacy loss, positive.
+
+    Returns:
+        The position of one candidate.
+
+    Raises:
+        TypeError: an argument of another type, floats among them.
+        ValueError: an argument out of its range.
+
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
+        directions.
+    Source: Dwork and Roth 2014, section 3.3; on a grid, with discrete noise, see
+        rnm_laplace.md.
+    """
+    check_candidates(scores, sensitivities)
+    check_epsilon(epsilon)
+    return _select(scores, sensitivities, epsilon, secret_draws())
+
+
+def _select(
+    scores: Sequence[Number],
+    sensitivities: Sequence[Number],
+    epsilon: Fraction,
+    draws: Draws,
+) -> int:
+    """Choose with the draws given."""
+    whole, sizes = in_units(scores, sensitivities)
+    largest = _scale(sizes)
+    if largest == 0:
+        return whole.index(max(whole))
+    grid = grid_of(epsilon)
+    starts = [grid * score // largest for score in whole]
+    return noisy_best(range(len(whole)), starts, [1] * len(whole), _rate(epsilon, grid), draws)
+
+
+def _scale(sensitivities: Sequence[int]) -> int:
+    """Return the sensitivity that the noise has to hide."""
+    return max(sensitivities)
+
+
+def _rate(epsilon: Fraction, grid: int) -> Fraction:
+    """Price one step of the grid: a score may fall by grid steps while another rises as much."""
+    return epsilon * Fraction(1, 2 * grid)
+
+
+def noisy_best(
+    tries: Iterable[int],
+    starts: Sequence[int],
+    steps: Sequence[int],
+    rate: Fraction,
+    draws: Draws,
+) -> int:
+    """Find the candidate of the try with the largest value; between equals the first candidate.
+
+    A try of candidate i has the value starts[i] + steps[i] * X, where X is discrete Laplace
+    noise, fresh for each try. Of each X first a coarse block is drawn, and the rest only where
+    the block does not rule out that the try wins.
+
+    Args:
+        tries: the candidate of each try, at least one.
+        starts: one integer for each candidate.
+        steps: as many, >= 0.
+        rate: of the noise, positive.
+        draws: where the randomness comes from.
+    """
+    width, odds = _blocks(rate)
+    sure: int | None = None
+    seen = []
+    for i in tries:
+        block = draws.choose(odds)
+        if sure is not None and not _may_reach(sure - starts[i], steps[i], block, width):
+            continue  # it is behind one that was seen
+        seen.append((i, block))
+        if block <= _N_BLOCKS:
+            floor = starts[i] + steps[i] * block * width
+            sure = floor if sure is None else max(sure, floor)
+    best = max(
+        (starts[i] + _times_noise(steps[i], block, width, rate, draws), -i)
+        for i, block in seen
+        if sure is None or _may_reach(sure - starts[i], steps[i], block, width)
+    )
+    return -best[1]
+
+
+@lru_cache(maxsize=64)
+def _blocks(rate: Fraction) -> tuple[int, Odds]:
+    """Cut the integers into blocks of noise.
+
+    Returns:
+        The width w, a power of two, and the odds of the blocks: b w, ..., (b + 1) w - 1 for
+        b < _N_BLOCKS; then _N_BLOCKS w and all above; then all below 0.
+    """
+    width = _width(rate)
+    marks = [b * width for b in range(_N_BLOCKS + 1)]
+    weights = [((1, low), (-1, low + width)) for low in marks[:-1]]
+    return width, Odds([*weights, ((1, marks[-1]),), ((1, 1),)], rate)
+
+
+def _width(rate: Fraction) -> int:
+    """Choose how wide a block is, about 1/10 of the noise. Decides the speed, never the law."""
+    return 1 << max(0, (rate.denominator // (8 * rate.numerator)).bit_length() - 1)
+
+
+def _may_reach(gap: int, step: int, block: int, width: int) -> bool:
+    """Tell whether step * X >= gap is possible for an X of this block."""
+    if block == _N_BLOCKS:
+        return step > 0 or gap <= 0
+    highest = -1 if block > _N_BLOCKS else (block + 1) * width - 1
+    return step * highest >= gap
+
+
+def _times_noise(step: int, block: int, width: int, rate: Fraction, draws: Draws) -> int:
+    """Draw step * X for an X of this block."""
+    if step == 0:
+        return 0
+    if block > _N_BLOCKS:
+        return step * (-1 - geometric(draws, rate))
+    if block == _N_BLOCKS:
+        return step * (block * width + geometric(draws, rate))
+    noise, place = block * width, 1
+    while place < width:
+        noise += place * draws.choose(Odds((((1, 0),), ((1, place),)), rate))
+        place *= 2
+    return step * noise
+
+
+def loss(epsilon: Fraction) -> Loss:
+    """Price one run: pure, see rnm_laplace.md."""
+    return Loss(epsilon)
+
+
+def error_bound(sensitivities: Sequence[Number], epsilon: Fraction, beta: Fraction) -> Fraction:
+    """Bound the chosen score's shortfall as rnm_laplace.md proves it for every data set.
+
+    Args:
+        sensitivities: one for each candidate, >= 0.
+        epsilon: privacy loss, positive.
+        beta: probability with which the bound may fail, in (0, 1).
+    """
+    check_public(sensitivities, epsilon, beta)
+    grid = grid_of(epsilon)
+    rate = _rate(epsilon, grid)
+    share = beta * Fraction(1, 2)
+    steps = laplace_quantile(rate, share * Fraction(1, len(sensitivities)))
+    steps += laplace_quantile(rate, share) - 1
+    return steps * max(sensitivities) * Fraction(1, grid)
+
+
+def accuracy(sensitivities: Sequence[Number], epsilon: Fraction, beta: Fraction) -> str:
+    """Say what a choice is worth, from public numbers only."""
+    bound = rounded_up(error_bound(sensitivities, epsilon, beta))
+    return sentence(
+        sensitivities,
+        epsilon,
+        beta,
+        f"the score of the chosen candidate is at most {bound} below the largest",
+    )
+
+
+UDF = Udf(
+    name="rnm_laplace",
+    function="select",
+    samples="Laplace noise of one scale for each candidate; the largest noisy score wins",
+    parameters=("epsilon",),
+    loss=loss,
+    run=select,
+    accuracy=accuracy,
+)

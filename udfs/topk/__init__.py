@@ -1,0 +1,1 @@
+"""Top-k mechanisms: counts of people per item in, positions of items out."""

@@ -1,0 +1,231 @@
+"""Top k of an unknown domain. Knows the largest counts; never items, SQL or budgets.
+
+The candidates are the kbar most frequent items and an outcome "stop", which scores a public
+distance above the next count. Candidates are taken one after the other by the exponential
+mechanism until stop is drawn or k items are listed. The proofs are in limited_domain.md.
+"""
+
+import math
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from udfs.exact import Draws, ln_enclosure, secret_draws
+from udfs.spec import Loss, Udf, in_words
+from udfs.topk import em_peel
+from udfs.topk.em_peel import Round, take
+from udfs.topk.ranking import Ints, check_counts
+
+_LEAST_CANDIDATES = 1000
+_CANDIDATES_PER_PICK = 20
+_LARGEST_THRESHOLD = (1 << 62) - 1
+_NO_CUT = 1 << 63
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What a run takes from public numbers alone.
+
+    kbar: candidates at most, not counting stop.
+    rate: of each exponential mechanism, q = exp(-rate).
+    threshold: stop scores 1 + threshold above the (kbar + 1)-th count.
+    """
+
+    kbar: int
+    rate: Fraction
+    threshold: int
+
+
+def topk(counts: Ints, k: int, epsilon: Fraction, delta: Fraction) -> list[int]:
+    """List up to k items with nearly the largest counts, best first, from no domain.
+
+    Args:
+        counts: the n_largest(k) largest numbers of distinct people per item (fewer where fewer
+            items exist), shape (n,), int64, > 0, descending.
+        k: greatest length of the list, >= 1.
+        epsilon: privacy loss of the whole list, positive.
+        delta: privacy slack of the whole list, in (0, 1).
+
+    Returns:
+        Positions in `counts`, all different, at most k of them, possibly none. How many there
+        are is part of what is released.
+
+    Raises:
+        TypeError: an argument of another type, floats among them.
+        ValueError: an argument out of its range.
+
+    Privacy: (epsilon, delta)-DP under adding or removing one person who adds at most 1 to each
+        count, however many counts that are and whichever of them are new.
+    Source: Durfee and Rogers 2019, limited domain with unrestricted sensitivity.
+    """
+    constants = _public_constants(k, epsilon, delta)
+    check_counts(counts)
+    counts = counts.astype(np.int64, copy=False)
+    if len(counts) > constants.kbar + 1:
+        raise ValueError("counts must be the n_largest(k) largest at most")
+    if counts.size and (int(counts[-1]) <= 0 or (counts[1:] > counts[:-1]).any()):
+        raise ValueError("counts must be positive and descending")
+    return _topk(counts, k, constants, secret_draws())
+
+
+def n_largest(k: int) -> int:
+    """Tell how many of the largest counts a run takes: kbar + 1, see limited_domain.md."""
+    _check_k(k)
+    return max(_LEAST_CANDIDATES, _CANDIDATES_PER_PICK * k) + 1
+
+
+def loss(k: int, epsilon: Fraction, delta: Fraction) -> Loss:
+    """Price one run, whatever the length of its list; refuse what a run would refuse."""
+    _public_constants(k, epsilon, delta)
+    return Loss(epsilon, delta)
+
+
+def error_bounds(k: int, epsilon: Fraction, delta: Fraction, beta: Fraction) -> tuple[int, int]:
+    """Bound what limited_domain.md proves for every data set.
+
+    Args:
+        k: greatest length of the list, >= 1.
+        epsilon: privacy loss, positive.
+        delta: privacy slack, in (0, 1).
+        beta: probability with which the bounds may fail, in (0, 1).
+
+    Returns:
+        Two numbers of people: how far a listed item may fall short of the count that belongs at
+        its rank, and how far an item may exceed the (kbar + 1)-th count and yet be left out of
+        a list that is shorter than k.
+    """
+    constants = _public_constants(k, epsilon, delta)
+    if not isinstance(beta, Fraction):
+        raise TypeError("beta must be a Fraction")
+    if not 0 < beta < 1:
+        raise ValueError("beta must lie between 0 and 1")
+    return _error_bounds(k, constants, beta)
+
+
+def accuracy(size: int, k: int, epsilon: Fraction, delta: Fraction, beta: Fraction) -> str:
+    """Say what a list is worth, from public numbers only.
+
+    `size` is ignored: without a public domain the number of items is private.
+    """
+    shortfall, excess = error_bounds(k, epsilon, delta, beta)
+    return (
+        f"with probability at least {in_words(1 - beta)} no item is listed whose count is more "
+        f"than {shortfall} below the count that belongs at its rank, and only a full list leaves "
+        f"out an item whose count is more than {excess} above the count at rank {n_largest(k)} "
+        f"(k = {k}, epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
+    )
+
+
+def _check_k(k: int) -> None:
+    if not isinstance(k, int) or isinstance(k, bool):
+        raise TypeError("k must be an int")
+    if k < 1:
+        raise ValueError("k must be at least 1")
+
+
+def _public_constants(k: int, epsilon: Fraction, delta: Fraction) -> Constants:
+    """Check the public numbers and compute what a run needs of them."""
+    kbar = n_largest(k) - 1
+    for value in (epsilon, delta):
+        if not isinstance(value, Fraction):
+            raise TypeError("epsilon and delta must be Fractions")
+    if epsilon <= 0:
+        raise ValueError("epsilon must be positive")
+    if not 0 < delta < 1:
+        raise ValueError("delta must lie between 0 and 1")
+    constants = _constants(k, kbar, epsilon, delta)
+    if constants.threshold > _LARGEST_THRESHOLD:
+        raise ValueError("epsilon is too small for counts of 62 bits")
+    return constants
+
+
+def _constants(k: int, kbar: int, epsilon: Fraction, delta: Fraction) -> Constants:
+    """Take the larger rate: k pure rounds, or half of delta for their composition."""
+    part = delta * Fraction(1, 2)
+    pure = (epsilon * Fraction(1, k), delta)
+    composed = (_composed_rate(k, epsilon, part), delta - part)
+    rate, for_threshold = max(pure, composed)
+    return Constants(kbar, rate, _distance(kbar, rate, for_threshold))
+
+
+def _composed_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Find a rate, rounded down, whose k rounds are (epsilon, delta)-DP together.
+
+    The greatest such rate that limited_domain.md proves is, with L = ln(1/delta),
+    8 epsilon / (sqrt(8 k (L + epsilon)) + sqrt(8 k L)).
+    """
+    _, log = ln_enclosure(Fraction(1, delta), 64)
+    return 8 * epsilon * Fraction(1, _root(8 * k * (log + epsilon)) + _root(8 * k * log))
+
+
+def _root(x: Fraction) -> Fraction:
+    """Compute the square root of x > 0, rounded up to a multiple of 2**-32."""
+    return Fraction(math.isqrt(-(-x * (1 << 64) // 1) - 1) + 1, 1 << 32)
+
+
+def _error_bounds(k: int, constants: Constants, beta: Fraction) -> tuple[int, int]:
+    """Give half of beta to items that are listed too early, half to stopping too early."""
+    early_items = _unlikely(2 * k * constants.kbar, constants.rate, beta)
+    early_stop = _unlikely(2 * k, constants.rate, beta)
+    return early_items, 1 + constants.threshold + early_stop
+
+
+def _unlikely(n: int, rate: Fraction, beta: Fraction) -> int:
+    """Find an integer b >= 0 with n * exp(-rate * (b + 1)) <= beta."""
+    return max(0, _distance(n, rate, beta) - 1)
+
+
+def _distance(n: int, rate: Fraction, mass: Fraction) -> int:
+    """Find an integer t with n * exp(-rate * t) <= mass, the least but for rounding."""
+    _, log = ln_enclosure(Fraction(n, mass), 64)
+    return -(-log // rate)
+
+
+def _topk(counts: Ints, k: int, constants: Constants, draws: Draws) -> list[int]:
+    """Take candidates until stop is drawn or the list is full."""
+    candidates = counts[: constants.kbar]
+    stop = _stop_score(counts, constants)
+    stop_rank = int(np.count_nonzero(candidates >= stop))
+    scores = np.insert(candidates, stop_rank, stop)
+    gaps = scores[0] - scores
+    picks: list[int] = []
+    taken: list[int] = []
+    while len(picks) < k:
+        rank = take(_round(gaps, taken, constants.rate), draws)
+        if rank == stop_rank:
+            break
+        picks.append(rank - (rank > stop_rank))
+        insort(taken, rank)
+    return picks
+
+
+def _stop_score(counts: Ints, constants: Constants) -> int:
+    """Score stop: 1 + threshold above the (kbar + 1)-th count, which is 0 where none exists."""
+    beyond = int(counts[constants.kbar]) if len(counts) > constants.kbar else 0
+    return beyond + 1 + constants.threshold
+
+
+def _round(gaps: Ints, taken: Sequence[int], rate: Fraction) -> Round:
+    """Sort the free ranks into blocks; what lies beyond the reach is one block, and not cut."""
+    blocks = em_peel._round(gaps, len(gaps), taken, rate, _reach(len(gaps), rate))
+    return replace(blocks, cut=_NO_CUT)
+
+
+def _reach(n_ranks: int, rate: Fraction) -> int:
+    """Choose how far blocks are of even width. Decides the speed, never the law."""
+    return -(-7 * (n_ranks.bit_length() + 4) // (10 * rate))
+
+
+UDF = Udf(
+    name="limited_domain",
+    function="topk",
+    samples="up to k items, one after the other, by the exponential mechanism, until it stops",
+    parameters=("k", "epsilon", "delta"),
+    loss=loss,
+    run=topk,
+    accuracy=accuracy,
+    n_largest=n_largest,
+)

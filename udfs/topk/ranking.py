@@ -1,0 +1,108 @@
+"""The items that a list can hold, best first. Knows counts; never draws.
+
+Sorts as few items as a public cut allows, and counts the lists that stay within an error.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+_LARGEST_COUNT = (1 << 62) - 1
+_CHUNK = 64  # decides the speed, never the numbers
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The items that a list with err < cut can hold, best first, ties by position.
+
+    gaps: largest count minus the item's count, nondecreasing, shape (m,).
+    places: the items' positions in the domain, shape (m,).
+    """
+
+    gaps: Ints
+    places: Ints
+    n_items: int
+    k: int
+    cut: int
+
+    def n_choices(self, layers: Sequence[int]) -> Ints:
+        """Count the items left for each rank at err <= layer, shape (len(layers), k)."""
+        # Nothing in the ranking is further off than its last item, so that layer is enough.
+        furthest = int(self.gaps[-1])
+        reach = np.array([min(layer, furthest) for layer in layers], dtype=np.int64)
+        eligible = self.gaps.searchsorted(reach[:, np.newaxis] + self.gaps[: self.k], "right")
+        return (eligible - np.arange(self.k)).astype(np.int64, copy=False)
+
+    def n_lists(self, layers: Sequence[int]) -> list[int]:
+        """Count the lists with err <= layer, for layers before the cut."""
+        # As many factors as fit a 64-bit integer are multiplied by numpy, the rest by Python.
+        group = min(62 // self.n_items.bit_length(), self.k)
+        lists = []
+        for start in range(0, len(layers), _CHUNK):
+            choices = self.n_choices(layers[start : start + _CHUNK])
+            filler = np.ones((len(choices), -self.k % group), dtype=np.int64)
+            factors = np.hstack([choices, filler]).reshape(len(choices), -1, group).prod(axis=2)
+            lists += [_product(row) for row in factors.tolist()]
+        return lists
+
+    def all_lists(self) -> int:
+        """Count all lists of the domain."""
+        return math.perm(self.n_items, self.k)
+
+
+def _product(factors: list[int]) -> int:
+    """Multiply, halves first, so that large numbers meet large numbers."""
+    if len(factors) <= _CHUNK:
+        return math.prod(factors)
+    middle = len(factors) >> 1
+    return _product(factors[:middle]) * _product(factors[middle:])
+
+
+def rank(counts: Ints, k: int, cut: int) -> Ranking:
+    """Sort the items that matter."""
+    d = len(counts)
+    top = int(counts.max())
+    # The k-th largest of the maxima of disjoint parts is at most the k-th largest count.
+    n_parts = min(max(4 * k, 256), d)
+    maxima = np.sort(counts[: d - d % n_parts].reshape(-1, n_parts).max(axis=0))
+    limit = min(top - int(maxima[-k]) + cut - 1, top)
+    gaps = top - counts
+    places = np.flatnonzero(gaps <= limit).astype(np.int64, copy=False)
+    gaps = gaps[places]
+    place_bits = (d - 1).bit_length()
+    if limit.bit_length() + place_bits < 63:
+        keys = np.sort(gaps << place_bits | places)
+        return Ranking(keys >> place_bits, keys & ((1 << place_bits) - 1), d, k, cut)
+    order = np.argsort(gaps, kind="stable")
+    return Ranking(gaps[order], places[order], d, k, cut)
+
+
+def check_counts(counts: Ints) -> None:
+    """Refuse what is not a vector of counts."""
+    if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "iu":
+        raise TypeError("counts must be a numpy array of integers")
+    if not np.can_cast(counts.dtype, np.int64):
+        raise TypeError("counts must fit 64-bit signed integers")
+    if counts.ndim != 1:
+        raise ValueError("counts must have one dimension")
+    if counts.size and not 0 <= int(counts.min()) <= int(counts.max()) <= _LARGEST_COUNT:
+        raise ValueError("counts must lie between 0 and 2**62 - 1")
+
+
+def check_public(d: int, k: int, epsilon: Fraction) -> None:
+    """Refuse numbers of another type or out of their range."""
+    for name, value in (("d", d), ("k", k)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{name} must be an int")
+    if not isinstance(epsilon, Fraction):
+        raise TypeError("epsilon must be a Fraction")
+    if epsilon <= 0:
+        raise ValueError("epsilon must be positive")
+    if not 1 <= k <= d:
+        raise ValueError("k must lie between 1 and the number of items in the domain")
