@@ -51,7 +51,7 @@ bench: $(TEST)  ## measure against the same questions without privacy; writes be
 	$(BIN)/python -m benchmarks
 
 # The oldest supported versions together, and the newest of each supported Python that is here.
-OLDEST := duckdb==1.5.0 sqlglot==28.0.0 numpy==1.26.4 numba==0.61.0 pyarrow==17.0.0
+OLDEST := duckdb==1.5.3 sqlglot==28.0.0 numpy==1.26.4 numba==0.61.0 pyarrow==17.0.0
 matrix_run = echo "== Python $(1): $(2)" && p=$$(.ci/python $(1)) && \
 	{ test -n "$$p" || { echo "   no Python $(1) here; left out"; exit 0; }; } && \
 	{ test -x .venv-$(3)/bin/python || $$p -m venv .venv-$(3); } && \

@@ -223,3 +223,15 @@ def test_a_part_of_a_node_that_nobody_reads_is_refused(database: Database) -> No
                 with pytest.raises(Refused):
                     compiled(node, scope(database))
                 del inner.args["unheard_of"]
+
+
+@pytest.mark.parametrize("part", ["year(day)", "month(day)", "date_part('week', day)"])
+def test_a_date_without_parts_passes_no_filter(part: str, database: Database) -> None:
+    """DuckDB before 1.5.2 let TRY(…) of a NULL through a filter that it had moved into the scan."""
+    sql = value(part.replace("day", "dt"), database).sql
+    connection = database.connection
+    connection.execute("CREATE OR REPLACE TABLE ends (dt DATE)")
+    connection.execute("INSERT INTO ends SELECT DATE '2020-10-10' FROM range(1000)")
+    connection.execute("DELETE FROM ends")
+    connection.execute("INSERT INTO ends VALUES ('infinity')")
+    assert connection.execute(f"SELECT count(*) FROM ends WHERE {sql} <> 2").fetchone() == (0,)
