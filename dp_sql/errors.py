@@ -8,8 +8,10 @@ The tree::
     │   ├── ArgumentError     an argument of a DP call is missing, misplaced or out of range
     │   ├── NotPrivate        we cannot prove that the source is a union of people's own rows
     │   ├── NotSupported      a place or form of a DP call that has no meaning (or none yet)
-    │   └── SourceError       DuckDB cannot run the source of a DP call
+    │   ├── SourceError       DuckDB cannot run the source of a DP call
+    │   └── BudgetExceeded    the answer would cost more than is left
     ├── PolicyError           the policy file says something that no policy says
+    ├── LedgerError           the budget's book is missing, damaged, outdated or not writable
     └── InternalError         our bug, never yours
 """
 
@@ -26,6 +28,10 @@ class InternalError(DpSqlError):
 
 class PolicyError(DpSqlError):
     """The policy file cannot be read, or says something that no policy says; with the line."""
+
+
+class LedgerError(DpSqlError):
+    """The book of a budget cannot be trusted or written; nothing is answered until it can."""
 
 
 class QueryError(DpSqlError):
@@ -107,3 +113,7 @@ class NotSupported(QueryError):
 
 class SourceError(QueryError):
     """DuckDB cannot bind or run what a DP call reads."""
+
+
+class BudgetExceeded(QueryError):
+    """The answer would cost more than is left of the budget; nothing was spent or read."""

@@ -16,11 +16,16 @@ class Loss:
         rho: of zero-concentrated DP, positive; the smallest that the mechanism's proof gives.
             Left out, it is epsilon**2 / 2 where delta is 0, which pure DP implies (Bun and
             Steinke 2016, proposition 1.4), and unknown elsewhere.
+        bounded_range: the length of an interval in which, for each pair of neighbours, the privacy
+            losses of all outputs lie; where the proof gives less than the 2 epsilon that follows
+            from pure epsilon-DP (Durfee and Rogers 2019: epsilon for exponential mechanisms).
+            Left out, it is 2 epsilon where delta is 0, and unknown elsewhere.
     """
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
     rho: Fraction | None = None
+    bounded_range: Fraction | None = None
 
     def __post_init__(self) -> None:
         for value in (self.epsilon, self.delta):
@@ -34,6 +39,8 @@ class Loss:
             raise ValueError("delta must lie between 0 and 1")
         if self.rho is None and not self.delta:
             object.__setattr__(self, "rho", self.epsilon**2 * Fraction(1, 2))
+        if self.bounded_range is None and not self.delta:
+            object.__setattr__(self, "bounded_range", 2 * self.epsilon)
         if self.rho is not None and self.rho <= 0:
             raise ValueError("rho must be positive")
 
@@ -43,6 +50,8 @@ class Loss:
 
     def times(self, n: int) -> "Loss":
         """Return the loss of n runs on the same people, n >= 1."""
+        if n == 1:
+            return self
         rho = None if self.rho is None else n * self.rho
         return Loss(n * self.epsilon, n * self.delta, rho)
 

@@ -157,7 +157,7 @@ def people_left_out(epsilon: Fraction, beta: Fraction) -> tuple[int, int]:
 
 def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> Loss:
     """Price one run: one exponential mechanism of range epsilon, see shifted_inverse.md."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8))
+    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
 
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:

@@ -83,7 +83,7 @@ def accuracy(sensitivities: Sequence[Number], epsilon: Fraction, beta: Fraction)
 
 def loss(epsilon: Fraction) -> Loss:
     """Price one run: an exponential mechanism of range epsilon, see exponential.md."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8))
+    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
 
 
 UDF = Udf(

@@ -91,7 +91,7 @@ def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
 
 def loss(k: int, epsilon: Fraction) -> Loss:
     """Price one run: an exponential mechanism of range epsilon, see joint.md."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8))
+    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
 
 
 def _rate(k: int, epsilon: Fraction) -> Fraction:

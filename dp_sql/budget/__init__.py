@@ -1,0 +1,1 @@
+"""The budget: what was promised, what is spent, and the book in which it stands. Never SQL."""
