@@ -4,6 +4,9 @@ A ticket stands for a plan inside SQL text, so that no parameter of a mechanism 
 there. A session's ticket is good for one release. A ticket of the `dp` table macro is the plan's
 own digest: binding the same text twice offers the same ticket and changes nothing, and each
 execution of a query redeems it once, however often DuckDB's plan calls the function.
+
+Where a ledger is kept, a one-use ticket is the ledger's own: the session has reserved its loss. For
+a ticket of `dp` the desk reserves when it is redeemed, before the mechanism draws.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from dp_sql.errors import DpSqlError, InternalError
-from dp_sql.plan import Plan
+from dp_sql.budget.account import Account, Outcome
+from dp_sql.errors import DpSqlError, InternalError, NotSupported, PolicyError
+from dp_sql.plan import Plan, loss_at
 from dp_sql.result import Receipt
 
 T = TypeVar("T")
@@ -51,23 +55,47 @@ class Desk:
         self._lock = threading.Lock()
         self._once: dict[str, Plan] = {}
         self._again: dict[str, Plan] = {}
+        self._runs: dict[str, int] = {}
         self._answers: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
         self._lots: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
         self._receipts: list[tuple[int, Receipt]] = []
         self._issued = 0
         self._failures: dict[str, DpSqlError] = {}
+        self._account: Account | None = None
+
+    def pay_from(self, account: Account | None) -> None:
+        """From now on the tickets of `dp` are paid from this account.
+
+        Raises:
+            PolicyError: others of this instance have opened it with another ledger, or with none.
+        """
+        with self._lock:
+            if self._account is not None and (account is None or not account.same(self._account)):
+                raise PolicyError(
+                    "This database is open in this process with a ledger; open it here with the "
+                    "same one."
+                )
+            self._account = account
 
     def receipts(self, connection: int | None = None) -> tuple[Receipt, ...]:
         """One receipt per release, oldest first; those of one connection, or all."""
         with self._lock:
             return tuple(r for of, r in self._receipts if connection in {None, of})
 
-    def offer_once(self, plan: Plan) -> str:
-        """A ticket for exactly one release of this plan."""
+    def offer_once(self, plan: Plan, reserved: str | None = None, runs: int | None = None) -> str:
+        """A ticket for exactly one release of this plan.
+
+        Args:
+            plan: what is released.
+            reserved: the ledger's ticket, where its loss stands in one.
+            runs: how many runs are reserved; a release that turns out to take more is refused.
+        """
         with self._lock:
             self._issued += 1
-            ticket = f"{_ONCE}{self._issued}"
+            ticket = f"{_ONCE}{reserved or self._issued}"
             self._once[ticket] = plan
+            if runs is not None:
+                self._runs[ticket] = runs
         return ticket
 
     def offer(self, plan: Plan, text: str, number: int) -> str:
@@ -87,6 +115,7 @@ class Desk:
         """Take back a one-use ticket, used or not, and what is kept of it."""
         with self._lock:
             self._once.pop(ticket, None)
+            self._runs.pop(ticket, None)
             self._failures.pop(ticket, None)
 
     def lots(self, ticket: str, execution: tuple[int, int], draw: Callable[[], T]) -> T:
@@ -119,10 +148,31 @@ class Desk:
         with answer.lock:
             if not answer.done:
                 plan = self._take(ticket)
-                drawn = run(plan)
+                drawn = run(plan) if ticket.startswith(_ONCE) else self._paid(plan, run)
+                if drawn.n_runs > self._runs.get(ticket, drawn.n_runs):
+                    raise InternalError("There are more groups than were paid for; none is shown.")
                 self._write(plan, drawn, execution[0])
                 answer.value, answer.done = drawn.value, True
             return answer.value  # type: ignore[return-value]
+
+    def _paid(self, plan: Plan, run: Callable[[Plan], Drawn[T]]) -> Drawn[T]:
+        """Reserve, run and settle, where a ledger is kept."""
+        account = self._account
+        if account is None:
+            return run(plan)
+        if plan.function.kind == "select" and plan.keys:
+            raise NotSupported(
+                f"With a ledger dp(…) takes no {plan.function.name} with GROUP BY; ask it with "
+                "session.sql."
+            )
+        (ticket,) = account.reserve(lambda factor: [loss_at(plan, factor)])
+        outcome: Outcome = "failed"
+        try:
+            drawn = run(plan)
+            outcome = "answered"
+        finally:
+            account.settle(ticket, outcome)
+        return drawn
 
     def _take(self, ticket: str) -> Plan:
         with self._lock:

@@ -3,7 +3,8 @@
     text → one SELECT → guard → private side (our statements only) → release → public side → answer
 
 The analyst's text runs on the public side alone, where no private row is. A release is kept there,
-so reading an answer again is free.
+so reading an answer again is free. Where the policy has a budget, what a query costs stands in the
+ledger before any private row is read.
 """
 
 from __future__ import annotations
@@ -16,18 +17,29 @@ from types import TracebackType
 from typing import Any, Self
 
 from dp_sql.beside import check_list, only_reads
+from dp_sql.books import book_calls
+from dp_sql.budget.account import BudgetRow
 from dp_sql.engines.duckdb_private import PrivateSide
 from dp_sql.engines.duckdb_public import PublicSide
 from dp_sql.errors import ArgumentError, NotSupported, PolicyError
+from dp_sql.explained import Cost, cost, cost_sql, explained
 from dp_sql.guard import guarded_plans
 from dp_sql.parse import Token, cte_bodies, folded, statements
 from dp_sql.plan import Plan
 from dp_sql.policy import Policy
 from dp_sql.policy_check import misfits
-from dp_sql.recognise import recognise
-from dp_sql.result import Receipt
-from dp_sql.rewrite import outer_edits, release_columns, spliced, stand_ins
-from dp_sql.shown import describe_sql, explain_sql, tables_sql
+from dp_sql.recognise import DpSelect, recognise
+from dp_sql.result import Receipt, Release
+from dp_sql.rewrite import (
+    Edit,
+    answer_columns,
+    outer_edits,
+    release_columns,
+    spliced,
+    stand_ins,
+)
+from dp_sql.shown import describe_sql, tables_sql
+from dp_sql.spending import Spending, open_ledger
 from dp_sql.types import full_name
 from udfs.spec import in_words
 
@@ -43,13 +55,17 @@ class GuardedSession:
     def __init__(self, database: str, policy: Policy, analyst: str) -> None:
         self._policy = policy
         self._analyst = analyst
-        self._private = PrivateSide(database)
-        wrong = misfits(policy, self._private.catalogue)
-        if wrong:
-            self._private.close()
-            raise PolicyError(f"The policy does not fit {database}: {'; '.join(wrong)}")
-        self._public = PublicSide()
         self._lock = threading.RLock()
+        self._private = PrivateSide(database)
+        try:
+            wrong = misfits(policy, self._private.catalogue)
+            if wrong:
+                raise PolicyError(f"The policy does not fit {database}: {'; '.join(wrong)}")
+            self._spending = Spending(open_ledger(policy.budget), policy.budget, analyst)
+        except BaseException:
+            self._private.close()
+            raise
+        self._public = PublicSide()
 
     def sql(self, text: str, *, params: object = None) -> Any:
         """Answer one SELECT; the relation, as `duckdb` would return it.
@@ -59,12 +75,15 @@ class GuardedSession:
                 nothing; `SHOW TABLES`; `DESCRIBE table`.
             params: values for the text's parameters; DP calls and their sources cannot use them.
 
+        `FROM dp_budget()`, `dp_ledger()`, `dp_releases()` and `dp_release('id')` are tables in it.
+
         Returns:
             A `DuckDBPyRelation` over the frozen release, on a connection without private rows.
 
         Raises:
             QueryError: what cannot be answered, before any row is read; or, after that, one
-                constant sentence.
+                constant sentence. BudgetExceeded, where too little is left.
+            LedgerError: the ledger of the budget cannot be trusted or written.
             duckdb.Error: what DuckDB says of the rest of the text.
 
         Privacy: each DP call is one release with the epsilon written in it, under adding or
@@ -75,6 +94,36 @@ class GuardedSession:
     def execute(self, text: str, params: object = None) -> Any:
         """Answer as `sql` does, and return the connection to fetch from."""
         return self._answer(text, params, self._public.run)
+
+    def explain(self, text: str) -> Cost:
+        """What a query would cost; spends nothing and reads no private row."""
+        return self.cost([text])
+
+    def cost(self, texts: Sequence[str]) -> Cost:
+        """What the DP calls of some queries would cost together.
+
+        Args:
+            texts: SELECTs, as `sql` takes them.
+
+        Raises:
+            QueryError: one of them would be refused.
+        """
+        with self._lock:
+            plans = []
+            for text in texts:
+                planned = self._planned(text, _one_select(text))
+                plans += [plan for _, found in planned for plan in found]
+            return self._cost(plans)
+
+    def budget(self) -> tuple[BudgetRow, ...]:
+        """The budget of all analysts together, then of this one; empty where there is none."""
+        account = self._spending.account
+        return () if account is None else tuple(account.rows())
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The releases that can be read again for nothing, oldest first."""
+        return self._spending.kept.all()
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
@@ -87,9 +136,10 @@ class GuardedSession:
         return self._analyst
 
     def close(self) -> None:
-        """Close both sides."""
+        """Close both sides and the ledger."""
         self._public.close()
         self._private.close()
+        self._spending.close()
 
     def __enter__(self) -> Self:
         return self
@@ -116,29 +166,31 @@ class GuardedSession:
             if shown is not None:
                 return last(shown, None)
             self._load_public(tokens)
-            explained = tokens[0].upper == "EXPLAIN"
-            if explained:
+            is_explained = tokens[0].upper == "EXPLAIN"
+            if is_explained:
                 tokens = tokens[1:]
                 options = len(tokens) > 1 and tokens[1].upper not in {*_QUERY, ""}
                 bracket = bool(tokens) and tokens[0].is_symbol("(") and not options
                 if not tokens or (tokens[0].upper not in _QUERY and not bracket):
                     raise NotSupported("EXPLAIN takes a SELECT with DP calls.")
             planned = self._planned(text, tokens)
-            if explained:
-                return last(explain_sql([plan for _, plans in planned for plan in plans]), None)
-            empty = self._spliced(text, tokens, planned, _stand_in)
+            plans = [plan for _, found in planned for plan in found]
+            if is_explained:
+                return last(cost_sql(self._cost(plans)), None)
+            books = self._books(text, tokens)
+            empty = self._spliced(text, tokens, planned, [_stand_in(p) for p in plans], books)
             self._public.only_select(empty)
             only_reads(text, tokens, self._public.functions)
             self._public.bind(empty, params)
             if not planned:
-                return last(text, params)
+                return last(empty if books else text, params)
             try:
-                ready = self._spliced(text, tokens, planned, self._release)
+                relations = self._answers(planned)
             finally:
                 self._wait(started)
-            return last(ready, params)
+            return last(self._spliced(text, tokens, planned, relations, books), params)
 
-    def _planned(self, text: str, tokens: Sequence[Token]) -> list[tuple[Any, list[Plan]]]:
+    def _planned(self, text: str, tokens: Sequence[Token]) -> Planned:
         selects = recognise(text, tokens, guarded=True)
         bodies = {n: text[slice(*span)] for n, span in cte_bodies(tokens, text).items()}
         planned = []
@@ -167,21 +219,46 @@ class GuardedSession:
         self,
         text: str,
         tokens: Sequence[Token],
-        planned: Sequence[tuple[Any, list[Plan]]],
-        relation: Callable[[Plan], str],
+        planned: Planned,
+        relations: Sequence[str],
+        books: Sequence[Edit],
     ) -> str:
-        edits = []
-        number = 0
+        """The text with each call's relation, in the order of the calls, and the books."""
+        edits = list(books)
+        names = [(relation, f"__dp_release_{n}") for n, relation in enumerate(relations, 1)]
         for select, plans in planned:
-            releases = []
-            for ready in plans:
-                number += 1
-                releases.append((relation(ready), f"__dp_release_{number}"))
-            edits += outer_edits(select, releases)
+            edits += outer_edits(select, names[: len(plans)])
+            names = names[len(plans) :]
         return spliced(text, edits, tokens[0].start, tokens[-1].end)
 
-    def _release(self, plan: Plan) -> str:
-        return self._public.freeze(release_columns(plan), self._private.release(plan))
+    def _answers(self, planned: Planned) -> list[str]:
+        """A relation for each call: its kept release where there is one, else a new one.
+
+        All losses are reserved before the first row is read. A release that fails leaves those
+        after it unasked; they stay spent, because the failure may have come from the data.
+        """
+        asked = [(select, plan) for select, plans in planned for plan in plans]
+        kept = [self._spending.answer(plan) for _, plan in asked]
+        new = [plan for (_, plan), known in zip(asked, kept, strict=True) if known is None]
+        relations = []
+        with self._spending.reserved(new, self._private.offer) as tickets:
+            for (select, plan), known in zip(asked, kept, strict=True):
+                if known is None:
+                    rows = next(tickets).redeem(self._private.release)
+                    receipt = self._private.receipts[-1]
+                    names = [key.parts[-1] for key in select.keys]
+                    self._spending.kept.keep(plan, receipt, answer_columns(plan, names), rows)
+                else:
+                    rows = list(known.rows)
+                relations.append(self._public.freeze(release_columns(plan), rows))
+        return relations
+
+    def _cost(self, plans: Sequence[Plan]) -> Cost:
+        calls = []
+        for plan in plans:
+            kept = self._spending.answer(plan)
+            calls.append(explained(plan, kept.release.id if kept else None, self._private))
+        return cost(calls, self._spending.account)
 
     def _wait(self, started: float) -> None:
         """Deliver at the deadline or its next multiple: the clock tells how many, no more."""
@@ -208,6 +285,14 @@ class GuardedSession:
             )
         return None
 
+    def _books(self, text: str, tokens: Sequence[Token]) -> list[Edit]:
+        """Edits that make the text read its budget, ledger and kept releases as tables."""
+        edits = []
+        for call in book_calls(text, tokens):
+            columns, rows = self._spending.book(call, text)
+            edits.append((call.start, call.stop, self._public.freeze(columns, rows)))
+        return edits
+
     def _load_public(self, tokens: Sequence[Token]) -> None:
         """Copy the public tables that the text may mean, once each."""
         spoken = {folded(token.name) for token in tokens if token.name is not None}
@@ -218,6 +303,9 @@ class GuardedSession:
                 table = full_name(full)
                 columns = self._private.columns(f"SELECT * FROM {table}")
                 self._public.load(full, columns, self._private.public_table(full))
+
+
+Planned = list[tuple[DpSelect, list[Plan]]]
 
 
 def _stand_in(ready: Plan) -> str:

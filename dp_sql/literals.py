@@ -114,8 +114,11 @@ def _number(argument: Argument, what: str) -> Fraction:
         )
     if len(tokens[0].text) > _LONGEST_NUMBER:
         raise argument.refuse(f"{what} has more digits than a number needs.")
+    if "_" in tokens[0].text:
+        plain = tokens[0].text.replace("_", "")
+        raise argument.refuse(f"{what} is written without underscores.", f"Write {plain}.")
     try:
-        value = Decimal(tokens[0].text.replace("_", ""))
+        value = Decimal(tokens[0].text)
     except InvalidOperation:  # pragma: no cover - the lexer only passes numbers
         raise argument.refuse(f"{what} cannot be read as a number.") from None
     # A literal such as 1e-400000000 is a small text and a huge Fraction: look before converting.

@@ -75,6 +75,13 @@ class Plan:
     assumptions: tuple[str, ...]
 
 
+def loss_at(plan: Plan, factor: Fraction) -> Loss:
+    """What a plan would cost with its epsilon times a factor from (0, 1]."""
+    epsilon = Fraction(plan.parameters["epsilon"]) * factor
+    loss = plan.mechanism.loss(**{**plan.parameters, "epsilon": epsilon})
+    return loss.times(plan.groups.cap or 1) if plan.groups is not None else loss
+
+
 def plan(select: DpSelect, call: DpCall, approved: Approved, catalog: Catalog) -> Plan:
     """The plan of one call over its approved source.
 

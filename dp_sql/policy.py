@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from dp_sql.budget.terms import Terms
 from dp_sql.errors import PolicyError
 from dp_sql.parse import folded
+from dp_sql.policy_budget import read_budget
 from dp_sql.policy_limits import Limits, read_limits
 from dp_sql.policy_text import Document, Path, guess, parts_of, shown
 
@@ -56,6 +58,7 @@ class Policy:
 
     domains: for a column (table name and column) the public column or the list of literals that
         its values are taken from; "observed" where the owner says that they are public.
+    budget: what the owner promises in all; None where nothing is promised.
     lines: where each key stands in the file, for messages: {"tables.ratings.privacy_unit": 2}.
     """
 
@@ -64,10 +67,11 @@ class Policy:
     views: frozenset[Name]
     domains: Mapping[tuple[Name, str], Domain]
     limits: Limits = field(default_factory=Limits)
+    budget: Terms | None = None
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
 
 
-TOP_KEYS = ("tables", "public", "views", "domains", "limits", "unique_per_person")
+TOP_KEYS = ("tables", "public", "views", "domains", "limits", "budget", "unique_per_person")
 TABLE_KEYS = ("privacy_unit", "unique_per_person")
 LINK_KEYS = ("link", "to")
 LIST_KEYS = ("tables",)
@@ -90,11 +94,17 @@ def read_policy(path: str | pathlib.Path) -> Policy:
         raise PolicyError(f"The policy {path} cannot be read: {why}.") from None
     except UnicodeDecodeError as error:
         raise PolicyError(f"The policy {path} is not UTF-8 (at byte {error.start}).") from None
-    return parse_policy(text, str(path))
+    return parse_policy(text, str(path), pathlib.Path(path).parent)
 
 
-def parse_policy(text: str, name: str = "policy") -> Policy:
-    """Read the text of a policy; `name` is what its errors call it."""
+def parse_policy(text: str, name: str = "policy", folder: pathlib.Path = pathlib.Path()) -> Policy:
+    """Read the text of a policy.
+
+    Args:
+        text: what the file holds.
+        name: what its errors call it.
+        folder: where the relative paths in it begin.
+    """
     document = Document(text, name)
     document.only(document.tree, (), TOP_KEYS)
     tables = _tables(document)
@@ -107,6 +117,7 @@ def parse_policy(text: str, name: str = "policy") -> Policy:
         views=views,
         domains=_domains(document, tables, public),
         limits=read_limits(document),
+        budget=read_budget(document, folder),
         lines=_lines(document),
     )
 

@@ -59,6 +59,23 @@ tables = []{views}
 # {column} = ["north", "south"]
 # {column} = "observed"
 
+# ---- how much in all ----------------------------------------------------------------------------
+
+# Without a budget analysts may ask without end, and nothing is promised about all answers together.
+# docs/budget.md says how to choose. To promise, take one "# " from the head of each line below.
+# [budget]
+#   dataset = "shop"            # your name for these people's data: same people, same name
+#   epsilon = 1                 # the privacy loss of all queries of all analysts together
+#   delta = 0                   # the probability that the promise fails; "zcdp" and "pld" need one
+#   accountant = "basic"        # how losses add up: "basic", "zcdp" or "pld"
+#   keep_releases = true        # the same question of the same analyst: its kept answer, free
+#   ledger = "shop.ledger.sqlite"               # the book of what was spent
+#   witness = "/mnt/other-disk/shop.witness"    # tells whether the book was lost or put back
+# #   refresh = "monthly"       # a new budget with each month: twelve epsilons a year
+# #   release_epsilon = 0.1     # for "pld" alone: what every release is charged as
+# [budget.analysts.reporting]   # one analyst, and the most that this one may spend of it
+#   epsilon = 0.5
+
 [limits]
 # The most that one query may ask.
 # max_epsilon_per_query = 1     # the privacy loss

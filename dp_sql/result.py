@@ -1,6 +1,6 @@
-"""What the owner gets beside an answer: the receipt of one release.
+"""What is got beside an answer: the receipt of one release, and the name to read it again by.
 
-A receipt is made of the statement and of public numbers alone; nothing in it comes from a row.
+Both are made of the statement and of public numbers alone; nothing in them comes from a row.
 """
 
 from __future__ import annotations
@@ -45,3 +45,23 @@ class Receipt:
         ]
         lines += [f"  assumes    {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Release:
+    """One frozen answer: `FROM dp_release('<id>')` reads it again, and spends nothing.
+
+    Args:
+        id: its name in this session, and where the policy keeps releases in later ones.
+        receipt: what was asked and spent.
+        time: when it was released: UTC, ISO 8601.
+        columns: names and types; the keys of GROUP BY come first, the last is called answer.
+    """
+
+    id: str
+    receipt: Receipt
+    time: str
+    columns: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return f"{self.id}  {self.time}  {self.receipt.call} FROM {self.receipt.source}"

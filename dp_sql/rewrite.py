@@ -42,6 +42,12 @@ def release_columns(plan: Plan) -> list[tuple[str, str]]:
     return columns
 
 
+def answer_columns(plan: Plan, keys: Sequence[str]) -> list[tuple[str, str]]:
+    """The columns of a plan's release as people read them: the keys by their names, and answer."""
+    columns = [(name, key.type) for name, key in zip(keys, plan.keys, strict=True)]
+    return [*columns, ("answer", _value_type(plan))]
+
+
 def stand_ins(plan: Plan) -> str:
     """The list of a SELECT that has the columns of the release and says nothing."""
     return ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in release_columns(plan))
@@ -73,6 +79,15 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
     if plan.function.kind == "select":
         return _select_sql(plan, ticket)
     raise InternalError(f"No SQL is known for the input shape {plan.function.kind}.")
+
+
+def count_groups_sql(plan: Plan) -> str:
+    """How many groups a plan's keys make in its source."""
+    keys = ", ".join(
+        f"{exact(key.sql, key.type)} AS __dp_key_{i}" for i, key in enumerate(plan.keys)
+    )
+    groups = f"SELECT DISTINCT {keys} FROM {_source(plan)}"
+    return f"SELECT system.main.count(*) FROM ({groups}) AS __dp_groups"
 
 
 def _rows_sql(plan: Plan, kept: bool) -> str:

@@ -14,43 +14,69 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike, fspath
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, overload
 
 from dp_sql.arguments import DpCall
 from dp_sql.beside import check_list
+from dp_sql.books import (
+    BookCall,
+    Table,
+    book_calls,
+    budget_table,
+    ledger_table,
+    mentions_books,
+    no_ledger,
+    read_again,
+    releases_table,
+    unknown_release,
+)
+from dp_sql.budget.account import BudgetRow, owner_rows
+from dp_sql.budget.ledger import Ledger
 from dp_sql.check import Approved, approve, approve_scores
 from dp_sql.desk import Desk
-from dp_sql.engines.duckdb import Connection, Engine, open_database
+from dp_sql.engines.duckdb import Connection, Engine, freeze, open_database
 from dp_sql.engines.duckdb_install import create_macros, desk_of, number_of, register
 from dp_sql.errors import NotSupported, PolicyError, QueryError
+from dp_sql.explained import Cost, cost, cost_sql, explained
 from dp_sql.guarded import GuardedSession
+from dp_sql.kept import named_release
 from dp_sql.parse import Token, at_depth_zero, statements
 from dp_sql.plan import Plan, plan
 from dp_sql.policy import read_policy
 from dp_sql.recognise import DpSelect, mentions_dp, recognise
-from dp_sql.result import Receipt
+from dp_sql.result import Receipt, Release
 from dp_sql.rewrite import (
     Edit,
+    answer_columns,
+    count_groups_sql,
     outer_edits,
     private_sql,
     spliced,
     stand_ins,
     with_releases,
 )
+from dp_sql.spending import Spending, Ticket
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
 # What may stand before a query with DP calls. The releases are made first, then the text runs.
 _RUNS = _QUERY | {
     "CREATE", "INSERT", "COPY", "SUMMARIZE", "SET", "UPDATE", "DELETE", "MERGE", "PIVOT", "UNPIVOT",
 }  # fmt: skip
+_OWNER = "owner"
 # Here the text only binds; the release, if any, comes with a later EXECUTE.
 _BINDS = {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}
 
 
 @overload
 def connect(
-    database: str = ..., *, read_only: bool = ..., policy: None = ..., analyst: None = ...
+    database: str = ...,
+    *,
+    read_only: bool = ...,
+    policy: None = ...,
+    analyst: None = ...,
+    ledger: str | PathLike[str] | None = ...,
 ) -> Session: ...
 @overload
 def connect(
@@ -59,6 +85,7 @@ def connect(
     read_only: bool = ...,
     policy: str | PathLike[str],
     analyst: str | None = ...,
+    ledger: None = ...,
 ) -> GuardedSession: ...
 def connect(
     database: str = ":memory:",
@@ -66,6 +93,7 @@ def connect(
     read_only: bool = False,
     policy: str | PathLike[str] | None = None,
     analyst: str | None = None,
+    ledger: str | PathLike[str] | None = None,
 ) -> Session | GuardedSession:
     """Open a database: as its owner, or, with a policy, as an analyst.
 
@@ -75,6 +103,8 @@ def connect(
         policy: path of the owner's policy (docs/policy.md). Then the session answers one SELECT
             at a time, and no private row can be reached from it.
         analyst: who asks, under a policy; for the books.
+        ledger: without a policy: path of a book in which every release of this session is written
+            down before it is drawn; nothing is refused. A policy names its own, with its budget.
 
     Returns:
         A session whose `sql` takes any DuckDB SQL, and DP calls besides; under a policy a
@@ -82,12 +112,20 @@ def connect(
 
     Raises:
         PolicyError: the policy cannot be read, or does not fit the database.
+        LedgerError: the ledger cannot be trusted or written.
     """
     if policy is None:
         if analyst is not None:
             raise PolicyError("An analyst needs a policy: connect(…, policy=…, analyst=…).")
-        return Session(open_database(str(database), read_only))
+        book = None if ledger is None else _owners_ledger(Path(fspath(ledger)))
+        return Session(open_database(str(database), read_only), book)
+    if ledger is not None:
+        raise PolicyError("A policy names its ledger itself: [budget] ledger = …")
     return GuardedSession(str(database), read_policy(fspath(policy)), analyst or "analyst")
+
+
+def _owners_ledger(path: Path) -> Ledger:
+    return Ledger(path, path.with_name(path.name + ".witness"))
 
 
 def install(con: Connection) -> Connection:
@@ -123,12 +161,17 @@ class Session:
     One thread at a time asks; for several, give each a session of its own on the same file.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, ledger: Ledger | None = None) -> None:
         self._connection = connection
+        self._ledger = ledger
+        self._spending = Spending(ledger, None, _OWNER)
         self._desk: Desk = register(connection, _inline)
+        self._desk.pay_from(self._spending.account)
         create_macros(connection, everywhere=False)
         self._number = number_of(connection)
+        self._frozen: list[tuple[Release, str]] = []
         self._releases = 0
+        self._books_read = 0
         self._lock = threading.RLock()
 
     def sql(self, text: str, *, params: object = None) -> Any:
@@ -161,13 +204,42 @@ class Session:
         return self._desk.receipts(self._number)
 
     @property
+    def releases(self) -> tuple[Release, ...]:
+        """The releases of this session, oldest first: `FROM dp_release('<id>')` reads one again."""
+        return tuple(release for release, _ in self._frozen)
+
+    def explain(self, text: str) -> Cost:
+        """What a statement would cost; spends nothing and reads no private row."""
+        return self.cost([text])
+
+    def cost(self, texts: Sequence[str]) -> Cost:
+        """What the DP calls of some statements would cost together.
+
+        Raises:
+            QueryError: one of them would be refused.
+        """
+        engine = Engine(self._connection, self._desk, sys._getframe(1))
+        with self._lock:
+            plans = []
+            for text in texts:
+                for tokens in statements(text):
+                    planned = _plans(recognise(text, tokens), engine)
+                    plans += [plan for _, found in planned for plan in found]
+            return self._cost(plans, engine)
+
+    def budget(self) -> tuple[BudgetRow, ...]:
+        """What stands in the ledger: all together, then each name; empty where there is none."""
+        return () if self._ledger is None else tuple(owner_rows(self._ledger, None))
+
+    @property
     def connection(self) -> Connection:
         """The DuckDB connection underneath; `FROM dp($$…$$)` works on it."""
         return self._connection
 
     def close(self) -> None:
-        """Close the connection; relations of this session end with it."""
+        """Close the connection and the ledger; relations of this session end with them."""
         self._connection.close()
+        self._spending.close()
 
     def __enter__(self) -> Self:
         return self
@@ -184,7 +256,7 @@ class Session:
         self, text: str, params: object, frame: Any, last: Callable[[Engine, str, object], Any]
     ) -> Any:
         engine = Engine(self._connection, self._desk, frame)
-        if not isinstance(text, str) or not mentions_dp(text):
+        if not isinstance(text, str) or not (mentions_dp(text) or mentions_books(text)):
             return last(engine, text, params)
         parts = statements(text)
         result = None
@@ -202,9 +274,13 @@ class Session:
         """Make the releases of one statement; returns the text that reads them."""
         start, stop = tokens[0].start, tokens[-1].end
         selects = recognise(text, tokens)
+        books = self._books(text, tokens, engine)
         if not selects:
-            return text[start:stop]
+            return spliced(text, books, start, stop)
         begin = _query_start(text, tokens)
+        if begin == 1 and tokens[0].upper == "EXPLAIN":
+            plans = [plan for _, found in _plans(selects, engine) for plan in found]
+            return cost_sql(self._cost(plans, engine))
         if begin is not None and tokens[0].upper == "PREPARE":
             # 1.5 plans a prepared text once, with its query number; the macro binds it anew.
             return (
@@ -215,16 +291,71 @@ class Session:
             return text[start : tokens[begin].start] + inline
         planned = _plans(selects, engine)
         # Whatever DuckDB has to say against the text around, it says before anything is spent.
-        empty = _edits(planned, lambda ready: f"(SELECT {stand_ins(ready)})")
-        engine.bind(spliced(text, empty, start, stop), tokens[0].upper, params)
-        return spliced(text, _edits(planned, partial(self._release, engine)), start, stop)
+        empty = _edits(planned, lambda select, ready: f"(SELECT {stand_ins(ready)})")
+        engine.bind(spliced(text, [*books, *empty], start, stop), tokens[0].upper, params)
+        plans = [plan for _, found in planned for plan in found]
+        runs = {id(plan): _n_runs(plan, engine) for plan in plans} if self._ledger else {}
 
-    def _release(self, engine: Engine, ready: Plan) -> str:
+        def offer(plan: Plan, reserved: str | None) -> str:
+            return self._desk.offer_once(plan, reserved, runs.get(id(plan)))
+
+        with self._spending.reserved(plans, offer, list(runs.values())) as tickets:
+
+            def release(select: DpSelect, plan: Plan) -> str:
+                return self._release(engine, select, next(tickets))
+
+            return spliced(text, [*books, *_edits(planned, release)], start, stop)
+
+    def _release(self, engine: Engine, select: DpSelect, ticket: Ticket) -> str:
         self._releases += 1
-        return engine.release(ready, self._releases)
+        told = len(self.receipts)
+        relation = ticket.redeem(partial(engine.release, number=self._releases))
+        columns = answer_columns(ticket.plan, [key.parts[-1] for key in select.keys])
+        for receipt in self.receipts[told:]:  # none, where there was no group to answer
+            self._frozen.append((named_release(receipt, columns), relation))
+        return relation
+
+    def _cost(self, plans: Sequence[Plan], engine: Engine) -> Cost:
+        return cost([explained(plan, None, engine) for plan in plans], self._spending.account)
+
+    def _books(self, text: str, tokens: Sequence[Token], engine: Engine) -> list[Edit]:
+        """Edits that make the text read the budget, the ledger and releases as tables."""
+        edits = []
+        for call in book_calls(text, tokens):
+            if call.name == "dp_release":
+                found = [pair for pair in self._frozen if pair[0].id == call.argument]
+                if not found:
+                    raise unknown_release(call, text)
+                relation = read_again(*found[0])
+            else:
+                self._books_read += 1
+                table = f"temp.main.__dp_book_{self._books_read}"
+                relation = freeze(self._connection, table, *self._book(call, text))
+            edits.append((call.start, call.stop, relation))
+        return edits
+
+    def _book(self, call: BookCall, text: str) -> Table:
+        if call.name == "dp_releases":
+            return releases_table(self.releases)
+        if self._ledger is None:
+            raise no_ledger(call, text)
+        if call.name == "dp_budget":
+            return budget_table(self.budget())
+        return ledger_table(self._ledger.events())
 
 
-def _edits(planned: Planned, relation: Callable[[Plan], str]) -> list[Edit]:
+def _n_runs(plan: Plan, engine: Engine) -> int:
+    """How often the loss of a plan counts: DP_SELECT answers each group with all of epsilon.
+
+    The groups are candidates' groups, which are public by the owner's word.
+    """
+    if plan.function.kind != "select" or not plan.keys:
+        return 1
+    (n_groups,) = engine.public_values(count_groups_sql(plan))
+    return max(1, int(str(n_groups)))
+
+
+def _edits(planned: Planned, relation: Callable[[DpSelect, Plan], str]) -> list[Edit]:
     """The edits that make each SELECT read a relation for each of its calls."""
     edits: list[Edit] = []
     number = 0
@@ -233,7 +364,7 @@ def _edits(planned: Planned, relation: Callable[[Plan], str]) -> list[Edit]:
         for call, ready in zip(select.calls, plans, strict=True):
             number += 1
             try:
-                releases.append((relation(ready), f"__dp_release_{number}"))
+                releases.append((relation(select, ready), f"__dp_release_{number}"))
             except QueryError as error:
                 raise error.at(select.text, call.start) from None
         edits += outer_edits(select, releases)
@@ -285,7 +416,7 @@ def _with_inline(
     """A query with its releases as CTEs in front; nothing is released by writing it."""
     releases: list[tuple[str, str]] = []
 
-    def relation(ready: Plan) -> str:
+    def relation(select: DpSelect, ready: Plan) -> str:
         number = len(releases) + 1
         ticket = engine.desk.offer(ready, text, number)
         releases.append((f"__dp_release_{number}", private_sql(ready, ticket, again=True)))

@@ -1,7 +1,7 @@
 """The command line: `dp-sql DATABASE -c "SQL"`. Knows people and their terminals, and the session.
 
 Prints what DuckDB would print. Errors go to stderr with a caret; the exit code is 0 or 1.
-`dp-sql policy …` is in shell_policy.py.
+`dp-sql policy …` is in shell_policy.py, `dp-sql budget …` and `dp-sql ledger …` in shell_budget.py.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dp_sql import shell_policy
+from dp_sql import shell_budget, shell_policy
 from dp_sql.errors import DpSqlError, ParseError
+from dp_sql.explained import COST_COLUMNS
 from dp_sql.guarded import GuardedSession
 from dp_sql.parse import statements
 from dp_sql.session import Session, connect
@@ -32,6 +33,8 @@ examples:
   dp-sql shop.duckdb --receipts < questions.sql
   dp-sql policy init shop.duckdb    (a policy for analysts; see dp-sql policy --help)
   dp-sql shop.duckdb --policy policy.toml --as reporting -c "SHOW TABLES"
+  dp-sql budget policy.toml         (what is spent, and what is left)
+  dp-sql ledger verify policy.toml  (is the book of it whole?)
 
 Without --policy this is the owner's connection: it may read and change everything in DATABASE.
 With --policy it is an analyst's: one SELECT at a time, and no private row can be reached.
@@ -39,11 +42,18 @@ Each DP call is one release and costs the epsilon written in it.
 """
 
 
+_COMMANDS = {
+    "policy": shell_policy.main,
+    "budget": shell_budget.main_budget,
+    "ledger": shell_budget.main_ledger,
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    if given[:1] == ["policy"]:
-        return shell_policy.main(given[1:])
+    if given[:1] and given[0] in _COMMANDS:
+        return _COMMANDS[given[0]](given[1:])
     options = _parser().parse_args(given)
     text = options.command if options.command is not None else _standard_input()
     if text is None:
@@ -64,6 +74,7 @@ def _connected(options: argparse.Namespace) -> Session | GuardedSession:
         read_only=options.read_only,
         policy=options.policy,
         analyst=options.analyst,
+        ledger=options.ledger,
     )
     return session
 
@@ -90,6 +101,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--as", dest="analyst", metavar="NAME", help="who asks, under a policy; for the books"
     )
+    parser.add_argument(
+        "--ledger", metavar="FILE",
+        help="without a policy: write every release of the owner's into this book",
+    )  # fmt: skip
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print results as CSV with a header")
     form.add_argument("--json", action="store_true", help="print results as a JSON array of rows")
@@ -152,6 +167,10 @@ def _print(relation: Any, options: argparse.Namespace) -> None:
         print("[" + ",\n".join(row[0] for row in rows) + "]")
     elif relation.columns == ["explain_key", "explain_value"]:
         print("\n".join(value for _, value in relation.fetchall()))
+    elif relation.columns == list(COST_COLUMNS):
+        for row in relation.fetchall():
+            told = [f"{name:<18}{value}" for name, value in zip(COST_COLUMNS, row, strict=True)]
+            print("\n".join(line for line in told if line.split(None, 1)[1:]))
     else:
         relation.show()
     sys.stdout.flush()

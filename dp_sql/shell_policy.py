@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dp_sql.engines.duckdb_catalogue import opened
 from dp_sql.errors import DpSqlError
 from dp_sql.policy import UNNAMED, read_policy
+from dp_sql.policy_budget import advice
 from dp_sql.policy_check import hidden, problems
 from dp_sql.policy_draft import draft
 
@@ -109,4 +110,6 @@ def _check(path: str, database: str) -> int:
     print("{} fits {}: private {}, public {}, views {}.".format(path, database, *counts))
     if unnamed:
         print(f"Hidden from analysts, as it does not name them: {', '.join(unnamed)}")
+    for sentence in advice(policy.budget):
+        print(sentence)
     return 0

@@ -148,7 +148,10 @@ def test_an_answer_keeps_its_type_on_the_way(tmp_path: Path, kind: str) -> None:
 def test_explain_spends_nothing_and_says_what_it_would_cost(guarded: GuardedSession) -> None:
     text = "SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 4) FROM ratings GROUP BY region"
     relation = guarded.sql(f"EXPLAIN {text}")
-    assert relation.fetchall() == [("dp_topk(title, 2)", "joint", "1", "0", "0.25")]
+    ((*told, accuracy, before, after, kept, sql),) = relation.fetchall()
+    assert told == ["dp_topk(title, 2)", "joint", "1", "0", "0.25"]
+    assert "with probability at least 0.95" in accuracy and "__dp_sql_topk" in sql
+    assert (before, after, kept) == ("", "", "")  # no budget here
     assert guarded.receipts == ()
 
 
@@ -277,7 +280,7 @@ def test_no_cap_is_needed_where_a_person_is_in_one_group(guarded: GuardedSession
 def test_an_error_after_the_debit_is_one_sentence(
     guarded: GuardedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = "SELECT CAST('canary 4711' AS INTEGER) AS __dp_value"
+    wrong = "SELECT CAST(s AS INTEGER) AS __dp_value FROM (VALUES ('canary 4711')) AS t(s)"
     monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)
     with pytest.raises(dp_sql.QueryError) as caught:
         guarded.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
@@ -299,7 +302,8 @@ def test_answers_and_failures_come_at_the_deadline_or_its_next_multiple(
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(time, "sleep", slept.append)
     if fails:
-        monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: "SELECT error('x')")
+        wrong = "SELECT error(s) AS __dp_value FROM (VALUES ('x')) AS t(s)"
+        monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)
     with dp_sql.connect(database, policy=policy) as session:
         with contextlib.suppress(dp_sql.QueryError):
             session.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings")
@@ -311,7 +315,11 @@ def test_answers_and_failures_come_at_the_deadline_or_its_next_multiple(
 def test_an_error_of_any_kind_after_the_debit_is_the_same_sentence(
     guarded: GuardedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    texts = iter(["SELECT 1 AS __dp_value"])  # it binds once
+
     def broken(plan: object, ticket: str) -> str:
+        for text in texts:
+            return text
         raise MemoryError("canary 4711")
 
     monkeypatch.setattr(duckdb_private, "private_sql", broken)

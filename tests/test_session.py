@@ -313,7 +313,7 @@ def test_empty_and_tiny_sources_are_answered(session: dp_sql.Session) -> None:
 
 
 def test_both_spellings_of_named_arguments_work(session: dp_sql.Session) -> None:
-    call = "dp_topk(title, 1, epsilon => 10_000, privacy_unit => ratings.user_id, domain=>['Dune'])"
+    call = "dp_topk(title, 1, epsilon => 10000, privacy_unit => ratings.user_id, domain=>['Dune'])"
     assert session.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]
     call = (
         '"DP_TOPK" (title, 1, epsilon:=1e4, privacy_unit:=user_id, domain := OBSERVED, beta := .1)'

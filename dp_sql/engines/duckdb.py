@@ -68,6 +68,7 @@ _SEARCH_PATH = (
     "SELECT system.main.current_setting('search_path'), system.main.current_database(), "
     "system.main.current_schema()"
 )
+_AT_ONCE = 200
 _BUILTIN: dict[str, frozenset[str]] = {}
 
 
@@ -267,7 +268,7 @@ class Engine:
         values = self._frame.f_locals
         return {name: values[name] for name in wanted if name in values}
 
-    def release(self, plan: Plan, number: int) -> str:
+    def release(self, plan: Plan, ticket: str, number: int) -> str:
         """Run the private SQL of a plan once and freeze its answer in a temporary table.
 
         There is one such table for each type of answer, so that a long session does not fill the
@@ -275,6 +276,7 @@ class Engine:
 
         Args:
             plan: what to release.
+            ticket: of the desk, for one release.
             number: of this release in the session; the table's key.
 
         Returns:
@@ -288,7 +290,6 @@ class Engine:
         names = ", ".join(name for name, _ in columns)
         digest = hashlib.blake2b(repr(columns).encode(), digest_size=8).hexdigest()
         table = f"temp.main.__dp_releases_{digest}"
-        ticket = self.desk.offer_once(plan)
         refusal: DpSqlError | None = None
         try:
             typed = ", ".join(f"{name} {kind}" for name, kind in columns)
@@ -306,6 +307,23 @@ class Engine:
         if refusal is not None:
             raise refusal  # outside the handler: DuckDB's rendering of it adds nothing
         return f"(SELECT {names} FROM {table} WHERE number = {number})"
+
+
+def freeze(
+    connection: Connection,
+    table: str,
+    columns: Sequence[tuple[str, str]],
+    rows: Sequence[tuple[object, ...]],
+) -> str:
+    """Write rows into a new table; returns a relation with its columns, as SQL."""
+    typed = ", ".join(f"{name} {kind}" for name, kind in columns)
+    connection.execute(f"CREATE TEMP TABLE {table} ({typed})")
+    values = f"({', '.join(f'CAST(? AS {kind})' for _, kind in columns)})"
+    for first in range(0, len(rows), _AT_ONCE):
+        some = rows[first : first + _AT_ONCE]
+        given = [value for row in some for value in row]
+        connection.execute(f"INSERT INTO {table} VALUES {', '.join([values] * len(some))}", given)
+    return f"(SELECT {', '.join(name for name, _ in columns)} FROM {table})"
 
 
 def _first_line(error: Exception) -> str:

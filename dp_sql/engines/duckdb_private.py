@@ -140,20 +140,33 @@ class PrivateSide:
 
     # --- releases ---
 
-    def release(self, plan: Plan) -> list[tuple[object, ...]]:
+    def offer(self, plan: Plan, reserved: str | None) -> str:
+        """A ticket for one release, and DuckDB's word that its SQL will bind; no row is read.
+
+        Args:
+            plan: what is to be released.
+            reserved: the ledger's ticket, where there is a ledger.
+
+        Raises:
+            InternalError: it does not bind; the ticket is taken back.
+        """
+        ticket = self._desk.offer_once(plan, reserved)
+        try:
+            self._run(f"DESCRIBE {_released_sql(plan, ticket)}").fetchall()
+        except Exception:
+            self._desk.withdraw(ticket)
+            raise InternalError("What was built for this query does not bind.") from None
+        return ticket
+
+    def release(self, plan: Plan, ticket: str) -> list[tuple[object, ...]]:
         """Release once; each value of a type that has no exact twin in Python comes as its text.
 
         Raises:
             QueryError: one sentence, whatever went wrong; what the release costs is spent.
         """
-        ticket = self._desk.offer_once(plan)
-        listed = ", ".join(
-            name if kind.startswith(("BIGINT", "STRUCT")) else f"CAST({name} AS {_text_of(kind)})"
-            for name, kind in release_columns(plan)
-        )
         rows = None
         with contextlib.suppress(Exception):  # of any kind: a rarer one would tell as much
-            rows = self._run(f"SELECT {listed} FROM ({private_sql(plan, ticket)})").fetchall()
+            rows = self._run(_released_sql(plan, ticket)).fetchall()
         self._desk.withdraw(ticket)
         if rows is None:
             self._desk.failed(plan, self._number)
@@ -162,6 +175,15 @@ class PrivateSide:
 
     def _run(self, sql: str, parameters: object = None) -> Connection:
         return self._connection.execute(sql, parameters)
+
+
+def _released_sql(plan: Plan, ticket: str) -> str:
+    """The release of a plan, with values that have an exact twin in Python or are texts."""
+    listed = ", ".join(
+        name if kind.startswith(("BIGINT", "STRUCT")) else f"CAST({name} AS {_text_of(kind)})"
+        for name, kind in release_columns(plan)
+    )
+    return f"SELECT {listed} FROM ({private_sql(plan, ticket)})"
 
 
 def _text_of(kind: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from dp_sql.desk import Desk
-from dp_sql.engines.duckdb import Connection, Engine
+from dp_sql.engines.duckdb import Connection, Engine, freeze
 from dp_sql.errors import NotSupported
 from dp_sql.types import quote
 
@@ -62,15 +62,10 @@ class PublicSide:
         self._loaded.add(tuple(parts))
 
     def freeze(self, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[object, ...]]) -> str:
-        """Keep a release; returns a relation with its columns, as SQL."""
+        """Keep a release, or a book; returns a relation with its columns, as SQL."""
         self._releases += 1
         table = f"temp.main.__dp_release_{self._releases}"
-        typed = ", ".join(f"{name} {kind}" for name, kind in columns)
-        self._connection.execute(f"CREATE TEMP TABLE {table} ({typed})")
-        values = ", ".join(f"CAST(? AS {kind})" for _, kind in columns)
-        for row in rows:
-            self._connection.execute(f"INSERT INTO {table} VALUES ({values})", list(row))
-        return f"(SELECT {', '.join(name for name, _ in columns)} FROM {table})"
+        return freeze(self._connection, table, columns, rows)
 
     def only_select(self, text: str) -> None:
         """Refuse all but one SELECT, as DuckDB itself reads the text.

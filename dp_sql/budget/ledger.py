@@ -1,0 +1,296 @@
+"""The budget's book: reserve a loss, settle it, add it up. Knows losses, never SQL of anybody's.
+
+A loss counts from the moment it is reserved, and a reservation is durable in two places before
+reserve returns. So whatever happens afterwards, what was answered has been counted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from dp_sql.budget import book, schema
+from dp_sql.budget.amounts import Amount, Spent
+from dp_sql.budget.events import Event, Kind, check_amount, first_link, new_event
+from dp_sql.budget.tally import Tally, lot_of
+from dp_sql.budget.trust import check_mark, new_events
+from dp_sql.budget.witness import Mark, Witness
+from dp_sql.errors import LedgerError
+
+_AT_ONCE = 500  # events read in one transaction
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Ledger:
+    """The open ledger of one dataset; for many threads, and beside other processes.
+
+    Args:
+        path, witness: the file, and the second place that tells whether it is the newest.
+        dataset: the owner's name for the data; None: the one that the file holds, or, for a new
+            file, its name without the ending.
+        monthly: whether only the losses of the current calendar month (UTC) count.
+        read_only: never write, and never make a file.
+        clock: what time it is.
+
+    Raises:
+        LedgerError: the file is missing where one was, damaged, older than its witness, of
+            another dataset, or cannot be opened.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        witness: Path,
+        dataset: str | None = None,
+        *,
+        monthly: bool = False,
+        read_only: bool = False,
+        clock: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        self._path = path.absolute()
+        self._witness = Witness(witness)
+        self._monthly = monthly
+        self._read_only = read_only
+        self._clock = clock
+        self._head: Event | None = None  # the newest event seen; all up to it is in the tally
+        self._tally: Tally | None = None
+        self._analysts: set[str] | None = None
+        self._wanted = dataset
+        self._id, self._dataset = "", ""  # until the file has told them
+        self._make_if_new()
+        self._book = book.Book(self._path, read_only=read_only)
+        try:
+            self._open()
+        except BaseException:
+            self._book.close()
+            raise
+
+    @property
+    def dataset(self) -> str:
+        """The owner's name for the data whose budget this is."""
+        return self._dataset
+
+    def reserve(
+        self, analyst: str, amounts: Sequence[Amount], admit: Callable[[Spent, Spent], None]
+    ) -> tuple[str, ...]:
+        """Count losses, durably, before anything is read for them.
+
+        Args:
+            analyst: who asks.
+            amounts: one loss for each release.
+            admit: admit(spent by all, spent by this analyst), both with `amounts` in them, raises
+                where that is too much; then nothing is written.
+
+        Returns:
+            One ticket for each amount.
+
+        Raises:
+            LedgerError: the loss may or may not count, and nothing may be answered.
+        """
+        self._check_writable()
+        for amount in amounts:
+            check_amount(amount)
+        if not amounts:
+            return ()
+        with self._transaction("IMMEDIATE") as (con, head):
+            time = self._now(head)
+            tally = self._current(con, head, time)
+            sums = tally.spent(), tally.spent(analyst)
+            for amount in amounts:
+                sums = sums[0].plus(amount), sums[1].plus(amount)
+            admit(*sums)
+            tickets = tuple(uuid.uuid4().hex for _ in amounts)
+            last = head
+            for ticket, amount in zip(tickets, amounts, strict=True):
+                last = self._add(con, last, "reserved", time, ticket, analyst, amount)
+        self._witness.advance(Mark(self._id, last.number, last.hash))
+        return tickets
+
+    def settle(self, ticket: str, outcome: Literal["answered", "failed"]) -> None:
+        """Write down what became of a reservation; its loss counts either way.
+
+        Raises:
+            LedgerError: no such ticket, or it is settled or cancelled already.
+        """
+        if outcome not in {"answered", "failed"}:
+            raise LedgerError("A ticket is settled as answered or as failed.")
+        self._close_ticket(ticket, outcome)
+
+    def cancel(self, ticket: str) -> None:
+        """Take a reservation back, for a reason that no data had a part in; its loss is free again.
+
+        Raises:
+            LedgerError: no such ticket, or it is settled or cancelled already.
+        """
+        self._close_ticket(ticket, "cancelled")
+
+    def spent(self, analyst: str | None = None) -> Spent:
+        """What counts in the current period: of one analyst, or of all together."""
+        with self._transaction("DEFERRED") as (con, head):
+            return self._current(con, head, self._now(head)).spent(analyst)
+
+    def analysts(self) -> list[str]:
+        """Everybody who ever reserved something, in order."""
+        with self._transaction("DEFERRED") as (con, _):
+            if self._analysts is None:
+                self._analysts = schema.analysts(con)
+            return sorted(self._analysts)
+
+    def events(self, analyst: str | None = None) -> Iterator[Event]:
+        """All events, or one analyst's, oldest first; read a few at a time."""
+        last = 0
+        while True:
+            with self._transaction("DEFERRED") as (con, _):
+                found = schema.some_after(con, last, analyst, _AT_ONCE)
+            yield from found
+            if len(found) < _AT_ONCE:
+                return
+            last = found[-1].number
+
+    def close(self) -> None:
+        """Close the file."""
+        self._book.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _make_if_new(self) -> None:
+        with book.in_our_words(self._path):
+            if self._path == self._witness.path:
+                raise LedgerError(f"The ledger {self._path} needs a second file as its witness.")
+            if book.is_there(self._path):
+                return
+            if self._witness.read() is not None or book.is_there(self._witness.path):
+                raise LedgerError(
+                    f"The ledger {self._path} is missing, and its witness {self._witness.path} "
+                    "says that there was one. Restore it."
+                )
+            if self._read_only:
+                raise LedgerError(f"There is no ledger {self._path} yet.")
+            name = self._path.stem if self._wanted is None else self._wanted
+            book.make(self._path, name, _text(self._clock()))
+
+    def _open(self) -> None:
+        # A writer keeps others out, so that nobody reserves before there is a witness.
+        how: Literal["IMMEDIATE", "DEFERRED"] = "DEFERRED" if self._read_only else "IMMEDIATE"
+        with self._transaction(how) as (_, head):
+            if not self._read_only:
+                self._witness.advance(Mark(self._id, head.number, head.hash))
+
+    @contextmanager
+    def _transaction(
+        self, how: Literal["IMMEDIATE", "DEFERRED"]
+    ) -> Iterator[tuple[sqlite3.Connection, Event]]:
+        """A transaction on a ledger that can be trusted, and its newest event."""
+        with self._book.transaction(how) as con:
+            # The witness first: what it saw is in every later view of the ledger.
+            mark = self._witness.read()
+            if not self._id:
+                self._id, self._dataset = self._named(con)
+            yield con, self._catch_up(con, mark)
+
+    def _named(self, con: sqlite3.Connection) -> tuple[str, str]:
+        ledger_id, dataset = schema.name_of(con)
+        if self._wanted not in {None, dataset}:
+            raise LedgerError(
+                f'The ledger {self._path} holds the budget of "{dataset}", and the policy names '
+                f'"{self._wanted}".'
+            )
+        return ledger_id, dataset
+
+    def _catch_up(self, con: sqlite3.Connection, mark: Mark | None) -> Event:
+        """Check the witness and all new events, and bring the sums up to date."""
+        check_mark(con, self._id, mark)
+        start = first_link(self._id, self._dataset)
+        head = self._head
+        for head in new_events(con, start, self._head, mark):
+            self._count(con, head)
+            self._head = head
+        if head is None:
+            raise LedgerError(f"The ledger {self._path} is damaged: it has no events. Restore it.")
+        return head
+
+    def _count(self, con: sqlite3.Connection, event: Event) -> None:
+        """Bring the sums up to date with one event more."""
+        if event.kind == "reserved" and self._analysts is not None:
+            self._analysts.add(event.analyst)
+        if self._tally is None or event.kind not in {"reserved", "cancelled"}:
+            return
+        first = event if event.kind == "reserved" else schema.reserved(con, event.ticket)
+        if first.amount is None:
+            return
+        if self._period(first.time) == self._tally.period:
+            change = self._tally.add if event is first else self._tally.take_off
+            change(lot_of(first.analyst, first.amount))
+        elif event is first:
+            self._tally = None  # a period has begun, or the clock went back: add up anew
+
+    def _current(self, con: sqlite3.Connection, head: Event, time: str) -> Tally:
+        """The sums of the period in which `time` lies, up to the newest event."""
+        period = self._period(time)
+        if self._tally is None or self._tally.period != period:
+            tally = Tally(period)
+            if self._period(head.time) == period:
+                for lot in schema.reserved_lots(con, period):
+                    tally.add(lot)
+                for lot in schema.cancelled_lots(con, period):
+                    tally.take_off(lot)
+            self._tally = tally
+        return self._tally
+
+    def _period(self, time: str) -> str:
+        return time[: len("2026-11")] if self._monthly else ""
+
+    def _now(self, head: Event) -> str:
+        # A clock that is set back must not bring back an earlier month.
+        return max(_text(self._clock()), head.time)
+
+    def _add(
+        self,
+        con: sqlite3.Connection,
+        head: Event,
+        kind: Kind,
+        time: str,
+        ticket: str,
+        analyst: str,
+        amount: Amount | None = None,
+    ) -> Event:
+        event = new_event(
+            head, head.hash, kind, time=time, ticket=ticket, analyst=analyst, amount=amount
+        )
+        schema.add(con, event)
+        return event
+
+    def _close_ticket(self, ticket: str, kind: Literal["answered", "failed", "cancelled"]) -> None:
+        # The witness is left as it is: an event lost here leaves a loss counted, never free.
+        self._check_writable()
+        with self._transaction("IMMEDIATE") as (con, head):
+            first = schema.reserved(con, ticket)
+            if schema.is_settled(con, ticket):
+                raise LedgerError("This ticket is settled or cancelled already.")
+            self._add(con, head, kind, self._now(head), ticket, first.analyst)
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise LedgerError(f"The ledger {self._path} was opened for reading alone.")
+
+
+def _text(time: datetime) -> str:
+    return time.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat() + "Z"
