@@ -14,6 +14,7 @@ import duckdb
 
 import dp_sql
 from benchmarks.measure import DATA, in_fresh_process, median, paired
+from benchmarks.spending import budget
 from dp_sql.guarded import GuardedSession
 from udfs import REGISTRY, Udf
 
@@ -435,6 +436,6 @@ def _guarded(session: GuardedSession, con: duckdb.DuckDBPyConnection, name: str)
 
 
 ALL: tuple[Callable[[], list[str]], ...] = (
-    top_k, count_distinct, guarded, flow, own_time, mechanisms, first_answer, accuracy,
+    top_k, count_distinct, guarded, budget, flow, own_time, mechanisms, first_answer, accuracy,
     selection_error,
 )  # fmt: skip

@@ -180,7 +180,7 @@ class GuardedSession:
             books = self._books(text, tokens)
             empty = self._spliced(text, tokens, planned, [_stand_in(p) for p in plans], books)
             self._public.only_select(empty)
-            only_reads(text, tokens, self._public.functions)
+            only_reads(text, tokens, self._public)
             self._public.bind(empty, params)
             if not planned:
                 return last(empty if books else text, params)
@@ -195,7 +195,7 @@ class GuardedSession:
         bodies = {n: text[slice(*span)] for n, span in cte_bodies(tokens, text).items()}
         planned = []
         for select in selects:
-            check_list(select, self._public.functions)
+            check_list(select, self._public)
             plans = guarded_plans(select, bodies, self._policy, self._private)
             planned.append((select, plans))
         self._check_total([plan for _, plans in planned for plan in plans])

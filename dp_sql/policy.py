@@ -98,13 +98,7 @@ def read_policy(path: str | pathlib.Path) -> Policy:
 
 
 def parse_policy(text: str, name: str = "policy", folder: pathlib.Path = pathlib.Path()) -> Policy:
-    """Read the text of a policy.
-
-    Args:
-        text: what the file holds.
-        name: what its errors call it.
-        folder: where the relative paths in it begin.
-    """
+    """Read a policy's text; `name` is what errors call it, relative paths begin at `folder`."""
     document = Document(text, name)
     document.only(document.tree, (), TOP_KEYS)
     tables = _tables(document)

@@ -48,10 +48,10 @@ policy (its name ends in .toml) whose [budget] says where the ledger and its wit
 
   dp-sql ledger LEDGER            every event: its number, time (UTC), kind, ticket, analyst, and
                                   the epsilon, delta and rho that it moved
-  dp-sql ledger verify LEDGER     reads every event, recomputes the chain and the sums, and
-                                  compares the witness
-  dp-sql ledger witness LEDGER    writes a lost witness anew, from a ledger that verifies; say it
-                                  only where you know that this ledger is the newest
+  dp-sql ledger verify LEDGER     reads every event, recomputes the chain, and compares the
+                                  witness
+  dp-sql ledger witness LEDGER    writes a lost witness anew, once every event is checked; only
+                                  for a ledger of which you know that it is the newest
 """
 _LEDGER_EPILOG = """\
 examples:

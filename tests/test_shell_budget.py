@@ -18,11 +18,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_sql import burn_down
+from dp_sql import burn_down, shell_policy
 from dp_sql.budget.account import BudgetRow
 from dp_sql.budget.amounts import amount_of
 from dp_sql.budget.ledger import Ledger
@@ -492,6 +493,27 @@ def test_a_picture_is_written_beside_the_bars(
     assert main_budget([shop.policy, "--plot", shop.policy]) == 1
     assert Path(shop.policy).read_text() == POLICY.format(more="")
     assert "toml" in told(capsys, wrong=True)
+
+
+@pytest.mark.parametrize(
+    ("budget", "sentence"),
+    [
+        ("", "There is no [budget]: analysts may ask without end.\n"),
+        ('[budget]\ndataset = "shop"\nepsilon = 1\n', "The ledger and its witness are in the same"),
+        ('[budget]\ndataset = "shop"\nepsilon = 1\nwitness = "/mnt/b/w"\n', ""),
+    ],
+)
+def test_a_policys_check_tells_what_its_budget_lacks(
+    budget: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database, policy = str(tmp_path / "shop.duckdb"), tmp_path / "p.toml"
+    with duckdb.connect(database) as connection:
+        connection.execute("CREATE TABLE ratings (user_id BIGINT, title VARCHAR)")
+    policy.write_text(f'[tables.ratings]\nprivacy_unit = "user_id"\n{budget}')
+    assert shell_policy.main(["check", str(policy), database]) == 0
+    _, *advice = told(capsys).splitlines(keepends=True)
+    assert (advice[0] if advice else "").startswith(sentence) and len(advice) == bool(sentence)
+    assert sorted(tmp_path.iterdir()) == [policy, Path(database)]
 
 
 def test_a_reader_that_stops_is_no_error(

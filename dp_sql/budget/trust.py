@@ -30,7 +30,7 @@ def check_mark(con: sqlite3.Connection, ledger_id: str, mark: Mark | None) -> No
     last = schema.last_number(con)
     if mark is None:
         if last > 1:
-            raise LedgerError(f"The witness of the ledger is missing. {ADOPT}")
+            raise LedgerError(f"The witness of the ledger is missing or cut off. {ADOPT}")
         return
     if mark.ledger_id != ledger_id:
         raise LedgerError("The witness belongs to another ledger. Name the one of this ledger.")

@@ -23,7 +23,7 @@ def verify(path: Path, witness: Path) -> int:
     """
     mark = Witness(witness).read()
     if mark is None:
-        raise LedgerError(f"The witness {witness} is missing. {ADOPT}")
+        raise LedgerError(f"The witness {witness} is missing or cut off. {ADOPT}")
     return _walk(path.absolute(), mark).number
 
 

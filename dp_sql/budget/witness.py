@@ -41,7 +41,7 @@ class Witness:
         self.path = path.absolute()
 
     def read(self) -> Mark | None:
-        """The newest mark; None where there is no file, or one in which nothing was written yet.
+        """The newest mark; None where there is no file, or its first write was not finished.
 
         Raises:
             LedgerError: the file is damaged or cannot be read.
@@ -88,11 +88,10 @@ class Witness:
     def _newest(self, file: int) -> tuple[Mark | None, int]:
         """The newest mark, and the slot that may be written over."""
         raw = os.pread(file, 2 * _SLOT + 1, 0)
-        if not raw.strip(b"\0"):
-            return None, 1  # written from the end, the file has its full length at once
-        marks = [_mark(raw[:_SLOT]), _mark(raw[_SLOT:])]
-        first, second = marks
-        if len(raw) != 2 * _SLOT or (first is None and second is None):
+        if len(raw) < 2 * _SLOT or not raw.strip(b"\0"):
+            return None, 1  # written from the end, so that a first write is whole or too short
+        first, second = _mark(raw[:_SLOT]), _mark(raw[_SLOT:])
+        if len(raw) > 2 * _SLOT or (first is None and second is None):
             raise LedgerError(
                 f"The witness {self.path} is damaged. Restore it; or, where you are sure that the "
                 "ledger is the newest, move it away and run `dp-sql ledger witness LEDGER`."

@@ -6,7 +6,7 @@ files, no network, no extensions, no Python variables, no other settings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -34,13 +34,21 @@ class PublicSide:
         self._connection: Connection = duckdb.connect(":memory:", config=config)
         for setting in _LOCK:
             self._connection.execute(setting)
-        self.functions = Engine(self._connection, Desk())
+        self._engine = Engine(self._connection, Desk())
         self._loaded: set[tuple[str, ...]] = set()
         self._releases = 0
 
     def close(self) -> None:
         """Close the connection; relations of this session end with it."""
         self._connection.close()
+
+    def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+        """What each name may be as a function: here there are none but DuckDB's own."""
+        return self._engine.builtin_kinds(names)
+
+    def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+        """The same: nobody can make a function here."""
+        return self._engine.builtin_kinds(names)
 
     def has(self, parts: Sequence[str]) -> bool:
         """Whether a public table is here already."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal, getcontext, localcontext
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -406,6 +407,10 @@ TABLE = {  # name, release_epsilon, epsilon of each: top-k lists, distinct count
     ("zcdp", None, "0.1"): (19, 10),
     ("pld", "0.1", "0.1"): (22, 10),
     ("pld", "0.2", "0.1"): (10, 10),
+    ("basic", None, "0.05"): (20, 20),
+    ("zcdp", None, "0.05"): (77, 20),
+    ("pld", "0.05", "0.05"): (88, 20),
+    ("pld", "0.1", "0.05"): (22, 22),
     ("basic", None, "0.02"): (50, 50),
     ("zcdp", None, "0.02"): (487, 121),
     ("pld", "0.02", "0.02"): (548, 50),
@@ -422,6 +427,15 @@ def test_so_many_queries_fit_into_epsilon_1_and_delta_1e_6(
     judge = accountant(name, CAP, None if unit is None else Fraction(unit))
     topk = Loss(epsilon, rho=epsilon**2 / 8, bounded_range=epsilon)
     assert (how_many(judge, topk), how_many(judge, Loss(epsilon))) == TABLE[row]
+
+
+def test_the_table_of_the_notes_is_the_tested_one() -> None:
+    notes = Path(accountants.__file__).with_suffix(".md").read_text(encoding="utf-8")
+    rows = [
+        f"| {size} | {name} | {unit + ' ' if unit else ''}| {lists} | {counts} |"
+        for (name, unit, size), (lists, counts) in TABLE.items()
+    ]
+    assert "\n".join(rows) in notes
 
 
 # --- what is shown --------------------------------------------------------------------------------

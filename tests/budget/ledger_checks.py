@@ -1,0 +1,202 @@
+"""What every ledger must do, as checks that a planted mutant must fail; and those mutants."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from dp_sql.budget.amounts import Amount, Spent, amount_of
+from dp_sql.budget.book import Book
+from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.verify import verify
+from dp_sql.errors import BudgetExceeded, LedgerError
+from udfs.spec import Loss
+
+TENTH = amount_of(Loss(Fraction("0.1")))
+
+
+def admit_all(everybody: Spent, analyst: Spent) -> None:
+    """Let everything through."""
+
+
+def at_most(epsilon: int) -> Callable[[Spent, Spent], None]:
+    """Let through what keeps everybody's epsilon, in 1e-9, within a limit."""
+
+    def admit(everybody: Spent, analyst: Spent) -> None:
+        if everybody.epsilon > epsilon:
+            raise BudgetExceeded("The answer would cost more than is left.")
+
+    return admit
+
+
+def paths(folder: Path) -> tuple[Path, Path]:
+    """Where a ledger and its witness lie in a folder."""
+    return folder / "book.sqlite", folder / "witness"
+
+
+def check_that_answers_are_counted(kind: type[Ledger], folder: Path) -> None:
+    """Whatever a ledger says of a ticket it gave: its event stands in the file, and stays so."""
+    with kind(*paths(folder)) as ledger:
+        (ticket,) = ledger.reserve("ann", [TENTH], admit_all)
+        with Ledger(*paths(folder), read_only=True) as other:
+            assert [e.ticket for e in other.events("ann") if e.kind == "reserved"] == [ticket]
+        ledger.settle(ticket, "answered")
+    verify(*paths(folder))
+
+
+def check_that_failures_cost(kind: type[Ledger], folder: Path) -> None:
+    """A failure is a loss like an answer: it may have been caused by the data."""
+    with kind(*paths(folder)) as ledger:
+        for outcome in ("answered", "failed"):
+            (ticket,) = ledger.reserve("ann", [TENTH], admit_all)
+            ledger.settle(ticket, outcome)  # type: ignore[arg-type]
+        assert ledger.spent().n == 2
+
+
+def check_that_backups_are_refused(kind: type[Ledger], folder: Path) -> None:
+    """A ledger put back to an older copy forgets losses; its witness does not."""
+    ledger, witness = paths(folder)
+    for _ in range(2):
+        shutil.rmtree(folder / "copy", ignore_errors=True)
+        (folder / "copy").mkdir()
+        for file in folder.glob("book.sqlite*"):
+            shutil.copy(file, folder / "copy")
+        with kind(ledger, witness) as book:
+            book.reserve("ann", [TENTH], admit_all)
+    for file in folder.glob("book.sqlite*"):
+        file.unlink()
+    for file in (folder / "copy").iterdir():
+        shutil.copy(file, folder)
+    try:
+        with Ledger(ledger, witness):
+            raise AssertionError("an older copy was taken for the newest")
+    except LedgerError as error:
+        assert "older than its witness" in str(error)
+
+
+def check_what_was_raced_for(folder: Path, tickets: Sequence[str], fit: int) -> None:
+    """After a race: exactly as many reservations as fit, each with a ticket of its own."""
+    assert len(tickets) == fit
+    assert len(set(tickets)) == fit
+    with Ledger(*paths(folder)) as ledger:
+        assert {e.ticket for e in ledger.events() if e.kind == "reserved"} == set(tickets)
+        assert ledger.spent().n == fit
+    verify(*paths(folder))
+
+
+def check_after_a_crash(folder: Path, answered: Sequence[str]) -> int:
+    """The file opens, every answered loss counts, and the chain holds; how many were answered."""
+    with Ledger(*paths(folder)) as ledger:
+        events = list(ledger.events())
+        spent = ledger.spent()
+    counted = {e.ticket for e in events if e.kind == "reserved"}
+    counted -= {e.ticket for e in events if e.kind == "cancelled"}
+    assert set(answered) <= counted
+    assert spent.n == len(counted)
+    assert verify(*paths(folder)) == len(events)
+    return len(answered)
+
+
+class AnswersFirst(Ledger):
+    """Gives a ticket before it is reserved."""
+
+    def reserve(
+        self, analyst: str, amounts: Sequence[Amount], admit: Callable[[Spent, Spent], None]
+    ) -> tuple[str, ...]:
+        self._late = analyst, amounts, admit
+        return tuple(os.urandom(16).hex() for _ in amounts)
+
+    def settle(self, ticket: str, outcome: Literal["answered", "failed"]) -> None:
+        (written,) = super().reserve(*self._late)
+        super().settle(written, outcome)
+
+    def cancel(self, ticket: str) -> None:
+        """Nothing to take back."""
+
+
+class Refunds(Ledger):
+    """Takes back the loss of what failed."""
+
+    def settle(self, ticket: str, outcome: Literal["answered", "failed"]) -> None:
+        if outcome == "failed":
+            return self.cancel(ticket)
+        return super().settle(ticket, outcome)
+
+
+class SkipsItsWitness(Ledger):
+    """Tells its witness nothing after the opening."""
+
+    def reserve(
+        self, analyst: str, amounts: Sequence[Amount], admit: Callable[[Spent, Spent], None]
+    ) -> tuple[str, ...]:
+        self._witness.advance = lambda mark: None  # type: ignore[method-assign]
+        return super().reserve(analyst, amounts, admit)
+
+
+class ReadsThenWrites(Ledger):
+    """Decides in one transaction and writes in the next."""
+
+    def reserve(
+        self, analyst: str, amounts: Sequence[Amount], admit: Callable[[Spent, Spent], None]
+    ) -> tuple[str, ...]:
+        sums = self.spent(), self.spent(analyst)
+        for amount in amounts:
+            sums = sums[0].plus(amount), sums[1].plus(amount)
+        admit(*sums)
+        time.sleep(0.02)
+        return super().reserve(analyst, amounts, admit_all)
+
+
+class GivesATicketTwice(Ledger):
+    """Gives its first ticket again each time, and does not mind that it is settled."""
+
+    def reserve(
+        self, analyst: str, amounts: Sequence[Amount], admit: Callable[[Spent, Spent], None]
+    ) -> tuple[str, ...]:
+        tickets = super().reserve(analyst, amounts, admit)
+        self._first = getattr(self, "_first", tickets)
+        return self._first
+
+    def settle(self, ticket: str, outcome: Literal["answered", "failed"]) -> None:
+        with suppress(LedgerError):
+            super().settle(ticket, outcome)
+
+
+class KeepsItsFileOpen(Ledger):
+    """Leaves its connection open at a fork, and lets the child open another beside it."""
+
+    def __init__(self, path: Path, witness: Path) -> None:
+        super().__init__(path, witness)
+        self._book.__class__ = _OpenAtForks
+
+
+class _OpenAtForks(Book):
+    def _before_fork(self) -> None:
+        self._lock.acquire()
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.RLock()
+        self._left, self._con = self._con, None
+
+
+KINDS: dict[str, type[Ledger]] = {
+    kind.__name__: kind
+    for kind in (
+        Ledger, AnswersFirst, Refunds, SkipsItsWitness, ReadsThenWrites, GivesATicketTwice,
+        KeepsItsFileOpen,
+    )
+}  # fmt: skip
+
+
+def tickets_in(file: Path) -> list[str]:
+    """The tickets of a log, one in each whole line."""
+    with suppress(FileNotFoundError):
+        return [line for line in file.read_text().splitlines() if len(line) == 32]
+    return []

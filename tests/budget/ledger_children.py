@@ -1,0 +1,193 @@
+"""A program that forks children which use one ledger, kills them, and checks what they leave.
+
+Run as `python -m tests.budget.ledger_children ACT FOLDER LEDGER NUMBER`; a process of its own,
+since a test run has threads and may not fork.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.verify import verify
+from dp_sql.errors import BudgetExceeded, LedgerError
+from tests.budget.ledger_checks import (
+    KINDS,
+    TENTH,
+    admit_all,
+    at_most,
+    check_after_a_crash,
+    check_what_was_raced_for,
+    paths,
+    tickets_in,
+)
+
+_PROCESSES, _THREADS = 8, 4
+
+
+def kill(folder: Path, kind: type[Ledger], kills: int) -> None:
+    """Kill a child at work so many times, each ten times at one ledger, and check after each."""
+    answered = 0
+    for i in range(kills):
+        home = folder / str(i // 10)
+        home.mkdir(exist_ok=True)
+        child = _child(lambda home=home: _work(kind, home))  # type: ignore[misc]
+        time.sleep(i * 7 % 40 / 1000)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        answered += check_after_a_crash(home, tickets_in(home / "answered"))
+    assert answered > kills  # else the children were killed before they did anything
+
+
+def race(folder: Path, kind: type[Ledger], fit: int) -> None:
+    """Let processes and threads reserve until nothing is left; `fit` reservations fit."""
+    Ledger(*paths(folder)).close()
+    start, go = os.pipe()
+    children = [_child(lambda i=i: _race(folder, kind, fit, i, start)) for i in range(_PROCESSES)]  # type: ignore[misc]
+    os.write(go, b"x" * _PROCESSES)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * _PROCESSES
+    logs = [tickets_in(folder / f"tickets{i}") for i in range(_PROCESSES)]
+    check_what_was_raced_for(folder, [ticket for log in logs for ticket in log], fit)
+
+
+def fork(folder: Path, kind: type[Ledger], _: int) -> None:
+    """A child goes on with its parent's ledger, also once the parent has closed it."""
+    ledger = kind(*paths(folder))
+    ledger.reserve("ann", [TENTH], admit_all)
+    closed, tell = os.pipe()
+
+    def go_on() -> None:
+        ledger.reserve("ann", [TENTH], admit_all)
+        os.read(closed, 1)
+        (ticket,) = ledger.reserve("ann", [TENTH], admit_all)
+        ledger.settle(ticket, "answered")
+        assert ledger.spent().n == 4
+        ledger.close()
+
+    child = _child(go_on)
+    ledger.reserve("ann", [TENTH], admit_all)
+    while ledger.spent().n < 3:
+        time.sleep(0.001)
+    ledger.close()
+    os.write(tell, b"x")
+    assert os.waitpid(child, 0)[1] == 0
+    assert verify(*paths(folder)) == 6
+
+
+def fork_while_busy(folder: Path, kind: type[Ledger], _: int) -> None:
+    """A child is born while another thread of its parent decides, and is not held up."""
+    ledger = kind(*paths(folder))
+    deciding = threading.Event()
+
+    def admit_slowly(*_: object) -> None:
+        deciding.set()
+        time.sleep(0.05)
+
+    thread = threading.Thread(target=lambda: ledger.reserve("ann", [TENTH], admit_slowly))
+    thread.start()
+    deciding.wait()
+    child = _child(lambda: (signal.alarm(10), ledger.reserve("bob", [TENTH], admit_all)))
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()
+    assert ledger.spent().n == 2
+    ledger.close()
+
+
+def without_rights(folder: Path, kind: type[Ledger], _: int) -> None:
+    """Somebody who may not write is told so, and nothing changes."""
+    ledger, witness = paths(folder)
+    with kind(ledger, witness) as book:
+        book.reserve("ann", [TENTH], admit_all)
+    before = {file: file.read_bytes() for file in folder.iterdir()}
+    ledger.chmod(0o444)
+    witness.chmod(0o444)
+    folder.chmod(0o555)
+
+    def try_it() -> None:
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        for read_only in (False, True):
+            try:
+                with kind(ledger, witness, read_only=read_only) as book:
+                    book.reserve("ann", [TENTH], admit_all)
+                raise AssertionError("a loss was reserved in a file that is read-only")
+            except LedgerError as error:
+                assert "cannot be" in str(error) or "for reading" in str(error), error
+
+    assert os.waitpid(_child(try_it), 0)[1] == 0
+    folder.chmod(0o755)
+    assert {file: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def _child(act: Callable[[], object]) -> int:
+    child = os.fork()
+    if child:
+        return child
+    try:
+        act()
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _work(kind: type[Ledger], home: Path) -> None:
+    log = os.open(home / "answered", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    ledger = kind(*paths(home))
+
+    def loop(name: str) -> None:
+        for i in range(10**6):
+            (ticket,) = ledger.reserve(name, [TENTH], admit_all)
+            if i % 5 == 4:
+                ledger.cancel(ticket)
+                continue
+            os.write(log, f"{ticket}\n".encode())
+            ledger.settle(ticket, "failed" if i % 3 == 2 else "answered")
+
+    for name in ("ann", "bob", "cid"):
+        threading.Thread(target=loop, args=[name]).start()
+    signal.pause()
+
+
+def _race(folder: Path, kind: type[Ledger], fit: int, i: int, start: int) -> None:
+    budget = fit * TENTH.epsilon + TENTH.epsilon // 2
+    log = os.open(folder / f"tickets{i}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    ledger = kind(*paths(folder))
+    os.read(start, 1)
+    failures: list[BaseException] = []
+
+    def loop() -> None:
+        try:
+            while True:
+                (ticket,) = ledger.reserve(f"analyst {i % 3}", [TENTH], at_most(budget))
+                os.write(log, f"{ticket}\n".encode())
+                ledger.settle(ticket, "answered")
+        except BudgetExceeded:
+            pass
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=loop) for _ in range(_THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ledger.close()
+    if failures:
+        raise failures[0]
+
+
+ACTS = {act.__name__: act for act in (kill, race, fork, fork_while_busy, without_rights)}
+
+if __name__ == "__main__":
+    ACTS[sys.argv[1]](Path(sys.argv[2]), KINDS[sys.argv[3]], int(sys.argv[4]))
