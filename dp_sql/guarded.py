@@ -135,6 +135,11 @@ class GuardedSession:
         """Who asks."""
         return self._analyst
 
+    def interrupt(self) -> None:
+        """Stop what is running, from another thread; what it costs is spent, the session goes on."""
+        self._private.interrupt()
+        self._public.interrupt()
+
     def close(self) -> None:
         """Close both sides and the ledger."""
         self._public.close()

@@ -6,6 +6,7 @@ Both are made of the statement and of public numbers alone; nothing in them come
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from udfs.spec import Loss, in_words
 
@@ -30,6 +31,20 @@ class Receipt:
     loss: Loss
     accuracy: str
     assumptions: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The receipt in plain types, as JSON takes them; exact numbers are texts."""
+        rho = self.loss.rho
+        return {
+            "call": self.call,
+            "source": self.source,
+            "mechanism": self.mechanism,
+            "epsilon": in_words(self.loss.epsilon),
+            "delta": in_words(self.loss.delta),
+            "rho": None if rho is None else in_words(rho),
+            "accuracy": self.accuracy,
+            "assumptions": list(self.assumptions),
+        }
 
     def __str__(self) -> str:
         spent = f"epsilon = {in_words(self.loss.epsilon)}"
@@ -62,6 +77,11 @@ class Release:
     receipt: Receipt
     time: str
     columns: tuple[tuple[str, str], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The release without its rows, in plain types; its receipt's keys are among them."""
+        columns = [{"name": name, "type": kind} for name, kind in self.columns]
+        return {"id": self.id, "time": self.time, "columns": columns, **self.receipt.to_dict()}
 
     def __str__(self) -> str:
         return f"{self.id}  {self.time}  {self.receipt.call} FROM {self.receipt.source}"

@@ -236,6 +236,10 @@ class Session:
         """The DuckDB connection underneath; `FROM dp($$…$$)` works on it."""
         return self._connection
 
+    def interrupt(self) -> None:
+        """Stop what is running, from another thread; the session goes on."""
+        self._connection.interrupt()
+
     def close(self) -> None:
         """Close the connection and the ledger; relations of this session end with them."""
         self._connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -437,6 +438,36 @@ def test_a_kept_release_answers_its_own_question_and_analyst_only(opened: Opened
     assert bob.cost([TOP.format("0.125")]).epsilon > 0
     with pytest.raises(ArgumentError, match="no release of this id"):
         bob.sql(f"FROM dp_release('{ann.releases[0].id}')")
+
+
+def test_receipts_and_releases_are_plain_where_that_is_wanted(opened: Opened) -> None:
+    session = opened()
+    session.sql(COUNT.format("0.25")).fetchall()
+    told = json.loads(json.dumps(session.receipts[0].to_dict()))
+    assert (told["mechanism"], told["epsilon"], told["delta"]) == ("matching", "0.25", "0")
+    release = session.releases[0].to_dict()
+    assert release["columns"] == [{"name": "answer", "type": "BIGINT"}]
+    assert release["epsilon"] == "0.25" and release["id"] == session.releases[0].id
+
+
+def test_an_interrupted_query_is_spent_and_the_session_goes_on(
+    opened: Opened, folder: Path
+) -> None:
+    session = opened()
+    watched = watch(session, folder)
+
+    def slow(sql: str, parameters: object = None) -> Any:
+        if "__dp_sql_" in sql and not sql.startswith("DESCRIBE"):
+            threading.Timer(0.1, session.interrupt).start()
+            sql = "SELECT count(*) FROM range(1000000000) AS a, range(1000) AS b WHERE a.range + b.range < 0"
+        return watched._inner.execute(sql, parameters)
+
+    watched.execute = slow  # type: ignore[method-assign]
+    with pytest.raises(dp_sql.QueryError, match="What it costs is spent"):
+        session.sql(COUNT.format("0.1"))
+    assert kinds(folder) == ["reserved", "failed"]
+    del watched.execute
+    assert len(session.sql(COUNT.format("0.1")).fetchall()) == 1
 
 
 # --- damage, as a session meets it ----------------------------------------------------------------

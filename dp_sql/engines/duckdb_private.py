@@ -60,6 +60,10 @@ class PrivateSide:
             raise
         self._known: dict[str, list[tuple[str, str]]] = {}
 
+    def interrupt(self) -> None:
+        """Stop what is running."""
+        self._connection.interrupt()
+
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()

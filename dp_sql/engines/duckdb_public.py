@@ -38,6 +38,10 @@ class PublicSide:
         self._loaded: set[tuple[str, ...]] = set()
         self._releases = 0
 
+    def interrupt(self) -> None:
+        """Stop what is running."""
+        self._connection.interrupt()
+
     def close(self) -> None:
         """Close the connection; relations of this session end with it."""
         self._connection.close()
