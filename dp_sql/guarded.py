@@ -136,7 +136,7 @@ class GuardedSession:
         return self._analyst
 
     def interrupt(self) -> None:
-        """Stop what is running, from another thread; what it costs is spent, the session goes on."""
+        """Stop what is running, from another thread; what it cost is spent, the session goes on."""
         self._private.interrupt()
         self._public.interrupt()
 
