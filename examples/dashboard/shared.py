@@ -1,0 +1,98 @@
+"""One session for all browsers of an analyst: asked and read by one thread at a time.
+
+Knows `dp_sql.connect` and what it returns; no page, no pictures.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from questions import Question
+
+import dp_sql
+from dp_sql.explained import Cost
+from dp_sql.guarded import GuardedSession
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A session and its lock.
+
+    A session answers one thread at a time, but its results are read from the one DuckDB connection
+    behind it after that: asking and fetching must be one step, and the lock makes them one.
+    """
+
+    session: GuardedSession
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Answer a text, and fetch all of it."""
+        with self.lock:
+            found: list[tuple[Any, ...]] = self.session.sql(sql).fetchall()
+            return found
+
+    def ask(self, sql: str) -> str:
+        """Answer a question, which spends; returns the id by which it can be read again."""
+        with self.lock:
+            self.session.sql(sql).fetchall()
+            return self.session.releases[-1].id
+
+
+def connected(folder: Path, analyst: str) -> Shared:
+    """A session on reading.duckdb under policy.toml, both in a folder."""
+    database, policy = folder / "reading.duckdb", folder / "policy.toml"
+    session = dp_sql.connect(str(database), policy=policy, analyst=analyst)
+    return Shared(session)
+
+
+def cost(shared: Shared, question: Question, hundredths: int) -> Cost:
+    """What a question would cost. Spends nothing."""
+    with shared.lock:
+        return shared.session.explain(question.at(hundredths))
+
+
+def largest(shared: Shared, question: Question, below: int) -> int | None:
+    """The largest privacy loss, in hundredths, at which a question would be answered now.
+
+    What fits depends on limits, caps and how losses add up; so we ask, which spends nothing.
+    """
+    fits, too_much = 0, below
+    while too_much - fits > 1:
+        middle = (fits + too_much) // 2
+        fits, too_much = (middle, too_much) if _fits(shared, question, middle) else (fits, middle)
+    return fits or None
+
+
+def _fits(shared: Shared, question: Question, hundredths: int) -> bool:
+    try:
+        return cost(shared, question, hundredths).fits
+    except dp_sql.QueryError:
+        return False
+
+
+LOSSES = """
+SELECT epsilon FROM dp_ledger() WHERE kind = 'reserved' AND ticket NOT IN
+    (SELECT ticket FROM dp_ledger() WHERE kind = 'cancelled') ORDER BY number
+"""
+
+
+def burn_down(left: Fraction, total: Fraction, losses: Sequence[Fraction]) -> list[Fraction]:
+    """What was left before and after each loss, oldest first, told backwards from what is left.
+
+    With a budget that begins anew each month, the losses of earlier months are not in `left`: what
+    would lift it above the total is theirs.
+
+    >>> burn_down(Fraction(1), Fraction(2), [Fraction(5), Fraction(1, 2), Fraction(1, 2)])
+    [Fraction(2, 1), Fraction(3, 2), Fraction(1, 1)]
+    """
+    told = [left]
+    for loss in reversed(losses):
+        if told[-1] + loss > total:
+            break
+        told.append(told[-1] + loss)
+    return told[::-1]

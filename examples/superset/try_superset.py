@@ -1,0 +1,305 @@
+"""Apache Superset over dp_sql, for real: a connection, three charts, refreshes, and what it cost.
+
+    make superset
+
+Makes a reading log with a policy, starts Superset beside it in a temporary folder, builds a
+dashboard by Superset's own interface, refreshes each chart three times, and reads in the ledger how
+often it was charged. With --keep no answer is asked for again: one debit for each question.
+With --picture FILE it opens the dashboard in headless Chromium and takes a picture. The exit code
+is 1 where something costs more than it should, or a private row can be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import requests
+
+import dp_sql
+
+READING_LOG = """
+CREATE TABLE catalog AS SELECT 'Book ' || chr(64 + i::INTEGER) AS title FROM range(1, 21) AS r(i);
+CREATE TABLE ratings AS
+    SELECT p AS user_id, 'Book ' || chr(64 + b::INTEGER) AS title
+    FROM range(4000) AS people(p), range(1, 21) AS books(b) WHERE hash(p * 31 + b) % 20 >= b;
+"""
+POLICY = """
+[tables.ratings]
+privacy_unit = "user_id"
+[public]
+tables = ["catalog"]
+[domains]
+"ratings.title" = "catalog.title"
+[budget]
+dataset = "reading log"
+epsilon = 30
+keep_releases = {keep}
+[budget.analysts.superset]
+epsilon = 24
+"""
+BEST = """SELECT generate_subscripts(best, 1) AS rank, unnest(best) AS title
+FROM (SELECT DP_TOPK(title, 5, epsilon := 1) AS best FROM ratings)"""
+DIFFERENT = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings"
+BUDGET = "SELECT analyst, epsilon_total, epsilon_spent, epsilon_left FROM dp_budget()"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--keep", action="store_true", help="keep_releases = true in the policy")
+    parser.add_argument("--picture", type=Path, help="where to write a picture of the dashboard")
+    said = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        with duckdb.connect(str(folder / "shop.duckdb")) as con:
+            con.execute(READING_LOG)
+        policy = POLICY.replace("reading log", "reading-log").format(keep=str(said.keep).lower())
+        (folder / "policy.toml").write_text(policy)
+        with superset(folder) as (api, password):
+            dashboard = build(api, folder)
+            if said.picture and not (shutil.which("chromium") and shutil.which("chromedriver")):
+                print("  no picture: chromium and chromedriver are not here")
+            elif said.picture:
+                take_picture(f"{api.base}/superset/dashboard/{dashboard}/", password, said.picture)
+                print(f"  the dashboard in Chromium: {said.picture}")
+        cost = debits(folder)
+    print(f"{cost} debits in all, with keep_releases = {str(said.keep).lower()}")
+    if said.keep and cost != 2:
+        sys.exit("Two questions should be two debits.")
+
+
+def build(api: Api, folder: Path) -> int:
+    """A connection, datasets, charts and a dashboard; says at each step what it has cost."""
+
+    def told(step: str) -> None:
+        print(f"  {debits(folder):2} debits after {step}", flush=True)
+
+    uri = f"dpsql:///{folder}/shop.duckdb?policy={folder}/policy.toml&analyst=superset"
+    database = api.post("database/", database_name="Reading log", sqlalchemy_uri=uri)["id"]
+    seen = api.get(f"database/{database}/tables/?q=(schema_name:main)")["result"]
+    told(f"connecting and listing the tables: {', '.join(table['value'] for table in seen)}")
+    charts = []
+    for title, sql, form in (
+        ("The five most read", BEST, table("rank", "title")),
+        ("Different titles", DIFFERENT, number("n")),
+        ("The budget", BUDGET, table("analyst", "epsilon_spent", "epsilon_left")),
+    ):
+        dataset = api.post("dataset/", database=database, schema="main", table_name=title, sql=sql)
+        told(f"making the dataset “{title}”")
+        chart = api.chart(title, dataset["id"], form)
+        charts.append((chart, title))
+        before = debits(folder)
+        for _ in range(3):
+            answer = api.get(f"chart/{chart}/data/?force=true")["result"][0]["data"]
+        told(f"three refreshes of its chart; the last: {answer[:5]}")
+        if debits(folder) - before not in {0, 3}:
+            sys.exit("One refresh should ask once.")
+    for text in (DIFFERENT, f"EXPLAIN {DIFFERENT}", "DESCRIBE ratings", "SELECT * FROM ratings"):
+        answer = api.ask(database, text)
+        told(f"{text} in SQL Lab: {answer[:70]}")
+    if "does not exist" not in answer:
+        sys.exit("A private table can be read.")
+    return api.dashboard("Reading log", charts)
+
+
+def table(*columns: str) -> dict[str, Any]:
+    """A table chart that shows rows as they are, the first column upwards."""
+    return {
+        "viz_type": "table",
+        "query_mode": "raw",
+        "all_columns": list(columns),
+        "order_by_cols": [json.dumps([columns[0], True])],
+        "row_limit": 100,
+        "show_cell_bars": False,  # a rank is no quantity
+        "query": {"columns": list(columns), "orderby": [[columns[0], True]], "metrics": []},
+    }
+
+
+def number(column: str) -> dict[str, Any]:
+    """A chart of one big number."""
+    metric = {"expressionType": "SQL", "sqlExpression": f"max({column})", "label": column}
+    query = {"columns": [], "orderby": [], "metrics": [metric]}
+    return {"viz_type": "big_number_total", "metric": metric, "query": query}
+
+
+class Api:
+    """Superset's REST interface, logged in."""
+
+    def __init__(self, base: str, password: str) -> None:
+        self.base = base
+        self._session = requests.Session()
+        account = {"username": "admin", "password": password, "provider": "db"}
+        token = self.post("security/login", **account)["access_token"]
+        self._session.headers["Authorization"] = f"Bearer {token}"
+        self._session.headers["X-CSRFToken"] = self.get("security/csrf_token/")["result"]
+        self._session.headers["Referer"] = base
+
+    def get(self, path: str) -> Any:
+        """What stands at a path."""
+        return self._read(self._session.get(f"{self.base}/api/v1/{path}", timeout=120))
+
+    def post(self, path: str, **body: Any) -> Any:
+        """Make something."""
+        return self._read(self._session.post(f"{self.base}/api/v1/{path}", json=body, timeout=120))
+
+    def ask(self, database: int, text: str) -> str:
+        """What SQL Lab answers, rows or error, as text."""
+        asked = {"database_id": database, "sql": text, "schema": "main", "runAsync": False}
+        asked |= {"client_id": secrets.token_hex(5), "queryLimit": 100}
+        path = f"{self.base}/api/v1/sqllab/execute/"
+        answer = self._session.post(path, json=asked, timeout=120).json()
+        if "errors" in answer:
+            return str(answer["errors"][0]["message"])
+        return ", ".join(str(value) for row in answer["data"] for value in row.values())
+
+    def chart(self, title: str, dataset: int, form: dict[str, Any]) -> int:
+        """Make a chart; returns its number."""
+        source = {"id": dataset, "type": "table"}
+        form = {**form, "datasource": f"{dataset}__table"}
+        query = {"row_limit": 100, **form.pop("query")}
+        context = {
+            "datasource": source,
+            "form_data": form,
+            "queries": [query],
+            "result_format": "json",
+            "result_type": "full",
+        }
+        made = self.post(
+            "chart/",
+            slice_name=title,
+            viz_type=form["viz_type"],
+            datasource_id=dataset,
+            datasource_type="table",
+            params=json.dumps(form),
+            query_context=json.dumps(context),
+        )
+        return int(made["id"])
+
+    def dashboard(self, title: str, charts: list[tuple[int, str]]) -> int:
+        """Make a dashboard with its charts in one row; returns its number."""
+        cells: dict[str, Any] = {
+            "DASHBOARD_VERSION_KEY": "v2",
+            "ROOT_ID": {"type": "ROOT", "id": "ROOT_ID", "children": ["GRID_ID"]},
+            "GRID_ID": {
+                "type": "GRID",
+                "id": "GRID_ID",
+                "children": ["ROW"],
+                "parents": ["ROOT_ID"],
+            },
+            "ROW": {
+                "type": "ROW",
+                "id": "ROW",
+                "children": [f"CHART-{number}" for number, _ in charts],
+                "parents": ["ROOT_ID", "GRID_ID"],
+                "meta": {"background": "BACKGROUND_TRANSPARENT"},
+            },
+        }
+        for number, name in charts:
+            meta = {"chartId": number, "sliceName": name, "width": 4, "height": 40}
+            parents = ["ROOT_ID", "GRID_ID", "ROW"]
+            cell = {"type": "CHART", "children": [], "meta": meta, "parents": parents}
+            cells[f"CHART-{number}"] = {**cell, "id": f"CHART-{number}"}
+        made = self.post(
+            "dashboard/", dashboard_title=title, position_json=json.dumps(cells), published=True
+        )
+        for number, _ in charts:
+            path = f"{self.base}/api/v1/chart/{number}"
+            self._read(self._session.put(path, json={"dashboards": [made["id"]]}, timeout=60))
+        return int(made["id"])
+
+    def _read(self, answer: requests.Response) -> Any:
+        if not answer.ok:
+            sys.exit(f"Superset answers {answer.status_code} to {answer.url}: {answer.text[:500]}")
+        return answer.json()
+
+
+@contextlib.contextmanager
+def superset(folder: Path) -> Iterator[tuple[Api, str]]:
+    """A Superset of its own, on a free port of this machine, until the block ends."""
+    config = Path(__file__).with_name("superset_config.py")
+    env = {**os.environ, "SUPERSET_HOME": str(folder / "superset"), "FLASK_APP": "superset"}
+    env |= {"SUPERSET_CONFIG_PATH": str(config)}
+    command = [str(Path(sys.executable).with_name("superset"))]
+    password = secrets.token_urlsafe(12)
+    account = ["--username", "admin", "--password", password, "--email", "admin@example.org"]
+    names = ["--firstname", "Ad", "--lastname", "Min"]
+    with open(folder / "superset.log", "w") as log:
+        for step in (["db", "upgrade"], ["fab", "create-admin", *account, *names], ["init"]):
+            print(f"superset {' '.join(step[:2])} …", flush=True)
+            done = subprocess.run([*command, *step], env=env, stdout=log, stderr=log, check=False)
+            if done.returncode:
+                sys.exit((folder / "superset.log").read_text()[-2000:])
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        run = [*command, "run", "-h", "127.0.0.1", "-p", str(port), "--with-threads"]
+        with subprocess.Popen(run, env=env, stdout=log, stderr=log) as server:
+            try:
+                yield Api(answering(f"http://127.0.0.1:{port}"), password), password
+            finally:
+                server.terminate()
+
+
+def answering(base: str) -> str:
+    """The same address, once somebody answers there."""
+    for _ in range(120):
+        with contextlib.suppress(requests.ConnectionError):
+            if requests.get(f"{base}/health", timeout=5).ok:
+                return base
+        time.sleep(0.5)
+    sys.exit("Superset does not answer.")
+
+
+def debits(folder: Path) -> int:
+    """How often the ledger was charged."""
+    shop, policy = str(folder / "shop.duckdb"), folder / "policy.toml"
+    with dp_sql.connect(shop, policy=policy, analyst="superset") as session:
+        (row,) = session.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'reserved'").fetchall()
+    return int(row[0])
+
+
+def take_picture(address: str, password: str, file: Path) -> None:
+    """Open a page in headless Chromium, logged in, and keep what it shows."""
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    options = webdriver.ChromeOptions()
+    for option in ("--headless=new", "--no-sandbox", "--window-size=1400,620"):
+        options.add_argument(option)
+    # With both named, selenium looks for nothing outside of this machine.
+    options.binary_location = shutil.which("chromium") or ""
+    service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"))
+    browser = webdriver.Chrome(options=options, service=service)
+    try:
+        browser.get(address.split("/superset/")[0] + "/login/")
+        waiting = WebDriverWait(browser, 60)
+        waiting.until(lambda page: page.find_elements(By.CSS_SELECTOR, "input[type=password]"))
+        fields = browser.find_elements(By.CSS_SELECTOR, "input")
+        fields[[field.get_attribute("type") for field in fields].index("text")].send_keys("admin")
+        browser.find_element(By.CSS_SELECTOR, "input[type=password]").send_keys(password)
+        browser.find_element(By.CSS_SELECTOR, "button[type=submit]").click()
+        waiting.until(lambda page: "/login" not in page.current_url)
+        browser.get(address + "?standalone=1")
+        waiting.until(lambda page: "Book A" in page.page_source)
+        time.sleep(4)  # the other charts, and what moves
+        browser.save_screenshot(str(file))
+    finally:
+        browser.quit()
+
+
+if __name__ == "__main__":
+    main()
