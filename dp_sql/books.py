@@ -89,7 +89,7 @@ def read_again(release: Release, relation: str) -> str:
 def unknown_release(call: BookCall, text: str) -> ArgumentError:
     """The refusal of an id that nobody here has."""
     return ArgumentError(
-        "There is no release of this id here.",
+        "There is no release of this id here, or its transaction was rolled back.",
         text=text,
         position=call.start,
         hint="FROM dp_releases() lists them.",

@@ -11,6 +11,7 @@ a ticket of `dp` the desk reserves when it is redeemed, before the mechanism dra
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 from collections import OrderedDict
@@ -61,21 +62,27 @@ class Desk:
         self._receipts: list[tuple[int, Receipt]] = []
         self._issued = 0
         self._failures: dict[str, DpSqlError] = {}
-        self._account: Account | None = None
+        self._accounts: list[Account | None] = []
 
     def pay_from(self, account: Account | None) -> None:
-        """From now on the tickets of `dp` are paid from this account.
+        """Pay the tickets of `dp` from this account, for a session that has just been opened.
 
         Raises:
-            PolicyError: others of this instance have opened it with another ledger, or with none.
+            PolicyError: another session of this instance has another ledger, or none.
         """
         with self._lock:
-            if self._account is not None and (account is None or not account.same(self._account)):
-                raise PolicyError(
-                    "This database is open in this process with a ledger; open it here with the "
-                    "same one."
-                )
-            self._account = account
+            for other in self._accounts:
+                if other is not account and (not other or not account or not account.same(other)):
+                    raise PolicyError(
+                        f"This database is open in this process {'with' if other else 'without'} a "
+                        "ledger; all its sessions have the same one, or none."
+                    )
+            self._accounts.append(account)
+
+    def stop_paying(self, account: Account | None) -> None:
+        """Forget the account of a session that closes."""
+        with self._lock, contextlib.suppress(ValueError):
+            self._accounts.remove(account)
 
     def receipts(self, connection: int | None = None) -> tuple[Receipt, ...]:
         """One receipt per release, oldest first; those of one connection, or all."""
@@ -157,7 +164,8 @@ class Desk:
 
     def _paid(self, plan: Plan, run: Callable[[Plan], Drawn[T]]) -> Drawn[T]:
         """Reserve, run and settle, where a ledger is kept."""
-        account = self._account
+        with self._lock:
+            account = next(iter(self._accounts), None)
         if account is None:
             return run(plan)
         if plan.function.kind == "select" and plan.keys:

@@ -35,7 +35,7 @@ class Explanation:
     Args:
         call: the DP call as DuckDB names its column.
         mechanism: the registry's name.
-        loss: what it would cost; of DP_SELECT with GROUP BY, for each group.
+        loss: what it would cost, all groups together.
         epsilon_per_group: the epsilon with which each group is answered; without groups all of it.
         accuracy: a sentence that holds by public numbers alone.
         kept: the id of the release that answers the same question again and free, if there is one.
@@ -90,12 +90,19 @@ class Cost:
         return "\n".join(lines)
 
 
-def explained(plan: Plan, kept: str | None, engine: PublicValues) -> Explanation:
-    """What a plan would do; counts its public domain."""
+def explained(plan: Plan, kept: str | None, engine: PublicValues, n_runs: int = 1) -> Explanation:
+    """What a plan would do; counts its public domain.
+
+    Args:
+        plan: one call's.
+        kept: the id of a release that answers it already.
+        engine: reads the public domain.
+        n_runs: how often its loss counts.
+    """
     return Explanation(
         call=plan.call,
         mechanism=plan.mechanism.name,
-        loss=plan.loss,
+        loss=plan.loss.times(n_runs),
         epsilon_per_group=Fraction(plan.parameters["epsilon"]),
         accuracy=_accuracy(plan, engine),
         kept=kept,

@@ -9,6 +9,8 @@ ledger before any private row is read.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -50,6 +52,8 @@ class GuardedSession:
     """An analyst's session: SELECTs with DP calls over the owner's tables, and public tables.
 
     `with dp_sql.connect("shop.duckdb", policy="policy.toml", analyst="reporting") as session: …`
+
+    One thread at a time asks and fetches; for several, give each a session of its own.
     """
 
     def __init__(self, database: str, policy: Policy, analyst: str) -> None:
@@ -61,7 +65,9 @@ class GuardedSession:
             wrong = misfits(policy, self._private.catalogue)
             if wrong:
                 raise PolicyError(f"The policy does not fit {database}: {'; '.join(wrong)}")
-            self._spending = Spending(open_ledger(policy.budget), policy.budget, analyst)
+            self._spending = Spending(
+                open_ledger(policy.budget), policy.budget, analyst, os.path.realpath(database)
+            )
         except BaseException:
             self._private.close()
             raise
@@ -141,10 +147,10 @@ class GuardedSession:
         self._public.interrupt()
 
     def close(self) -> None:
-        """Close both sides and the ledger."""
-        self._public.close()
-        self._private.close()
-        self._spending.close()
+        """Close both sides and the ledger, once the query that runs is done."""
+        with self._lock, contextlib.ExitStack() as closing:  # each, whatever another says
+            for part in (self._spending, self._private, self._public):
+                closing.callback(part.close)
 
     def __enter__(self) -> Self:
         return self

@@ -45,10 +45,12 @@ class KeptReleases:
     Args:
         path: a file, for releases that outlive the session; None: in memory.
         analyst: whose releases these are; another analyst's are not found.
+        database: what is asked: where the file is.
     """
 
-    def __init__(self, path: Path | None, analyst: str) -> None:
+    def __init__(self, path: Path | None, analyst: str, database: str) -> None:
         self._analyst = analyst
+        self._database = database
         self._path = path
         self._lock = threading.Lock()
         name = ":memory:" if path is None else str(path)
@@ -73,13 +75,15 @@ class KeptReleases:
         with self._said():
             self._file.execute(
                 "INSERT INTO releases (id, analyst, question, release) VALUES (?, ?, ?, ?)",
-                (release.id, self._analyst, question(plan), text),
+                (release.id, self._analyst, question(plan, self._database), text),
             )
         return release
 
     def answer(self, plan: Plan) -> Kept | None:
         """The newest release that answers the same question."""
-        found = self._read("question = ? ORDER BY number DESC LIMIT 1", question(plan))
+        found = self._read(
+            "question = ? ORDER BY number DESC LIMIT 1", question(plan, self._database)
+        )
         return found[0] if found else None
 
     def find(self, name: str) -> Kept | None:
@@ -98,7 +102,7 @@ class KeptReleases:
         try:
             return [_kept(json.loads(text)) for (text,) in found]
         except (ValueError, KeyError, TypeError):
-            raise LedgerError(_UNREADABLE.format(self._path)) from None
+            raise LedgerError(_UNREADABLE.format(self._path or "memory")) from None
 
     @contextlib.contextmanager
     def _said(self) -> Any:
@@ -107,7 +111,7 @@ class KeptReleases:
             try:
                 yield
             except sqlite3.Error:
-                raise LedgerError(_UNREADABLE.format(self._path)) from None
+                raise LedgerError(_UNREADABLE.format(self._path or "memory")) from None
 
 
 _UNREADABLE = (
@@ -122,14 +126,14 @@ def named_release(receipt: Receipt, columns: Sequence[tuple[str, str]]) -> Relea
     return Release(uuid.uuid4().hex[:12], receipt, time, tuple(columns))
 
 
-def question(plan: Plan) -> str:
+def question(plan: Plan, database: str) -> str:
     """What tells two questions apart: all that decides the law of the answer.
 
-    The data are not in it: a kept answer stays what it was when rows come or go.
+    The rows are not in it: a kept answer stays what it was when they come or go.
     """
     domain, groups = plan.domain, plan.groups
     parts = (
-        plan.function.name, plan.mechanism.name, plan.source, plan.condition,
+        database, plan.function.name, plan.mechanism.name, plan.source, plan.condition,
         sorted((name, str(value)) for name, value in plan.parameters.items()),
         sorted((name, column.sql, column.type) for name, column in plan.columns.items()),
         [(key.sql, key.type) for key in plan.keys],

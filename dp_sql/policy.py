@@ -94,11 +94,19 @@ def read_policy(path: str | pathlib.Path) -> Policy:
         raise PolicyError(f"The policy {path} cannot be read: {why}.") from None
     except UnicodeDecodeError as error:
         raise PolicyError(f"The policy {path} is not UTF-8 (at byte {error.start}).") from None
-    return parse_policy(text, str(path), pathlib.Path(path).parent)
+    return parse_policy(text, str(path), pathlib.Path(path).resolve())
 
 
-def parse_policy(text: str, name: str = "policy", folder: pathlib.Path = pathlib.Path()) -> Policy:
-    """Read a policy's text; `name` is what errors call it, relative paths begin at `folder`."""
+def parse_policy(
+    text: str, name: str = "policy", file: pathlib.Path = pathlib.Path("policy.toml")
+) -> Policy:
+    """Read a policy's text.
+
+    Args:
+        text: TOML.
+        name: what errors call it.
+        file: where it stands: relative paths begin at its folder, and the ledger has its name.
+    """
     document = Document(text, name)
     document.only(document.tree, (), TOP_KEYS)
     tables = _tables(document)
@@ -111,7 +119,7 @@ def parse_policy(text: str, name: str = "policy", folder: pathlib.Path = pathlib
         views=views,
         domains=_domains(document, tables, public),
         limits=read_limits(document),
-        budget=read_budget(document, folder),
+        budget=read_budget(document, file),
         lines=_lines(document),
     )
 

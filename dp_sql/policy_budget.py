@@ -31,12 +31,12 @@ _SQLITE = ("", "-wal", "-shm", "-journal")
 """What SQLite appends to a book's name for files of its own."""
 
 
-def read_budget(document: Document, folder: pathlib.Path) -> Terms | None:
+def read_budget(document: Document, file: pathlib.Path) -> Terms | None:
     """The budget of a policy's text; None where it has none.
 
     Args:
         document: the policy.
-        folder: the policy's own; relative paths begin there.
+        file: where the policy stands; relative paths begin at its folder.
     """
     if "budget" not in document.tree:
         return None
@@ -45,8 +45,9 @@ def read_budget(document: Document, folder: pathlib.Path) -> Terms | None:
     dataset = _dataset(document, section)
     total = _cap(document, section, _HERE)
     name = _accountant(document, section, total)
-    ledger = _file(document, section, "ledger", folder, f"{dataset}.ledger.sqlite")
-    witness = _file(document, section, "witness", folder, f"{ledger}.witness")
+    # Not called after the dataset: who renames that must meet the old ledger, not a new one.
+    ledger = _file(document, section, "ledger", file.parent, f"{file.stem}.ledger.sqlite")
+    witness = _file(document, section, "witness", file.parent, f"{ledger}.witness")
     if os.path.normpath(witness) in {os.path.normpath(f"{ledger}{end}") for end in _SQLITE}:
         raise document.refuse((*_HERE, "witness"), "The witness must be a file of its own.")
     return Terms(

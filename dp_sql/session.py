@@ -34,11 +34,12 @@ from dp_sql.books import (
 )
 from dp_sql.budget.account import BudgetRow, owner_rows
 from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.terms import is_name
 from dp_sql.check import Approved, approve, approve_scores
 from dp_sql.desk import Desk
 from dp_sql.engines.duckdb import Connection, Engine, freeze, open_database
 from dp_sql.engines.duckdb_install import create_macros, desk_of, number_of, register
-from dp_sql.errors import NotSupported, PolicyError, QueryError
+from dp_sql.errors import NotSupported, PolicyError, QueryError, SourceError
 from dp_sql.explained import Cost, cost, cost_sql, explained
 from dp_sql.guarded import GuardedSession
 from dp_sql.kept import named_release
@@ -121,7 +122,10 @@ def connect(
         return Session(open_database(str(database), read_only), book)
     if ledger is not None:
         raise PolicyError("A policy names its ledger itself: [budget] ledger = …")
-    return GuardedSession(str(database), read_policy(fspath(policy)), analyst or "analyst")
+    analyst = "analyst" if analyst is None else analyst
+    if not is_name(analyst):
+        raise PolicyError("An analyst's name is a text that is not empty: analyst='reporting'.")
+    return GuardedSession(str(database), read_policy(fspath(policy)), analyst)
 
 
 def _owners_ledger(path: Path) -> Ledger:
@@ -164,9 +168,14 @@ class Session:
     def __init__(self, connection: Connection, ledger: Ledger | None = None) -> None:
         self._connection = connection
         self._ledger = ledger
-        self._spending = Spending(ledger, None, _OWNER)
+        self._spending = Spending(ledger, None, _OWNER, "")
         self._desk: Desk = register(connection, _inline)
-        self._desk.pay_from(self._spending.account)
+        try:
+            self._desk.pay_from(self._spending.account)
+        except BaseException:
+            connection.close()
+            self._spending.close()
+            raise
         create_macros(connection, everywhere=False)
         self._number = number_of(connection)
         self._frozen: list[tuple[Release, str]] = []
@@ -242,8 +251,11 @@ class Session:
 
     def close(self) -> None:
         """Close the connection and the ledger; relations of this session end with them."""
-        self._connection.close()
-        self._spending.close()
+        self._desk.stop_paying(self._spending.account)
+        try:
+            self._connection.close()
+        finally:
+            self._spending.close()
 
     def __enter__(self) -> Self:
         return self
@@ -320,7 +332,8 @@ class Session:
         return relation
 
     def _cost(self, plans: Sequence[Plan], engine: Engine) -> Cost:
-        return cost([explained(plan, None, engine) for plan in plans], self._spending.account)
+        calls = [explained(plan, None, engine, _n_runs(plan, engine)) for plan in plans]
+        return cost(calls, self._spending.account)
 
     def _books(self, text: str, tokens: Sequence[Token], engine: Engine) -> list[Edit]:
         """Edits that make the text read the budget, the ledger and releases as tables."""
@@ -328,7 +341,7 @@ class Session:
         for call in book_calls(text, tokens):
             if call.name == "dp_release":
                 found = [pair for pair in self._frozen if pair[0].id == call.argument]
-                if not found:
+                if not found or not _is_there(found[0][1], engine):
                     raise unknown_release(call, text)
                 relation = read_again(*found[0])
             else:
@@ -346,6 +359,15 @@ class Session:
         if call.name == "dp_budget":
             return budget_table(self.budget())
         return ledger_table(self._ledger.events())
+
+
+def _is_there(relation: str, engine: Engine) -> bool:
+    """Whether a release is still in its table: ROLLBACK takes away what a transaction made."""
+    try:
+        (n_rows,) = engine.public_values(f"SELECT system.main.count(*) FROM {relation} AS kept")
+    except SourceError:
+        return False
+    return n_rows != 0
 
 
 def _n_runs(plan: Plan, engine: Engine) -> int:

@@ -67,16 +67,19 @@ class Spending:
         ledger: the book; None: there is none, and nothing is refused.
         terms: the policy's; None: the book is kept, and nothing is refused.
         analyst: who asks.
+        database: what is asked; a kept answer is that of one database.
     """
 
-    def __init__(self, ledger: Ledger | None, terms: Terms | None, analyst: str) -> None:
+    def __init__(
+        self, ledger: Ledger | None, terms: Terms | None, analyst: str, database: str
+    ) -> None:
         self._ledger = ledger
         self.account = None if ledger is None else Account(ledger, terms, analyst)
         self._keeps = terms is not None and terms.keep_releases
         path = None
         if terms is not None and terms.keep_releases:
             path = terms.ledger.with_name(terms.ledger.name + ".releases")
-        self.kept = KeptReleases(path, analyst)
+        self.kept = KeptReleases(path, analyst, database)
 
     def close(self) -> None:
         """Close the ledger and the kept releases."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -69,7 +70,7 @@ def opened(folder: Path) -> Iterator[Opened]:
         session.close()
 
 
-def events(folder: Path, name: str = "reading.ledger.sqlite") -> list[Event]:
+def events(folder: Path, name: str = "policy.ledger.sqlite") -> list[Event]:
     with Ledger(folder / name, folder / f"{name}.witness", read_only=True) as ledger:
         return list(ledger.events())
 
@@ -178,6 +179,56 @@ def test_under_zcdp_more_small_questions_fit(opened: Opened) -> None:
         session.sql(TOP.format("0.1")).fetchall()
     spent = session.budget()[0].epsilon_spent
     assert Fraction(1, 2) < spent < 1
+
+
+def test_the_largest_epsilon_that_is_told_fits_to_the_last_digit(opened: Opened) -> None:
+    session = opened(more="delta = 1e-6\naccountant = 'zcdp'\n")
+    for spent, asked in (("0.1", "1.377427169026"), ("0.07", "2.1234567890123"), ("0.01", "3")):
+        session.sql(TOP.format(spent)).fetchall()
+        with pytest.raises(BudgetExceeded) as refused:
+            session.sql(TOP.format(asked))
+        largest = str(refused.value).split()[-1].rstrip(".")
+        assert session.cost([TOP.format(largest)]).fits
+        assert not session.cost([TOP.format(Decimal(largest) + Decimal("1e-9"))]).fits
+
+
+@pytest.mark.parametrize("name", ["", 5, True, b"ann", None.__class__, ["ann"], "\ud800", "a\0b"])
+def test_a_name_that_no_book_can_write_is_refused(name: Any, opened: Opened) -> None:
+    with pytest.raises(PolicyError, match="name"):
+        opened(name)
+    assert opened("ann").budget()[0].epsilon_left == 1
+
+
+def test_sessions_can_be_opened_from_many_threads(opened: Opened) -> None:
+    wrong: list[BaseException] = []
+
+    def open_some() -> None:
+        try:
+            for _ in range(4):
+                opened().close()
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=open_some) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_fitting_pld_query_is_told_from_one_that_would_spoil_the_rule(opened: Opened) -> None:
+    pytest.importorskip("dp_accounting")
+    session = opened(more="delta = 1e-6\naccountant = 'pld'\nrelease_epsilon = 0.1\n")
+    with pytest.raises(BudgetExceeded, match="charges every release as epsilon"):
+        session.sql(COUNT.format("0.1"))
+    session.sql(COUNT.format("0.06")).fetchall()
+    session.sql(TOP.format("0.1")).fetchall()
+    grouped = (
+        "SELECT odd, DP_TOPK(title, 2, epsilon := 0.1, groups := [true, false], "
+        "max_groups_contributed := 2) AS best FROM ratings GROUP BY odd"
+    )
+    assert session.cost([grouped]).fits
 
 
 # --- before the first row is read -----------------------------------------------------------------
@@ -423,6 +474,16 @@ def test_a_dashboard_that_refreshes_spends_once(asked: str, opened: Opened, fold
     assert kinds(folder) == ["reserved", "answered"]
 
 
+def test_a_kept_release_is_of_its_own_database(opened: Opened, folder: Path) -> None:
+    ann = opened("ann", "keep_releases = true\n")
+    ann.sql(TOP.format("0.125")).fetchall()
+    (folder / "newer").mkdir()
+    shutil.copy(folder / "shop.duckdb", folder / "newer" / "shop.duckdb")
+    newer = str(folder / "newer" / "shop.duckdb")
+    with dp_sql.connect(newer, policy=folder / "policy.toml", analyst="ann") as session:
+        assert session.cost([TOP.format("0.125")]).epsilon > 0
+
+
 def test_a_kept_release_answers_its_own_question_and_analyst_only(opened: Opened) -> None:
     keep = "keep_releases = true\n"
     ann = opened("ann", keep)
@@ -477,18 +538,18 @@ def test_a_ledger_that_is_gone_is_not_made_anew(opened: Opened, folder: Path) ->
     session = opened()
     session.sql(COUNT.format("0.5")).fetchall()
     session.close()
-    for file in folder.glob("reading.ledger.sqlite*"):
+    for file in folder.glob("policy.ledger.sqlite*"):
         if not file.name.endswith(".witness"):
             file.unlink()
     with pytest.raises(LedgerError):
         opened()
-    assert not (folder / "reading.ledger.sqlite").exists()
+    assert not (folder / "policy.ledger.sqlite").exists()
 
 
 def test_a_ledger_taken_away_under_a_session_answers_nothing(opened: Opened, folder: Path) -> None:
     session = opened()
     session.sql(COUNT.format("0.5")).fetchall()
-    for file in folder.glob("reading.ledger.sqlite*"):
+    for file in folder.glob("policy.ledger.sqlite*"):
         file.unlink()
     with pytest.raises(LedgerError):
         session.sql(COUNT.format("0.5"))
@@ -496,7 +557,7 @@ def test_a_ledger_taken_away_under_a_session_answers_nothing(opened: Opened, fol
 
 def test_the_ledger_of_another_dataset_is_refused(opened: Opened, folder: Path) -> None:
     opened().close()
-    policy = POLICY.replace('"reading"', '"writing"') + "ledger = 'reading.ledger.sqlite'\n"
+    policy = POLICY.replace('"reading"', '"writing"')
     (folder / "policy.toml").write_text(policy)
     with pytest.raises(LedgerError, match="reading"):
         dp_sql.connect(str(folder / "shop.duckdb"), policy=folder / "policy.toml")
@@ -543,6 +604,8 @@ def test_rollback_takes_no_debit_back(owner: dp_sql.Session, folder: Path) -> No
     owner.sql(OWN_TOP).fetchall()
     owner.execute("ROLLBACK")
     assert own(folder) == HALF
+    with pytest.raises(ArgumentError, match="rolled back"):
+        owner.sql(f"FROM dp_release('{owner.releases[0].id}')")
 
 
 def test_dp_pays_from_the_book_once_per_execution(owner: dp_sql.Session, folder: Path) -> None:
@@ -564,6 +627,7 @@ def test_selection_for_each_group_costs_each_group(owner: dp_sql.Session, folder
         "SELECT region, DP_SELECT(candidate, score, 1, epsilon := 0.5) AS best FROM scores "
         "GROUP BY region"
     )
+    assert owner.explain(text).epsilon == Fraction(3, 2)
     assert len(owner.sql(text).fetchall()) == 3
     assert own(folder) == [("reserved", 15 * 10**8), ("answered", 0)]
     with pytest.raises(duckdb.Error, match="takes no DP_SELECT with GROUP BY"):
@@ -586,6 +650,17 @@ def test_one_database_has_one_book_in_a_process(owner: dp_sql.Session, folder: P
     with dp_sql.connect(str(folder / "shop.duckdb"), ledger=folder / "own.sqlite") as second:
         second.sql(OWN_TOP).fetchall()
     assert own(folder) == HALF
+    owner.connection.execute(f"FROM dp($$ {OWN_TOP} $$)").fetchall()
+    assert own(folder) == HALF * 2
+
+
+def test_a_book_is_not_opened_beside_sessions_without_one(folder: Path) -> None:
+    with (
+        dp_sql.connect(str(folder / "shop.duckdb")),
+        pytest.raises(PolicyError, match="without a ledger"),
+    ):
+        dp_sql.connect(str(folder / "shop.duckdb"), ledger=folder / "own.sqlite")
+    dp_sql.connect(str(folder / "shop.duckdb"), ledger=folder / "own.sqlite").close()
 
 
 def test_a_policy_names_its_ledger_itself(folder: Path) -> None:

@@ -44,7 +44,7 @@ SHORT = '[budget]\ndataset = "shop"\nepsilon = 1\n'
 
 
 def terms_of(text: str, folder: Path = Path("/srv/shop")) -> Terms:
-    budget = parse_policy(text, folder=folder).budget
+    budget = parse_policy(text, file=folder / "p.toml").budget
     assert budget is not None
     return budget
 
@@ -76,8 +76,8 @@ def test_what_is_left_out_is_strict_and_for_good() -> None:
     assert terms_of(SHORT) == Terms(
         dataset="shop",
         total=Cap(Fraction(1), Fraction(0)),
-        ledger=Path("/srv/shop/shop.ledger.sqlite"),
-        witness=Path("/srv/shop/shop.ledger.sqlite.witness"),
+        ledger=Path("/srv/shop/p.ledger.sqlite"),
+        witness=Path("/srv/shop/p.ledger.sqlite.witness"),
         analysts={},
         accountant="basic",
         release_epsilon=None,
@@ -100,10 +100,20 @@ def test_paths_begin_at_the_policys_folder_whoever_reads_it(
     (tmp_path / "p.toml").write_text(SHORT)
     monkeypatch.chdir(tmp_path)
     read = read_policy("p.toml").budget
-    assert read is not None and read.ledger == tmp_path / "shop.ledger.sqlite"
+    assert read is not None and read.ledger == tmp_path / "p.ledger.sqlite"
     monkeypatch.chdir("/")
     assert read_policy(tmp_path / "p.toml").budget == read
-    assert terms_of(SHORT, Path()).ledger == Path("/shop.ledger.sqlite")
+    assert terms_of(SHORT, Path()).ledger == Path("/p.ledger.sqlite")
+
+
+def test_a_policy_has_one_ledger_by_whatever_name_it_is_found(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text(SHORT)
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away" / "q.toml").symlink_to(tmp_path / "p.toml")
+    linked = read_policy(tmp_path / "away" / "q.toml").budget
+    assert linked == read_policy(tmp_path / "p.toml").budget
+    renamed = terms_of(SHORT.replace("shop", "shop2"))
+    assert renamed.ledger == terms_of(SHORT).ledger
 
 
 def test_an_analysts_name_is_any_text_and_case_counts() -> None:

@@ -237,7 +237,7 @@ def test_a_ledger_is_never_made_or_changed(
     assert before == (shop.terms.ledger.read_bytes(), shop.terms.witness.read_bytes())
     new = Path(shop.policy).rename(tmp_path / "new.toml")
     new.write_text(POLICY.format(more="").replace("shop", "farm"))
-    missing = str(tmp_path / "farm.ledger.sqlite")
+    missing = str(tmp_path / "new.ledger.sqlite")
     files = sorted(tmp_path.iterdir())
     for run, arguments in (
         (main_budget, [str(new)]), (main_ledger, [str(new)]), (main_ledger, [missing]),
@@ -245,7 +245,7 @@ def test_a_ledger_is_never_made_or_changed(
     ):  # fmt: skip
         assert run(arguments) == 1
         shown = told(capsys, wrong=True)
-        assert shown.startswith("LedgerError: ") and "farm.ledger.sqlite" in shown
+        assert shown.startswith("LedgerError: ") and "new.ledger.sqlite" in shown
     assert sorted(tmp_path.iterdir()) == files
 
 

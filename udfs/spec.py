@@ -19,7 +19,9 @@ class Loss:
         bounded_range: the length of an interval in which, for each pair of neighbours, the privacy
             losses of all outputs lie; where the proof gives less than the 2 epsilon that follows
             from pure epsilon-DP (Durfee and Rogers 2019: epsilon for exponential mechanisms).
-            Left out, it is 2 epsilon where delta is 0, and unknown elsewhere.
+            Left out, it is 2 epsilon where delta is 0, and unknown elsewhere. A sum of losses has
+            that again, unless a mechanism's own proof says better: where a run is chosen from the
+            answer before, that answer moves its interval.
     """
 
     epsilon: Fraction
@@ -49,11 +51,13 @@ class Loss:
         return Loss(self.epsilon + other.epsilon, self.delta + other.delta, rho)
 
     def times(self, n: int) -> "Loss":
-        """Return the loss of n runs on the same people, n >= 1."""
-        if n == 1:
-            return self
+        """Return the loss of n >= 1 runs on the same people that do not see each other's answers.
+
+        Then each run's losses have an interval that no answer moves, and the intervals add up.
+        """
         rho = None if self.rho is None else n * self.rho
-        return Loss(n * self.epsilon, n * self.delta, rho)
+        bounded = None if self.bounded_range is None else n * self.bounded_range
+        return Loss(n * self.epsilon, n * self.delta, rho, bounded)
 
 
 @dataclass(frozen=True)

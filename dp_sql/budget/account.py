@@ -148,12 +148,12 @@ class Account:
 
     def _largest(self, scaled: Scaled, amounts: Sequence[Amount]) -> Fraction | None:
         """The largest epsilon of the query's that would still fit, in whole 1e-9; None: none."""
-        whole = sum(amount.epsilon for amount in amounts)
-        low, high = 0, whole
+        asked = sum((loss.epsilon for loss in scaled(Fraction(1))), Fraction(0))
+        low, high = 0, sum(amount.epsilon for amount in amounts)
         of_all, own = self._ledger.spent(None), self._ledger.spent(self.analyst)
         while high - low > 1:
             middle = (low + high) // 2
-            tried = [amount_of(loss) for loss in scaled(Fraction(middle, whole))]
+            tried = [amount_of(loss) for loss in scaled(Fraction(middle, NANO) / asked)]
             if self._admits(tried, _plus(of_all, tried), _plus(own, tried)):
                 low = middle
             else:
@@ -224,7 +224,9 @@ def _too_much(
         asked += f" and delta = {in_words(Fraction(delta, ATTO))}"
         left = f"epsilon = {left} and delta = {_left(row.delta_left, row.delta_total)}"
     hint = "No epsilon fits any more."
-    if largest is not None:
+    if delta and row.epsilon_left and largest is None:
+        hint = "No delta fits any more; a mechanism without delta may."
+    elif largest is not None:
         together = " for all calls together" if len(amounts) > 1 else ""
         hint = f"The largest epsilon that still fits{together} is {in_words(largest)}."
     return BudgetExceeded(

@@ -18,6 +18,7 @@ from dp_sql.budget import pld
 from dp_sql.budget.amounts import ATTO, NANO, PICO, Amount, Spent
 from dp_sql.budget.terms import AccountantName, Cap
 from dp_sql.errors import PolicyError
+from udfs.spec import in_words
 
 
 class Accountant(Protocol):
@@ -131,13 +132,13 @@ class _Pld:
     name: AccountantName = "pld"
 
     def refuses(self, amount: Amount) -> str | None:
-        known = amount.bounded_range is not None and amount.bounded_range <= self.unit
-        if not amount.delta or known:
+        if amount.bounded_range is not None and amount.bounded_range <= self.unit:
             return None
+        unit = in_words(Fraction(self.unit, NANO))
         return (
-            "This release has a delta of its own and is not known to be within the policy's "
-            'release_epsilon, so the budget\'s accountant "pld" cannot count it: its delta would '
-            "come on top of the budget's. Choose a mechanism without delta."
+            f'The budget\'s accountant "pld" charges every release as epsilon = {unit}, and this '
+            "one is not known to cost as little. An exponential mechanism (joint) may name up to "
+            f"{unit}, others about half of it, all groups together."
         )
 
     def fits(self, spent: Spent) -> bool:

@@ -72,11 +72,12 @@ def amount_of(loss: Loss) -> Amount:
     epsilon, delta = _up(loss.epsilon * NANO), _up(loss.delta * ATTO)
     if epsilon > _LARGEST:
         raise OverflowError("epsilon does not fit into a ledger")
-    rho = None if loss.rho is None else _up(loss.rho * PICO)
-    if rho is not None and rho > _LARGEST:
-        rho = None
-    bounded = loss.bounded_range
-    return Amount(epsilon, delta, rho, None if bounded is None else _up(bounded * NANO))
+    return Amount(epsilon, delta, _known(loss.rho, PICO), _known(loss.bounded_range, NANO))
+
+
+def _known(x: Fraction | None, unit: int) -> int | None:
+    whole = None if x is None else _up(x * unit)
+    return whole if whole is None or whole <= _LARGEST else None
 
 
 def _up(x: Fraction) -> int:

@@ -24,6 +24,7 @@ from dp_sql.budget.witness import Mark, Witness
 from dp_sql.errors import LedgerError
 
 _AT_ONCE = 500  # events read in one transaction
+_How = Literal["IMMEDIATE", "DEFERRED"]
 
 
 def _utc_now() -> datetime:
@@ -175,9 +176,10 @@ class Ledger:
         with book.in_our_words(self._path):
             if self._path == self._witness.path:
                 raise LedgerError(f"The ledger {self._path} needs a second file as its witness.")
+            witnessed = self._witness.read() is not None or book.is_there(self._witness.path)
             if book.is_there(self._path):
-                return
-            if self._witness.read() is not None or book.is_there(self._witness.path):
+                return  # looked for last, since others who make it make the witness after it
+            if witnessed:
                 raise LedgerError(
                     f"The ledger {self._path} is missing, and its witness {self._witness.path} "
                     "says that there was one. Restore it."
@@ -189,15 +191,13 @@ class Ledger:
 
     def _open(self) -> None:
         # A writer keeps others out, so that nobody reserves before there is a witness.
-        how: Literal["IMMEDIATE", "DEFERRED"] = "DEFERRED" if self._read_only else "IMMEDIATE"
+        how: _How = "DEFERRED" if self._read_only else "IMMEDIATE"
         with self._transaction(how) as (_, head):
             if not self._read_only:
                 self._witness.advance(Mark(self._id, head.number, head.hash))
 
     @contextmanager
-    def _transaction(
-        self, how: Literal["IMMEDIATE", "DEFERRED"]
-    ) -> Iterator[tuple[sqlite3.Connection, Event]]:
+    def _transaction(self, how: _How) -> Iterator[tuple[sqlite3.Connection, Event]]:
         """A transaction on a ledger that can be trusted, and its newest event."""
         with self._book.transaction(how) as con:
             # The witness first: what it saw is in every later view of the ledger.
@@ -217,12 +217,16 @@ class Ledger:
 
     def _catch_up(self, con: sqlite3.Connection, mark: Mark | None) -> Event:
         """Check the witness and all new events, and bring the sums up to date."""
-        check_mark(con, self._id, mark)
+        check_mark(con, self._path, self._id, mark)
         start = first_link(self._id, self._dataset)
         head = self._head
-        for head in new_events(con, start, self._head, mark):
-            self._count(con, head)
-            self._head = head
+        try:
+            for head in new_events(con, start, self._head, mark):
+                self._count(con, head)
+                self._head = head
+        except BaseException:
+            self._tally = self._analysts = None  # an event may be counted by half
+            raise
         if head is None:
             raise LedgerError(f"The ledger {self._path} is damaged: it has no events. Restore it.")
         return head

@@ -11,6 +11,17 @@ from typing import Literal
 AccountantName = Literal["basic", "zcdp", "pld"]
 
 
+def is_name(name: object) -> bool:
+    """Whether this can be an analyst's name: a text, not empty, that every book can write."""
+    if type(name) is not str or not name or "\0" in name:
+        return False
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Cap:
     """At most so much: epsilon, and delta (0: pure epsilon-DP only)."""

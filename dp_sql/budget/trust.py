@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 
 from dp_sql.budget import schema
 from dp_sql.budget.events import Event, next_event
@@ -16,11 +17,12 @@ ADOPT = (
 )
 
 
-def check_mark(con: sqlite3.Connection, ledger_id: str, mark: Mark | None) -> None:
+def check_mark(con: sqlite3.Connection, path: Path, ledger_id: str, mark: Mark | None) -> None:
     """Check that the ledger holds what its witness saw.
 
     Args:
         con: inside of a transaction that began before `mark` was read, and had read nothing yet.
+        path: of the ledger.
         ledger_id: of the ledger.
         mark: the witness's; None: there is no witness, which only a new ledger may be without.
 
@@ -30,18 +32,18 @@ def check_mark(con: sqlite3.Connection, ledger_id: str, mark: Mark | None) -> No
     last = schema.last_number(con)
     if mark is None:
         if last > 1:
-            raise LedgerError(f"The witness of the ledger is missing or cut off. {ADOPT}")
+            raise LedgerError(f"The witness of the ledger {path} is missing or cut off. {ADOPT}")
         return
     if mark.ledger_id != ledger_id:
-        raise LedgerError("The witness belongs to another ledger. Name the one of this ledger.")
+        raise LedgerError(f"The witness belongs to another ledger than {path}.")
     if mark.number > last:
         raise LedgerError(
-            f"The ledger is older than its witness: it ends with event {last}, and event "
+            f"The ledger {path} is older than its witness: it ends with event {last}, and event "
             f"{mark.number} was seen. Restore the newest copy."
         )
     if schema.event(con, mark.number).hash != mark.hash:
         raise LedgerError(
-            f"Event {mark.number} of the ledger is not the one that its witness saw. "
+            f"Event {mark.number} of the ledger {path} is not the one that its witness saw. "
             "Restore the newest copy."
         )
 

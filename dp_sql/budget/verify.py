@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,7 +85,7 @@ def _walk(path: Path, mark: Mark | None) -> Mark:
             if mark is not None and mark.ledger_id != ledger_id:
                 raise LedgerError(f"The witness belongs to another ledger than {path}.")
             link, last, tickets = first_link(ledger_id, dataset), None, Tickets()
-            for row in schema.rows_after(con, 0):
+            for row in _rows(con):
                 last = next_event(last, link, row)
                 tickets.follow(last)
                 link = last.hash
@@ -100,6 +102,16 @@ def _walk(path: Path, mark: Mark | None) -> Mark:
             f"event {mark.number} was seen."
         )
     return Mark(ledger_id, last.number, last.hash)
+
+
+def _rows(con: sqlite3.Connection) -> Iterator[Sequence[object]]:
+    n = 0
+    try:
+        for row in schema.rows_after(con, 0):
+            yield row
+            n += 1
+    except sqlite3.Error as error:
+        raise LedgerError(f"Event {n + 1} of the ledger cannot be read.") from error
 
 
 def _wrong(event: Event, why: str) -> LedgerError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import uuid
 import weakref
 from collections.abc import Callable
@@ -48,6 +49,7 @@ class _Installed:
 
 
 _INSTALLED: dict[str, _Installed] = {}
+_REGISTERING = threading.Lock()
 
 
 def desk_of(connection: Connection) -> Desk | None:
@@ -79,6 +81,11 @@ def register(connection: Connection, rewriter: Rewriter) -> Desk:
     The functions live in memory, for all cursors of the instance; nothing is written to a file.
     Only weak references to connections are kept: a forgotten one closes as it would without us.
     """
+    with _REGISTERING:
+        return _registered(connection, rewriter)
+
+
+def _registered(connection: Connection, rewriter: Rewriter) -> Desk:
     known = _key_of(connection)
     if known is not None:
         _INSTALLED[known].connections.append(weakref.ref(connection))

@@ -29,6 +29,7 @@ FAILED = "The answer could not be computed. What it costs is spent."
 
 _SETTINGS = (
     "SET python_enable_replacements = false",
+    "SET enable_progress_bar = false",  # `python -m` counts as interactive, and then has one
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET TimeZone = 'UTC'",

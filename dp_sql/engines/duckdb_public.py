@@ -18,6 +18,7 @@ from dp_sql.types import quote
 
 _LOCK = (
     "SET python_enable_replacements = false",
+    "SET enable_progress_bar = false",  # `python -m` counts as interactive, and then has one
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET allow_community_extensions = false",

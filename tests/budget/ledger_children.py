@@ -57,6 +57,24 @@ def race(folder: Path, kind: type[Ledger], fit: int) -> None:
     check_what_was_raced_for(folder, [ticket for log in logs for ticket in log], fit)
 
 
+def begin(folder: Path, kind: type[Ledger], rounds: int) -> None:
+    """Let processes make the same new ledger at the same moment; each reserves once."""
+    for i in range(rounds):
+        home = folder / str(i)
+        home.mkdir()
+        start, go = os.pipe()
+
+        def open_and_reserve(home: Path = home, start: int = start) -> None:
+            os.read(start, 1)
+            with kind(*paths(home)) as ledger:
+                ledger.reserve("ann", [TENTH], admit_all)
+
+        children = [_child(open_and_reserve) for _ in range(_PROCESSES)]
+        os.write(go, b"x" * _PROCESSES)
+        assert [os.waitpid(child, 0)[1] for child in children] == [0] * _PROCESSES
+        assert verify(*paths(home)) == 1 + _PROCESSES
+
+
 def fork(folder: Path, kind: type[Ledger], _: int) -> None:
     """A child goes on with its parent's ledger, also once the parent has closed it."""
     ledger = kind(*paths(folder))
@@ -187,7 +205,7 @@ def _race(folder: Path, kind: type[Ledger], fit: int, i: int, start: int) -> Non
         raise failures[0]
 
 
-ACTS = {act.__name__: act for act in (kill, race, fork, fork_while_busy, without_rights)}
+ACTS = {act.__name__: act for act in (kill, race, begin, fork, fork_while_busy, without_rights)}
 
 if __name__ == "__main__":
     ACTS[sys.argv[1]](Path(sys.argv[2]), KINDS[sys.argv[3]], int(sys.argv[4]))

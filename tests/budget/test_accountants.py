@@ -349,7 +349,14 @@ def test_a_loss_with_delta_and_nothing_else_known_is_refused_in_a_sentence(
     assert sentence is not None
     assert name in sentence
     assert not counts_the_unknown(judge)
-    assert [judge.refuses(amount_of(loss)) for loss in (KNOWN, COUNT, TOPK)] == [None] * 3
+    assert [judge.refuses(amount_of(loss)) for loss in (KNOWN, TOPK)] == [None] * 2
+
+
+def test_pld_refuses_what_would_spoil_its_rule_for_all_who_ask_later() -> None:
+    sentence = accountant("pld", CAP, TENTH).refuses(amount_of(COUNT))
+    assert sentence is not None and "charges every release as epsilon = 0.1" in sentence
+    assert accountant("zcdp", CAP, None).refuses(amount_of(COUNT)) is None
+    assert accountant("pld", CAP, 2 * TENTH).refuses(amount_of(COUNT)) is None
 
 
 def test_an_accountant_that_takes_an_unknown_rho_for_none_is_found_out() -> None:
@@ -372,7 +379,7 @@ def test_basic_refuses_nothing() -> None:
     assert [judge.refuses(amount_of(loss)) for loss in (UNKNOWN, COUNT)] == [None, None]
 
 
-def test_a_release_wider_than_the_unit_leaves_pld_with_basic_alone() -> None:
+def test_a_history_with_a_release_wider_than_the_unit_has_basic_alone() -> None:
     judge = accountant("pld", CAP, TENTH)
     assert judge.fits(sum_of(COUNT, *[TOPK] * 9))
     assert not judge.fits(sum_of(COUNT, *[TOPK] * 10))

@@ -34,7 +34,7 @@ def _run(act: str, folder: Path, ledger: str = "Ledger", number: int = 0) -> str
 
 
 def test_a_killed_process_leaves_every_answer_counted(folder: Path) -> None:
-    assert not _run("kill", folder, number=40)
+    assert not _run("kill", folder, number=30)
 
 
 @pytest.mark.slow
@@ -43,11 +43,15 @@ def test_killed_four_hundred_times_every_answer_is_counted(folder: Path) -> None
 
 
 def test_a_ledger_that_answers_first_does_not_survive_its_kills(folder: Path) -> None:
-    assert "assert set(answered) <= counted" in _run("kill", folder, "AnswersFirst", 40)
+    assert "assert set(answered) <= counted" in _run("kill", folder, "AnswersFirst", 30)
 
 
 def test_eight_processes_with_four_threads_get_what_fits_and_no_more(folder: Path) -> None:
     assert not _run("race", folder, number=40)
+
+
+def test_eight_processes_that_begin_together_make_one_ledger(folder: Path) -> None:
+    assert not _run("begin", folder, number=6)
 
 
 def test_a_ledger_that_reads_before_it_locks_loses_the_race(folder: Path) -> None:

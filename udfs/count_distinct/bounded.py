@@ -6,7 +6,7 @@ and noise in proportion to it is added. Proofs are in matching.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from udfs.exact import Draws, ln_enclosure
@@ -116,7 +116,12 @@ def loss(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str |
     """Price one run: noise, and before it the choice of the bound where none is given."""
     share = noise_share(epsilon, bound)
     if isinstance(bound, str):
-        return _choice_loss(epsilon - share, bound) + Loss(share)
+        choice = _choice_loss(epsilon - share, bound)
+        both = choice + Loss(share)
+        if choice.bounded_range is None:
+            return both
+        # The choice comes first, so no answer moves its interval; the noise has 2 share.
+        return replace(both, bounded_range=choice.bounded_range + 2 * share)
     return Loss(share)
 
 

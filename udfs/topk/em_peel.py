@@ -88,7 +88,8 @@ def accuracy_at(d: int, k: int, rate: Fraction, beta: Fraction, price: str) -> s
 
 def loss(k: int, epsilon: Fraction) -> Loss:
     """Price one run: k exponential mechanisms of range epsilon/k, see em_peel.md."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8 * k))
+    bounded = epsilon * (2 - Fraction(1, k))
+    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8 * k), bounded_range=bounded)
 
 
 def _rate(k: int, epsilon: Fraction) -> Fraction:
