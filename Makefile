@@ -10,7 +10,7 @@ CHECK := $(VENV)/.check
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check slow bench test-matrix clean
+.PHONY: help demo dashboard test lint check slow bench serve-test test-matrix clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -22,15 +22,19 @@ $(RUNTIME): pyproject.toml
 	@touch $@
 
 $(TEST): $(RUNTIME)
-	@$(BIN)/python $(PIP) --editable ".[test]"
+	@$(BIN)/python $(PIP) --editable ".[test,clients]"
 	@touch $@
 
 $(CHECK): $(TEST)
-	@$(BIN)/python $(PIP) --editable ".[test,check]"
+	@$(BIN)/python $(PIP) --editable ".[test,clients,check]"
 	@touch $@
 
 demo: $(RUNTIME)  ## make a reading log and ask it through every door
 	@$(BIN)/python examples/demo.py
+
+dashboard: $(RUNTIME)  ## a page with a budget, at http://localhost:8501
+	@$(BIN)/python $(PIP) --editable ".[dashboard]"
+	@$(BIN)/streamlit run examples/dashboard/app.py
 
 test: $(TEST)  ## run the tests
 	$(BIN)/python -m pytest -n auto
@@ -49,6 +53,11 @@ slow: $(TEST)  ## the long statistical tests as well
 
 bench: $(TEST)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+serve-test:  ## the real duckdb shell through a Quack server, in an environment of its own
+	@test -x .venv-serve/bin/python || $(PYTHON) -m venv .venv-serve
+	@.venv-serve/bin/python $(PIP) --editable ".[test,serve]" duckdb-cli==1.5.5
+	.venv-serve/bin/python -m pytest tests/test_serve.py tests/test_tokens.py -n 0 -m "slow or not slow"
 
 # The oldest supported versions together, and the newest of each supported Python that is here.
 OLDEST := duckdb==1.5.3 sqlglot==28.0.0 numpy==1.26.4 numba==0.61.0 pyarrow==17.0.0

@@ -20,8 +20,8 @@ from pathlib import Path
 import duckdb
 
 from dp_sql.engines.duckdb_quack import load_quack
-from dp_sql.serve import paste
-from dp_sql.tokens import add_token
+from dp_sql.serving.command import paste
+from dp_sql.serving.tokens import add_token
 
 N_ROWS = 100_000
 N_ANALYSTS = 20
@@ -53,7 +53,9 @@ _QUESTIONS = {
         "SELECT count(*) AS n FROM (SELECT DISTINCT user_id, title FROM ratings)",
     ),
 }
-_OURS = "import sys; from dp_sql.serve import main_serve; sys.exit(main_serve(sys.argv[1:]))"
+_OURS = (
+    "import sys; from dp_sql.serving.command import main_serve; sys.exit(main_serve(sys.argv[1:]))"
+)
 _THEIRS = """
 import sys, duckdb
 from dp_sql.engines.duckdb_quack import load_quack

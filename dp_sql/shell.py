@@ -1,26 +1,26 @@
 """The command line: `dp-sql DATABASE -c "SQL"`. Knows people and their terminals, and the session.
 
 Prints what DuckDB would print. Errors go to stderr with a caret; the exit code is 0 or 1.
-`dp-sql policy …` is in shell_policy.py, `dp-sql budget …` and `dp-sql ledger …` in shell_budget.py.
+`dp-sql shell …` is in repl.py, `dp-sql policy …` in shell_policy.py, `dp-sql budget …` and
+`dp-sql ledger …` in shell_budget.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import os
-import re
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from dp_sql import shell_budget, shell_policy
-from dp_sql.errors import DpSqlError, ParseError
-from dp_sql.explained import COST_COLUMNS
 from dp_sql.guarded import GuardedSession
-from dp_sql.parse import statements
+from dp_sql.repl.ask import prepare
+from dp_sql.repl.errors import in_full
+from dp_sql.repl.forms import is_silent, rendered
+from dp_sql.repl.main import add_forms, main_shell
+from dp_sql.repl.pieces import statement_texts
+from dp_sql.serving.command import main_serve
+from dp_sql.serving.tokens import main_token
 from dp_sql.session import Session, connect
 
 _EPILOG = """\
@@ -31,6 +31,7 @@ examples:
   dp-sql shop.duckdb --json -c "SELECT DP_COUNT_DISTINCT(title, epsilon := 1.0,
       privacy_unit := user_id, report := true) AS titles FROM ratings"
   dp-sql shop.duckdb --receipts < questions.sql
+  dp-sql shell shop.duckdb          (a prompt; see dp-sql shell --help)
   dp-sql policy init shop.duckdb    (a policy for analysts; see dp-sql policy --help)
   dp-sql shop.duckdb --policy policy.toml --as reporting -c "SHOW TABLES"
   dp-sql budget policy.toml         (what is spent, and what is left)
@@ -43,6 +44,9 @@ Each DP call is one release and costs the epsilon written in it.
 
 
 _COMMANDS = {
+    "shell": main_shell,
+    "serve": main_serve,
+    "token": main_token,
     "policy": shell_policy.main,
     "budget": shell_budget.main_budget,
     "ledger": shell_budget.main_ledger,
@@ -58,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = options.command if options.command is not None else _standard_input()
     if text is None:
         _parser().print_usage(sys.stderr)
-        print("dp-sql: no SQL given; use -c or standard input", file=sys.stderr)
+        print("dp-sql: no SQL given; use -c or standard input, or dp-sql shell", file=sys.stderr)
         return 1
     try:
         session = _connected(options)
@@ -76,6 +80,7 @@ def _connected(options: argparse.Namespace) -> Session | GuardedSession:
         analyst=options.analyst,
         ledger=options.ledger,
     )
+    prepare(session)
     return session
 
 
@@ -106,8 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         help="without a policy: write every release of the owner's into this book",
     )  # fmt: skip
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="print results as CSV with a header")
-    form.add_argument("--json", action="store_true", help="print results as a JSON array of rows")
+    add_forms(form)
     parser.add_argument(
         "--receipts", action="store_true",
         help="print the receipt of each release to standard error",
@@ -121,11 +125,13 @@ def _standard_input() -> str | None:
 
 def _answer(session: Session | GuardedSession, text: str, options: argparse.Namespace) -> int:
     told = 0
-    for statement in _statements(text):
+    for statement in statement_texts(text):
         try:
             relation = session.sql(statement)
-            if relation is not None and not _silent(statement, relation):
-                _print(relation, options)
+            if relation is not None and not is_silent(statement, relation):
+                for part in rendered(relation, options.mode, None):
+                    sys.stdout.write(part)
+                sys.stdout.flush()
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
@@ -139,74 +145,11 @@ def _answer(session: Session | GuardedSession, text: str, options: argparse.Name
     return 0
 
 
-def _statements(text: str) -> list[str]:
-    try:
-        return [text[part[0].start : part[-1].end] for part in statements(text)]
-    except ParseError:
-        return [text]  # the session says what is wrong with it
-
-
-def _silent(statement: str, relation: Any) -> bool:
-    """Whether this is only DuckDB's note that a command was done (2.0 returns one, 1.5 none)."""
-    asks = statement.lstrip("( \n\t")[:6].upper().startswith(("SELECT", "FROM", "WITH", "VALUES"))
-    return not asks and relation.columns in (["Count"], ["Success"])
-
-
-def _print(relation: Any, options: argparse.Namespace) -> None:
-    if options.csv and options.policy is not None:  # the public side writes no files
-        rows = csv.writer(sys.stdout, lineterminator="\n")
-        rows.writerow(relation.columns)
-        rows.writerows(relation.project("CAST(COLUMNS(*) AS VARCHAR)").fetchall())
-    elif options.csv:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "rows.csv"
-            relation.write_csv(str(path), header=True)
-            sys.stdout.write(path.read_text(encoding="utf-8"))
-    elif options.json:
-        rows = relation.set_alias("__dp_row").project("to_json(__dp_row)::VARCHAR").fetchall()
-        print("[" + ",\n".join(row[0] for row in rows) + "]")
-    elif relation.columns == ["explain_key", "explain_value"]:
-        print("\n".join(value for _, value in relation.fetchall()))
-    elif relation.columns == list(COST_COLUMNS):
-        for row in relation.fetchall():
-            told = [f"{name:<18}{value}" for name, value in zip(COST_COLUMNS, row, strict=True)]
-            print("\n".join(line for line in told if line.split(None, 1)[1:]))
-    else:
-        relation.show()
-    sys.stdout.flush()
-
-
 def _fail(
     error: BaseException, session: Session | GuardedSession | None = None, statement: str = ""
 ) -> int:
-    if isinstance(error, KeyboardInterrupt):
-        print("Interrupted.", file=sys.stderr)
-        return 1
-    if isinstance(error, DpSqlError):
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-    else:
-        located = _located(error, session, statement) if isinstance(session, Session) else None
-        print(located or str(error), file=sys.stderr)
+    print(in_full(error, session, statement), file=sys.stderr)
     return 1
-
-
-def _located(error: BaseException, session: Session, statement: str) -> str | None:
-    """DuckDB's message with its caret, where a relation's error came without one.
-
-    DuckDB 2.0 leaves it out there; EXPLAIN, which only binds, says it, one line further down.
-    """
-    if "^" in str(error):
-        return None
-    try:
-        session.connection.execute(f"EXPLAIN\n{statement}")
-    except Exception as again:
-        text = str(again)
-        if "^" not in text or text.split("\n", 1)[0] != str(error).split("\n", 1)[0]:
-            return None
-        return re.sub(
-            r"LINE (\d+):", lambda m: f"LINE {int(m[1]) - 1}:".ljust(len(m[0])), text, count=1
-        )
-    return None
 
 
 if __name__ == "__main__":

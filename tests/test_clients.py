@@ -6,6 +6,7 @@ No release is kept here, so a client that ran a query twice would be charged twi
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import warnings
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from tests.test_dbapi import OWNERS_TOP, TOP, write_shop
 from tests.test_sqlalchemy import analysts, debits, engine_for
 
 BEST = ["Dune", "Emma"]
+DOORS = (Path(__file__).parents[1] / "docs" / "doors.md").read_text("utf-8")
 
 
 @pytest.fixture
@@ -185,3 +187,14 @@ def test_ibis_reads_an_owners_answer_through_the_macro(shop: Path) -> None:
         assert session.receipts == ()
         assert lazy.execute()["title"].tolist() == BEST
         assert len(session.receipts) == 1
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.+?)```", DOORS, re.DOTALL))
+def test_a_block_of_the_doors_page_runs(
+    block: str, shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in re.findall(r"^import (pandas|polars)$", block, re.MULTILINE):
+        pytest.importorskip(name)
+    monkeypatch.chdir(shop)
+    exec(compile(block, "doors.md", "exec"), {})
+    assert re.search("Dune|Emma|Walden|Beloved", capsys.readouterr().out)

@@ -20,7 +20,7 @@ pexpect = pytest.importorskip("pexpect", reason="the shell is tested with pexpec
 pytest.importorskip("prompt_toolkit", reason="the shell's prompt is prompt_toolkit's")
 pytest.importorskip("pygments", reason="the shell's colours are those of pygments")
 
-COMMAND = [sys.executable, "-m", "dp_sql.repl"]
+COMMAND = [sys.executable, "-m", "dp_sql", "shell"]
 PATIENCE = 60  # seconds until a test gives up; none waits that long
 _COLOURS = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[()][A-Z0-9]|[=>])")
 _READY = r"\x1b\[\?2004h[^\n]*>"  # a prompt switches bracketed paste on
@@ -237,3 +237,13 @@ def test_answers_may_go_elsewhere_while_the_prompt_stays(opened: Opened, tmp_pat
     terminal.ask(".output")
     assert "| 5 |" in terminal.ask("SELECT 5 AS n;")
     assert path.read_text(encoding="utf-8") == "| n |\n| ---: |\n| 4711 |\n"
+
+
+def test_duckdb_draws_no_progress_for_an_analyst(opened: Opened) -> None:
+    terminal = opened(analyst=True)
+    terminal.child.send(LONG.format("numbers") + "\r")
+    terminal.sees(r"3\.\d s  Ctrl-C stops it")  # DuckDB's own line would come after two seconds
+    screen = terminal.child.before
+    terminal.child.sendintr()
+    screen += terminal.ready()
+    assert "elapsed" not in screen and "▕" not in screen

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import dp_sql
-from dp_sql.repl import main_shell
-from dp_sql.repl_ask import _share
-from dp_sql.repl_dots import DOTS
-from dp_sql.repl_forms import MODES
-from dp_sql.repl_spent import Standing, cost_note, standing
-from dp_sql.repl_state import Shell
+from dp_sql.repl.ask import _share
+from dp_sql.repl.dots import DOTS
+from dp_sql.repl.forms import MODES
+from dp_sql.repl.main import main_shell
+from dp_sql.repl.spent import Standing, cost_note, standing
+from dp_sql.repl.state import Shell
 
 from .conftest import READING_LOG, SURE
 
@@ -257,7 +257,7 @@ def test_how_far_a_question_is_stays_unknown_to_an_analyst(analyst: list[str]) -
 def test_without_prompt_toolkit_the_shell_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delitem(sys.modules, "dp_sql.repl_prompt", raising=False)
+    monkeypatch.delitem(sys.modules, "dp_sql.repl.prompt", raising=False)
     monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     assert main_shell([]) == 1

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_sql.functions import FUNCTIONS
-from dp_sql.repl_catalogue import Catalogue, Table
-from dp_sql.repl_pieces import is_complete, pieces
-from dp_sql.repl_words import offers
+from dp_sql.repl.catalogue import Catalogue, Table
+from dp_sql.repl.pieces import is_complete, pieces
+from dp_sql.repl.words import offers
 from udfs import REGISTRY
 
 CATALOGUE = Catalogue(

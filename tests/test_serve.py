@@ -22,14 +22,14 @@ import duckdb
 import pytest
 
 import dp_sql
-import dp_sql.served
-from dp_sql import serve
+import dp_sql.serving.door
 from dp_sql.engines import duckdb_quack
 from dp_sql.engines.duckdb_quack import QuackServer, Rows, address, load_quack, taken
 from dp_sql.errors import NotSupported
-from dp_sql.serve import main_serve
-from dp_sql.served import SCHEMATA, TABLES, Door
-from dp_sql.tokens import add_token, remove_token
+from dp_sql.serving import command as serve
+from dp_sql.serving.command import main_serve
+from dp_sql.serving.door import SCHEMATA, TABLES, Door
+from dp_sql.serving.tokens import add_token, remove_token
 from tests.attack_bench import CANARIES, Side, attacks, families
 from tests.conftest import READING_LOG, SURE
 
@@ -389,7 +389,7 @@ def test_held_answers_go_when_others_come_and_when_the_connection_goes(
         asked(client, f"SELECT DP_COUNT_DISTINCT(title, epsilon := 0.01) AS n FROM ratings -- {n}")
     assert held() == before + 15  # sixteen are kept, and the passing one has gone
     client.close()
-    monkeypatch.setattr(dp_sql.served, "_GRACE_SECONDS", -1.0)
+    monkeypatch.setattr(dp_sql.serving.door, "_GRACE_SECONDS", -1.0)
     served.python("another").close()
     assert held() < before + 15
 
@@ -492,7 +492,9 @@ def test_a_server_is_stopped_while_it_answers(tmp_path: Path) -> None:
         again.close()
 
 
-PROGRAM = "import sys; from dp_sql.serve import main_serve; sys.exit(main_serve(sys.argv[1:]))"
+PROGRAM = (
+    "import sys; from dp_sql.serving.command import main_serve; sys.exit(main_serve(sys.argv[1:]))"
+)
 
 
 @real
@@ -702,7 +704,7 @@ def test_a_door_forgets_connections_that_are_gone(
     assert it.admit("one", served.token("reporting"))
     assert it.admit("two", served.token("reporting"))
     it.answer("one", "SELECT 1")  # just admitted, and not listed as open yet
-    monkeypatch.setattr(dp_sql.served, "_GRACE_SECONDS", -1.0)
+    monkeypatch.setattr(dp_sql.serving.door, "_GRACE_SECONDS", -1.0)
     assert it.admit("three", served.token("reporting"))
     with pytest.raises(NotSupported, match="not known here"):
         it.answer("one", "SELECT 1")

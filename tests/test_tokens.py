@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dp_sql.errors import PolicyError
-from dp_sql.tokens import (
+from dp_sql.serving.tokens import (
     add_token,
     digest_of,
     main_token,

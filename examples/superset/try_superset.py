@@ -107,7 +107,8 @@ def build(api: Api, folder: Path) -> int:
         told(f"three refreshes of its chart; the last: {answer[:5]}")
         if debits(folder) - before not in {0, 3}:
             sys.exit("One refresh should ask once.")
-    for text in (DIFFERENT, f"EXPLAIN {DIFFERENT}", "DESCRIBE ratings", "SELECT * FROM ratings"):
+    reading = ("SHOW TABLES", "DESCRIBE ratings", "SELECT * FROM ratings")
+    for text in (DIFFERENT, f"EXPLAIN {DIFFERENT}", *reading):
         answer = api.ask(database, text)
         told(f"{text} in SQL Lab: {answer[:70]}")
     if "does not exist" not in answer:

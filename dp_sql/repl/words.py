@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from dp_sql.errors import ParseError
 from dp_sql.functions import FUNCTIONS, Function
 from dp_sql.parse import Token, folded, statements, tokenize
-from dp_sql.repl_catalogue import Catalogue, Table, written
-from dp_sql.repl_keywords import GUARDED_KEYWORDS, KEYWORDS
+from dp_sql.repl.catalogue import Catalogue, Table, written
+from dp_sql.repl.keywords import GUARDED_KEYWORDS, KEYWORDS
 from udfs import REGISTRY
 from udfs.count_distinct.bounded import BOUND_SELECTIONS
 

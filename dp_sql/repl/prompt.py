@@ -26,11 +26,11 @@ from pygments.lexers.sql import PostgresLexer  # type: ignore[import-untyped]
 from pygments.token import Name  # type: ignore[import-untyped]
 
 from dp_sql.functions import FUNCTIONS
-from dp_sql.repl_dots import DOTS
-from dp_sql.repl_forms import MODES
-from dp_sql.repl_pieces import is_complete
-from dp_sql.repl_state import Shell
-from dp_sql.repl_words import BOOKS, Word, offers
+from dp_sql.repl.dots import DOTS
+from dp_sql.repl.forms import MODES
+from dp_sql.repl.pieces import is_complete
+from dp_sql.repl.state import Shell
+from dp_sql.repl.words import BOOKS, Word, offers
 
 _OURS = {*FUNCTIONS, "DP", *(book.partition("(")[0].upper() for book in BOOKS)}
 _ARGUMENTS = {name for function in FUNCTIONS.values() for name in function.named}

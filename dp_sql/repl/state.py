@@ -9,7 +9,7 @@ import sys
 from typing import TextIO
 
 from dp_sql.guarded import GuardedSession
-from dp_sql.repl_catalogue import Catalogue, read_catalogue
+from dp_sql.repl.catalogue import Catalogue, read_catalogue
 from dp_sql.session import Session
 
 

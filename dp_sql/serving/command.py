@@ -15,8 +15,8 @@ from pathlib import Path
 
 from dp_sql.engines.duckdb_quack import QuackServer, address
 from dp_sql.errors import DpSqlError, NotSupported, PolicyError
-from dp_sql.served import Door
-from dp_sql.tokens import tokens_beside
+from dp_sql.serving.door import Door
+from dp_sql.serving.tokens import tokens_beside
 
 _EPILOG = """\
 examples:

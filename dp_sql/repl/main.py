@@ -14,11 +14,11 @@ from pathlib import Path
 from dp_sql.budget_bars import visible
 from dp_sql.errors import DpSqlError
 from dp_sql.guarded import GuardedSession
-from dp_sql.repl_ask import ask, prepare
-from dp_sql.repl_dots import DotError, obey
-from dp_sql.repl_errors import in_full
-from dp_sql.repl_pieces import is_leaving, pieces
-from dp_sql.repl_state import Shell
+from dp_sql.repl.ask import ask, prepare
+from dp_sql.repl.dots import DotError, obey
+from dp_sql.repl.errors import in_full
+from dp_sql.repl.pieces import is_leaving, pieces
+from dp_sql.repl.state import Shell
 from dp_sql.session import Session, connect
 
 _EPILOG = """\
@@ -172,7 +172,7 @@ def _obeyed(shell: Shell, line: str, depth: int) -> bool:
 def _conversation() -> Callable[[Shell, argparse.Namespace], int]:
     """The loop at the prompt, where the libraries that it needs are there."""
     try:
-        from dp_sql.repl_prompt import history_file, reader
+        from dp_sql.repl.prompt import history_file, reader
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"prompt_toolkit", "pygments"}:
             raise

@@ -17,8 +17,8 @@ from typing import Any
 from dp_sql.engines.duckdb_quack import QuackServer, Rows, taken
 from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError
 from dp_sql.guarded import GuardedSession
+from dp_sql.serving.tokens import digest_of, owner_of, read_tokens
 from dp_sql.session import connect
-from dp_sql.tokens import digest_of, owner_of, read_tokens
 
 # What ATTACH of DuckDB 1.5 asks: the schemas, then the tables as the statements that make them.
 SCHEMATA = (

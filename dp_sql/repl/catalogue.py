@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dp_sql.guarded import GuardedSession
 from dp_sql.parse import folded, tokenize
-from dp_sql.repl_keywords import RESERVED
+from dp_sql.repl.keywords import RESERVED
 from dp_sql.session import Session
 from dp_sql.types import quote
 

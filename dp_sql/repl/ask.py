@@ -9,11 +9,11 @@ import time
 from functools import partial
 
 from dp_sql.guarded import GuardedSession
-from dp_sql.repl_errors import in_full
-from dp_sql.repl_forms import is_silent, rendered
-from dp_sql.repl_run import Write, run
-from dp_sql.repl_spent import Standing, cost_note, standing
-from dp_sql.repl_state import Shell
+from dp_sql.repl.errors import in_full
+from dp_sql.repl.forms import is_silent, rendered
+from dp_sql.repl.run import Write, run
+from dp_sql.repl.spent import Standing, cost_note, standing
+from dp_sql.repl.state import Shell
 from dp_sql.session import Session
 
 # Variables of ours are no tables. DuckDB counts its progress only where it thinks to draw it; it

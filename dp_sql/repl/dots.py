@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dp_sql.errors import NotSupported
-from dp_sql.repl_catalogue import Table, schema_text
-from dp_sql.repl_forms import MODES
-from dp_sql.repl_spent import budget_text
-from dp_sql.repl_state import Shell
+from dp_sql.repl.catalogue import Table, schema_text
+from dp_sql.repl.forms import MODES
+from dp_sql.repl.spent import budget_text
+from dp_sql.repl.state import Shell
 
 _ALIASES = {"duckbox": "table", "box": "table", "lines": "line"}
 _NO_FILES = "Under a policy the shell opens no files."
