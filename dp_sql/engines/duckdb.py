@@ -7,6 +7,7 @@ only importer of duckdb.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -75,6 +76,16 @@ _BUILTIN: dict[str, frozenset[str]] = {}
 def open_database(database: str, read_only: bool) -> Connection:
     """A connection of our own."""
     return duckdb.connect(database, read_only=read_only)
+
+
+def hide_progress(connection: Connection) -> None:
+    """Draw no progress bar, which would tell how much there is.
+
+    A process started by `python -m` counts as interactive and would have one. Where a notebook lacks
+    what a bar needs, DuckDB refuses to speak of it, and has none.
+    """
+    with contextlib.suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
 
 
 class Engine:

@@ -13,7 +13,7 @@ import duckdb
 
 from dp_sql.check import view_body
 from dp_sql.desk import Desk
-from dp_sql.engines.duckdb import Connection, Engine, open_database
+from dp_sql.engines.duckdb import Connection, Engine, hide_progress, open_database
 from dp_sql.engines.duckdb_catalogue import DatabaseCatalogue
 from dp_sql.engines.duckdb_install import number_of, register
 from dp_sql.errors import InternalError, QueryError, SourceError
@@ -29,7 +29,6 @@ FAILED = "The answer could not be computed. What it costs is spent."
 
 _SETTINGS = (
     "SET python_enable_replacements = false",
-    "SET enable_progress_bar = false",  # `python -m` counts as interactive, and then has one
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET TimeZone = 'UTC'",
@@ -50,6 +49,7 @@ class PrivateSide:
     def __init__(self, database: str) -> None:
         self._connection: Connection = open_database(database, read_only=True)
         try:
+            hide_progress(self._connection)
             for setting in _SETTINGS:
                 self._run(setting)
             self._desk: Desk = register(self._connection, _nothing_to_rewrite)

@@ -12,13 +12,12 @@ from typing import Any
 import duckdb
 
 from dp_sql.desk import Desk
-from dp_sql.engines.duckdb import Connection, Engine, freeze
+from dp_sql.engines.duckdb import Connection, Engine, freeze, hide_progress
 from dp_sql.errors import NotSupported
 from dp_sql.types import quote
 
 _LOCK = (
     "SET python_enable_replacements = false",
-    "SET enable_progress_bar = false",  # `python -m` counts as interactive, and then has one
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET allow_community_extensions = false",
@@ -33,6 +32,7 @@ class PublicSide:
     def __init__(self) -> None:
         config: dict[str, Any] = {"enable_external_access": "false"}
         self._connection: Connection = duckdb.connect(":memory:", config=config)
+        hide_progress(self._connection)
         for setting in _LOCK:
             self._connection.execute(setting)
         self._engine = Engine(self._connection, Desk())
