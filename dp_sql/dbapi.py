@@ -12,7 +12,6 @@ Threads may share this module and not a connection (`threadsafety` is 1). Parame
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
@@ -65,9 +64,6 @@ paramstyle = "qmark"
 Parameters = Sequence[object] | Mapping[str, object]
 # Name, type code, then five places that PEP 249 leaves to the database, and DuckDB leaves empty.
 Column = tuple[str, str, None, None, None, None, None]
-# The first session on a file registers our functions in it, and the next ones find them: pools of
-# several threads must not open at the same moment.
-_OPENING = threading.Lock()
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -96,9 +92,7 @@ def connect(
     """
     # Which of them go together, `dp_sql.connect` says.
     opened: Callable[..., dp_sql.Session | GuardedSession] = dp_sql.connect
-    said = {"policy": policy, "analyst": analyst, "ledger": ledger, "read_only": read_only}
-    with _OPENING:
-        session = opened(database, **said)
+    session = opened(database, policy=policy, analyst=analyst, ledger=ledger, read_only=read_only)
     return Connection(session, autocommit=autocommit)
 
 

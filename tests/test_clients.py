@@ -180,7 +180,8 @@ def test_ibis_reads_an_owners_answer_through_the_macro(shop: Path) -> None:
     ibis = pytest.importorskip("ibis")
     if not hasattr(duckdb.DuckDBPyConnection, "fetch_arrow_table"):
         pytest.skip("ibis 12 calls fetch_arrow_table, which duckdb 2.0 no longer has")
-    with dp_sql.connect(str(shop / "shop.duckdb")) as session:
+    with dp_sql.connect(str(shop / "shop.duckdb")) as session, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of what ibis calls in DuckDB 1.5
         backend = ibis.duckdb.from_connection(session.connection)
         lazy = backend.sql(f"FROM dp($${OWNERS_TOP}$$)")
         assert lazy.columns == ("title",)

@@ -262,6 +262,26 @@ def test_threads_share_an_engine_and_one_kept_answer(analyst: Any, shop: Path) -
     assert debits(shop) == 1
 
 
+def test_connections_may_be_opened_by_several_threads_at_once(shop: Path) -> None:
+    together = threading.Barrier(4)
+    wrong: list[Exception] = []
+
+    def open_and_close() -> None:
+        for _ in range(8):
+            together.wait()
+            try:
+                dbapi.connect(str(shop / "shop.duckdb"), policy=shop / "policy.toml").close()
+            except Exception as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=open_and_close) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
 def test_a_connection_that_is_pinged_before_use_is_not_charged(shop: Path) -> None:
     engine = sqlalchemy.create_engine(
         f"dpsql:///{shop}/shop.duckdb?policy={shop}/policy.toml", pool_pre_ping=True, future=True

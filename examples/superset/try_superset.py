@@ -28,6 +28,7 @@ from typing import Any
 
 import duckdb
 import requests
+from superset_api import Api
 
 import dp_sql
 
@@ -134,97 +135,6 @@ def number(column: str) -> dict[str, Any]:
     metric = {"expressionType": "SQL", "sqlExpression": f"max({column})", "label": column}
     query = {"columns": [], "orderby": [], "metrics": [metric]}
     return {"viz_type": "big_number_total", "metric": metric, "query": query}
-
-
-class Api:
-    """Superset's REST interface, logged in."""
-
-    def __init__(self, base: str, password: str) -> None:
-        self.base = base
-        self._session = requests.Session()
-        account = {"username": "admin", "password": password, "provider": "db"}
-        token = self.post("security/login", **account)["access_token"]
-        self._session.headers["Authorization"] = f"Bearer {token}"
-        self._session.headers["X-CSRFToken"] = self.get("security/csrf_token/")["result"]
-        self._session.headers["Referer"] = base
-
-    def get(self, path: str) -> Any:
-        """What stands at a path."""
-        return self._read(self._session.get(f"{self.base}/api/v1/{path}", timeout=120))
-
-    def post(self, path: str, **body: Any) -> Any:
-        """Make something."""
-        return self._read(self._session.post(f"{self.base}/api/v1/{path}", json=body, timeout=120))
-
-    def ask(self, database: int, text: str) -> str:
-        """What SQL Lab answers, rows or error, as text."""
-        asked = {"database_id": database, "sql": text, "schema": "main", "runAsync": False}
-        asked |= {"client_id": secrets.token_hex(5), "queryLimit": 100}
-        path = f"{self.base}/api/v1/sqllab/execute/"
-        answer = self._session.post(path, json=asked, timeout=120).json()
-        if "errors" in answer:
-            return str(answer["errors"][0]["message"])
-        return ", ".join(str(value) for row in answer["data"] for value in row.values())
-
-    def chart(self, title: str, dataset: int, form: dict[str, Any]) -> int:
-        """Make a chart; returns its number."""
-        source = {"id": dataset, "type": "table"}
-        form = {**form, "datasource": f"{dataset}__table"}
-        query = {"row_limit": 100, **form.pop("query")}
-        context = {
-            "datasource": source,
-            "form_data": form,
-            "queries": [query],
-            "result_format": "json",
-            "result_type": "full",
-        }
-        made = self.post(
-            "chart/",
-            slice_name=title,
-            viz_type=form["viz_type"],
-            datasource_id=dataset,
-            datasource_type="table",
-            params=json.dumps(form),
-            query_context=json.dumps(context),
-        )
-        return int(made["id"])
-
-    def dashboard(self, title: str, charts: list[tuple[int, str]]) -> int:
-        """Make a dashboard with its charts in one row; returns its number."""
-        cells: dict[str, Any] = {
-            "DASHBOARD_VERSION_KEY": "v2",
-            "ROOT_ID": {"type": "ROOT", "id": "ROOT_ID", "children": ["GRID_ID"]},
-            "GRID_ID": {
-                "type": "GRID",
-                "id": "GRID_ID",
-                "children": ["ROW"],
-                "parents": ["ROOT_ID"],
-            },
-            "ROW": {
-                "type": "ROW",
-                "id": "ROW",
-                "children": [f"CHART-{number}" for number, _ in charts],
-                "parents": ["ROOT_ID", "GRID_ID"],
-                "meta": {"background": "BACKGROUND_TRANSPARENT"},
-            },
-        }
-        for number, name in charts:
-            meta = {"chartId": number, "sliceName": name, "width": 4, "height": 40}
-            parents = ["ROOT_ID", "GRID_ID", "ROW"]
-            cell = {"type": "CHART", "children": [], "meta": meta, "parents": parents}
-            cells[f"CHART-{number}"] = {**cell, "id": f"CHART-{number}"}
-        made = self.post(
-            "dashboard/", dashboard_title=title, position_json=json.dumps(cells), published=True
-        )
-        for number, _ in charts:
-            path = f"{self.base}/api/v1/chart/{number}"
-            self._read(self._session.put(path, json={"dashboards": [made["id"]]}, timeout=60))
-        return int(made["id"])
-
-    def _read(self, answer: requests.Response) -> Any:
-        if not answer.ok:
-            sys.exit(f"Superset answers {answer.status_code} to {answer.url}: {answer.text[:500]}")
-        return answer.json()
 
 
 @contextlib.contextmanager
