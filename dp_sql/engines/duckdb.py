@@ -81,8 +81,8 @@ def open_database(database: str, read_only: bool) -> Connection:
 def hide_progress(connection: Connection) -> None:
     """Draw no progress bar, which would tell how much there is.
 
-    A process started by `python -m` counts as interactive and would have one. Where a notebook lacks
-    what a bar needs, DuckDB refuses to speak of it, and has none.
+    A process started by `python -m` counts as interactive and would have one. Where a notebook
+    lacks what a bar needs, DuckDB refuses to speak of it, and has none.
     """
     with contextlib.suppress(duckdb.InvalidInputException):
         connection.execute("SET enable_progress_bar = false")
