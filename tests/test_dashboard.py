@@ -60,7 +60,7 @@ def opened(folder: Path) -> Opened:
 
 
 def kinds(folder: Path) -> list[str]:
-    ledger = folder / "reading.ledger.sqlite"
+    ledger = folder / "policy.ledger.sqlite"
     with Ledger(ledger, folder / f"{ledger.name}.witness", read_only=True) as book:
         return [str(event.kind) for event in book.events()][1:]  # the first: it was opened
 
@@ -351,7 +351,7 @@ def test_a_ledger_that_cannot_be_trusted_closes_the_page_and_says_nothing_of_fil
 ) -> None:
     ask(opened())
     st.cache_resource.clear()
-    (folder / "reading.ledger.sqlite").unlink()
+    (folder / "policy.ledger.sqlite").unlink()
     page = AppTest.from_file(str(DASHBOARD / "app.py"), default_timeout=60).run()
     assert "Nothing can be answered now" in spoken(page)
     assert not page.exception and "ledger" not in spoken(page) and str(folder) not in spoken(page)

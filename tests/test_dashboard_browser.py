@@ -129,7 +129,7 @@ def books_drawn(browser: webdriver.Chrome) -> list[str]:
 
 
 def spent(folder: Path) -> list[str]:
-    ledger = folder / "reading.ledger.sqlite"
+    ledger = folder / "policy.ledger.sqlite"
     with Ledger(ledger, folder / f"{ledger.name}.witness", read_only=True) as book:
         return [str(event.kind) for event in book.events()][1:]
 
