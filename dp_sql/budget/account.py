@@ -61,7 +61,7 @@ class Account:
 
     def same(self, other: Account) -> bool:
         """Whether both write into the same book."""
-        return self._ledger._path == other._ledger._path
+        return self._ledger.path == other._ledger.path
 
     def reserve(self, scaled: Scaled) -> tuple[str, ...]:
         """Write the losses of one query into the ledger, all or none; durable on return.

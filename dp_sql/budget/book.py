@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import stat
 import threading
 import uuid
 import weakref
@@ -28,25 +29,46 @@ def is_there(path: Path) -> bool:
     return os.path.lexists(path)
 
 
+def real(path: Path) -> Path:
+    """The file itself, whatever links lead to it: SQLite keeps its log beside that.
+
+    Raises:
+        LedgerError: a link leads nowhere.
+    """
+    found = Path(os.path.realpath(path))
+    if path.is_symlink() and not is_there(found):
+        raise LedgerError(f"The ledger {path} is missing: it is a link that leads nowhere.")
+    return found
+
+
 def make(path: Path, dataset: str, time: str) -> None:
     """Make a ledger with its first event, whole or not at all; one that is there stays."""
-    with in_our_words(path), _folder_locked(path.parent) as folder:
+    with schema.in_our_words(path), _folder_locked(path.parent) as folder:
         if is_there(path):
             return
-        if any(is_there(Path(f"{path}{end}")) for end in ("-wal", "-shm", "-journal")):
+        if any(is_there(side) for side in beside(path)):
             raise LedgerError(
                 f"The ledger {path} is missing, and what SQLite kept beside it is there. "
                 "Restore the ledger."
             )
-        draft = Path(f"{path}.new")
-        for end in ("", "-journal", "-wal", "-shm"):
-            Path(f"{draft}{end}").unlink(missing_ok=True)
-        _write_new(draft, uuid.uuid4().hex, dataset, time)
-        os.rename(draft, path)
+        draft = Path(f"{path}.{uuid.uuid4().hex}.new")
+        try:
+            _write_new(draft, uuid.uuid4().hex, dataset, time)
+            os.rename(draft, path)
+        except BaseException:
+            for file in (draft, *beside(draft)):
+                file.unlink(missing_ok=True)
+            raise
         os.fsync(folder)
 
 
+def beside(path: Path) -> list[Path]:
+    """What SQLite keeps beside a file."""
+    return [Path(f"{path}{end}") for end in ("-wal", "-shm", "-journal")]
+
+
 def _write_new(draft: Path, ledger_id: str, dataset: str, time: str) -> None:
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))  # nobody else's file
     con = sqlite3.connect(draft, isolation_level=None)
     try:
         schema.write(con, ledger_id, dataset, time)
@@ -68,9 +90,16 @@ class Book:
         self._lock = threading.RLock()
         self._con: sqlite3.Connection | None = None
         self._place: tuple[int, int] | None = None
+        self._still: object = None  # how the file was found, where it is read without locks
         self._closed = False
         with _FORKING:
             _OPEN.add(self)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other threads, and forks, out of the file."""
+        with self._lock:
+            yield
 
     @contextmanager
     def transaction(self, how: Literal["IMMEDIATE", "DEFERRED"]) -> Iterator[sqlite3.Connection]:
@@ -79,18 +108,22 @@ class Book:
         Raises:
             LedgerError: the file cannot be read or written, or is no longer the one opened.
         """
-        with self._lock, in_our_words(self.path):
+        with self._lock, schema.in_our_words(self.path):
             con = self._connection()
             try:
                 con.execute(f"BEGIN {how}")
                 yield con
+                if self._con is not con:
+                    raise LedgerError(f"The ledger {self.path} was left behind in a fork.")
                 con.execute("COMMIT")
+                self._check_still()
             except (sqlite3.Error, OSError):
                 self._disconnect()  # it rolls back; the next transaction begins with a fresh eye
                 raise
             except BaseException:
-                if con.in_transaction:
+                if self._con is con and con.in_transaction:
                     con.execute("ROLLBACK")
+                    self._check_still()
                 raise
 
     def close(self) -> None:
@@ -106,11 +139,21 @@ class Book:
             place = _place(self.path)
             if self._place not in {None, place}:
                 raise _replaced(self.path)
-            self._con, self._place = _connect(self.path, self._read_only), place
+            self._con, self._still = _connect(self.path, self._read_only)
+            self._place = place
         # SQLite would go on writing into a file that nobody can find any more.
         if _place(self.path) != self._place:
             raise _replaced(self.path)
+        if self._still not in {None, _state(self.path)}:
+            self._disconnect()
+            return self._connection()
         return self._con
+
+    def _check_still(self) -> None:
+        """Without locks, a writer may come in the middle; then what was read means nothing."""
+        if self._still not in {None, _state(self.path)}:
+            self._disconnect()
+            raise LedgerError(f"The ledger {self.path} was written while it was read. Try again.")
 
     def _disconnect(self) -> None:
         con, self._con = self._con, None
@@ -134,46 +177,24 @@ class Book:
             self._con, self._closed = None, True
 
 
-@contextmanager
-def in_our_words(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite and of the system into one sentence."""
+def _connect(path: Path, read_only: bool) -> tuple[sqlite3.Connection, object]:
+    """A connection, and the state of the file where SQLite may keep no locks beside it."""
+    if not read_only:
+        return _checked(path, "mode=rw"), None
     try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        raise LedgerError(f"The ledger {path} {_SENTENCES.get(code, _UNKNOWN)}") from error
-    except OSError as error:
-        why = os.strerror(error.errno or 0)
-        raise LedgerError(f"The ledger {path} cannot be read or written: {why}.") from error
-    except UnicodeError as error:
-        raise LedgerError(
-            f"A name in the ledger {path} is no text that UTF-8 can write."
-        ) from error
+        return _checked(path, "mode=ro"), None
+    except sqlite3.OperationalError as error:
+        state = _state(path)
+        # The second number is the size of the log: where there is one, it must be read as well.
+        if error.sqlite_errorcode & 0xFF not in _NO_ROOM_FOR_LOCKS or state[1] > 0:
+            raise
+        return _checked(path, "mode=ro&immutable=1"), state
 
 
-_DAMAGED = (
-    "is damaged, or is no ledger. Restore it; `dp-sql ledger verify` tells whether it is whole."
-)
-_SHUT = "cannot be opened. Does its folder exist, and may you write there?"
-_UNKNOWN = "cannot be read or written. Nothing is answered until it can."
-_SENTENCES = {
-    sqlite3.SQLITE_BUSY: f"was held by another process for {_PATIENCE:.0f} seconds. Try again.",
-    sqlite3.SQLITE_LOCKED: "is in use in this process. Try again.",
-    sqlite3.SQLITE_READONLY: "cannot be written: the file or its disk is read-only.",
-    sqlite3.SQLITE_FULL: "cannot be written: the disk is full.",
-    sqlite3.SQLITE_CANTOPEN: _SHUT,
-    sqlite3.SQLITE_PERM: _SHUT,
-    sqlite3.SQLITE_AUTH: _SHUT,
-    sqlite3.SQLITE_CORRUPT: _DAMAGED,
-    sqlite3.SQLITE_NOTADB: _DAMAGED,
-    sqlite3.SQLITE_CONSTRAINT: "refuses an event that does not follow from those before.",
-}
-
-
-def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
+def _checked(path: Path, how: str) -> sqlite3.Connection:
     whole = _has_whole_pages(path)
     con = sqlite3.connect(
-        f"{path.as_uri()}?mode={'ro' if read_only else 'rw'}",
+        f"{path.as_uri()}?{how}",
         uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False,
     )  # fmt: skip
     try:
@@ -186,19 +207,31 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
             raise LedgerError(f"The file {path} is no ledger of dp_sql, or is damaged.")
         if version != schema.VERSION:
             raise LedgerError(f"The ledger {path} was made by another version of dp_sql.")
-        if mode != "wal" or not whole:
-            raise LedgerError(f"The ledger {path} {_DAMAGED}")
+        # SQLite does not tell the mode of what it believes to be immutable.
+        if not whole or (mode != "wal" and "immutable" not in how):
+            raise LedgerError(f"The ledger {path} {schema.DAMAGED}")
     except BaseException:
         con.close()
         raise
     return con
 
 
+_NO_ROOM_FOR_LOCKS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    """When a ledger was changed, the size of its log, and its own."""
+    with suppress(FileNotFoundError):
+        log = beside(path)[0]
+        found, logged = path.stat(), log.stat().st_size if log.exists() else 0
+        return found.st_mtime_ns, logged, found.st_size
+    return 0, 0, 0
+
+
 def _has_whole_pages(path: Path) -> bool:
     # SQLite reads a page that was cut off as zeros. While there is a log, the size may be odd.
     size = path.stat().st_size
-    log = Path(f"{path}-wal")
-    return (size > 0 and size % schema.PAGE == 0) or (log.exists() and log.stat().st_size > 0)
+    return (size > 0 and size % schema.PAGE == 0) or _state(path)[1] > 0
 
 
 def _place(path: Path) -> tuple[int, int]:
@@ -206,6 +239,12 @@ def _place(path: Path) -> tuple[int, int]:
         found = path.stat()
     except FileNotFoundError:
         raise LedgerError(f"The ledger {path} is missing. Restore it.") from None
+    if found.st_nlink > 1 and stat.S_ISREG(found.st_mode):
+        # SQLite calls the log after the name, so each name would have a history of its own.
+        raise LedgerError(
+            f"The ledger {path} has a second name (a hard link), and with it would have a second "
+            "history. Remove the other name, or copy the file instead."
+        )
     return found.st_dev, found.st_ino
 
 

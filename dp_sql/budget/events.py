@@ -15,6 +15,8 @@ from dp_sql.errors import LedgerError
 Kind = Literal["opened", "reserved", "answered", "failed", "cancelled"]
 _KINDS = get_args(Kind)
 _LARGEST = 2**63 - 1
+_JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
+_SUMS = re.compile(r"[0-9a-f]{32} [0-9a-f]{32} [0-9a-f]{32}", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
@@ -28,6 +30,7 @@ class Event:
         at most one of "answered", "failed" (the loss counts all the same) and "cancelled" (the
         loss no longer counts).
     ticket, analyst: empty for "opened". amount: of "reserved" alone.
+    sums: what counts after this event, as Tally.sums writes it.
     hash: of this event and the hash before it.
     """
 
@@ -37,6 +40,7 @@ class Event:
     ticket: str
     analyst: str
     amount: Amount | None
+    sums: str
     hash: str
 
 
@@ -53,11 +57,12 @@ def hash_of(
     ticket: str,
     analyst: str,
     amount: Amount | None,
+    sums: str,
 ) -> str:
     """The hash of an event, in hexadecimal digits; `previous` is the hash before it."""
     a = amount
     numbers = [a.epsilon, a.delta, a.rho, a.bounded_range] if a is not None else None
-    return _digest([previous, number, time, kind, ticket, analyst, numbers])
+    return _digest([previous, number, time, kind, ticket, analyst, numbers, sums])
 
 
 def new_event(
@@ -69,27 +74,36 @@ def new_event(
     ticket: str = "",
     analyst: str = "",
     amount: Amount | None = None,
+    sums: str,
 ) -> Event:
-    """The event that comes next; `link` is the hash before it."""
+    """The event that comes next; `link` is the hash before it.
+
+    Raises:
+        LedgerError: a name or a ticket is no text that a file gives back as it was.
+    """
+    check_text(ticket)
+    check_text(analyst)
     number = 1 if previous is None else previous.number + 1
-    digest = hash_of(link, number, time, kind, ticket, analyst, amount)
-    return Event(number, time, kind, ticket, analyst, amount, digest)
+    digest = hash_of(link, number, time, kind, ticket, analyst, amount, sums)
+    return Event(number, time, kind, ticket, analyst, amount, sums, digest)
 
 
 def event_of(row: Sequence[object]) -> Event:
-    """The event in a row: number, time, kind, ticket, analyst, the amount's four numbers, hash.
+    """The event in a row: number, time, kind, ticket, analyst, four of an amount, sums, hash.
 
     Raises:
         LedgerError: the row is no event, whatever its hash says.
     """
-    number, time, kind, ticket, analyst, epsilon, delta, rho, bounded_range, digest = row
+    number, time, kind, ticket, analyst, epsilon, delta, rho, bounded_range, sums, digest = row
     if not _whole(number):
         raise LedgerError("An event of the ledger has no number: the file is damaged.")
-    texts = (time, kind, ticket, analyst, digest)
+    texts = (time, kind, ticket, analyst, sums, digest)
     if not all(isinstance(text, str) for text in texts) or not _TIME.fullmatch(str(time)):
         raise _wrong(number, "is not written as an event is")
     if kind not in _KINDS:
         raise _wrong(number, "is of no known kind")
+    if not _SUMS.fullmatch(str(sums)):
+        raise _wrong(number, "does not say what counts after it")
     amount = None
     if kind == "reserved":
         if not (_whole(epsilon) and _whole(delta) and _whole_or_none(rho, bounded_range)):
@@ -104,6 +118,7 @@ def event_of(row: Sequence[object]) -> Event:
         str(ticket),
         str(analyst),
         amount,
+        str(sums),
         str(digest),
     )
 
@@ -130,7 +145,7 @@ def next_event(previous: Event | None, link: str, row: Sequence[object]) -> Even
     if previous is not None and event.time < previous.time:
         raise _wrong(event.number, "has an earlier time than the event before")
     e = event
-    if e.hash != hash_of(link, e.number, e.time, e.kind, e.ticket, e.analyst, e.amount):
+    if e.hash != hash_of(link, e.number, e.time, e.kind, e.ticket, e.analyst, e.amount, e.sums):
         raise _wrong(
             event.number, "does not carry the hash of what it says and of what came before"
         )
@@ -148,6 +163,25 @@ def check_amount(amount: Amount) -> None:
         raise LedgerError("A loss in a ledger is made of whole numbers from 0 to 2^63 - 1.")
 
 
+def check_text(text: object) -> None:
+    """Refuse a name that SQLite would not give back as it was hashed.
+
+    Raises:
+        LedgerError: it is no plain str, holds a NUL, or cannot be written in UTF-8.
+    """
+    # A subclass of str may say one thing to SQLite and another to the hash.
+    if type(text) is not str:
+        raise LedgerError(
+            f"A name in a ledger is a plain str, and this is a {type(text).__name__}."
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise LedgerError("A name in a ledger must be text that UTF-8 can write.") from None
+    if "\0" in text:
+        raise LedgerError("A name in a ledger must not hold the character NUL.")
+
+
 def _wrong(number: object, why: str) -> LedgerError:
     return LedgerError(f"Event {number} of the ledger {why}.")
 
@@ -162,5 +196,4 @@ def _whole_or_none(*values: object) -> bool:
 
 def _digest(parts: list[object]) -> str:
     # JSON keeps texts, numbers and their borders apart, so that no two events are written alike.
-    text = json.dumps(parts, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return hashlib.sha256(_JSON.encode(parts).encode("ascii")).hexdigest()

@@ -6,29 +6,24 @@ reserve returns. So whatever happens afterwards, what was answered has been coun
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
-from dp_sql.budget import book, schema
+from dp_sql.budget import book, schema, trust
 from dp_sql.budget.amounts import Amount, Spent
-from dp_sql.budget.events import Event, Kind, check_amount, first_link, new_event
-from dp_sql.budget.tally import Tally, lot_of
-from dp_sql.budget.trust import check_mark, new_events
-from dp_sql.budget.witness import Mark, Witness
+from dp_sql.budget.events import Event, Kind, check_amount, check_text, first_link
+from dp_sql.budget.tally import Tally, month_of
+from dp_sql.budget.witness import Held, Mark, Witness
 from dp_sql.errors import LedgerError
 
 _AT_ONCE = 500  # events read in one transaction
 _How = Literal["IMMEDIATE", "DEFERRED"]
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class Ledger:
@@ -55,16 +50,15 @@ class Ledger:
         *,
         monthly: bool = False,
         read_only: bool = False,
-        clock: Callable[[], datetime] = _utc_now,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._path = path.absolute()
+        self._path = book.real(path)
         self._witness = Witness(witness)
         self._monthly = monthly
         self._read_only = read_only
         self._clock = clock
         self._head: Event | None = None  # the newest event seen; all up to it is in the tally
         self._tally: Tally | None = None
-        self._analysts: set[str] | None = None
         self._wanted = dataset
         self._id, self._dataset = "", ""  # until the file has told them
         self._make_if_new()
@@ -74,6 +68,11 @@ class Ledger:
         except BaseException:
             self._book.close()
             raise
+
+    @property
+    def path(self) -> Path:
+        """The file itself: absolute, and no link."""
+        return self._path
 
     @property
     def dataset(self) -> str:
@@ -98,14 +97,15 @@ class Ledger:
             LedgerError: the loss may or may not count, and nothing may be answered.
         """
         self._check_writable()
+        check_text(analyst)
         for amount in amounts:
             check_amount(amount)
         if not amounts:
             return ()
-        with self._transaction("IMMEDIATE") as (con, head):
+        with self._witnessed() as (con, head):
             time = self._now(head)
-            tally = self._current(con, head, time)
-            sums = tally.spent(), tally.spent(analyst)
+            tally, month = self._current(con, head), self._month(time)
+            sums = tally.spent(None, month), tally.spent(analyst, month)
             for amount in amounts:
                 sums = sums[0].plus(amount), sums[1].plus(amount)
             admit(*sums)
@@ -113,7 +113,6 @@ class Ledger:
             last = head
             for ticket, amount in zip(tickets, amounts, strict=True):
                 last = self._add(con, last, "reserved", time, ticket, analyst, amount)
-        self._witness.advance(Mark(self._id, last.number, last.hash))
         return tickets
 
     def settle(self, ticket: str, outcome: Literal["answered", "failed"]) -> None:
@@ -137,14 +136,12 @@ class Ledger:
     def spent(self, analyst: str | None = None) -> Spent:
         """What counts in the current period: of one analyst, or of all together."""
         with self._transaction("DEFERRED") as (con, head):
-            return self._current(con, head, self._now(head)).spent(analyst)
+            return self._current(con, head).spent(analyst, self._month(self._now(head)))
 
     def analysts(self) -> list[str]:
         """Everybody who ever reserved something, in order."""
-        with self._transaction("DEFERRED") as (con, _):
-            if self._analysts is None:
-                self._analysts = schema.analysts(con)
-            return sorted(self._analysts)
+        with self._transaction("DEFERRED") as (con, head):
+            return self._current(con, head).analysts()
 
     def events(self, analyst: str | None = None) -> Iterator[Event]:
         """All events, or one analyst's, oldest first; read a few at a time."""
@@ -164,17 +161,12 @@ class Ledger:
     def __enter__(self) -> Ledger:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _make_if_new(self) -> None:
-        with book.in_our_words(self._path):
-            if self._path == self._witness.path:
+        with schema.in_our_words(self._path):
+            if Path(os.path.realpath(self._witness.path)) in {self._path, *book.beside(self._path)}:
                 raise LedgerError(f"The ledger {self._path} needs a second file as its witness.")
             witnessed = self._witness.read() is not None or book.is_there(self._witness.path)
             if book.is_there(self._path):
@@ -190,21 +182,50 @@ class Ledger:
             book.make(self._path, name, _text(self._clock()))
 
     def _open(self) -> None:
-        # A writer keeps others out, so that nobody reserves before there is a witness.
-        how: _How = "DEFERRED" if self._read_only else "IMMEDIATE"
-        with self._transaction(how) as (_, head):
-            if not self._read_only:
-                self._witness.advance(Mark(self._id, head.number, head.hash))
+        missing = self._witness.read() is None
+        try:
+            self._look()  # nothing is written beside a ledger that is refused
+        except LedgerError:
+            if not missing or self._witness.read() is None:
+                raise
+            self._look()  # others have made the witness, and reserved, between two looks
+        if not self._read_only:
+            with self._witnessed(make=self._witness.read() is None):
+                pass  # nobody reserves before there is a witness
+
+    def _look(self) -> None:
+        with self._transaction("DEFERRED"):
+            pass
 
     @contextmanager
-    def _transaction(self, how: _How) -> Iterator[tuple[sqlite3.Connection, Event]]:
+    def _witnessed(self, *, make: bool = False) -> Iterator[tuple[sqlite3.Connection, Event]]:
+        """A transaction of which the witness learns before anybody else may look at its mark."""
+        with self._book.alone(), self._witness.held(make=make) as held:
+            with self._transaction("IMMEDIATE", held) as (con, head):
+                yield con, head
+            newest, mark = self._head, held.mark
+            if newest is not None and (mark is None or mark.number != newest.number):
+                held.advance(Mark(self._id, newest.number, newest.hash))
+
+    @contextmanager
+    def _transaction(
+        self, how: _How, held: Held | None = None
+    ) -> Iterator[tuple[sqlite3.Connection, Event]]:
         """A transaction on a ledger that can be trusted, and its newest event."""
-        with self._book.transaction(how) as con:
+        with self._book.alone():
             # The witness first: what it saw is in every later view of the ledger.
-            mark = self._witness.read()
-            if not self._id:
-                self._id, self._dataset = self._named(con)
-            yield con, self._catch_up(con, mark)
+            mark = held.mark if held is not None else self._witness.read()
+            head = self._head
+            try:
+                with self._book.transaction(how) as con:
+                    if not self._id:
+                        self._id, self._dataset = self._named(con)
+                    head = self._catch_up(con, mark)
+                    yield con, head
+            except BaseException:
+                if self._head is not head:  # what was added may not stand
+                    self._head, self._tally = head, None
+                raise
 
     def _named(self, con: sqlite3.Connection) -> tuple[str, str]:
         ledger_id, dataset = schema.name_of(con)
@@ -217,70 +238,49 @@ class Ledger:
 
     def _catch_up(self, con: sqlite3.Connection, mark: Mark | None) -> Event:
         """Check the witness and all new events, and bring the sums up to date."""
-        check_mark(con, self._path, self._id, mark)
+        trust.check_mark(con, self._path, self._id, mark)
         start = first_link(self._id, self._dataset)
         head = self._head
         try:
-            for head in new_events(con, start, self._head, mark):
-                self._count(con, head)
+            for head in trust.new_events(con, start, self._head, mark):
+                if self._tally is not None:
+                    trust.follow(self._tally, head, trust.taken_back(con, head.kind, head.ticket))
                 self._head = head
         except BaseException:
-            self._tally = self._analysts = None  # an event may be counted by half
+            self._tally = None  # an event may be counted by half
             raise
         if head is None:
             raise LedgerError(f"The ledger {self._path} is damaged: it has no events. Restore it.")
         return head
 
-    def _count(self, con: sqlite3.Connection, event: Event) -> None:
-        """Bring the sums up to date with one event more."""
-        if event.kind == "reserved" and self._analysts is not None:
-            self._analysts.add(event.analyst)
-        if self._tally is None or event.kind not in {"reserved", "cancelled"}:
-            return
-        first = event if event.kind == "reserved" else schema.reserved(con, event.ticket)
-        if first.amount is None:
-            return
-        if self._period(first.time) == self._tally.period:
-            change = self._tally.add if event is first else self._tally.take_off
-            change(lot_of(first.analyst, first.amount))
-        elif event is first:
-            self._tally = None  # a period has begun, or the clock went back: add up anew
-
-    def _current(self, con: sqlite3.Connection, head: Event, time: str) -> Tally:
-        """The sums of the period in which `time` lies, up to the newest event."""
-        period = self._period(time)
-        if self._tally is None or self._tally.period != period:
-            tally = Tally(period)
-            if self._period(head.time) == period:
-                for lot in schema.reserved_lots(con, period):
-                    tally.add(lot)
-                for lot in schema.cancelled_lots(con, period):
-                    tally.take_off(lot)
-            self._tally = tally
+    def _current(self, con: sqlite3.Connection, head: Event) -> Tally:
+        """The sums up to the newest event."""
+        if self._tally is None:
+            self._tally = self._added_up(con, head)
         return self._tally
 
-    def _period(self, time: str) -> str:
-        return time[: len("2026-11")] if self._monthly else ""
+    def _added_up(self, con: sqlite3.Connection, head: Event) -> Tally:
+        tally, newest = trust.added_up(con, head)
+        trust.check_sums(con, self._path, tally, newest, head)
+        return tally
+
+    def _month(self, time: str) -> str | None:
+        return month_of(time) if self._monthly else None
 
     def _now(self, head: Event) -> str:
         # A clock that is set back must not bring back an earlier month.
         return max(_text(self._clock()), head.time)
 
     def _add(
-        self,
-        con: sqlite3.Connection,
-        head: Event,
-        kind: Kind,
-        time: str,
-        ticket: str,
-        analyst: str,
-        amount: Amount | None = None,
-    ) -> Event:
-        event = new_event(
-            head, head.hash, kind, time=time, ticket=ticket, analyst=analyst, amount=amount
+        self, con: sqlite3.Connection, head: Event, kind: Kind, time: str, ticket: str,
+        analyst: str, amount: Amount | None = None,
+    ) -> Event:  # fmt: skip
+        tally, self._tally = self._current(con, head), None  # until the event stands
+        self._head = trust.append(
+            con, tally, head, kind, time=time, ticket=ticket, analyst=analyst, amount=amount
         )
-        schema.add(con, event)
-        return event
+        self._tally = tally
+        return self._head
 
     def _close_ticket(self, ticket: str, kind: Literal["answered", "failed", "cancelled"]) -> None:
         # The witness is left as it is: an event lost here leaves a loss counted, never free.

@@ -1,27 +1,39 @@
-"""What stands in the SQLite file of a ledger, and the SQL for it. Opens no file."""
+"""What stands in the SQLite file of a ledger, the SQL for it, and its errors. Opens no file."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from dp_sql.budget.events import Event, event_of, first_link, new_event
-from dp_sql.budget.tally import Lot
+from dp_sql.budget.events import Event, check_text, event_of, first_link, new_event
+from dp_sql.budget.tally import Lot, Tally
 from dp_sql.errors import LedgerError
 
 VERSION = 1
 PAGE = 4096
 _APPLICATION = int.from_bytes(b"dpsq", "big")
-_COLUMNS = "number, time, kind, ticket, analyst, epsilon, delta, rho, bounded_range, hash"
+_COLUMNS = "number, time, kind, ticket, analyst, epsilon, delta, rho, bounded_range, sums, hash"
 # In halves, since the sum of int64 numbers may not be one.
-_SUMS = """SELECT r.analyst, count(*), count(r.rho), r.bounded_range,
+_SUMS = """SELECT r.analyst, max({0}.number), count(*), count(r.rho), r.bounded_range,
     sum(r.epsilon >> 32), sum(r.delta >> 32), coalesce(sum(r.rho >> 32), 0),
     sum(r.epsilon & 4294967295), sum(r.delta & 4294967295), coalesce(sum(r.rho & 4294967295), 0)
-FROM {} WHERE {} AND r.kind = 'reserved' AND r.time >= ? GROUP BY r.analyst, r.bounded_range"""
-# The index of tickets would lead through the whole table in the order of tickets.
-_RESERVED = _SUMS.format("events AS r NOT INDEXED", "true")
-_CANCELLED = _SUMS.format("events AS c JOIN events AS r USING (ticket)", "c.kind = 'cancelled'")
+FROM {1} WHERE {2} AND r.time >= ? GROUP BY r.analyst, r.bounded_range"""
+# In the order of this index nothing has to be sorted; it makes this three times as fast.
+_RESERVED = _SUMS.format("r", "events AS r INDEXED BY amounts", "r.epsilon IS NOT NULL")
+_CANCELLED = _SUMS.format(
+    "c",
+    "events AS c JOIN events AS r USING (ticket)",
+    "c.kind = 'cancelled' AND r.kind = 'reserved'",
+)
+# What another program's ANALYZE leaves behind.
+_STATISTICS = {
+    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+}
 _SCHEMA = (
     """CREATE TABLE ledger (
     one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -39,6 +51,7 @@ _SCHEMA = (
     rho INTEGER CHECK (typeof(rho) IN ('integer', 'null') AND rho >= 0),
     bounded_range INTEGER CHECK (typeof(bounded_range) IN ('integer', 'null')
                                  AND bounded_range >= 0),
+    sums TEXT NOT NULL CHECK (typeof(sums) = 'text'),
     hash TEXT NOT NULL CHECK (typeof(hash) = 'text'),
     CHECK ((kind = 'reserved') = (epsilon IS NOT NULL AND delta IS NOT NULL)),
     CHECK (kind = 'reserved' OR (rho IS NULL AND bounded_range IS NULL))
@@ -47,6 +60,8 @@ _SCHEMA = (
     """CREATE UNIQUE INDEX settled_once ON events (ticket)
     WHERE kind IN ('answered', 'failed', 'cancelled')""",
     "CREATE INDEX cancelled ON events (ticket) WHERE kind = 'cancelled'",
+    """CREATE INDEX amounts ON events (analyst, bounded_range, time, epsilon, delta, rho)
+    WHERE epsilon IS NOT NULL""",
     """CREATE TRIGGER events_follow BEFORE INSERT ON events
     WHEN NEW.number IS NOT (SELECT coalesce(max(number), 0) + 1 FROM events)
     BEGIN SELECT RAISE(ABORT, 'events are only added at the end'); END""",
@@ -63,6 +78,8 @@ _SCHEMA = (
 
 def write(con: sqlite3.Connection, ledger_id: str, dataset: str, time: str) -> None:
     """Fill an empty file: the tables, and the first event."""
+    check_text(dataset)
+    nothing = Tally(time).sums("")
     con.execute(f"PRAGMA page_size = {PAGE}")
     con.execute(f"PRAGMA application_id = {_APPLICATION}")
     con.execute(f"PRAGMA user_version = {VERSION}")
@@ -70,7 +87,7 @@ def write(con: sqlite3.Connection, ledger_id: str, dataset: str, time: str) -> N
     for statement in _SCHEMA:
         con.execute(statement)
     con.execute("INSERT INTO ledger VALUES (1, ?, ?)", (ledger_id, dataset))
-    add(con, new_event(None, first_link(ledger_id, dataset), "opened", time=time))
+    add(con, new_event(None, first_link(ledger_id, dataset), "opened", time=time, sums=nothing))
     con.execute("COMMIT")
     con.execute("PRAGMA journal_mode = WAL")
 
@@ -78,8 +95,9 @@ def write(con: sqlite3.Connection, ledger_id: str, dataset: str, time: str) -> N
 def is_of_ledger(con: sqlite3.Connection) -> bool:
     """Whether the file says that it is a ledger, and has just the tables and rules of one."""
     (application,) = con.execute("PRAGMA application_id").fetchone()
-    statements = con.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    return application == _APPLICATION and sorted(statements) == sorted((s,) for s in _SCHEMA)
+    found = con.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+    statements = sorted(sql for (sql,) in found if sql not in _STATISTICS)
+    return application == _APPLICATION and statements == sorted(_SCHEMA)
 
 
 def name_of(con: sqlite3.Connection) -> tuple[str, str]:
@@ -95,10 +113,10 @@ def add(con: sqlite3.Connection, event: Event) -> None:
     a = event.amount
     numbers = (None,) * 4 if a is None else (a.epsilon, a.delta, a.rho, a.bounded_range)
     con.execute(
-        f"INSERT INTO events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             event.number, event.time, event.kind, event.ticket, event.analyst,
-            *numbers, event.hash,
+            *numbers, event.sums, event.hash,
         ),
     )  # fmt: skip
 
@@ -148,12 +166,6 @@ def is_settled(con: sqlite3.Connection, ticket: str) -> bool:
     return next(_rows(con, where, ticket), None) is not None
 
 
-def analysts(con: sqlite3.Connection) -> set[str]:
-    """Everybody who ever reserved something."""
-    names = "SELECT DISTINCT analyst FROM events NOT INDEXED WHERE kind = 'reserved'"
-    return {name for (name,) in con.execute(names)}
-
-
 def reserved_lots(con: sqlite3.Connection, since: str) -> Iterator[Lot]:
     """What all reservations from a time on add up to, with those that were cancelled."""
     return (_lot(row) for row in con.execute(_RESERVED, (since,)))
@@ -165,12 +177,48 @@ def cancelled_lots(con: sqlite3.Connection, since: str) -> Iterator[Lot]:
 
 
 def _lot(row: Sequence[Any]) -> Lot:
-    analyst, n, with_rho, bounded_range, *halves = row
+    analyst, newest, n, with_rho, bounded_range, *halves = row
     if any(type(half) is not int or half < 0 for half in halves):
         raise LedgerError("An amount in the ledger is no whole number: the file is damaged.")
     epsilon, delta, rho = ((halves[i] << 32) + halves[i + 3] for i in range(3))
-    return Lot(analyst, n, epsilon, delta, rho, with_rho, bounded_range)
+    return Lot(analyst, n, epsilon, delta, rho, with_rho, bounded_range, newest)
 
 
 def _rows(con: sqlite3.Connection, where: str, *values: object) -> Iterator[Any]:
     return iter(con.execute(f"SELECT {_COLUMNS} FROM events WHERE {where}", values))
+
+
+@contextmanager
+def in_our_words(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite and of the system into one sentence."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        raise LedgerError(f"The ledger {path} {_SENTENCES.get(code, _UNKNOWN)}") from error
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise LedgerError(f"The ledger {path} cannot be read or written: {why}.") from error
+    except UnicodeError as error:
+        raise LedgerError(
+            f"A name in the ledger {path} is no text that UTF-8 can write."
+        ) from error
+
+
+DAMAGED = (
+    "is damaged, or is no ledger. Restore it; `dp-sql ledger verify` tells whether it is whole."
+)
+_SHUT = "cannot be opened. Does its folder exist, and may you write there?"
+_UNKNOWN = "cannot be read or written. Nothing is answered until it can."
+_SENTENCES = {
+    sqlite3.SQLITE_BUSY: "was held by another process for too long. Try again.",
+    sqlite3.SQLITE_LOCKED: "is in use in this process. Try again.",
+    sqlite3.SQLITE_READONLY: "cannot be written: the file or its disk is read-only.",
+    sqlite3.SQLITE_FULL: "cannot be written: the disk is full.",
+    sqlite3.SQLITE_CANTOPEN: _SHUT,
+    sqlite3.SQLITE_PERM: _SHUT,
+    sqlite3.SQLITE_AUTH: _SHUT,
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
+    sqlite3.SQLITE_NOTADB: DAMAGED,
+    sqlite3.SQLITE_CONSTRAINT: "refuses an event that does not follow from those before.",
+}

@@ -1,8 +1,10 @@
-"""What reservations add up to, for each analyst and for all. Knows no file and no time."""
+"""What reservations add up to, ever and in the newest month. Knows no file and no clock."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dp_sql.budget.amounts import Amount, Spent
@@ -12,7 +14,8 @@ from dp_sql.budget.amounts import Amount, Spent
 class Lot:
     """Some reservations of one analyst that share their bounded range, added up.
 
-    n: how many; rho: the sum over the with_rho of them of which it is known.
+    n: how many; rho: the sum over the with_rho of them of which it is known. newest: the number
+    of the newest event among them, be it a reservation or what took one back.
     """
 
     analyst: str
@@ -22,14 +25,19 @@ class Lot:
     rho: int
     with_rho: int
     bounded_range: int | None
+    newest: int = 0
 
 
-def lot_of(analyst: str, amount: Amount) -> Lot:
-    """A single reservation."""
-    known = amount.rho is not None
-    return Lot(
-        analyst, 1, amount.epsilon, amount.delta, amount.rho or 0, known, amount.bounded_range
-    )
+def lot_of(analyst: str, a: Amount | None) -> Lot | None:
+    """A single reservation; None where nothing is reserved."""
+    if a is None:
+        return None
+    return Lot(analyst, 1, a.epsilon, a.delta, a.rho or 0, a.rho is not None, a.bounded_range)
+
+
+def month_of(time: str) -> str:
+    """The calendar month in which a time of an event lies."""
+    return time[: len("2026-11")]
 
 
 @dataclass
@@ -41,6 +49,7 @@ class _Sum:
     with_rho: int = 0
     with_range: int = 0
     widest: int = 0
+    width: int = 0  # all ranges together, so that none can change unseen beside a wider one
     ranges: Counter[int] = field(default_factory=Counter)
 
     def change(self, lot: Lot, sign: int) -> None:
@@ -51,6 +60,7 @@ class _Sum:
         self.with_rho += sign * lot.with_rho
         if lot.bounded_range is not None:
             self.with_range += sign * lot.n
+            self.width += sign * lot.n * lot.bounded_range
             self._count(lot.bounded_range, sign * lot.n)
 
     def _count(self, width: int, n: int) -> None:
@@ -68,29 +78,85 @@ class _Sum:
             self.n, self.epsilon, self.delta, self.rho, self.with_rho, self.with_range, self.widest
         )
 
+    def text(self) -> str:
+        return (
+            f"{self.n} {self.epsilon} {self.delta} {self.rho} "
+            f"{self.with_rho} {self.with_range} {self.widest} {self.width}"
+        )
+
+
+_NOTHING = _Sum()
+
+
+class _Sums:
+    """Of all together, and of each analyst."""
+
+    def __init__(self) -> None:
+        self.everybody = _Sum()
+        self.by_analyst: dict[str, _Sum] = {}
+
+    def change(self, lot: Lot, sign: int) -> None:
+        self.everybody.change(lot, sign)
+        if lot.analyst not in self.by_analyst:
+            self.by_analyst[lot.analyst] = _Sum()
+        self.by_analyst[lot.analyst].change(lot, sign)
+
+    def of(self, analyst: str) -> _Sum:
+        return self.by_analyst.get(analyst, _NOTHING)
+
 
 class Tally:
-    """The sums of one period."""
+    """The sums of all reservations, and of those in the month of the newest event.
 
-    def __init__(self, period: str) -> None:
-        self.period = period
-        self._all = _Sum()
-        self._by_analyst: dict[str, _Sum] = {}
+    Args:
+        time: of the newest event.
+    """
+
+    def __init__(self, time: str) -> None:
+        self.month = month_of(time)
+        self._ever, self._in_month = _Sums(), _Sums()
+
+    def fill(self, ever: Iterable[Lot], in_month: Iterable[Lot], sign: int = 1) -> None:
+        """Count lots that were added up elsewhere; with sign -1: count them no longer."""
+        for lot in ever:
+            self._ever.change(lot, sign)
+        for lot in in_month:
+            self._in_month.change(lot, sign)
+
+    def reach(self, time: str) -> None:
+        """Go on to the time of the next event: a month may begin."""
+        if month_of(time) != self.month:
+            self.month, self._in_month = month_of(time), _Sums()
 
     def add(self, lot: Lot) -> None:
-        """Count reservations."""
-        self._change(lot, 1)
+        """Count what is reserved now."""
+        self._ever.change(lot, 1)
+        self._in_month.change(lot, 1)
 
-    def take_off(self, lot: Lot) -> None:
-        """Count reservations no longer: they were cancelled."""
-        self._change(lot, -1)
+    def take_off(self, lot: Lot, reserved: str) -> None:
+        """Count something no longer: it was cancelled; `reserved` is when it was reserved."""
+        self._ever.change(lot, -1)
+        if month_of(reserved) == self.month:
+            self._in_month.change(lot, -1)
 
-    def spent(self, analyst: str | None = None) -> Spent:
-        """The sum for one analyst, or for all together."""
-        if analyst is None:
-            return self._all.spent()
-        return self._by_analyst.get(analyst, _Sum()).spent()
+    def spent(self, analyst: str | None = None, month: str | None = None) -> Spent:
+        """The sum for one analyst, or for all together: ever, or in a month not yet over."""
+        if month not in {None, self.month}:
+            return Spent()
+        sums = self._ever if month is None else self._in_month
+        return (sums.everybody if analyst is None else sums.of(analyst)).spent()
 
-    def _change(self, lot: Lot, sign: int) -> None:
-        self._all.change(lot, sign)
-        self._by_analyst.setdefault(lot.analyst, _Sum()).change(lot, sign)
+    def analysts(self) -> list[str]:
+        """Everybody who ever reserved something, in order."""
+        return sorted(self._ever.by_analyst)
+
+    def sums(self, analyst: str) -> str:
+        """Three short hashes of what counts: of all, of the analyst ever, and in the month."""
+        ever, month = self._ever, self._in_month
+        of_all = f"{self.month} {ever.everybody.text()} {month.everybody.text()}"
+        of_own = f"{self.month} {month.of(analyst).text()}"
+        return " ".join(map(_short, (of_all, ever.of(analyst).text(), of_own)))
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]

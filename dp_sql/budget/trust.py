@@ -1,4 +1,4 @@
-"""Whether a ledger is the newest copy, its past unchanged. Knows the chain, adds nothing up."""
+"""Whether a ledger is the newest copy, its past unchanged. Knows the chain and the sums in it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dp_sql.budget import schema
-from dp_sql.budget.events import Event, next_event
-from dp_sql.budget.witness import Mark
+from dp_sql.budget.amounts import Amount
+from dp_sql.budget.events import Event, Kind, new_event, next_event
+from dp_sql.budget.tally import Lot, Tally, lot_of, month_of
+from dp_sql.budget.witness import ADOPT, Mark
 from dp_sql.errors import LedgerError
-
-ADOPT = (
-    "Restore it; or, where you are sure that this ledger is the newest, run "
-    "`dp-sql ledger witness LEDGER`."
-)
 
 
 def check_mark(con: sqlite3.Connection, path: Path, ledger_id: str, mark: Mark | None) -> None:
     """Check that the ledger holds what its witness saw.
 
     Args:
-        con: inside of a transaction that began before `mark` was read, and had read nothing yet.
+        con: inside of a transaction that had read nothing yet when `mark` was read.
         path: of the ledger.
         ledger_id: of the ledger.
         mark: the witness's; None: there is no witness, which only a new ledger may be without.
@@ -71,3 +68,107 @@ def new_events(
         known = next_event(known, link, row)
         link = known.hash
         yield known
+
+
+def added_up(con: sqlite3.Connection, head: Event) -> tuple[Tally, dict[str, int]]:
+    """Add up all rows; and the event of each analyst that changed a sum last.
+
+    Args:
+        con: inside of a transaction.
+        head: the newest event, already checked.
+    """
+    tally, newest = Tally(head.time), dict[str, int]()
+    for lots, sign in ((schema.reserved_lots, 1), (schema.cancelled_lots, -1)):
+        ever = list(lots(con, ""))
+        tally.fill(ever, lots(con, tally.month), sign)
+        for lot in ever:
+            newest[lot.analyst] = max(newest.get(lot.analyst, 0), lot.newest)
+    return tally, newest
+
+
+def check_sums(
+    con: sqlite3.Connection, path: Path, tally: Tally, newest: dict[str, int], head: Event
+) -> None:
+    """Check that the rows still add up to what the newest events say.
+
+    The witness vouches for the newest event of all. An older row that was changed, added or lost
+    moves a sum, and is found here without hashing a million events.
+
+    Raises:
+        LedgerError: they do not.
+    """
+    found = [(head.sums, tally.sums(head.analyst), slice(0, 1))]
+    for analyst, number in newest.items():
+        event = schema.event(con, number)
+        # The sum in a month that is over is not known any more.
+        parts = slice(1, 3 if month_of(event.time) == tally.month else 2)
+        found.append((event.sums, tally.sums(analyst), parts))
+    if any(says.split()[part] != is_now.split()[part] for says, is_now, part in found):
+        raise LedgerError(
+            f"The ledger {path} does not add up to what its newest events say: an older one was "
+            "changed or lost. `dp-sql ledger verify` tells which; restore the newest copy."
+        )
+
+
+def follow(tally: Tally, event: Event, reservation: Event | None) -> None:
+    """Bring sums up to date with one event more.
+
+    Args:
+        tally: the sums before it.
+        event: already checked.
+        reservation: what it settles; None where it settles nothing.
+
+    Raises:
+        LedgerError: the event says that something else counts after it.
+    """
+    _count(tally, event.kind, event.time, lot_of(event.analyst, event.amount), reservation)
+    if tally.sums(event.analyst) != event.sums:
+        raise LedgerError(
+            f"Event {event.number} of the ledger does not say what its events add up to."
+        )
+
+
+def taken_back(con: sqlite3.Connection, kind: Kind, ticket: str) -> Event | None:
+    """The reservation that an event takes back, if it does."""
+    return schema.reserved(con, ticket) if kind == "cancelled" else None
+
+
+def append(
+    con: sqlite3.Connection,
+    tally: Tally,
+    head: Event,
+    kind: Kind,
+    *,
+    time: str,
+    ticket: str,
+    analyst: str,
+    amount: Amount | None = None,
+) -> Event:
+    """Write the next event, and read it as it will be read ever after.
+
+    `con` is inside of a transaction, which any error must undo. `tally` has the sums up to `head`,
+    the newest event; they go on to the new one.
+
+    Raises:
+        LedgerError: what stands in the file is not what was meant.
+    """
+    _count(tally, kind, time, lot_of(analyst, amount), taken_back(con, kind, ticket))
+    event = new_event(
+        head, head.hash, kind,
+        time=time, ticket=ticket, analyst=analyst, amount=amount, sums=tally.sums(analyst),
+    )  # fmt: skip
+    schema.add(con, event)
+    written = [next_event(head, head.hash, row) for row in schema.rows_after(con, head.number)]
+    if written != [event]:
+        raise LedgerError("The ledger did not take an event as it was meant; nothing counts.")
+    return event
+
+
+def _count(tally: Tally, kind: Kind, time: str, lot: Lot | None, reservation: Event | None) -> None:
+    tally.reach(time)
+    if kind == "reserved" and lot is not None:
+        tally.add(lot)
+    if kind == "cancelled" and reservation is not None:
+        lot = lot_of(reservation.analyst, reservation.amount)
+        if lot is not None:
+            tally.take_off(lot, reservation.time)

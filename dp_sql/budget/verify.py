@@ -9,8 +9,9 @@ from pathlib import Path
 
 from dp_sql.budget import book, schema
 from dp_sql.budget.events import Event, first_link, next_event
-from dp_sql.budget.trust import ADOPT
-from dp_sql.budget.witness import Mark, Witness
+from dp_sql.budget.tally import Tally
+from dp_sql.budget.trust import follow
+from dp_sql.budget.witness import ADOPT, Mark, Witness
 from dp_sql.errors import LedgerError
 
 
@@ -26,7 +27,7 @@ def verify(path: Path, witness: Path) -> int:
     mark = Witness(witness).read()
     if mark is None:
         raise LedgerError(f"The witness {witness} is missing or cut off. {ADOPT}")
-    return _walk(path.absolute(), mark).number
+    return _walk(book.real(path), mark).number
 
 
 def adopt(path: Path, witness: Path) -> int:
@@ -42,20 +43,20 @@ def adopt(path: Path, witness: Path) -> int:
     """
     if Witness(witness).read() is not None:
         return verify(path, witness)
-    mark = _walk(path.absolute(), None)
+    mark = _walk(book.real(path), None)
     Witness(witness).advance(mark)
     return mark.number
 
 
 @dataclass
 class Tickets:
-    """Which tickets were given out, and who holds those that are not settled."""
+    """Which tickets were given out, and the reservations that are not settled."""
 
     _given: set[str] = field(default_factory=set)
-    _holders: dict[str, str] = field(default_factory=dict)
+    _open: dict[str, Event] = field(default_factory=dict)
 
-    def follow(self, event: Event) -> None:
-        """Take one event more.
+    def follow(self, event: Event) -> Event | None:
+        """Take one event more; the reservation that it settles.
 
         Raises:
             LedgerError: a ticket is given twice, settled twice, or settled before it is reserved.
@@ -67,13 +68,16 @@ class Tickets:
             if not event.ticket or event.ticket in self._given:
                 raise _wrong(event, "gives a ticket that was given before")
             self._given.add(event.ticket)
-            self._holders[event.ticket] = event.analyst
+            self._open[event.ticket] = event
         elif event.ticket not in self._given:
             raise _wrong(event, "settles a ticket before it is reserved")
-        elif event.ticket not in self._holders:
+        elif event.ticket not in self._open:
             raise _wrong(event, "settles a ticket for the second time")
-        elif self._holders.pop(event.ticket) != event.analyst:
+        elif self._open[event.ticket].analyst != event.analyst:
             raise _wrong(event, "settles the ticket of another analyst")
+        else:
+            return self._open.pop(event.ticket)
+        return None
 
 
 def _walk(path: Path, mark: Mark | None) -> Mark:
@@ -84,10 +88,11 @@ def _walk(path: Path, mark: Mark | None) -> Mark:
             ledger_id, dataset = schema.name_of(con)
             if mark is not None and mark.ledger_id != ledger_id:
                 raise LedgerError(f"The witness belongs to another ledger than {path}.")
-            link, last, tickets = first_link(ledger_id, dataset), None, Tickets()
+            link, last, tickets, tally = first_link(ledger_id, dataset), None, Tickets(), None
             for row in _rows(con):
                 last = next_event(last, link, row)
-                tickets.follow(last)
+                tally = tally or Tally(last.time)
+                follow(tally, last, tickets.follow(last))
                 link = last.hash
                 if mark is not None and mark.number == last.number and mark.hash != link:
                     raise _wrong(last, "is not the one that the witness saw")

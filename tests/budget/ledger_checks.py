@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
+from unittest.mock import patch
 
 from dp_sql.budget.amounts import Amount, Spent, amount_of
 from dp_sql.budget.book import Book
+from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.tally import Tally
+from dp_sql.budget.trust import added_up
 from dp_sql.budget.verify import verify
+from dp_sql.budget.witness import Held, Mark
 from dp_sql.errors import BudgetExceeded, LedgerError
 from udfs.spec import Loss
 
@@ -105,6 +111,62 @@ def check_after_a_crash(folder: Path, answered: Sequence[str]) -> int:
     return len(answered)
 
 
+def check_that_changed_rows_are_noticed(kind: type[Ledger], folder: Path) -> None:
+    """Whatever was done to a row before the witness's mark: no budget comes back by it."""
+    events = "events WHERE number ="
+    for i, change in enumerate(
+        (
+            "UPDATE events SET epsilon = 0 WHERE number = 2",
+            "UPDATE events SET delta = 1 WHERE number = 2",
+            "UPDATE events SET rho = NULL WHERE number = 2",
+            "UPDATE events SET bounded_range = 5 WHERE number = 2",
+            "UPDATE events SET analyst = 'bob' WHERE number IN (2, 3)",
+            "UPDATE events SET kind = 'cancelled' WHERE number = 3",
+            "UPDATE events SET kind = 'failed' WHERE number = 7",
+            "UPDATE events SET time = '2026-01-01T00:00:00Z' WHERE number = 2",
+            f"DELETE FROM {events} 2",
+            f"DELETE FROM {events} 7",
+            "DELETE FROM events WHERE number BETWEEN 2 AND 5",
+            "INSERT INTO events SELECT -1, time, kind, 'x', analyst, epsilon, delta, rho, "
+            f"bounded_range, sums, hash FROM {events} 2",
+        )
+    ):
+        home = folder / str(i)
+        home.mkdir()
+        with Ledger(*paths(home)) as ledger:
+            for analyst in ("ann", "bob"):
+                ledger.settle(ledger.reserve(analyst, [TENTH], admit_all)[0], "answered")
+            ledger.cancel(ledger.reserve("ann", [TENTH], admit_all)[0])
+            for _ in range(2):
+                ledger.reserve("ann", [TENTH], admit_all)
+        change_by_force(paths(home)[0], change)
+        for monthly in (False, True):
+            with kind(*paths(home), monthly=monthly) as ledger:
+                try:
+                    ledger.reserve("cid", [TENTH], admit_all)
+                    raise AssertionError(f"nobody noticed: {change}")
+                except LedgerError as error:
+                    assert "does not add up" in str(error)
+                    assert "`dp-sql ledger verify`" in str(error)
+
+
+def change_by_force(path: Path, statement: str) -> None:
+    """Somebody who knows the file well: the rules are away for a moment, and back again."""
+    con = sqlite3.connect(path, isolation_level=None)
+    try:
+        con.execute("PRAGMA ignore_check_constraints = ON")
+        triggers = con.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall()
+        for name, _ in triggers:
+            con.execute(f"DROP TRIGGER {name}")
+        con.execute(statement)
+        for _, sql in triggers:
+            con.execute(sql)
+    finally:
+        con.close()
+
+
 def folder_in_memory() -> Iterator[Path]:
     """A folder that waits for no disk, where there is one; for faults that need none."""
     memory = Path("/dev/shm")
@@ -144,8 +206,26 @@ class SkipsItsWitness(Ledger):
     def reserve(
         self, analyst: str, amounts: Sequence[Amount], admit: Callable[[Spent, Spent], None]
     ) -> tuple[str, ...]:
-        self._witness.advance = lambda mark: None  # type: ignore[method-assign]
-        return super().reserve(analyst, amounts, admit)
+        with patch.object(Held, "advance"):
+            return super().reserve(analyst, amounts, admit)
+
+
+class TellsItsWitnessLater(Ledger):
+    """Lets go of the witness between its look at the mark and the next mark."""
+
+    @contextmanager
+    def _witnessed(self, *, make: bool = False) -> Iterator[tuple[sqlite3.Connection, Event]]:
+        with self._transaction("IMMEDIATE") as found:
+            yield found
+        with suppress(LedgerError):
+            self._witness.advance(Mark(self._id, self._head.number, self._head.hash))  # type: ignore[union-attr]
+
+
+class BelievesItsRows(Ledger):
+    """Adds up what stands in its rows, and compares it with nothing."""
+
+    def _added_up(self, con: sqlite3.Connection, head: Event) -> Tally:
+        return added_up(con, head)[0]
 
 
 class ReadsThenWrites(Ledger):
@@ -198,7 +278,7 @@ KINDS: dict[str, type[Ledger]] = {
     kind.__name__: kind
     for kind in (
         Ledger, AnswersFirst, Refunds, SkipsItsWitness, ReadsThenWrites, GivesATicketTwice,
-        KeepsItsFileOpen,
+        KeepsItsFileOpen, TellsItsWitnessLater, BelievesItsRows,
     )
 }  # fmt: skip
 

@@ -6,17 +6,24 @@ since a test run has threads and may not fork.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import select
 import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
+from dp_sql.budget.book import beside
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.verify import verify
+from dp_sql.budget.witness import Held, Witness
 from dp_sql.errors import BudgetExceeded, LedgerError
 from tests.budget.ledger_checks import (
     KINDS,
@@ -118,6 +125,96 @@ def fork_while_busy(folder: Path, kind: type[Ledger], _: int) -> None:
     ledger.close()
 
 
+def fork_inside(folder: Path, kind: type[Ledger], _: int) -> None:
+    """A child born inside of its parent's debit writes nothing, and lets go of nothing."""
+    ledger = kind(*paths(folder))
+    told, tell = os.pipe()
+
+    def fork_and_go_on(*_: object) -> None:
+        if os.fork():
+            assert os.read(told, 1) == b"x"
+            with open(paths(folder)[1]) as witness, suppress(BlockingIOError):
+                fcntl.flock(witness, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                raise AssertionError("the child let go of the witness")
+
+    parent = os.getpid()
+    try:
+        ledger.reserve("ann", [TENTH], fork_and_go_on)
+    except LedgerError as error:
+        left = os.getpid() != parent and "left behind in a fork" in str(error)
+        os.write(tell, b"x" if left else b"-")
+        os._exit(0)
+    ledger.reserve("ann", [TENTH], admit_all)
+    ledger.close()
+    assert os.wait()[1] == 0
+    assert verify(*paths(folder)) == 3
+
+
+def kill_inside(folder: Path, kind: type[Ledger], _: int) -> None:
+    """Who is killed with the witness in hand keeps nobody from it."""
+    Ledger(*paths(folder)).close()
+    deciding, tell = os.pipe()
+
+    def decide_for_ever(*_: object) -> None:
+        os.write(tell, b"x")
+        signal.pause()
+
+    child = _child(lambda: kind(*paths(folder)).reserve("ann", [TENTH], decide_for_ever))
+    os.read(deciding, 1)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    signal.alarm(10)
+    with kind(*paths(folder)) as ledger:
+        ledger.reserve("bob", [TENTH], admit_all)
+    assert verify(*paths(folder)) == 2
+
+
+def two_histories(folder: Path, kind: type[Ledger], _: int) -> None:
+    """The log is taken away from under one who reserves; another one begins a second log.
+
+    The first is at its slowest once it has committed and before its witness knows.
+    """
+    Ledger(*paths(folder)).close()
+    committed, tell = os.pipe()
+    done, go = os.pipe()
+
+    def slowly(act: Callable[..., None]) -> Callable[..., None]:
+        def advance(*given: Any) -> None:
+            os.write(tell, b"x")
+            select.select([done], [], [], 0.5)
+            act(*given)
+
+        return advance
+
+    def first() -> None:
+        with kind(*paths(folder)) as ledger:
+            for file in beside(ledger.path):
+                file.unlink(missing_ok=True)
+            with (
+                patch.object(Held, "advance", slowly(Held.advance)),
+                patch.object(Witness, "advance", slowly(Witness.advance)),
+            ):
+                _try_to_reserve(ledger, folder / "first")
+            select.select([done], [], [], 10)  # closing would write the log into the file
+
+    def second() -> None:
+        os.read(committed, 1)
+        with suppress(LedgerError, BudgetExceeded), kind(*paths(folder)) as ledger:
+            _try_to_reserve(ledger, folder / "second")
+        os.write(go, b"x")
+
+    children = [_child(first), _child(second)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    tickets = [ticket for log in ("first", "second") for ticket in tickets_in(folder / log)]
+    assert len(tickets) <= 1, "a budget of one loss was spent in two histories"
+    assert tickets  # else there was no race
+
+
+def _try_to_reserve(ledger: Ledger, log: Path) -> None:
+    (ticket,) = ledger.reserve("ann", [TENTH], at_most(TENTH.epsilon))
+    log.write_text(f"{ticket}\n")
+
+
 def without_rights(folder: Path, kind: type[Ledger], _: int) -> None:
     """Somebody who may not write is told so, and nothing changes."""
     ledger, witness = paths(folder)
@@ -140,6 +237,9 @@ def without_rights(folder: Path, kind: type[Ledger], _: int) -> None:
                 raise AssertionError("a loss was reserved in a file that is read-only")
             except LedgerError as error:
                 assert "cannot be" in str(error) or "for reading" in str(error), error
+        with kind(ledger, witness, read_only=True) as book:
+            assert book.spent().n == 1
+        verify(ledger, witness)
 
     assert os.waitpid(_child(try_it), 0)[1] == 0
     folder.chmod(0o755)
@@ -205,7 +305,13 @@ def _race(folder: Path, kind: type[Ledger], fit: int, i: int, start: int) -> Non
         raise failures[0]
 
 
-ACTS = {act.__name__: act for act in (kill, race, begin, fork, fork_while_busy, without_rights)}
+ACTS = {
+    act.__name__: act
+    for act in (
+        kill, race, begin, fork, fork_while_busy, fork_inside, kill_inside, two_histories,
+        without_rights,
+    )
+}  # fmt: skip
 
 if __name__ == "__main__":
     ACTS[sys.argv[1]](Path(sys.argv[2]), KINDS[sys.argv[3]], int(sys.argv[4]))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -22,12 +24,14 @@ from dp_sql.errors import BudgetExceeded, LedgerError
 from tests.budget.ledger_checks import (
     TENTH,
     AnswersFirst,
+    BelievesItsRows,
     Refunds,
     SkipsItsWitness,
     admit_all,
     at_most,
     check_that_answers_are_counted,
     check_that_backups_are_refused,
+    check_that_changed_rows_are_noticed,
     check_that_failures_cost,
     paths,
 )
@@ -189,7 +193,7 @@ def test_sums_may_be_larger_than_what_one_number_holds(tmp_path: Path) -> None:
         assert ledger.spent() == live == Spent(5, 5 * most, 5 * most, 5 * most, 5, 5, most)
 
 
-@pytest.mark.parametrize("analyst", ["", "Zoë", "o'brien; --", "a\0b", "名", "x" * 10_000])
+@pytest.mark.parametrize("analyst", ["", "Zoë", "o'brien; --", "5", "名", "x" * 10_000])
 def test_any_name_that_is_text_is_an_analyst(analyst: str, ledger: Ledger) -> None:
     _one(ledger, analyst)
     _one(ledger, analyst + "2")
@@ -198,10 +202,79 @@ def test_any_name_that_is_text_is_an_analyst(analyst: str, ledger: Ledger) -> No
     assert [event.analyst for event in ledger.events(analyst)] == [analyst]
 
 
-def test_a_name_that_is_no_text_is_refused(ledger: Ledger) -> None:
-    with pytest.raises(LedgerError, match="no text that UTF-8 can write"):
-        _one(ledger, "\ud800")
+class _Name(str):
+    """Says one thing to SQLite and may say another to json."""
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("\ud800", "text that UTF-8 can write"),
+        ("a\0b", "must not hold the character NUL"),
+        (5, "this is a int"),
+        (True, "this is a bool"),
+        (b"ann", "this is a bytes"),
+        (None, "this is a NoneType"),
+        (_Name("ann"), "this is a _Name"),
+    ],
+)
+def test_a_name_that_is_no_plain_text_is_refused_and_costs_nobody_the_ledger(
+    name: str, why: str, tmp_path: Path
+) -> None:
+    with Ledger(*paths(tmp_path)) as ledger:
+        with pytest.raises(LedgerError, match=why):
+            _one(ledger, name)
+        assert _kinds(ledger) == ["opened"]
+        with pytest.raises(LedgerError, match=r"ever reserved|this is a|UTF-8"):
+            ledger.settle(name, "answered")
+        _one(ledger, "bob")
+    with Ledger(*paths(tmp_path)) as ledger:
+        assert ledger.analysts() == ["bob"]
+    assert verify(*paths(tmp_path)) == 2
+
+
+def test_a_ticket_is_settled_by_its_text_alone(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("uuid.uuid4", lambda: SimpleNamespace(hex="5"))
+    assert _one(ledger) == "5"
+    for ticket in (5, _Name("5")):
+        with pytest.raises(LedgerError, match="is a plain str"):
+            ledger.settle(ticket, "answered")  # type: ignore[arg-type]
+    ledger.settle("5", "answered")
+    assert _kinds(ledger) == ["opened", "reserved", "answered"]
+
+
+@pytest.mark.parametrize("dataset", [5, "\ud800", "a\0b"])
+def test_a_dataset_whose_name_is_no_plain_text_gets_no_ledger(dataset: str, tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="A name in a ledger"):
+        Ledger(*paths(tmp_path), dataset)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_event_that_would_not_be_read_as_it_was_meant_is_not_written(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = schema.add
+    for change in ({"analyst": "eve"}, {"amount": Amount(1)}, {"hash": "0" * 64}, {"sums": "x"}):
+        with monkeypatch.context() as patch, pytest.raises(LedgerError):
+            patch.setattr(schema, "add", lambda con, e, c=change: add(con, replace(e, **c)))
+            _one(ledger)
+        assert _kinds(ledger) == ["opened"]
+        assert ledger.spent() == Spent()
+    _one(ledger)
+
+
+def test_a_name_that_slips_through_the_check_is_taken_back(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite writes 5 as a text, which is not what was hashed."""
+    monkeypatch.setattr("dp_sql.budget.events.check_text", lambda text: None)
+    monkeypatch.setattr("dp_sql.budget.ledger.check_text", lambda text: None)
+    with pytest.raises(LedgerError, match="Event 2 of the ledger does not carry the hash"):
+        _one(ledger, 5)  # type: ignore[arg-type]
     assert _kinds(ledger) == ["opened"]
+    _one(ledger)
 
 
 def test_an_analysts_events_are_those_of_the_own_tickets(ledger: Ledger) -> None:
@@ -225,7 +298,8 @@ def test_an_event_says_when_and_how_much(tmp_path: Path) -> None:
     with Ledger(*paths(tmp_path), clock=clock) as ledger:
         ticket = _one(ledger)
         last = list(ledger.events())[-1]
-    assert last == Event(2, "2026-11-21T19:30:05Z", "reserved", ticket, "ann", TENTH, last.hash)
+    time = "2026-11-21T19:30:05Z"
+    assert last == Event(2, time, "reserved", ticket, "ann", TENTH, last.sums, last.hash)
 
 
 def test_two_open_ledgers_see_what_the_other_wrote(tmp_path: Path) -> None:
@@ -422,8 +496,8 @@ def test_an_interrupt_while_adding_up_leaves_no_half_sum(
         one.cancel(ticket)
         take_off = Tally.take_off
 
-        def interrupted(tally: Tally, lot: Lot) -> None:
-            take_off(tally, lot)
+        def interrupted(tally: Tally, lot: Lot, reserved: str) -> None:
+            take_off(tally, lot, reserved)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -432,11 +506,13 @@ def test_an_interrupt_while_adding_up_leaves_no_half_sum(
         assert other.spent() == one.spent() == Spent().plus(TENTH)
 
 
-def test_adding_up_reads_events_in_the_order_of_the_file(ledger: Ledger) -> None:
-    """In the order of tickets, a million events would take seconds."""
+def test_adding_up_reads_one_index_from_end_to_end_and_sorts_nothing(ledger: Ledger) -> None:
+    """In the order of tickets, or with a sort, a million events would take seconds."""
     with ledger._book.transaction("DEFERRED") as con:
         plan = con.execute(f"EXPLAIN QUERY PLAN {schema._RESERVED}", ("",)).fetchall()
-    assert plan[0][-1] in {"SCAN r", "SCAN TABLE events AS r"}
+    (step,) = [step for *_, step in plan]
+    assert step.startswith("SCAN")
+    assert step.endswith("USING COVERING INDEX amounts")
 
 
 def test_what_an_accountant_needs_is_added_up(ledger: Ledger) -> None:
@@ -451,7 +527,12 @@ def test_a_ledger_does_what_every_ledger_must(tmp_path: Path) -> None:
         check(Ledger, tmp_path / str(i))
 
 
-_CHECKS = (check_that_answers_are_counted, check_that_failures_cost, check_that_backups_are_refused)
+_CHECKS = (
+    check_that_answers_are_counted,
+    check_that_failures_cost,
+    check_that_backups_are_refused,
+    check_that_changed_rows_are_noticed,
+)
 
 
 def test_a_ledger_that_answers_before_it_reserves_is_rejected(tmp_path: Path) -> None:
@@ -467,3 +548,22 @@ def test_a_ledger_that_refunds_failures_is_rejected(tmp_path: Path) -> None:
 def test_a_ledger_that_skips_its_witness_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         check_that_backups_are_refused(SkipsItsWitness, tmp_path)
+
+
+def test_a_ledger_that_believes_its_rows_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="nobody noticed"):
+        check_that_changed_rows_are_noticed(BelievesItsRows, tmp_path)
+
+
+def test_a_ledger_tells_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "book")
+    Ledger(tmp_path / "disk" / "book", tmp_path / "witness").close()
+    monkeypatch.chdir(tmp_path)
+    for name in ("link", "disk/book", "disk/../link"):
+        with Ledger(Path(name), Path("witness")) as ledger:
+            _one(ledger)
+            assert ledger.path == tmp_path / "disk" / "book"
+            assert (tmp_path / "disk" / "book-wal").exists()
+    assert verify(tmp_path / "link", tmp_path / "witness") == 4
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["disk", "link", "witness"]

@@ -74,5 +74,21 @@ def test_a_child_forked_in_the_middle_of_a_debit_is_not_held_up(folder: Path) ->
     assert not _run("fork_while_busy", folder)
 
 
-def test_who_may_not_write_is_told_so(folder: Path) -> None:
+def test_a_child_forked_inside_of_a_debit_has_no_part_in_it(folder: Path) -> None:
+    assert not _run("fork_inside", folder)
+
+
+def test_who_is_killed_inside_of_a_debit_holds_nobody_up(folder: Path) -> None:
+    assert not _run("kill_inside", folder)
+
+
+def test_a_budget_is_not_spent_again_in_a_second_history(folder: Path) -> None:
+    assert not _run("two_histories", folder)
+
+
+def test_a_ledger_that_lets_go_of_its_witness_spends_a_budget_twice(folder: Path) -> None:
+    assert "in two histories" in _run("two_histories", folder, "TellsItsWitnessLater")
+
+
+def test_who_may_not_write_may_read_and_is_told_so(folder: Path) -> None:
     assert not _run("without_rights", folder)

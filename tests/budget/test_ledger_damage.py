@@ -10,14 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from dp_sql.budget import schema
+from dp_sql.budget import book, schema
 from dp_sql.budget.amounts import Amount
 from dp_sql.budget.events import Event, Kind, first_link, hash_of, new_event, next_event
 from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.tally import Tally
 from dp_sql.budget.verify import Tickets, adopt, verify
 from dp_sql.budget.witness import Mark, Witness
 from dp_sql.errors import LedgerError
-from tests.budget.ledger_checks import TENTH, admit_all, folder_in_memory, paths
+from tests.budget.ledger_checks import (
+    TENTH,
+    admit_all,
+    change_by_force,
+    folder_in_memory,
+    paths,
+)
 
 
 @pytest.fixture
@@ -106,11 +113,14 @@ def test_a_new_ledger_without_a_witness_gets_one(tmp_path: Path) -> None:
     assert Witness(files[1]).read() is not None
 
 
-def test_a_draft_that_was_left_behind_is_no_ledger(tmp_path: Path) -> None:
+def test_a_file_of_somebody_else_beside_a_new_ledger_stays(tmp_path: Path) -> None:
     files = paths(tmp_path)
-    Path(f"{files[0]}.new").write_bytes(b"half of a ledger")
-    Path(f"{files[0]}.new-journal").write_bytes(b"its journal")
+    others = [Path(f"{files[0]}{end}") for end in (".new", ".new-journal", ".new-wal")]
+    for file in others:
+        file.write_bytes(b"precious")
     Ledger(*files).close()
+    assert [file.read_bytes() for file in others] == [b"precious"] * 3
+    assert sorted(tmp_path.iterdir()) == sorted([*files, *others])
     _goes_on(files, 1)
 
 
@@ -122,7 +132,7 @@ def test_a_witness_of_the_same_ledger_is_adopted_as_it_is(files: tuple[Path, Pat
 
 def test_a_damaged_ledger_is_not_adopted(files: tuple[Path, Path]) -> None:
     files[1].unlink()
-    _change(files[0], "UPDATE events SET epsilon = 1 WHERE number = 4")
+    change_by_force(files[0], "UPDATE events SET epsilon = 1 WHERE number = 4")
     with pytest.raises(LedgerError, match="Event 4 of the ledger does not carry the hash"):
         adopt(*files)
     assert not files[1].exists()
@@ -189,9 +199,96 @@ def test_another_ledger_in_its_place_is_refused(files: tuple[Path, Path], tmp_pa
         verify(*files)
 
 
-def test_one_file_cannot_be_both(tmp_path: Path) -> None:
+@pytest.mark.parametrize("witness", ["book", "link", "book-wal", "book-shm"])
+def test_one_file_cannot_be_both(witness: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("book")
     with pytest.raises(LedgerError, match="second file as its witness"):
-        Ledger(tmp_path / "book", tmp_path / "book")
+        Ledger(tmp_path / "book", tmp_path / witness)
+    assert [file.name for file in tmp_path.iterdir()] == ["link"]
+
+
+def test_a_ledger_with_a_second_name_is_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "book"
+    with Ledger(*files) as ledger:
+        os.link(files[0], other)
+        with pytest.raises(LedgerError, match="has a second name"):
+            _ask(ledger)
+    for path in (files[0], other):
+        _refused((path, files[1]), "has a second name .* Remove the other name")
+        with pytest.raises(LedgerError, match="has a second name"):
+            verify(path, files[1])
+    other.unlink()
+    _goes_on(files, 7)
+
+
+def test_statistics_of_another_program_are_no_damage(files: tuple[Path, Path]) -> None:
+    _by_hand(files[0], "ANALYZE")
+    _goes_on(files, 7)
+    _by_hand(
+        files[0],
+        "PRAGMA writable_schema = ON",
+        "INSERT INTO sqlite_master VALUES ('table', 'sqlite_stat9', 'sqlite_stat9', 0, "
+        "'CREATE TRIGGER t BEFORE INSERT ON events BEGIN SELECT RAISE(IGNORE); END')",
+    )
+    _refused(files, "is no ledger of dp_sql|is damaged")
+
+
+def test_a_ledger_where_no_lock_can_be_kept_is_read_between_two_writings(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = book._checked
+
+    def refuse(path: Path, how: str) -> sqlite3.Connection:
+        if how == "mode=ro":
+            error = sqlite3.OperationalError("unable to open database file")
+            error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+            raise error
+        return checked(path, how)
+
+    monkeypatch.setattr(book, "_checked", refuse)
+    with Ledger(*files, read_only=True) as reader:
+        assert reader.spent().n == 2
+        with Ledger(*files) as writer:
+            _ask(writer)
+            with pytest.raises(LedgerError, match="cannot be opened"):
+                reader.spent()  # what is in the log cannot be seen
+        assert reader.spent().n == 3
+        with (
+            pytest.raises(LedgerError, match=r"was written while it was read. Try again"),
+            reader._book.transaction("DEFERRED"),
+            Ledger(*files) as writer,
+        ):
+            _ask(writer)
+        assert reader.spent().n == 4
+
+
+def _with_wrong_sums(path: Path) -> None:
+    """One event more, its hash right and its sums of nothing."""
+    con = sqlite3.connect(path, isolation_level=None)
+    try:
+        last = schema.event(con, schema.last_number(con))
+        forged = new_event(
+            last, last.hash, "reserved", time=last.time, ticket="x", analyst="ann", amount=TENTH,
+            sums=_NO_SUMS,
+        )  # fmt: skip
+        schema.add(con, forged)
+    finally:
+        con.close()
+
+
+def test_an_event_with_wrong_sums_is_refused_though_its_hash_holds(
+    files: tuple[Path, Path],
+) -> None:
+    with Ledger(*files) as ledger:
+        ledger.spent()
+        _with_wrong_sums(files[0])
+        with pytest.raises(LedgerError, match="Event 8 of the ledger does not say what"):
+            ledger.spent()
+        with pytest.raises(LedgerError, match="does not add up"):
+            ledger.spent()
+    with pytest.raises(LedgerError, match="Event 8 of the ledger does not say what"):
+        verify(*files)
 
 
 @pytest.mark.parametrize(
@@ -250,12 +347,12 @@ def test_a_ledger_of_a_later_version_is_refused(files: tuple[Path, Path]) -> Non
         "DELETE FROM events WHERE number = 7",
         "UPDATE ledger SET dataset = 'mine'",
         "DELETE FROM ledger",
-        "INSERT INTO events SELECT 9, time, kind, 'x', analyst, 1, 1, 1, 1, hash FROM events WHERE number = 2",
-        "REPLACE INTO events SELECT 2, time, kind, ticket, analyst, 1, 0, 1, 1, hash FROM events WHERE number = 2",
-        "INSERT INTO events SELECT 8, time, kind, ticket, analyst, epsilon, delta, rho, bounded_range, hash FROM events WHERE number = 3",
-        "INSERT INTO events SELECT 8, time, kind, 'x', analyst, 0.5, 0, 1, 1, hash FROM events WHERE number = 2",
-        "INSERT INTO events SELECT 8, time, kind, 'x', analyst, -1, 0, 1, 1, hash FROM events WHERE number = 2",
-        "INSERT INTO events SELECT 8, time, 'given', 'x', analyst, 1, 0, 1, 1, hash FROM events WHERE number = 2",
+        "INSERT INTO events SELECT 9, time, kind, 'x', analyst, 1, 1, 1, 1, sums, hash FROM events WHERE number = 2",
+        "REPLACE INTO events SELECT 2, time, kind, ticket, analyst, 1, 0, 1, 1, sums, hash FROM events WHERE number = 2",
+        "INSERT INTO events SELECT 8, time, kind, ticket, analyst, epsilon, delta, rho, bounded_range, sums, hash FROM events WHERE number = 3",
+        "INSERT INTO events SELECT 8, time, kind, 'x', analyst, 0.5, 0, 1, 1, sums, hash FROM events WHERE number = 2",
+        "INSERT INTO events SELECT 8, time, kind, 'x', analyst, -1, 0, 1, 1, sums, hash FROM events WHERE number = 2",
+        "INSERT INTO events SELECT 8, time, 'given', 'x', analyst, 1, 0, 1, 1, sums, hash FROM events WHERE number = 2",
     ],
 )
 def test_the_file_itself_only_takes_events_at_its_end(
@@ -303,20 +400,22 @@ def test_a_witness_lost_or_swapped_while_it_is_open_is_refused(files: tuple[Path
 
 def test_an_event_changed_while_it_is_open_is_refused(files: tuple[Path, Path]) -> None:
     with Ledger(*files) as ledger:
-        _change(files[0], "UPDATE events SET time = '2027-01-01T00:00:00Z' WHERE number = 7")
+        change_by_force(
+            files[0], "UPDATE events SET time = '2027-01-01T00:00:00Z' WHERE number = 7"
+        )
         with pytest.raises(LedgerError, match="Event 7 of the ledger has changed"):
             ledger.spent()
 
 
 def test_the_opening_checks_what_came_after_the_witness(files: tuple[Path, Path]) -> None:
-    _change(files[0], "UPDATE events SET kind = 'answered' WHERE number = 7")
+    change_by_force(files[0], "UPDATE events SET kind = 'answered' WHERE number = 7")
     _refused(files, "Event 7 of the ledger does not carry the hash")
 
 
 def test_an_amount_that_is_no_number_is_found_while_adding_up(files: tuple[Path, Path]) -> None:
-    _change(files[0], "UPDATE events SET epsilon = -5 WHERE number = 2")
+    change_by_force(files[0], "UPDATE events SET epsilon = -5 WHERE number = 2")
     with Ledger(*files) as ledger, pytest.raises(LedgerError, match="no whole number"):
-        _change(files[0], "UPDATE events SET epsilon = -5000000000 WHERE number = 2")
+        change_by_force(files[0], "UPDATE events SET epsilon = -5000000000 WHERE number = 2")
         ledger.spent()
 
 
@@ -335,19 +434,19 @@ _CHANGES = {
 def test_the_first_event_that_is_wrong_is_named(
     number: int, change: str, files: tuple[Path, Path]
 ) -> None:
-    _change(files[0], f"UPDATE events SET {change} WHERE number = {number}")
+    change_by_force(files[0], f"UPDATE events SET {change} WHERE number = {number}")
     with pytest.raises(LedgerError, match=f"Event {number} of the ledger"):
         verify(*files)
 
 
 def test_a_lost_event_is_named(files: tuple[Path, Path]) -> None:
-    _change(files[0], "DELETE FROM events WHERE number = 4")
+    change_by_force(files[0], "DELETE FROM events WHERE number = 4")
     with pytest.raises(LedgerError, match="Event 4 of the ledger is missing"):
         verify(*files)
 
 
 def test_another_dataset_or_id_breaks_the_chain(files: tuple[Path, Path]) -> None:
-    _change(files[0], "UPDATE ledger SET dataset = 'mine'")
+    change_by_force(files[0], "UPDATE ledger SET dataset = 'mine'")
     with pytest.raises(LedgerError, match="Event 1 of the ledger does not carry the hash"):
         verify(*files)
 
@@ -363,7 +462,7 @@ def test_an_index_that_lies_is_found(files: tuple[Path, Path]) -> None:
         verify(*files)
 
 
-def _missed(check: Callable[[Path, Path], object], bits: int) -> int:
+def _missed(check: Callable[[Path, Path], object], bits: int, step: int = 1) -> int:
     """How many changed bytes of the events a check does not find, though an event reads otherwise.
 
     In each row, SQLite keeps one byte for the number that it never reads: the number is the key.
@@ -373,8 +472,8 @@ def _missed(check: Callable[[Path, Path], object], bits: int) -> int:
         whole, events = files[0].read_bytes(), _read(files[0])
         page = whole.rindex(b"opened") // schema.PAGE * schema.PAGE
         begin = page + int.from_bytes(whole[page + 5 : page + 7], "big")  # where its cells begin
-        assert 7 * 100 < page + schema.PAGE - begin < 7 * 200  # the seven events, and nothing else
-        for i in range(begin, page + schema.PAGE):
+        assert 7 * 200 < page + schema.PAGE - begin < 7 * 300  # the seven events, and nothing else
+        for i in range(begin, page + schema.PAGE, step):
             for bit in range(i % 8, i % 8 + bits):
                 changed = bytearray(whole)
                 changed[i] ^= 1 << bit % 8
@@ -417,11 +516,12 @@ def test_every_changed_bit_of_an_event_is_found() -> None:
 
 
 def test_a_check_of_the_newest_events_alone_misses_bytes() -> None:
-    assert _missed(lambda *both: Ledger(*both, read_only=True).close(), bits=1) > 300
+    assert _missed(lambda *both: Ledger(*both, read_only=True).close(), bits=1, step=5) > 140
 
 
 _LINK = first_link("id", "readers")
 _A, _B = Amount(1), Amount(2, 3, 4, 5)
+_NO_SUMS = Tally("2026-11").sums("")
 
 
 def _chain(*events: tuple[Kind, str, str, Amount | None]) -> Iterator[Event]:
@@ -429,7 +529,8 @@ def _chain(*events: tuple[Kind, str, str, Amount | None]) -> Iterator[Event]:
     last, link = None, _LINK
     for kind, ticket, analyst, amount in events:
         last = new_event(
-            last, link, kind, time="2026-11-21T00:00:00Z", ticket=ticket, analyst=analyst, amount=amount
+            last, link, kind, time="2026-11-21T00:00:00Z", ticket=ticket, analyst=analyst, amount=amount,
+            sums=_NO_SUMS,
         )  # fmt: skip
         link = last.hash
         yield last
@@ -465,7 +566,7 @@ def test_a_history_that_cannot_be_is_found_though_its_hashes_hold(
         tickets.follow(bad)
 
 
-_ROW = (2, "2026-11-21T00:00:00Z", "reserved", "t", "ann", 1, 0, None, None)
+_ROW = (2, "2026-11-21T00:00:00Z", "reserved", "t", "ann", 1, 0, None, None, _NO_SUMS)
 
 
 @pytest.mark.parametrize(
@@ -475,33 +576,36 @@ _ROW = (2, "2026-11-21T00:00:00Z", "reserved", "t", "ann", 1, 0, None, None)
         ((2.0, *_ROW[1:]), "has no number"),
         ((*_ROW[:1], "2026-11-20T23:59:59Z", *_ROW[2:]), "earlier time"),
         ((*_ROW[:1], "yesterday", *_ROW[2:]), "not written as an event"),
-        ((*_ROW[:2], "opened", "", "", None, None, None, None), "out of place"),
+        ((*_ROW[:2], "opened", "", "", None, None, None, None, _NO_SUMS), "out of place"),
         ((*_ROW[:2], "given", *_ROW[3:]), "no known kind"),
         ((*_ROW[:2], "answered", *_ROW[3:]), "only a reservation may have"),
         ((*_ROW[:5], None, *_ROW[6:]), "no whole number"),
         ((*_ROW[:5], 1.0, *_ROW[6:]), "no whole number"),
         ((*_ROW[:5], True, *_ROW[6:]), "no whole number"),
         ((*_ROW[:5], 2**63, *_ROW[6:]), "no whole number"),
-        ((*_ROW[:8], -1), "no whole number"),
+        ((*_ROW[:8], -1, _NO_SUMS), "no whole number"),
+        ((*_ROW[:9], _NO_SUMS.upper()), "what counts after it"),
+        ((*_ROW[:9], None), "not written as an event"),
     ],
 )
 def test_a_row_that_does_not_follow_is_refused(row: tuple[object, ...], why: str) -> None:
     (opened,) = _chain(_OPENED)
-    good = (*_ROW, hash_of(opened.hash, *_ROW[:5], _A))  # type: ignore[arg-type]
+    good = (*_ROW, hash_of(opened.hash, *_ROW[:5], _A, _NO_SUMS))  # type: ignore[arg-type]
     assert next_event(opened, opened.hash, good).amount == _A
     with pytest.raises(LedgerError, match=why):
-        next_event(opened, opened.hash, (*row, hash_of(opened.hash, *row[:5], _A)))  # type: ignore[arg-type, call-arg]
+        next_event(opened, opened.hash, (*row, hash_of(opened.hash, *row[:5], _A, row[9])))  # type: ignore[arg-type, call-arg]
 
 
 def test_no_two_events_are_hashed_alike() -> None:
     texts = ["", "a", "ab", "b", '","', "[", "null", "0", "\0"]
     seen = {
-        hash_of("h", 1, "t", "reserved", ticket, analyst, amount)
+        hash_of("h", 1, "t", "reserved", ticket, analyst, amount, sums)
         for ticket in texts
         for analyst in texts
         for amount in (None, _A, _B, Amount(1, 0, 0), Amount(1, 0, None, 0), Amount(10))
+        for sums in ("", "a")
     }
-    assert len(seen) == len(texts) ** 2 * 6
+    assert len(seen) == len(texts) ** 2 * 6 * 2
 
 
 def _by_hand(path: Path, *statements: str) -> None:
@@ -510,22 +614,5 @@ def _by_hand(path: Path, *statements: str) -> None:
     try:
         for statement in statements:
             con.execute(statement)
-    finally:
-        con.close()
-
-
-def _change(path: Path, statement: str) -> None:
-    """Somebody who knows the file well: the rules are away for a moment, and back again."""
-    con = sqlite3.connect(path, isolation_level=None)
-    try:
-        con.execute("PRAGMA ignore_check_constraints = ON")
-        triggers = con.execute(
-            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
-        ).fetchall()
-        for name, _ in triggers:
-            con.execute(f"DROP TRIGGER {name}")
-        con.execute(statement)
-        for _, sql in triggers:
-            con.execute(sql)
     finally:
         con.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 
@@ -37,8 +38,10 @@ def test_it_tells_the_newest_mark(witness: Witness) -> None:
 
 
 def test_it_never_goes_back(witness: Witness) -> None:
-    for number in (5, 4, 1, 5):
-        witness.advance(_mark(number))
+    witness.advance(_mark(5))
+    for number in (4, 1, 5):
+        with pytest.raises(LedgerError, match="has seen event 5 already"):
+            witness.advance(_mark(number))
         assert witness.read() == _mark(5)
 
 
@@ -46,7 +49,8 @@ def test_it_never_goes_back_between_threads(witness: Witness) -> None:
 
     def advance(numbers: Iterable[int]) -> None:
         for number in numbers:
-            witness.advance(_mark(number))
+            with suppress(LedgerError):
+                witness.advance(_mark(number))
 
     threads = [threading.Thread(target=advance, args=[range(i, 80, 4)]) for i in range(1, 5)]
     for thread in threads:
@@ -138,3 +142,59 @@ def test_a_file_that_cannot_be_read_is_an_error_and_not_missing(tmp_path: Path) 
         Witness(tmp_path / "folder").read()
     with pytest.raises(LedgerError, match="cannot be written"):
         Witness(tmp_path / "nowhere" / "witness").advance(_mark(1))
+
+
+def test_who_holds_it_keeps_everybody_else_waiting(
+    witness: Witness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dp_sql.budget.witness._PATIENCE", 0.02)
+    witness.advance(_mark(1))
+    other = Witness(witness.path)
+    with witness.held() as held:
+        assert held.mark == _mark(1)
+        for act in (other.read, lambda: other.advance(_mark(2))):
+            with pytest.raises(LedgerError, match="was held by another process"):
+                act()
+        held.advance(_mark(2))
+        with pytest.raises(LedgerError, match="has seen event 2 already"):
+            held.advance(_mark(2))
+    assert other.read() == _mark(2)
+    other.advance(_mark(3))
+
+
+def test_it_is_not_made_where_one_must_be(witness: Witness) -> None:
+    with pytest.raises(LedgerError, match="is missing"), witness.held():
+        pass
+    assert not witness.path.exists()
+    with witness.held(make=True) as held:
+        assert held.mark is None
+        held.advance(_mark(1))
+    assert witness.read() == _mark(1)
+
+
+def test_a_file_put_in_its_place_while_it_is_held_takes_no_mark(
+    witness: Witness, tmp_path: Path
+) -> None:
+    witness.advance(_mark(1))
+    for replace in (lambda: (tmp_path / "copy").rename(witness.path), witness.path.unlink):
+        (tmp_path / "copy").write_bytes(witness.path.read_bytes())
+        with witness.held() as held, pytest.raises(LedgerError, match="was replaced"):
+            replace()
+            held.advance(_mark(2))
+    (tmp_path / "copy").rename(witness.path)
+    assert witness.read() == _mark(1)
+
+
+def test_who_waited_for_a_file_that_is_gone_gets_the_one_in_its_place(
+    witness: Witness, tmp_path: Path
+) -> None:
+    """Else two could hold it at once, each in a file of its own."""
+    witness.advance(_mark(1))
+    Witness(tmp_path / "copy").advance(_mark(2))
+    found: list[Mark | None] = []
+    thread = threading.Thread(target=lambda: found.append(Witness(witness.path).read()))
+    with witness.held():
+        thread.start()
+        (tmp_path / "copy").rename(witness.path)
+    thread.join()
+    assert found == [_mark(2)]

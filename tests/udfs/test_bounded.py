@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -148,7 +149,7 @@ def test_each_selection_has_its_price(epsilon):
     half, quarter = epsilon / 2, epsilon / 4
     noise, weighed = Loss(half), exponential.loss(half)
     price = {selection: bounded.loss(epsilon, BETAS[0], 5, selection) for selection in SELECTIONS}
-    assert price["gem"] == price["mgem"] == noise + weighed
+    assert price["gem"] == price["mgem"] == replace(noise + weighed, bounded_range=3 * half)
     assert bounded.loss(epsilon, BETAS[0], 5, "rnm") == price["gem"]
     assert price["combined_gem"] == noise + Loss(quarter) + exponential.loss(quarter)
     assert bounded.loss(epsilon, BETAS[0], 5, 3) == Loss(epsilon)

@@ -96,6 +96,29 @@ def test_no_neighbours_can_be_told_apart(d, k, cut):
     check_privacy(lambda counts: shipped_law(counts, k, cut), d)
 
 
+def widest_range(d, k, cut):
+    """The largest quotient of two outputs' ratios, over all small neighbours: exp of the range."""
+    widest = Fraction(1)
+    for counts, other in added_people(product(range(3), repeat=d)):
+        before, after = shipped_law(counts, k, cut), shipped_law(other, k, cut)
+        ratios = [after[picks] / before[picks] for picks in before]
+        widest = max(widest, max(ratios) / min(ratios))
+    return widest
+
+
+@pytest.mark.parametrize("cut", [1, 6])
+@pytest.mark.parametrize(("d", "k"), [(2, 1), (3, 1), (2, 2), (3, 2), (3, 3)])
+def test_the_losses_lie_within_the_range_that_is_stated(d, k, cut):
+    stated = em_peel.loss(k, EPSILON).bounded_range / EPSILON
+    (q,) = (Q_OF_RATE[rate] for rate in [EPSILON / k])
+    assert widest_range(d, k, cut) <= (1 / q) ** int(stated * k)
+
+
+def test_a_range_that_forgets_a_round_is_found_out():
+    one_round = 1 / Q_OF_RATE[EPSILON / 2]
+    assert widest_range(3, 2, 6) > one_round
+
+
 def test_all_of_epsilon_in_each_round_is_not_private(monkeypatch):
     monkeypatch.setattr(em_peel, "_rate", lambda k, epsilon: epsilon)
     with pytest.raises(NotPrivateError):
