@@ -87,7 +87,7 @@ class Book:
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
         self._read_only = read_only
-        self._lock = threading.RLock()
+        self._lock = _LOCKS.setdefault(self.path, threading.RLock())
         self._con: sqlite3.Connection | None = None
         self._place: tuple[int, int] | None = None
         self._still: object = None  # how the file was found, where it is read without locks
@@ -171,7 +171,7 @@ class Book:
         self._lock.release()
 
     def _after_fork_in_child(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = _LOCKS.setdefault(self.path, threading.RLock())
         if self._con is not None:  # forked inside of a transaction, which is the parent's
             _LEFT_BEHIND.append(self._con)
             self._con, self._closed = None, True
@@ -262,6 +262,8 @@ def _folder_locked(folder: Path) -> Iterator[int]:
         os.close(file)
 
 
+# All books of one file in a process have one lock: waiting in it is fair, and asking SQLite is not.
+_LOCKS: dict[Path, threading.RLock] = {}
 _FORKING = threading.Lock()
 _OPEN: weakref.WeakSet[Book] = weakref.WeakSet()
 _PAUSED: list[Book] = []
@@ -283,6 +285,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
+    _LOCKS.clear()  # their holders are not there
     for book in _PAUSED:
         book._after_fork_in_child()
     _PAUSED.clear()
