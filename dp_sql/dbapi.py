@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import dp_sql
+from dp_sql.dbapi_answers import check_statement, n_changed, writes_only
 from dp_sql.dbapi_errors import (
     DatabaseError,
     DataError,
@@ -90,6 +91,11 @@ def connect(
             the first statement begins a transaction, which ends with commit or rollback.
             Under a policy nothing can be changed, and it makes no difference.
     """
+    for name, said in (("database", database), ("policy", policy), ("ledger", ledger)):
+        if not isinstance(said, str | PathLike) and (said is not None or name == "database"):
+            raise ProgrammingError(f"{name} is one path: {name}='…'.")
+    if any("\0" in str(said) for said in (database, policy, ledger, analyst)):
+        raise ProgrammingError("No path and no name has a NUL byte in it.")
     # Which of them go together, `dp_sql.connect` says.
     opened: Callable[..., dp_sql.Session | GuardedSession] = dp_sql.connect
     session = opened(database, policy=policy, analyst=analyst, ledger=ledger, read_only=read_only)
@@ -184,12 +190,14 @@ class Connection:
         self.close()
 
     def _answer(self, text: str, parameters: Parameters | None) -> Any:
+        """A connection of DuckDB's to fetch from; None where the text holds no statement."""
+        check_statement(text, parameters)
         if not (self.autocommit or self._is_begun) and isinstance(self.session, dp_sql.Session):
             self.session.connection.begin()
             self._is_begun = True
         if parameters is not None and not isinstance(parameters, Mapping):
             parameters = list(parameters)
-        return self.session.sql(text, params=parameters or None)
+        return self.session.execute(text, parameters or None)
 
 
 class Cursor:
@@ -213,26 +221,35 @@ class Cursor:
     def execute(self, operation: str, parameters: Parameters | None = None) -> Self:
         """Answer a statement; each DP call in it is one release, and costs what is written in it.
 
+        Without rows `description` is None, and `rowcount` what was changed, or -1 if not known.
+
         Args:
             operation: what `session.sql` takes.
             parameters: values for `?`, or by name; not within DP calls and their sources.
         """
         self.description, self.rowcount, self._rows = None, -1, deque()
-        relation = self.connection._answer(operation, parameters)
-        if relation is not None:
-            self._rows = deque(relation.fetchall())
-            self.description = [
-                (str(name), str(code), None, None, None, None, None)
-                for name, code, *_ in relation.description
-            ]
-            self.rowcount = len(self._rows)
+        answer = self.connection._answer(operation, parameters)
+        if answer is None or answer.description is None:
+            return self
+        rows = answer.fetchall()
+        columns = [(str(name), str(code)) for name, code, *_ in answer.description]
+        if writes_only(self.connection.session, operation, columns):
+            self.rowcount = n_changed(rows)
+        else:
+            self.description = [(*column, None, None, None, None, None) for column in columns]
+            self.rowcount = len(rows)
+            self._rows = deque(rows)
         return self
 
     @_open
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Self:
-        """Answer a statement for each set of parameters; a DP call is a release each time."""
-        for parameters in seq_of_parameters:
-            self.execute(operation, parameters)
+        """Answer a statement for each set of parameters; a DP call is a release each time.
+
+        `rowcount` is what all of them changed together; rows that come back are the last one's.
+        """
+        counts = [self.execute(operation, parameters).rowcount for parameters in seq_of_parameters]
+        if self.description is None and counts:
+            self.rowcount = -1 if -1 in counts else sum(counts)
         return self
 
     def fetchone(self) -> tuple[Any, ...] | None:

@@ -14,10 +14,11 @@ from types import ModuleType
 from typing import Any
 
 from sqlalchemy import pool
-from sqlalchemy.dialects.postgresql.base import PGExecutionContext
+from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGExecutionContext
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.reflection import Inspector
 from sqlalchemy.exc import ArgumentError, NoSuchTableError
+from sqlalchemy.sql.compiler import DDLCompiler
 
 from dp_sql import dbapi
 from dp_sql.sqlalchemy_types import sqlalchemy_type
@@ -30,7 +31,8 @@ except ImportError as error:
     ) from error
 
 _SCHEMA = "main"
-_KEYS = ("policy", "analyst", "ledger", "read_only")
+_KEYS = ("policy", "analyst", "owner", "ledger", "read_only")
+_SWITCH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _OWNERS_TABLES = """
 SELECT schema_name, table_name, 'table' AS kind FROM duckdb_tables()
 WHERE database_name = current_database() AND NOT internal
@@ -41,6 +43,12 @@ WHERE database_name = current_database() AND NOT internal ORDER BY ALL
 Listed = dict[tuple[str, str], tuple[str, list[str]]]
 
 
+class _Tables(PGDDLCompiler):  # type: ignore[misc]
+    """CREATE TABLE without PostgreSQL's SERIAL, which DuckDB does not know."""
+
+    get_column_specification = DDLCompiler.get_column_specification
+
+
 class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
     """DuckDB's SQL over a session, with what the session shows of the tables."""
 
@@ -48,6 +56,7 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
     driver = "dp_sql"
     supports_statement_cache = True
     execution_ctx_cls = PGExecutionContext
+    ddl_compiler = _Tables
     inspector = Inspector
 
     # --- connections ---
@@ -68,16 +77,18 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
 
     def create_connect_args(self, url: Any) -> tuple[list[Any], dict[str, Any]]:
         """What `dp_sql.dbapi.connect` takes, from a URL."""
-        said = dict(url.query)
-        unknown = sorted(set(said) - set(_KEYS))
-        if unknown or url.host or url.username:
-            what = unknown[0] if unknown else "host or user"
+        said = _said(url)
+        # SQLAlchemy drops a key without a value: a blank policy must not make its reader the owner.
+        is_owner = said.pop("owner", False)
+        if is_owner == ("policy" in said):
             raise ArgumentError(
-                f"A dpsql URL takes no {what}. Write dpsql:///shop.duckdb?policy=policy.toml"
-                f"&analyst=reporting; known here: {', '.join(_KEYS)}."
+                "A dpsql URL names a policy and an analyst (?policy=policy.toml&analyst=reporting) "
+                "or says ?owner=true, which opens the database without a policy; one of the two."
             )
-        if "read_only" in said:
-            said["read_only"] = str(said["read_only"]).lower() in {"1", "true", "yes"}
+        if ("policy" in said) != ("analyst" in said):
+            raise ArgumentError(
+                "Under a policy a dpsql URL says who asks, and only there: &analyst=reporting."
+            )
         return [url.database or ":memory:"], said
 
     def connect(self, *args: Any, **kwargs: Any) -> Any:
@@ -222,6 +233,26 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
 # asks the functions above, one table after the other.
 for _name in (name for name in dir(DefaultDialect) if name.startswith("get_multi_")):
     setattr(Dialect, _name, getattr(DefaultDialect, _name))
+
+
+def _said(url: Any) -> dict[str, Any]:
+    """What a URL says, key by key; what is unknown, blank or said twice is refused."""
+    unknown = sorted(set(url.query) - set(_KEYS))
+    if unknown or url.host or url.username:
+        what = unknown[0] if unknown else "host or user"
+        raise ArgumentError(
+            f"A dpsql URL takes no {what}. Write dpsql:///shop.duckdb?policy=policy.toml"
+            f"&analyst=reporting; known here: {', '.join(_KEYS)}."
+        )
+    said: dict[str, Any] = dict(url.query)
+    for key, value in said.items():
+        if not isinstance(value, str) or not value.strip():
+            raise ArgumentError(f"A dpsql URL says {key} once, with a value: {key}=….")
+        if key in {"owner", "read_only"}:
+            if value.lower() not in _SWITCH:
+                raise ArgumentError(f"In a dpsql URL {key} is true or false.")
+            said[key] = _SWITCH[value.lower()]
+    return said
 
 
 def _has_policy(connection: Any) -> bool:

@@ -77,7 +77,7 @@ def test_pandas_gets_no_private_table(engine: Any, shop: Path) -> None:
 
 def test_pandas_writes_an_owners_table(shop: Path) -> None:
     pandas = pytest.importorskip("pandas")
-    engine = engine_for(shop)
+    engine = engine_for(shop, "?owner=true")
     pandas.DataFrame({"i": [1, 2], "s": ["x", None]}).to_sql("made", engine, index=False)
     assert pandas.read_sql("SELECT * FROM made ORDER BY i", engine)["i"].tolist() == [1, 2]
     engine.dispose()

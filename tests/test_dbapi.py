@@ -7,6 +7,7 @@ import decimal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -142,7 +143,10 @@ def test_parameters_go_beside_dp_calls_and_not_into_them(analyst: dbapi.Connecti
 def test_executemany_runs_once_for_each_set_of_parameters(owner: dbapi.Connection) -> None:
     owner.execute("CREATE TABLE t (i INTEGER)")
     cursor = owner.cursor()
-    cursor.executemany("INSERT INTO t VALUES (?)", [(1,), (2,), (3,)])
+    cursor.executemany("INSERT INTO t VALUES (?), (?)", [(1, 0), (2, 0), (3, 0)])
+    assert (cursor.description, cursor.rowcount) == (None, 6)
+    cursor.executemany("CREATE OR REPLACE TABLE u AS SELECT ? AS i WHERE false", [(1,), (2,)])
+    assert (cursor.description, cursor.rowcount) == (None, 0)
     assert owner.execute("SELECT sum(i) FROM t").fetchone() == (6,)
 
 
@@ -151,6 +155,47 @@ def test_there_is_nothing_to_fetch_before_a_query(owner: dbapi.Connection) -> No
     assert (cursor.description, cursor.rowcount) == (None, -1)
     with pytest.raises(dbapi.InterfaceError, match="execute a query first"):
         cursor.fetchall()
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("INSERT INTO t VALUES (7), (8), (9)", 3),
+        ("WITH w AS (SELECT 7) INSERT INTO t FROM w", 1),
+        ("INSERT INTO t SELECT length('returning')", 1),
+        ("UPDATE t SET i = 0 WHERE i > 1", 2),
+        ("DELETE FROM t WHERE i > 100", 0),
+        ("CREATE TABLE u AS FROM t", 3),
+        ("CREATE TABLE u (i INTEGER)", -1),
+        ("DROP TABLE t", -1),
+        ("SET threads = 1", -1),
+        ("CHECKPOINT", -1),
+        ("", -1),
+    ],
+)
+def test_what_returns_no_rows_says_how_many_it_changed(
+    owner: dbapi.Connection, text: str, changed: int
+) -> None:
+    owner.execute("CREATE TABLE t AS SELECT unnest([1, 2, 3]) AS i")
+    cursor = owner.execute(text)
+    assert (cursor.description, cursor.rowcount) == (None, changed)
+    with pytest.raises(dbapi.InterfaceError, match="no rows to fetch"):
+        cursor.fetchall()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT 7::BIGINT AS "Count"',
+        'INSERT INTO t VALUES (7) RETURNING i AS "Count"',
+        'WITH w AS (SELECT 7::BIGINT AS "Count") FROM w',
+    ],
+)
+def test_a_column_called_count_is_an_answer(owner: dbapi.Connection, text: str) -> None:
+    owner.execute("CREATE TABLE t (i BIGINT)")
+    cursor = owner.execute(text)
+    assert cursor.description is not None
+    assert (cursor.rowcount, cursor.fetchall()) == (1, [(7,)])
 
 
 def test_a_statement_is_run_once(owner: dbapi.Connection) -> None:
@@ -204,9 +249,36 @@ def test_a_policy_that_cannot_be_read_is_an_operational_error(shop: Path) -> Non
     assert isinstance(caught.value.__cause__, errors.PolicyError)
 
 
-def test_a_mistake_in_the_arguments_stays_pythons_own(owner: dbapi.Connection) -> None:
-    with pytest.raises(TypeError):
-        owner.execute("SELECT ?", 5)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("statement", "parameters", "told"),
+    [
+        (None, None, "A statement is a text"),
+        (b"SELECT 1", None, "A statement is a text"),
+        ("SELECT 1\0", None, "no NUL byte"),
+        ("SELECT ?", 5, "Parameters are a sequence"),
+    ],
+)
+@pytest.mark.parametrize("who", ["owner", "analyst"])
+def test_what_is_no_statement_is_a_programming_error(
+    who: str, statement: Any, parameters: Any, told: str, request: pytest.FixtureRequest
+) -> None:
+    connection = request.getfixturevalue(who)
+    with pytest.raises(dbapi.ProgrammingError, match=told):
+        connection.execute(statement, parameters)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"database": "a\0b"}, "NUL byte"),
+        ({"policy": "p\0.toml"}, "NUL byte"),
+        ({"policy": ("one.toml", "two.toml")}, "policy is one path"),
+        ({"database": None}, "database is one path"),
+    ],
+)
+def test_what_is_no_path_is_a_programming_error(arguments: Any, told: str) -> None:
+    with pytest.raises(dbapi.ProgrammingError, match=told):
+        dbapi.connect(**arguments)
 
 
 def test_statements_commit_by_themselves_until_a_transaction_is_asked_for(shop: Path) -> None:

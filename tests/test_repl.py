@@ -8,10 +8,13 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import dp_sql
+from dp_sql.repl.state import Shell
 
 from .conftest import READING_LOG
 from .test_repl_batch import ASKED, HIDDEN, POLICY, TOP
@@ -19,6 +22,7 @@ from .test_repl_batch import ASKED, HIDDEN, POLICY, TOP
 pexpect = pytest.importorskip("pexpect", reason="the shell is tested with pexpect")
 pytest.importorskip("prompt_toolkit", reason="the shell's prompt is prompt_toolkit's")
 pytest.importorskip("pygments", reason="the shell's colours are those of pygments")
+from dp_sql.repl.prompt import reader  # noqa: E402  # where the two are there
 
 COMMAND = [sys.executable, "-m", "dp_sql", "shell"]
 PATIENCE = 60  # seconds until a test gives up; none waits that long
@@ -237,6 +241,24 @@ def test_answers_may_go_elsewhere_while_the_prompt_stays(opened: Opened, tmp_pat
     terminal.ask(".output")
     assert "| 5 |" in terminal.ask("SELECT 5 AS n;")
     assert path.read_text(encoding="utf-8") == "| n |\n| ---: |\n| 4711 |\n"
+
+
+def test_an_owner_may_suspend_the_prompt_and_an_analyst_may_not(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(analyst=True).child.close(force=True)  # now there is a database and a policy
+    database, policy = str(tmp_path / "shop.duckdb"), tmp_path / "policy.toml"
+    allowed: list[bool] = []
+
+    def prompting(*_: Any, enable_suspend: bool, **__: Any) -> Any:
+        allowed.append(enable_suspend)
+        return SimpleNamespace(prompt=None)
+
+    monkeypatch.setattr("dp_sql.repl.prompt.PromptSession", prompting)
+    for session in (dp_sql.connect(), dp_sql.connect(database, policy=policy)):
+        with session:
+            reader(Shell(session, "table", tells_receipts=False, tells_costs=False), "x", None)
+    assert allowed == [True, False]
 
 
 def test_duckdb_draws_no_progress_for_an_analyst(opened: Opened) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import resource
+import shlex
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +20,8 @@ from dp_sql.repl.ask import _share
 from dp_sql.repl.dots import DOTS
 from dp_sql.repl.forms import MODES
 from dp_sql.repl.main import main_shell
+from dp_sql.repl.run import Write
+from dp_sql.repl.run import run as run_question
 from dp_sql.repl.spent import Standing, cost_note, standing
 from dp_sql.repl.state import Shell
 
@@ -94,6 +100,54 @@ def test_what_fails_ends_the_work_with_exit_code_one(run: Run, database: str) ->
     assert code == 1 and "IO Error" in err
 
 
+@pytest.mark.parametrize("closed", [">&-", "1</dev/null"])
+def test_nothing_is_asked_where_no_answer_can_be_written(analyst: list[str], closed: str) -> None:
+    command = [sys.executable, "-m", "dp_sql", "shell", *analyst, "-c", ASKED]
+    done = subprocess.run(
+        ["sh", "-c", f"exec {shlex.join(command)} {closed}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == "Standard output is closed, so no answer could be read; open it.\n"
+    database, _, policy, *_ = analyst
+    with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
+        assert session.budget()[0].epsilon_spent == 0
+
+
+def test_a_closed_standard_input_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main_shell([]) == 1
+    assert capsys.readouterr().err == 'Standard input is closed; ask with -c "SQL".\n'
+    assert main_shell(["--csv", "-c", "SELECT 1 AS n"]) == 0
+
+
+def test_the_quit_key_stops_no_question() -> None:
+    def work(write: Write) -> None:
+        signal.raise_signal(signal.SIGQUIT)
+        write("done")
+
+    before = signal.getsignal(signal.SIGQUIT)
+    said: list[str] = []
+    run_question(work, said.append, lambda: None, lambda: None, None)
+    assert said == ["done"]
+    assert signal.getsignal(signal.SIGQUIT) == before
+
+
+def test_no_core_file_is_left_under_a_policy(
+    run: Run, analyst: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+    run(analyst[0], "-c", "SELECT 1")
+    assert limits == []
+    run(*analyst, "-c", "SELECT 1 AS n")
+    assert limits == [(0, resource.getrlimit(resource.RLIMIT_CORE)[1])]
+
+
 def test_nothing_to_ask_is_no_error(run: Run, database: str) -> None:
     assert run(database, "-c", "") == (0, "", "")
     assert run(database, stdin="-- a thought\n") == (0, "", "")
@@ -123,6 +177,27 @@ def test_markdown_and_lines(run: Run) -> None:
     assert run("-c", f".mode line\n{values};")[1] == (
         "   text = a|b\n      n = 7\nnothing = NULL\n"
     )
+
+
+def test_json_keeps_every_column_and_has_no_nan(run: Run) -> None:
+    for query, row in (
+        ('SELECT 7 AS "__DP_row", 8 AS __dp_row_, 9 AS b', {"__DP_row": 7, "__dp_row_": 8, "b": 9}),
+        ("SELECT 1 AS a, 2 AS a, 3 AS A", {"a": 1, "a_1": 2, "A_2": 3}),
+        (
+            "SELECT ['nan'::FLOAT, '-inf'::FLOAT] AS l, {'n': 'inf'::DOUBLE} AS s, "
+            "'NaN \" Infinity' AS t, 1.50::DECIMAL(3, 2) AS d",
+            {"l": [None, None], "s": {"n": None}, "t": 'NaN " Infinity', "d": 1.5},
+        ),
+    ):
+        _, out, _ = run("--json", "-c", query)
+        assert json.loads(out, parse_constant=pytest.fail) == [row]
+
+
+def test_markdown_keeps_a_cell_in_its_place(run: Run) -> None:
+    values = "SELECT E'a\\\\|b' AS x, E'one\rtwo\r\nthree\nfour' AS y, 1 AS a, 2 AS a"
+    _, out, _ = run("--markdown", "-c", values)
+    assert out.splitlines()[0] == "| x | y | a | a |"
+    assert out.splitlines()[2] == "| a\\\\\\|b | one<br>two<br>three<br>four | 1 | 2 |"
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_sql.functions import FUNCTIONS
+from dp_sql.parse import Token, tokenize
 from dp_sql.repl.catalogue import Catalogue, Table
 from dp_sql.repl.pieces import is_complete, pieces
 from dp_sql.repl.words import offers
@@ -137,6 +138,23 @@ def test_a_text_is_complete_at_a_semicolon_outside_quotes(text: str, complete: b
     assert is_complete(text) is complete
 
 
+@pytest.mark.parametrize("text", [".a\n" + "SELECT 1;\n" * 300, ".a\nSELECT 1;\n" * 300])
+def test_a_long_text_is_read_a_few_times_and_not_for_each_line(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_read = 0
+
+    def counting(part: str) -> list[Token]:
+        nonlocal n_read
+        n_read += len(part)
+        return tokenize(part)
+
+    monkeypatch.setattr("dp_sql.repl.pieces.tokenize", counting)
+    monkeypatch.setattr("dp_sql.parse.tokenize", counting)
+    assert sum(piece == "SELECT 1" for piece in pieces(text)) == 300
+    assert n_read < 4 * len(text)
+
+
 def test_pieces_are_statements_and_dot_commands_in_order() -> None:
     text = "SELECT ';' AS a; -- c\n\n  .mode csv\nSELECT\n.5;SELECT 2;\n.timer on\nSELECT 3"
     assert pieces(text) == [
@@ -145,6 +163,11 @@ def test_pieces_are_statements_and_dot_commands_in_order() -> None:
     assert pieces("SELECT '\n.mode csv\n'; .no") == ["SELECT '\n.mode csv\n'", ".no"]
     assert pieces("SELECT 'open") == ["SELECT 'open"]
     assert pieces("-- only a thought") == []
+    assert pieces(".a\nSELECT $$x;\n.b\n$$; .c\n.d") == [".a", "SELECT $$x;\n.b\n$$", ".c\n.d"]
+    assert pieces(".read it's /*\nSELECT 'a;\n.b'; --'\n.c") == [
+        ".read it's /*", "SELECT 'a;\n.b'", ".c",
+    ]  # fmt: skip
+    assert pieces("SELECT (1;\n.b\nSELECT 'open;\n.c") == ["SELECT (1;", ".b", "SELECT 'open;\n.c"]
 
 
 _PARTS = (

@@ -33,7 +33,7 @@ def shop(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def owner(shop: Path) -> Iterator[Any]:
-    engine = engine_for(shop)
+    engine = engine_for(shop, "?owner=true")
     yield engine
     engine.dispose()
 
@@ -75,13 +75,77 @@ def test_a_url_that_says_something_unknown_is_refused(shop: Path, query: str) ->
         engine_for(shop, query).connect()
 
 
+@pytest.mark.parametrize(
+    "query",
+    ["", "?policy=&analyst=ann", "?policy=&analyst=", "?policy", "?owner=", "?owner=false",
+     "?read_only=true", "?ledger=book.sqlite", "?owner=true&policy=policy.toml&analyst=ann"],
+)  # fmt: skip
+def test_only_who_says_so_is_the_owner(shop: Path, query: str) -> None:
+    with pytest.raises(sqlalchemy.exc.ArgumentError, match=r"policy and an analyst .*owner=true"):
+        engine_for(shop, query)
+
+
+@pytest.mark.parametrize("query", ["?policy=policy.toml&analyst=", "?owner=true&analyst=ann"])
+def test_who_asks_is_said_under_a_policy_and_only_there(shop: Path, query: str) -> None:
+    with pytest.raises(sqlalchemy.exc.ArgumentError, match="says who asks, and only there"):
+        engine_for(shop, query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"policy": "", "owner": "true"},
+        {"owner": "true", "read_only": " "},
+        {"policy": ("one.toml", "two.toml"), "analyst": "ann"},
+    ],
+)
+def test_a_key_that_is_blank_or_said_twice_is_refused(shop: Path, query: Any) -> None:
+    url = sqlalchemy.engine.URL.create("dpsql", database=f"{shop}/shop.duckdb", query=query)
+    with pytest.raises(sqlalchemy.exc.ArgumentError, match="once, with a value"):
+        sqlalchemy.create_engine(url)
+
+
+def test_a_switch_is_on_or_off(shop: Path) -> None:
+    with pytest.raises(sqlalchemy.exc.ArgumentError, match="read_only is true or false"):
+        engine_for(shop, "?owner=true&read_only=ture")
+
+
+def test_a_table_of_sqlalchemys_is_made_and_filled_and_counted(owner: Any) -> None:
+    tables = sqlalchemy.MetaData()
+    made = sqlalchemy.Table(
+        "made",
+        tables,
+        sqlalchemy.Column("id", sqlalchemy.Integer, primary_key=True),
+        sqlalchemy.Column("name", sqlalchemy.String),
+    )
+    sqlalchemy.Table(
+        "numbered",
+        tables,
+        sqlalchemy.Column(
+            "id", sqlalchemy.Integer, sqlalchemy.Sequence("numbers"), primary_key=True
+        ),
+        sqlalchemy.Column("name", sqlalchemy.String),
+    )
+    tables.create_all(owner)
+    with owner.begin() as con:
+        filled = con.execute(made.insert(), [{"id": i, "name": "x"} for i in range(3)])
+        assert not filled.returns_rows
+        changed = con.execute(made.update().where(made.c.id > 0).values(name="y"))
+        assert (changed.returns_rows, changed.rowcount) == (False, 2)
+        typed = con.execute(sqlalchemy.text("DELETE FROM made"))
+        assert (typed.returns_rows, typed.rowcount) == (False, 3)
+        for number in (1, 2):
+            added = con.execute(tables.tables["numbered"].insert().values(name="x"))
+            assert tuple(added.inserted_primary_key) == (number,)
+
+
 def test_a_host_is_refused(shop: Path) -> None:
     with pytest.raises(sqlalchemy.exc.ArgumentError, match="takes no host or user"):
         sqlalchemy.create_engine("dpsql://somewhere/shop.duckdb").connect()
 
 
 def test_an_owner_may_be_held_to_reading(shop: Path) -> None:
-    engine = engine_for(shop, "?read_only=true")
+    engine = engine_for(shop, "?owner=true&read_only=true")
     with engine.connect() as con, pytest.raises(sqlalchemy.exc.DBAPIError, match="read-only"):
         con.execute(sqlalchemy.text("CREATE TABLE t (i INTEGER)"))
     engine.dispose()
@@ -236,7 +300,7 @@ def test_an_owner_sees_all_tables_and_their_types(owner: Any) -> None:
 
 
 def test_a_base_in_memory_is_its_threads_own() -> None:
-    engine = sqlalchemy.create_engine("dpsql://", future=True)
+    engine = sqlalchemy.create_engine("dpsql://?owner=true", future=True)
     with engine.begin() as con:
         con.execute(sqlalchemy.text("CREATE TABLE t AS SELECT 1 AS i"))
     with engine.connect() as con:
@@ -284,7 +348,9 @@ def test_connections_may_be_opened_by_several_threads_at_once(shop: Path) -> Non
 
 def test_a_connection_that_is_pinged_before_use_is_not_charged(shop: Path) -> None:
     engine = sqlalchemy.create_engine(
-        f"dpsql:///{shop}/shop.duckdb?policy={shop}/policy.toml", pool_pre_ping=True, future=True
+        f"dpsql:///{shop}/shop.duckdb?policy={shop}/policy.toml&analyst=ann",
+        pool_pre_ping=True,
+        future=True,
     )
     for _ in range(2):
         with engine.connect() as con:

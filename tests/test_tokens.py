@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
 from dp_sql.errors import PolicyError
+from dp_sql.serving import tokens as tokens_file
 from dp_sql.serving.tokens import (
+    Token,
     add_token,
     digest_of,
     main_token,
@@ -101,6 +105,68 @@ def test_a_writer_who_was_stopped_is_noticed(path: Path) -> None:
     (path.parent / "policy.tokens.new").touch()
     with pytest.raises(PolicyError, match="somebody is writing"):
         add_token(path, "reporting")
+
+
+def test_two_writers_at_once_lose_no_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_token(path, "leaving")
+    done: list[str] = []
+
+    def remove_meanwhile(found: Path) -> tuple[Token, ...]:
+        monkeypatch.undo()
+        known = read_tokens(found)
+        try:
+            remove_token(path, "leaving")
+            done.append("removed")
+        except PolicyError as error:
+            done.append(str(error))
+        return known
+
+    monkeypatch.setattr(tokens_file, "read_tokens", remove_meanwhile)
+    add_token(path, "reporting")
+    names = [token.analyst for token in read_tokens(path)]
+    assert ("leaving" in names) == (done != ["removed"])
+    assert "reporting" in names
+    assert "Try again" in done[0]
+
+
+def test_many_writers_at_once_lose_no_change(path: Path) -> None:
+    added: list[str] = []
+
+    def add(name: str) -> None:
+        with contextlib.suppress(PolicyError):
+            add_token(path, name)
+            added.append(name)
+
+    for n in range(20):
+        writers = [threading.Thread(target=add, args=(f"{n}.{i}",)) for i in range(4)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+    assert added and {token.analyst for token in read_tokens(path)} == set(added)
+    assert [other.name for other in path.parent.iterdir()] == [path.name]
+
+
+def test_a_change_that_is_refused_leaves_no_draft(path: Path) -> None:
+    add_token(path, "reporting")
+    with pytest.raises(PolicyError, match="has a token already"):
+        add_token(path, "reporting")
+    assert [other.name for other in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "words"),
+    [
+        ("--policy", "", "A policy is a file"),
+        ("--policy", ".", "A policy is a file"),
+        ("--file", "", "The tokens are in a file"),
+    ],
+)
+def test_a_file_that_is_not_named_is_asked_for(
+    option: str, name: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main_token(["add", "reporting", option, name]) == 1
+    assert words in capsys.readouterr().err
 
 
 def test_the_command_prints_the_token_alone_once(

@@ -53,7 +53,7 @@ _BUG = "The server failed at this question, not you. What it may have cost is sp
 class Rows:
     """A result, taken out of the instance that computed it.
 
-    columns: names and DuckDB types; names may repeat.
+    columns: names and DuckDB types that can be written; names may repeat.
     table: the values, as an arrow table with the columns c0, c1, …
     """
 
@@ -87,22 +87,46 @@ def address(text: str) -> Address:
 
 
 def taken(relation: Any) -> Rows:
-    """Run a relation and take its rows along."""
+    """Run a relation and take its rows along.
+
+    A column whose type has no name in SQL comes as text: 1.5 has none for `row(1, 2)`.
+    """
     names, types = relation.columns, [str(kind) for kind in relation.types]
-    columns = tuple(zip(names, types, strict=True))
-    if any(_AS_TEXT.search(kind) for kind in types):
-        by_place = ", ".join(f"c{n}" for n in range(len(types)))  # names may repeat
-        listed = ", ".join(_kept(n, kind) for n, kind in enumerate(types))
-        sql = f"SELECT {listed} FROM __dp_taken AS t({by_place})"
+    written = ["VARCHAR" if _is_nameless(relation, kind) else kind for kind in types]
+    as_text = [
+        _AS_TEXT.search(kind) or kind != name for kind, name in zip(types, written, strict=True)
+    ]
+    if any(as_text):
+        places = [f"c{n}" for n in range(len(types))]  # names may repeat
+        listed = ", ".join(
+            f"CAST({place} AS VARCHAR) AS {place}" if is_text else place
+            for place, is_text in zip(places, as_text, strict=True)
+        )
+        sql = f"SELECT {listed} FROM __dp_taken AS t({', '.join(places)})"
         relation = relation.query("__dp_taken", sql)
     table = relation.to_arrow_table()
+    columns = tuple(zip(names, written, strict=True))
     return Rows(columns, table.rename_columns([f"c{n}" for n in range(len(columns))]))
 
 
-def _kept(place: int, kind: str) -> str:
-    """A column as arrow keeps it."""
-    column = f"c{place}"
-    return f"CAST({column} AS VARCHAR) AS {column}" if _AS_TEXT.search(kind) else column
+def _is_nameless(relation: Any, kind: str) -> bool:
+    """Whether DuckDB cannot read back what it calls a type; so far only structs are."""
+    if "STRUCT(" in kind:
+        try:
+            relation.query("__dp_taken", f"SELECT NULL::{kind} AS it")
+        except duckdb.Error:
+            return True
+    return False
+
+
+def refusal(error: Exception) -> str:
+    """SQL that tells a client what is wrong; what is no refusal is one constant sentence."""
+    sentence = _BUG
+    if isinstance(error, DpSqlError):
+        sentence = f"{type(error).__name__}: {error}"
+    elif isinstance(error, duckdb.Error):
+        sentence = str(error)
+    return f"SELECT error({_literal(sentence)}) AS refused"
 
 
 def load_quack(connection: Connection) -> None:
@@ -180,6 +204,8 @@ class QuackServer:
             cursor.register("taken", rows.table)
             cursor.execute(f"CREATE TABLE {name} AS SELECT {typed} FROM taken")
             cursor.unregister("taken")
+        except duckdb.Error as error:  # it names the table; nobody is to read that
+            raise RuntimeError("An answer could not be held.") from error
         finally:
             cursor.close()
         listed = ", ".join(f"c{n} AS {quote(column)}" for n, (column, _) in enumerate(rows.columns))
@@ -266,16 +292,8 @@ def _instead(answer: Answer, connection: str, text: str) -> str | None:
         return None
     try:
         return answer(connection, text)
-    except DpSqlError as error:
-        return _raising(f"{type(error).__name__}: {error}")
-    except duckdb.Error as error:
-        return _raising(str(error))
-    except Exception:
-        return _raising(_BUG)
-
-
-def _raising(sentence: str) -> str:
-    return f"SELECT error({_literal(sentence)}) AS refused"
+    except Exception as error:
+        return refusal(error)
 
 
 def _literal(text: str) -> str:

@@ -20,6 +20,8 @@ _QUERY = ("SELECT", "FROM", "WITH", "VALUES")
 _AT_ONCE = 1024
 _MOST_ROWS = 40  # as DuckDB's shell shows
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?\b|FLOAT|DOUBLE|DECIMAL")
+# DuckDB writes these, which JSON does not have; within a text they are just words.
+_NO_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|-?(?:NaN|Infinity)')
 Row = Sequence[str | None]
 
 
@@ -85,10 +87,13 @@ def _csv_value(value: str) -> str:
 def _json(relation: Any) -> Iterator[str]:
     yield "["
     between = ""
-    rows = relation.set_alias("__dp_row").project("to_json(__dp_row)::VARCHAR")
+    whole = "__dp_row"  # a column of this name would be read in place of the row
+    while whole in {name.lower() for name in relation.columns}:
+        whole += "_"
+    rows = relation.set_alias(whole).project(f"to_json({whole})::VARCHAR")
     for some in _batches(rows):
         for (row,) in some:
-            yield between + row
+            yield between + _NO_JSON.sub(lambda m: m[1] or "null", row)
             between = ",\n"
     yield "]\n"
 
@@ -107,7 +112,9 @@ def _markdown_line(row: Row) -> str:
 
 
 def _markdown_value(value: str) -> str:
-    return re.sub(r"\r?\n", "<br>", value.replace("|", "\\|"))
+    """A value as a cell: a backslash before a pipe is doubled, else it would free the pipe."""
+    escaped = re.sub(r"(\\*)\|", r"\1\1\\|", value)
+    return re.sub(r"\r\n?|\n", "<br>", escaped)
 
 
 def _lines(relation: Any) -> Iterator[str]:

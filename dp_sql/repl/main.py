@@ -6,7 +6,10 @@ Owns the order of things: open, read, ask or obey, leave. Knows the session and 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import os
+import resource
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,10 +49,17 @@ _DEEPEST = 10  # files that read files
 def main_shell(arguments: Sequence[str]) -> int:
     """Run `dp-sql shell` with what follows these words; returns the exit code."""
     options = _parser().parse_args(list(arguments))
-    is_typed = options.command is None and sys.stdin.isatty()
+    if sys.stderr is None:  # closed; what is said there is for nobody
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     try:
+        _check_streams(is_asked=options.command is not None)
+        is_typed = options.command is None and sys.stdin.isatty()
         text = options.command if is_typed or options.command is not None else _standard_input()
         converse = _conversation() if is_typed else None
+        if options.policy is not None:  # a core file would hold what the policy keeps back
+            resource.setrlimit(
+                resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
+            )
         session = connect(
             options.database,
             read_only=options.read_only,
@@ -122,6 +132,19 @@ def add_forms(parser: argparse._ActionsContainer) -> None:
             f"--{mode}", dest="mode", action="store_const", const=mode, default="table",
             help=f"print answers as {what}",
         )  # fmt: skip
+
+
+def _check_streams(*, is_asked: bool) -> None:
+    """Refuse to ask what nobody could read: an answer that is lost is spent all the same."""
+    if not is_asked and sys.stdin is None:
+        raise DotError('Standard input is closed; ask with -c "SQL".')
+    try:
+        if sys.stdout is None:
+            raise OSError
+        with contextlib.suppress(io.UnsupportedOperation):  # a program reads it, without a file
+            os.write(sys.stdout.fileno(), b"")
+    except OSError:
+        raise DotError("Standard output is closed, so no answer could be read; open it.") from None
 
 
 def _standard_input() -> str:

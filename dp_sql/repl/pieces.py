@@ -6,6 +6,7 @@ A piece is one statement or one dot command. Knows tokens; never runs or changes
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from dp_sql.errors import ParseError
 from dp_sql.parse import Token, statements, tokenize
@@ -61,16 +62,57 @@ def pieces(text: str) -> list[str]:
     if not _DOT_LINE.search(text):
         return statement_texts(text)
     found: list[str] = []
-    waiting = ""
-    for line in text.splitlines(keepends=True):
-        if not statement_texts(waiting) and _DOT.match(line):
-            found.append(line.strip())
-            continue
-        waiting += line
-        if is_complete(waiting):
-            found += statement_texts(waiting)
-            waiting = ""
-    return found + statement_texts(waiting)
+    start = 0
+    for begin, end in _dot_lines(text):
+        found += [*statement_texts(text[start:begin]), text[begin:end].strip()]
+        start = end
+    return found + statement_texts(text[start:])
+
+
+def _dot_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Where each dot command of a text begins and ends.
+
+    The text is read once, and anew only behind a command that is no SQL (as `.read it's.sql`).
+    """
+    lines = {line.end(): line.start() for line in _DOT_LINE.finditer(text)}
+    start: int | None = 0
+    while start is not None:
+        before: Token | None = None
+        is_open = False
+        offset, is_read_again, behind = start, False, start
+        for token in _readable(text[offset:]):
+            if offset + token.start < behind:  # a word of the last command
+                continue
+            begin = lines.get(offset + token.start + 2)
+            waits = before is None or before.is_symbol(";")
+            if begin is not None and waits and not is_open:
+                behind, before = text.find("\n", begin) + 1 or len(text), None
+                yield begin, behind
+                is_read_again = not _is_closed(text[begin:behind])
+                if is_read_again:
+                    break
+                continue
+            is_open = is_open or (before is not None and _is_open(before, token))
+            before = token
+        start = behind if is_read_again else None
+
+
+def _readable(text: str) -> list[Token]:
+    """The tokens of a text, up to the first sign that cannot be read."""
+    while True:
+        try:
+            return tokenize(text)
+        except ParseError as error:
+            text = text[: error.position]
+
+
+def _is_closed(line: str) -> bool:
+    """Whether a line leaves no quote and no comment open behind it."""
+    try:
+        tokens = tokenize(line)
+    except ParseError:
+        return False
+    return not any(map(_is_open, tokens, tokens[1:]))
 
 
 def statement_texts(text: str) -> list[str]:

@@ -116,7 +116,7 @@ def reader(shell: Shell, name: str, history: Path | None) -> Callable[[], str]:
         complete_style=CompleteStyle.MULTI_COLUMN,
         key_bindings=_keys(shell),
         history=_history(history),
-        enable_suspend=True,
+        enable_suspend=not shell.is_guarded,  # what stands behind the shell may be the owner's
         # Where answers go to a file, the prompt stays on the screen.
         output=None if is_dumb_terminal() else create_output(always_prefer_tty=True),
     )

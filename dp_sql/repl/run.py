@@ -104,15 +104,20 @@ def run(
 
 @contextlib.contextmanager
 def _control_c(stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C sets an event, and interrupts no Python code of ours half-way."""
+    """Ctrl-C sets an event, and interrupts no Python code of ours half-way.
+
+    The quit key does nothing: what it leaves behind may hold rows of the database.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+    before_quit = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGQUIT, before_quit)
 
 
 def _progress(passed: float, percent: float | None, is_stopping: bool) -> str:

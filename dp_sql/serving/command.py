@@ -61,7 +61,7 @@ def main_serve(arguments: Sequence[str]) -> int:
     """Run `dp-sql serve` with what follows this word; returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        if options.policy is None:
+        if not options.policy:
             raise PolicyError(
                 "Serving needs a policy, which says what analysts may ask: --policy FILE"
             )

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dp_sql.engines.duckdb_quack import QuackServer, Rows, taken
-from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError
+import duckdb
+
+from dp_sql.engines.duckdb_quack import QuackServer, refusal, taken
+from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError
 from dp_sql.guarded import GuardedSession
 from dp_sql.serving.tokens import digest_of, owner_of, read_tokens
 from dp_sql.session import connect
@@ -30,25 +32,30 @@ TABLES = (
     "UNION ALL SELECT schema_name, view_name, 'view' FROM duckdb_views()"
 )
 _KEPT_PER_CONNECTION = 16
+_WAITING_PER_ANALYST = 4  # each holds a thread of the server
 _GRACE_SECONDS = 60.0
 
 
 @dataclass
 class _Analyst:
-    """One analyst's session, and who may use it now."""
+    """One analyst's session, who may use it now, and how many questions are asked or wait."""
 
     name: str
     lock: threading.Lock = field(default_factory=threading.Lock)
+    asking: int = 0
     session: GuardedSession | None = None
 
 
 @dataclass
 class _Caller:
-    """One connection: whose token opened it, when, and the answers that it can read again."""
+    """One connection: whose token opened it, when, and the answers that it can read again.
+
+    answers: by text: the table that is held, none for a failure, and the SQL that tells it.
+    """
 
     digest: str
     since: float
-    answers: dict[str, tuple[str, str]] = field(default_factory=dict)
+    answers: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     passing: str | None = None
 
 
@@ -97,20 +104,22 @@ class Door:
     def answer(self, connection: str, text: str) -> str:
         """SQL that reads the answer to a text.
 
-        An answer that has cost something is kept for its connection: the same text again is the
-        same answer, for nothing. A client that binds a query twice, or asks EXPLAIN or DESCRIBE
-        first, spends once.
+        An answer that has cost something is kept for its connection, and so is a failure: the
+        same text again is the same answer, for nothing. A client that binds a query twice, asks
+        EXPLAIN or DESCRIBE first, or asks twice at once, spends once.
         """
-        caller = self._callers.get(connection)
-        with _owners_business():
-            name = None if caller is None else owner_of(caller.digest, read_tokens(self._tokens))
-        if caller is None or name is None or not self._is_open:
-            raise NotSupported("This token is not known here. ATTACH again with one that is.")
+        caller, name = self._caller(connection)
         known = caller.answers.get(text)
         if known is not None:
             return known[1]
-        rows, spent = self._asked(self._analyst(name), text)
-        return self._held(caller, text, rows, spent)
+        analyst = self._analyst(name)
+        with self._turn(analyst) as has_waited:
+            if has_waited:
+                self._caller(connection)  # its token may have been removed meanwhile
+                if connection not in self._server.connections():
+                    raise NotSupported("This connection was closed before its turn came.")
+                known = caller.answers.get(text)
+            return self._asked(caller, analyst, text) if known is None else known[1]
 
     def close(self) -> None:
         """Let nobody in any more, stop what is running, and close every session."""
@@ -129,16 +138,52 @@ class Door:
             if session is not None:
                 session.interrupt()
 
-    def _asked(self, analyst: _Analyst, text: str) -> tuple[Rows, bool]:
-        with analyst.lock, _owners_business():
-            session = self._session(analyst)
-            before = len(session.receipts)
-            told = _catalogue(session, text)
-            rows = taken(session.sql(text) if told is None else told)
-            return rows, len(session.receipts) > before
+    def _caller(self, connection: str) -> tuple[_Caller, str]:
+        """A connection, and the analyst whose it is."""
+        caller = self._callers.get(connection)
+        with _owners_business():
+            name = None if caller is None else owner_of(caller.digest, read_tokens(self._tokens))
+        if caller is None or name is None or not self._is_open:
+            raise NotSupported("This token is not known here. ATTACH again with one that is.")
+        return caller, name
 
-    def _held(self, caller: _Caller, text: str, rows: Rows, spent: bool) -> str:
-        name, sql = self._server.hold(rows)
+    @contextmanager
+    def _turn(self, analyst: _Analyst) -> Iterator[bool]:
+        """Ask alone as an analyst; yields whether that had to be waited for."""
+        with self._lock:
+            if analyst.asking > _WAITING_PER_ANALYST:
+                raise NotSupported(
+                    f"Busy: {_WAITING_PER_ANALYST} questions of yours are waiting already. "
+                    "Ask again when one is answered; this one has cost nothing."
+                )
+            analyst.asking += 1
+        try:
+            has_waited = not analyst.lock.acquire(blocking=False)
+            if has_waited:
+                analyst.lock.acquire()
+            try:
+                yield has_waited
+            finally:
+                analyst.lock.release()
+        finally:
+            with self._lock:
+                analyst.asking -= 1
+
+    def _asked(self, caller: _Caller, analyst: _Analyst, text: str) -> str:
+        with _owners_business():
+            session = self._session(analyst)
+        before = len(session.receipts)
+        try:
+            with _owners_business():
+                told = _catalogue(session, text)
+                name, sql = self._server.hold(taken(session.sql(text) if told is None else told))
+        except Exception as error:
+            if len(session.receipts) == before and not _may_have_cost(error):
+                raise
+            return self._keep(caller, text, None, refusal(error), spent=True)
+        return self._keep(caller, text, name, sql, spent=len(session.receipts) > before)
+
+    def _keep(self, caller: _Caller, text: str, name: str | None, sql: str, *, spent: bool) -> str:
         with self._lock:
             done, caller.passing = [caller.passing], None if spent else name
             if spent:
@@ -180,6 +225,11 @@ class Door:
             for name in [caller.passing, *(kept[0] for kept in caller.answers.values())]:
                 if name is not None:
                     self._server.drop(name)
+
+
+def _may_have_cost(error: Exception) -> bool:
+    """Whether an error may come from a release: all others have a class of their own."""
+    return type(error) is QueryError or not isinstance(error, (DpSqlError, duckdb.Error))
 
 
 @contextmanager

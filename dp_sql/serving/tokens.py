@@ -12,7 +12,7 @@ import hmac
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,7 +47,13 @@ class Token:
 
 
 def tokens_beside(policy: str) -> Path:
-    """The file of the tokens that go with a policy, where no other is named."""
+    """The file of the tokens that go with a policy, where no other is named.
+
+    Raises:
+        PolicyError: the policy is not named.
+    """
+    if not Path(policy).name:
+        raise PolicyError("A policy is a file: --policy policy.toml")
     return Path(policy).with_suffix(".tokens")
 
 
@@ -89,42 +95,50 @@ def owner_of(digest: str, tokens: Sequence[Token]) -> str | None:
 
 def add_token(path: Path, analyst: str) -> str:
     """Make a token for an analyst; returns it, for the only time."""
-    tokens = read_tokens(path)
     if not analyst.strip() or not analyst.isprintable():
         raise PolicyError("An analyst has a name.")
-    if any(token.analyst == analyst for token in tokens):
-        raise PolicyError(
-            f"{analyst} has a token already. For a new one: dp-sql token remove, then add."
-        )
     secret = os.urandom(32).hex()
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    _write(path, [*tokens, Token(analyst, digest_of(secret), now)])
+
+    def added(tokens: Sequence[Token]) -> Sequence[Token]:
+        if any(token.analyst == analyst for token in tokens):
+            raise PolicyError(
+                f"{analyst} has a token already. For a new one: dp-sql token remove, then add."
+            )
+        return [*tokens, Token(analyst, digest_of(secret), now)]
+
+    _change(path, added)
     return secret
 
 
 def remove_token(path: Path, analyst: str) -> None:
     """Forget the token of an analyst; who asks with it is refused from then on."""
-    tokens = read_tokens(path)
-    kept = [token for token in tokens if token.analyst != analyst]
-    if len(kept) == len(tokens):
-        raise PolicyError(f"{analyst} has no token in {path}.")
-    _write(path, kept)
+
+    def kept(tokens: Sequence[Token]) -> Sequence[Token]:
+        others = [token for token in tokens if token.analyst != analyst]
+        if len(others) == len(tokens):
+            raise PolicyError(f"{analyst} has no token in {path}.")
+        return others
+
+    _change(path, kept)
 
 
-def _write(path: Path, tokens: Sequence[Token]) -> None:
-    """Replace the file at once; its draft keeps two writers apart."""
+def _change(path: Path, change: Callable[[Sequence[Token]], Sequence[Token]]) -> None:
+    """Replace the file at once; its draft keeps two writers apart from the reading on."""
     draft = path.with_name(path.name + ".new")
-    text = {t.analyst: {"sha256": t.digest, "added": t.added} for t in tokens}
     try:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise PolicyError(
-            f"{draft} is there: somebody is writing, or was stopped. Remove it."
+            f"{draft} is there: somebody is writing. Try again; if it stays, the writer was "
+            "stopped: remove it."
         ) from None
     except OSError as error:
         raise PolicyError(f"{draft} cannot be written: {error.strerror}.") from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
+            tokens = change(read_tokens(path))
+            text = {t.analyst: {"sha256": t.digest, "added": t.added} for t in tokens}
             json.dump(text, file, indent=1, ensure_ascii=False)
             file.write("\n")
             file.flush()
@@ -139,7 +153,9 @@ def main_token(arguments: Sequence[str]) -> int:
     """Run `dp-sql token` with what follows this word; returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        path = Path(options.file) if options.file else tokens_beside(options.policy)
+        path = tokens_beside(options.policy) if options.file is None else Path(options.file)
+        if not path.name:
+            raise PolicyError("The tokens are in a file: --file policy.tokens")
         if options.action == "add":
             print(add_token(path, options.name))
             print(f"This is the token of {options.name}; it is not shown again.", file=sys.stderr)

@@ -30,6 +30,12 @@ class Api:
         """Make something."""
         return self._read(self._session.post(f"{self.base}/api/v1/{path}", json=body, timeout=120))
 
+    def connects(self, uri: str) -> bool:
+        """Whether Superset's own test of a connection succeeds."""
+        path = f"{self.base}/api/v1/database/test_connection/"
+        body = {"database_name": "A trial", "sqlalchemy_uri": uri}
+        return self._session.post(path, json=body, timeout=120).ok
+
     def ask(self, database: int, text: str) -> str:
         """What SQL Lab answers, rows or error, as text."""
         asked = {"database_id": database, "sql": text, "schema": "main", "runAsync": False}

@@ -6,7 +6,8 @@ Makes a reading log with a policy, starts Superset beside it in a temporary fold
 dashboard by Superset's own interface, refreshes each chart three times, and reads in the ledger how
 often it was charged. With --keep no answer is asked for again: one debit for each question.
 With --picture FILE it opens the dashboard in headless Chromium and takes a picture. The exit code
-is 1 where something costs more than it should, or a private row can be read.
+is 1 where something costs more than it should, a private row can be read, or a connection is made
+without a policy.
 """
 
 from __future__ import annotations
@@ -89,6 +90,9 @@ def build(api: Api, folder: Path) -> int:
         print(f"  {debits(folder):2} debits after {step}", flush=True)
 
     uri = f"dpsql:///{folder}/shop.duckdb?policy={folder}/policy.toml&analyst=superset"
+    without = (f"policy={folder}/policy.toml", "policy="), ("analyst=superset", "analyst=")
+    if not api.connects(uri) or any(api.connects(uri.replace(*left_out)) for left_out in without):
+        sys.exit("A connection is tested with a policy and an analyst, and refused without.")
     database = api.post("database/", database_name="Reading log", sqlalchemy_uri=uri)["id"]
     seen = api.get(f"database/{database}/tables/?q=(schema_name:main)")["result"]
     told(f"connecting and listing the tables: {', '.join(table['value'] for table in seen)}")
