@@ -10,7 +10,8 @@ CHECK := $(VENV)/.check
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard test lint check slow bench serve-test superset test-matrix clean
+.PHONY: help demo dashboard test lint check slow bench serve-test superset test-oldest \
+	test-newest test-matrix clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -75,10 +76,14 @@ matrix_run = echo "== Python $(1): $(2)" && p=$$(.ci/python $(1)) && \
 	.venv-$(3)/bin/python $(PIP) --editable ".[test]" $(2) && \
 	.venv-$(3)/bin/python -m pytest -n auto
 
-test-matrix:  ## run the tests with the oldest and the newest supported versions
+test-oldest:  ## run the tests with the oldest supported versions
 	@$(call matrix_run,3.11,$(OLDEST),oldest)
-	@$(call matrix_run,3.12,--upgrade duckdb==1.5.6 sqlglot==29.*,middle)
+
+test-newest:  ## run the tests with the newest ones, on the newest Python
 	@$(call matrix_run,3.13,--upgrade duckdb sqlglot numpy numba pyarrow,newest)
+
+test-matrix: test-oldest test-newest  ## the same, and versions between them
+	@$(call matrix_run,3.12,--upgrade duckdb==1.5.6 sqlglot==29.*,middle)
 
 clean:  ## remove the environments and what they made
 	rm -rf .venv .venv-* .cache build dist *.egg-info

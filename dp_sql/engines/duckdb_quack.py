@@ -26,6 +26,9 @@ from dp_sql.engines.duckdb import Connection
 from dp_sql.errors import DpSqlError, NotSupported
 from dp_sql.types import quote
 
+EngineError = duckdb.Error
+"""What DuckDB raises; for who must not import it."""
+
 Admit = Callable[[str, str], bool]
 """admit(connection, token): whether this new connection may ask."""
 Answer = Callable[[str, str], str]

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
-from dp_sql.engines.duckdb_quack import QuackServer, refusal, taken
+from dp_sql.engines.duckdb_quack import EngineError, QuackServer, refusal, taken
 from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError
 from dp_sql.guarded import GuardedSession
 from dp_sql.serving.tokens import digest_of, owner_of, read_tokens
@@ -229,7 +227,7 @@ class Door:
 
 def _may_have_cost(error: Exception) -> bool:
     """Whether an error may come from a release: all others have a class of their own."""
-    return type(error) is QueryError or not isinstance(error, (DpSqlError, duckdb.Error))
+    return type(error) is QueryError or not isinstance(error, (DpSqlError, EngineError))
 
 
 @contextmanager
