@@ -11,6 +11,7 @@ import json
 import sqlite3
 import threading
 import uuid
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -58,13 +59,15 @@ class KeptReleases:
             self._file = sqlite3.connect(
                 name, timeout=30, isolation_level=None, check_same_thread=False
             )
+            # A forgotten session closes its files as a closed one does.
+            self._closing = weakref.finalize(self, self._file.close)
             self._file.execute("PRAGMA journal_mode = WAL")
             self._file.execute(_TABLE)
             self._file.execute(_INDEX)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._closing()
 
     def keep(
         self, plan: Plan, receipt: Receipt, columns: Sequence[tuple[str, str]], rows: Rows

@@ -161,6 +161,13 @@ class Book:
             with suppress(sqlite3.Error):
                 con.close()
 
+    def __del__(self) -> None:
+        # A forgotten ledger closes its file as a closed one does.
+        con = getattr(self, "_con", None)
+        if con is not None:
+            with suppress(sqlite3.Error):
+                con.close()
+
     def _before_fork(self) -> None:
         # SQLite believes that a child holds the locks of its parent. So none is open at a fork.
         self._lock.acquire()
