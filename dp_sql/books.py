@@ -5,13 +5,14 @@ Finds them in a text, and writes what they hold as tables. Knows tokens, rows an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_sql.budget.account import BudgetRow
 from dp_sql.budget.amounts import ATTO, NANO, PICO
 from dp_sql.budget.events import Event
+from dp_sql.budget.ledger import Ledger
 from dp_sql.errors import ArgumentError, NotSupported
 from dp_sql.parse import Token
 from dp_sql.result import Release
@@ -96,7 +97,7 @@ def unknown_release(call: BookCall, text: str) -> ArgumentError:
     )
 
 
-def no_ledger(call: BookCall, text: str) -> NotSupported:
+def _no_ledger(call: BookCall, text: str) -> NotSupported:
     """The refusal of a book that is not kept."""
     return NotSupported(
         "There is no ledger here.",
@@ -106,7 +107,37 @@ def no_ledger(call: BookCall, text: str) -> NotSupported:
     )
 
 
-def budget_table(rows: Iterable[BudgetRow]) -> Table:
+def book_table(
+    call: BookCall,
+    text: str,
+    releases: Iterable[Release],
+    ledger: Ledger | None,
+    budget: Callable[[], Iterable[BudgetRow]],
+    analyst: str | None = None,
+) -> Table:
+    """What `dp_releases`, `dp_budget` or `dp_ledger` holds.
+
+    Args:
+        call: one of the three.
+        text: where it stands.
+        releases: those that can be read again.
+        ledger: None: there is none.
+        budget: its rows.
+        analyst: whose events are shown; None: everybody's.
+
+    Raises:
+        NotSupported: there is no ledger.
+    """
+    if call.name == "dp_releases":
+        return _releases_table(releases)
+    if ledger is None:
+        raise _no_ledger(call, text)
+    if call.name == "dp_budget":
+        return _budget_table(budget())
+    return _ledger_table(ledger.events(analyst))
+
+
+def _budget_table(rows: Iterable[BudgetRow]) -> Table:
     """The rows of a budget; analyst is NULL for all analysts together."""
     columns = (
         ("dataset", "VARCHAR"), ("analyst", "VARCHAR"),
@@ -125,7 +156,7 @@ def budget_table(rows: Iterable[BudgetRow]) -> Table:
     ]  # fmt: skip
 
 
-def ledger_table(events: Iterable[Event]) -> Table:
+def _ledger_table(events: Iterable[Event]) -> Table:
     """The events of a ledger."""
     columns = (
         ("number", "BIGINT"), ("time", "TIMESTAMP"), ("kind", "VARCHAR"), ("ticket", "VARCHAR"),
@@ -147,7 +178,7 @@ def ledger_table(events: Iterable[Event]) -> Table:
     return columns, rows
 
 
-def releases_table(releases: Iterable[Release]) -> Table:
+def _releases_table(releases: Iterable[Release]) -> Table:
     """The releases that can be read again."""
     columns = (
         ("id", "VARCHAR"), ("time", "TIMESTAMP"), ("call", "VARCHAR"), ("source", "VARCHAR"),

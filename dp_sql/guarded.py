@@ -15,17 +15,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from dp_sql.beside import check_list, only_reads
-from dp_sql.books import book_calls
+from dp_sql.books import BookCall, Table, book_calls, book_table, unknown_release
 from dp_sql.budget.account import BudgetRow
 from dp_sql.engines.duckdb_private import PrivateSide
 from dp_sql.engines.duckdb_public import PublicSide
 from dp_sql.errors import ArgumentError, NotSupported, PolicyError
 from dp_sql.explained import Cost, cost, cost_sql, explained
 from dp_sql.guard import guarded_plans
+from dp_sql.kept import Kept, KeptReleases
 from dp_sql.parse import Token, cte_bodies, folded, statements
 from dp_sql.plan import Plan
 from dp_sql.policy import Policy
@@ -42,7 +44,7 @@ from dp_sql.rewrite import (
 )
 from dp_sql.shown import describe_sql, tables_sql
 from dp_sql.spending import Spending, open_ledger
-from dp_sql.types import full_name
+from dp_sql.types import full_name, quote
 from udfs.spec import in_words
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
@@ -65,9 +67,10 @@ class GuardedSession:
             wrong = misfits(policy, self._private.catalogue)
             if wrong:
                 raise PolicyError(f"The policy does not fit {database}: {'; '.join(wrong)}")
-            self._spending = Spending(
-                open_ledger(policy.budget), policy.budget, analyst, os.path.realpath(database)
-            )
+            self._ledger = open_ledger(policy.budget)
+            self._spending = Spending(self._ledger, policy.budget, analyst)
+            self._keeps = policy.budget is not None and policy.budget.keep_releases
+            self._kept = KeptReleases(_kept_file(policy), analyst, os.path.realpath(database))
         except BaseException:
             self._private.close()
             raise
@@ -129,7 +132,7 @@ class GuardedSession:
     @property
     def releases(self) -> tuple[Release, ...]:
         """The releases that can be read again for nothing, oldest first."""
-        return self._spending.kept.all()
+        return self._kept.all()
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
@@ -149,7 +152,7 @@ class GuardedSession:
     def close(self) -> None:
         """Close both sides and the ledger, once the query that runs is done."""
         with self._lock, contextlib.ExitStack() as closing:  # each, whatever another says
-            for part in (self._spending, self._private, self._public):
+            for part in (self._kept, self._spending, self._private, self._public):
                 closing.callback(part.close)
 
     def __enter__(self) -> Self:
@@ -195,10 +198,7 @@ class GuardedSession:
             self._public.bind(empty, params)
             if not planned:
                 return last(empty if books else text, params)
-            try:
-                relations = self._answers(planned)
-            finally:
-                self._wait(started)
+            relations = self._answers(planned, started)
             return last(self._spliced(text, tokens, planned, relations, books), params)
 
     def _planned(self, text: str, tokens: Sequence[Token]) -> Planned:
@@ -242,32 +242,41 @@ class GuardedSession:
             names = names[len(plans) :]
         return spliced(text, edits, tokens[0].start, tokens[-1].end)
 
-    def _answers(self, planned: Planned) -> list[str]:
+    def _answers(self, planned: Planned, started: float) -> list[str]:
         """A relation for each call: its kept release where there is one, else a new one.
 
         All losses are reserved before the first row is read. A release that fails leaves those
-        after it unasked; they stay spent, because the failure may have come from the data.
+        after it unasked; they stay spent, because the failure may have come from the data. Until
+        the deadline nothing tells that an answer is ready: neither ledger nor kept releases.
         """
         asked = [(select, plan) for select, plans in planned for plan in plans]
-        kept = [self._spending.answer(plan) for _, plan in asked]
-        new = [plan for (_, plan), known in zip(asked, kept, strict=True) if known is None]
-        relations = []
-        with self._spending.reserved(new, self._private.offer) as tickets:
-            for (select, plan), known in zip(asked, kept, strict=True):
-                if known is None:
-                    rows = next(tickets).redeem(self._private.release)
-                    receipt = self._private.receipts[-1]
-                    names = [key.parts[-1] for key in select.keys]
-                    self._spending.kept.keep(plan, receipt, answer_columns(plan, names), rows)
-                else:
-                    rows = list(known.rows)
-                relations.append(self._public.freeze(release_columns(plan), rows))
-        return relations
+        kept = [self._answer_kept(plan) for _, plan in asked]
+        new = [pair for pair, known in zip(asked, kept, strict=True) if known is None]
+        told = len(self.receipts)
+        with self._spending.reserved([p for _, p in new], self._private.offer) as tickets:
+            try:
+                drawn = [ticket.redeem(self._private.release) for ticket in tickets]
+            finally:
+                self._wait(started)
+        for (select, plan), rows, receipt in zip(new, drawn, self.receipts[told:], strict=True):
+            columns = answer_columns(plan, [key.parts[-1] for key in select.keys])
+            self._kept.keep(plan, receipt, columns, rows)
+        answers = iter(drawn)
+        return [
+            self._public.freeze(
+                release_columns(plan), next(answers) if known is None else known.rows
+            )
+            for (_, plan), known in zip(asked, kept, strict=True)
+        ]
+
+    def _answer_kept(self, plan: Plan) -> Kept | None:
+        """The kept release that answers a plan, where the policy keeps releases."""
+        return self._kept.answer(plan) if self._keeps else None
 
     def _cost(self, plans: Sequence[Plan]) -> Cost:
         calls = []
         for plan in plans:
-            kept = self._spending.answer(plan)
+            kept = self._answer_kept(plan)
             calls.append(explained(plan, kept.release.id if kept else None, self._private))
         return cost(calls, self._spending.account)
 
@@ -300,9 +309,21 @@ class GuardedSession:
         """Edits that make the text read its budget, ledger and kept releases as tables."""
         edits = []
         for call in book_calls(text, tokens):
-            columns, rows = self._spending.book(call, text)
+            columns, rows = self._book(call, text)
             edits.append((call.start, call.stop, self._public.freeze(columns, rows)))
         return edits
+
+    def _book(self, call: BookCall, text: str) -> Table:
+        """What one of the books holds, for this analyst."""
+        if call.name != "dp_release":
+            return book_table(
+                call, text, self.releases, self._ledger, self.budget, self._analyst
+            )  # fmt: skip
+        found = self._kept.find(call.argument or "")
+        if found is None:
+            raise unknown_release(call, text)
+        columns = [(quote(name), kind) for name, kind in found.release.columns]
+        return columns, [row[-len(columns) :] for row in found.rows]
 
     def _load_public(self, tokens: Sequence[Token]) -> None:
         """Copy the public tables that the text may mean, once each."""
@@ -317,6 +338,13 @@ class GuardedSession:
 
 
 Planned = list[tuple[DpSelect, list[Plan]]]
+
+
+def _kept_file(policy: Policy) -> Path | None:
+    """Where releases outlive the session; None: they do not."""
+    if policy.budget is None or not policy.budget.keep_releases:
+        return None
+    return policy.budget.ledger.with_name(policy.budget.ledger.name + ".releases")
 
 
 def _stand_in(ready: Plan) -> str:

@@ -21,15 +21,10 @@ from typing import Any, Self, overload
 from dp_sql.arguments import DpCall
 from dp_sql.beside import check_list
 from dp_sql.books import (
-    BookCall,
-    Table,
     book_calls,
-    budget_table,
-    ledger_table,
+    book_table,
     mentions_books,
-    no_ledger,
     read_again,
-    releases_table,
     unknown_release,
 )
 from dp_sql.budget.account import BudgetRow, owner_rows
@@ -168,7 +163,7 @@ class Session:
     def __init__(self, connection: Connection, ledger: Ledger | None = None) -> None:
         self._connection = connection
         self._ledger = ledger
-        self._spending = Spending(ledger, None, _OWNER, "")
+        self._spending = Spending(ledger, None, _OWNER)
         self._desk: Desk = register(connection, _inline)
         try:
             self._desk.pay_from(self._spending.account)
@@ -347,18 +342,13 @@ class Session:
             else:
                 self._books_read += 1
                 table = f"temp.main.__dp_book_{self._books_read}"
-                relation = freeze(self._connection, table, *self._book(call, text))
+                relation = freeze(
+                    self._connection,
+                    table,
+                    *book_table(call, text, self.releases, self._ledger, self.budget),
+                )
             edits.append((call.start, call.stop, relation))
         return edits
-
-    def _book(self, call: BookCall, text: str) -> Table:
-        if call.name == "dp_releases":
-            return releases_table(self.releases)
-        if self._ledger is None:
-            raise no_ledger(call, text)
-        if call.name == "dp_budget":
-            return budget_table(self.budget())
-        return ledger_table(self._ledger.events())
 
 
 def _is_there(relation: str, engine: Engine) -> bool:

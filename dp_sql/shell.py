@@ -17,11 +17,11 @@ from dp_sql.guarded import GuardedSession
 from dp_sql.repl.ask import prepare
 from dp_sql.repl.errors import in_full
 from dp_sql.repl.forms import is_silent, rendered
-from dp_sql.repl.main import add_forms, main_shell
+from dp_sql.repl.main import add_options, main_shell, opened
 from dp_sql.repl.pieces import statement_texts
 from dp_sql.serving.command import main_serve
 from dp_sql.serving.tokens import main_token
-from dp_sql.session import Session, connect
+from dp_sql.session import Session
 
 _EPILOG = """\
 examples:
@@ -73,13 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _connected(options: argparse.Namespace) -> Session | GuardedSession:
-    session: Session | GuardedSession = connect(
-        options.database,
-        read_only=options.read_only,
-        policy=options.policy,
-        analyst=options.analyst,
-        ledger=options.ledger,
-    )
+    session = opened(options)
     prepare(session)
     return session
 
@@ -92,30 +86,10 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "database", nargs="?", default=":memory:", metavar="DATABASE",
-        help="a DuckDB file, or :memory: (the default)",
-    )  # fmt: skip
-    parser.add_argument(
         "-c", "--command", metavar="SQL",
         help="the statements to run; without it they are read from standard input",
     )  # fmt: skip
-    parser.add_argument("--read-only", action="store_true", help="open DATABASE without writing")
-    parser.add_argument(
-        "--policy", metavar="FILE", help="the owner's policy: ask as an analyst (docs/policy.md)"
-    )
-    parser.add_argument(
-        "--as", dest="analyst", metavar="NAME", help="who asks, under a policy; for the books"
-    )
-    parser.add_argument(
-        "--ledger", metavar="FILE",
-        help="without a policy: write every release of the owner's into this book",
-    )  # fmt: skip
-    form = parser.add_mutually_exclusive_group()
-    add_forms(form)
-    parser.add_argument(
-        "--receipts", action="store_true",
-        help="print the receipt of each release to standard error",
-    )  # fmt: skip
+    add_options(parser)
     return parser
 
 

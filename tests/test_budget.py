@@ -6,6 +6,7 @@ import gc
 import json
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -348,6 +349,24 @@ def test_sessions_that_race_never_spend_more_than_there_is(opened: Opened, folde
         thread.join()
     assert len(answered) == 10
     assert kinds(folder).count("answered") == 10
+
+
+def test_before_the_deadline_no_book_tells_that_an_answer_is_ready(
+    opened: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another session could read the moment there, and the deadline would hide nothing."""
+    policy = POLICY.replace("[budget]", "deadline_seconds = 0.5\n[budget]\nkeep_releases = true")
+    (folder / "policy.toml").write_text(policy)
+    session, other = opened(), opened()
+    seen: list[object] = []
+
+    def look(seconds: float) -> None:
+        seen.append((kinds(folder), other.releases))
+
+    monkeypatch.setattr(time, "sleep", look)
+    session.sql(COUNT.format("0.1")).fetchall()
+    assert seen == [(["reserved"], ())]
+    assert kinds(folder) == ["reserved", "answered"] and len(other.releases) == 1
 
 
 # --- what it would cost ---------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class Held:
 
     def __init__(self, path: Path, file: int) -> None:
         self._path, self._file = path, file
-        self.mark, self._slot = _newest(path, file)
+        self.mark, _ = _newest(path, file)
 
     def advance(self, mark: Mark) -> None:
         """Write a newer mark durably.

@@ -60,13 +60,7 @@ def main_shell(arguments: Sequence[str]) -> int:
             resource.setrlimit(
                 resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
             )
-        session = connect(
-            options.database,
-            read_only=options.read_only,
-            policy=options.policy,
-            analyst=options.analyst,
-            ledger=options.ledger,
-        )
+        session = opened(options)
     except (Exception, KeyboardInterrupt) as error:
         print(in_full(error), file=sys.stderr)
         return 1
@@ -95,12 +89,18 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
+        "-c", "--command", metavar="SQL", help="statements and dot commands to run, then leave"
+    )
+    add_options(parser)
+    return parser
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command line say which database is asked, as whom, and how answers look."""
+    parser.add_argument(
         "database", nargs="?", default=":memory:", metavar="DATABASE",
         help="a DuckDB file, or :memory: (the default)",
     )  # fmt: skip
-    parser.add_argument(
-        "-c", "--command", metavar="SQL", help="statements and dot commands to run, then leave"
-    )
     parser.add_argument("--read-only", action="store_true", help="open DATABASE without writing")
     parser.add_argument(
         "--policy", metavar="FILE", help="the owner's policy: ask as an analyst (docs/policy.md)"
@@ -112,17 +112,27 @@ def _parser() -> argparse.ArgumentParser:
         "--ledger", metavar="FILE",
         help="without a policy: write every release of the owner's into this book",
     )  # fmt: skip
-    form = parser.add_mutually_exclusive_group()
-    add_forms(form)
+    _add_forms(parser.add_mutually_exclusive_group())
     parser.add_argument(
         "--receipts", action="store_true",
         help="print the receipt of each release to standard error",
     )  # fmt: skip
-    return parser
 
 
-def add_forms(parser: argparse._ActionsContainer) -> None:
-    """Let a command line choose how answers look; `mode` then is one of repl_forms.MODES."""
+def opened(options: argparse.Namespace) -> Session | GuardedSession:
+    """The session that the options of `add_options` ask for."""
+    session: Session | GuardedSession = connect(
+        options.database,
+        read_only=options.read_only,
+        policy=options.policy,
+        analyst=options.analyst,
+        ledger=options.ledger,
+    )
+    return session
+
+
+def _add_forms(parser: argparse._ActionsContainer) -> None:
+    """Let a command line choose how answers look; `mode` then is one of forms.MODES."""
     for mode, what in (
         ("csv", "CSV with a header"),
         ("json", "a JSON array of rows"),
