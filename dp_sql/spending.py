@@ -79,8 +79,9 @@ class Spending:
         finally:
             for ticket in tickets:
                 if self.account is not None and ticket.reserved is not None:
-                    outcome = "answered" if ticket.answered else "failed"
-                    self.account.settle(ticket.reserved, outcome)
+                    self.account.settle(
+                        ticket.reserved, "answered" if ticket.answered else "failed"
+                    )
 
     def _offered(self, plans: Sequence[Plan], offer: Offer, runs: Sequence[int]) -> list[Ticket]:
         if not plans:
