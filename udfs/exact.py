@@ -69,6 +69,15 @@ class Odds:
         outcome = bisect_right(highs, at_least, 0, last)
         return outcome if outcome == last or at_most <= lows[outcome] else None
 
+    def law(self, bits: int) -> list[tuple[Fraction, Fraction]]:
+        """Enclose the probability of every outcome: (at least, at most), to about `bits` bits."""
+        lows, highs = _cumulative_sums(self, bits + _GUARD_BITS)
+        before = zip([0, *lows[:-1]], [0, *highs[:-1]], strict=True)
+        return [
+            (Fraction(max(low - under, 0), highs[-1]), Fraction(high - over, lows[-1]))
+            for low, high, (over, under) in zip(lows, highs, before, strict=True)
+        ]
+
 
 class Draws(Protocol):
     """The three ways in which a mechanism may be random."""

@@ -232,3 +232,32 @@ def test_rnm_for_the_smallest_bound_is_not_private(monkeypatch):
 
 def test_rnm_is_offered():
     assert bounded.BOUND_SELECTIONS[len(SELECTIONS) :] == ("rnm",)
+
+
+@pytest.mark.parametrize("selection", ["gem", "mgem", "rnm"])
+def test_the_law_of_the_bound_encloses_what_releases_choose(selection):
+    epsilon, beta, cover = 2 * EPSILON, BETAS[0], [3, 9, 9, 11]
+    law = bounded.law_of_bound(cover, epsilon, beta, selection)
+    assert all(0 <= low <= high <= 1 and high - low < Fraction(1, 1 << 60) for low, high in law)
+    assert sum(low for low, _ in law) <= 1 <= sum(high for _, high in law)
+    for (low, _), p in zip(law, law_in_floats(cover, float(beta), selection), strict=True):
+        assert math.isclose(low, p, rel_tol=1e-3)
+
+
+def law_in_floats(cover, beta, selection):
+    """The law by its definition, when EPSILON (1) is spent on the choice."""
+    bounds = range(1, len(cover) + 1)
+    worth = [n - at * math.log(1 / (2 * beta)) for at, n in zip(bounds, cover, strict=True)]
+    if selection == "rnm":
+        weights = [math.exp(u / (2 * len(cover))) for u in worth]
+    else:
+        t = SIDES[selection] * 2 * math.log(len(cover) / beta)
+        a = [at * t - u for at, u in zip(bounds, worth, strict=True)]
+        scores = [max((a[i] - a[j]) / (i + j + 2) for j in range(len(a))) for i in range(len(a))]
+        weights = [math.exp(-s / 2) for s in scores]
+    return [w / sum(weights) for w in weights]
+
+
+def test_the_law_of_the_bound_is_refused_where_a_coin_comes_first():
+    with pytest.raises(ValueError, match="ask for the law of either"):
+        bounded.law_of_bound([3, 4], EPSILON, BETAS[0], "combined_gem")

@@ -23,7 +23,7 @@ def covered(runs, max_bound=BOUNDS):
     """The shipped counts, from the people of item 0, of item 1, ..."""
     offsets = np.cumsum([0, *map(len, runs)])
     people = np.array(list(chain.from_iterable(runs)), dtype=np.int64)
-    return greedy._cover_counts(offsets, people, max_bound)
+    return greedy.cover_counts(offsets, people, max_bound)
 
 
 def by_value(data):
@@ -179,9 +179,9 @@ def test_half_a_million_edges_are_quick():
     rng = np.random.default_rng()
     sizes = rng.multinomial(500_000, np.full(10_000, 1e-4))
     offsets, people = np.cumsum([0, *sizes]), rng.integers(0, 5_000, 500_000)
-    greedy._cover_counts(offsets[:2], people[: sizes[0]], 1)  # compiles
+    greedy.cover_counts(offsets[:2], people[: sizes[0]], 1)  # compiles
     start = time.perf_counter()
-    counts = greedy._cover_counts(offsets, people, 100)
+    counts = greedy.cover_counts(offsets, people, 100)
     assert time.perf_counter() - start < 0.5, "a hundred times what it takes, for slow machines"
     assert counts[0] <= 5_000
     assert counts[-1] == np.count_nonzero(sizes)
@@ -249,7 +249,7 @@ def test_the_release_is_made_of_the_cover_and_the_public_numbers(monkeypatch, bo
     monkeypatch.setattr(bounded, "release", lambda *given: seen.append(given) or "released")
     assert greedy.count_distinct(*GRAPH, EPSILON, BETA, 7, bound) == "released"
     ((cover, *public, draws),) = seen
-    assert cover == greedy._cover_counts(*GRAPH, n_bounds)
+    assert cover == greedy.cover_counts(*GRAPH, n_bounds)
     assert len(cover) == n_bounds
     assert all(type(n) is int for n in cover)
     assert public == [EPSILON, BETA, bound]
@@ -261,7 +261,7 @@ def test_the_noise_is_that_of_the_given_bound(monkeypatch):
     monkeypatch.setattr(greedy, "secret_draws", lambda: draws)
     release = greedy.count_distinct(*GRAPH, EPSILON, BETA, 7, 2)
     assert set(draws.rates) == {EPSILON / 2}
-    assert release.estimate == greedy._cover_counts(*GRAPH, 2)[1]
+    assert release.estimate == greedy.cover_counts(*GRAPH, 2)[1]
 
 
 def test_a_very_large_epsilon_gives_the_true_count():

@@ -12,7 +12,7 @@ from fractions import Fraction
 from udfs.exact import Draws, ln_enclosure
 from udfs.laplace import discrete_laplace, laplace_quantile
 from udfs.select import combined_gem, exponential, gem, mgem
-from udfs.select.levels import Levels, by_weight
+from udfs.select.levels import Levels, by_weight, law_by_weight
 from udfs.select.normalized import grid_of, round_up
 from udfs.spec import Loss, in_words
 
@@ -53,15 +53,50 @@ def release(
     """
     share = noise_share(epsilon, bound)
     if isinstance(bound, str):
+        utilities = utilities_of_bounds(cover, epsilon, beta)
         bounds = range(1, len(cover) + 1)
-        # What the noise costs per unit of bound, ln(1/2 beta) scales; its rounding is harmless.
-        _, log = ln_enclosure(Fraction(1, 2 * beta), 64)
-        cost = round_up(log * Fraction(1, share), grid_of(epsilon))
-        utilities = [n - at * cost for n, at in zip(cover, bounds, strict=True)]
         levels = _levels(utilities, bounds, epsilon - share, beta, bound, draws)
         bound = bounds[by_weight(levels, draws)]
     estimate = cover[bound - 1] + discrete_laplace(_noise_rate(share, bound), draws)
     return CountRelease(estimate, estimate - _noise_bound(share, bound, beta), bound)
+
+
+def utilities_of_bounds(cover: Sequence[int], epsilon: Fraction, beta: Fraction) -> list[Fraction]:
+    """Say what each bound is worth: its count less what its noise may cost, ln(1/2 beta) scales.
+
+    Privacy: none; these are not for release. The cost is public, and its rounding is harmless.
+    """
+    share = noise_share(epsilon, "gem")
+    _, log = ln_enclosure(Fraction(1, 2 * beta), 64)
+    cost = round_up(log * Fraction(1, share), grid_of(epsilon))
+    return [n - at * cost for at, n in enumerate(cover, start=1)]
+
+
+def law_of_bound(
+    cover: Sequence[int], epsilon: Fraction, beta: Fraction, bound: str, bits: int = 64
+) -> list[tuple[Fraction, Fraction]]:
+    """Enclose the probability with which `release` chooses each bound.
+
+    Args:
+        cover: as for `release`.
+        epsilon: of the whole release, of which the choice spends half.
+        beta: as for `release`.
+        bound: "gem", "mgem" or "rnm"; "combined_gem" is gem or mgem, as a coin falls.
+        bits: how narrow, about.
+
+    Returns:
+        (at least, at most) for the bounds 1, 2, ..., shape (len(cover),).
+
+    Privacy: none; it tells about everybody. It is for owners who want to know what a release of
+        their data would be worth, and for tests.
+    """
+    check_public(epsilon, beta, len(cover), bound)
+    if bound == "combined_gem":
+        raise ValueError("combined_gem is gem or mgem: ask for the law of either")
+    utilities = utilities_of_bounds(cover, epsilon, beta)
+    share = noise_share(epsilon, bound)
+    bounds = range(1, len(cover) + 1)
+    return law_by_weight(_fixed_levels(utilities, bounds, epsilon - share, beta, bound), bits)
 
 
 def _levels(
@@ -75,6 +110,17 @@ def _levels(
     """Sort the bounds by how far each is behind, as one of BOUND_SELECTIONS sees it."""
     if selection == "combined_gem":
         return combined_gem.levels_of(utilities, bounds, epsilon, beta, draws)
+    return _fixed_levels(utilities, bounds, epsilon, beta, selection)
+
+
+def _fixed_levels(
+    utilities: Sequence[Fraction],
+    bounds: Sequence[int],
+    epsilon: Fraction,
+    beta: Fraction,
+    selection: str,
+) -> Levels:
+    """Sort them as gem, mgem or rnm does, which draw nothing to do so."""
     if selection == "rnm":
         return exponential.levels_of(utilities, bounds, epsilon)
     levels_of = {"gem": gem.levels_of, "mgem": mgem.levels_of}[selection]

@@ -57,14 +57,17 @@ def count_distinct(
     Source: Knop and Steinke 2023, Algorithm 2; integer noise, see greedy.md.
     """
     bounded.check_public(epsilon, beta, max_contributions, bound)
-    cover = _cover_counts(offsets, people, bounded.n_bounds(max_contributions, bound))
+    cover = cover_counts(offsets, people, bounded.n_bounds(max_contributions, bound))
     return bounded.release(cover, epsilon, beta, bound, secret_draws())
 
 
-def _cover_counts(
+def cover_counts(
     offsets: npt.NDArray[np.integer], people: npt.NDArray[np.integer], max_bound: int
 ) -> list[int]:
-    """Return the size of the greedy cover after 1, ..., max_bound rounds."""
+    """Count the items in the greedy cover after 1, ..., max_bound rounds.
+
+    Privacy: none; these are what a release adds noise to.
+    """
     from udfs.count_distinct import flow
 
     graph = flow.build_graph(offsets, people)

@@ -45,11 +45,21 @@ def count_distinct(
     Source: Knop and Steinke 2023, Algorithm 1; integer noise, see matching.md.
     """
     bounded.check_public(epsilon, beta, max_contributions, bound)
+    cover = cover_counts(offsets, people, bounded.n_bounds(max_contributions, bound))
+    return bounded.release(cover, epsilon, beta, bound, secret_draws())
+
+
+def cover_counts(
+    offsets: npt.NDArray[np.integer], people: npt.NDArray[np.integer], max_bound: int
+) -> list[int]:
+    """Count the items that can be covered, for each bound 1, ..., max_bound on items per person.
+
+    Privacy: none; these are what a release adds noise to.
+    """
     from udfs.count_distinct import flow
 
     graph = flow.build_graph(offsets, people)
-    cover = flow.max_cover_counts(graph, bounded.n_bounds(max_contributions, bound))
-    return bounded.release([int(n) for n in cover], epsilon, beta, bound, secret_draws())
+    return [int(n) for n in flow.max_cover_counts(graph, max_bound)]
 
 
 UDF = Udf(

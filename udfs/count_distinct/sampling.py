@@ -66,6 +66,16 @@ def _count_distinct(
     return bounded.release(counts, epsilon, beta, bound, draws)
 
 
+def cover_counts(
+    offsets: npt.NDArray[np.integer], people: npt.NDArray[np.integer], max_bound: int
+) -> list[int]:
+    """Count the items in one sample each of 1, ..., max_bound items per person.
+
+    Privacy: none; these are what a release adds noise to.
+    """
+    return _sampled_counts(offsets, people, max_bound, secret_draws())
+
+
 def _sampled_counts(
     offsets: npt.NDArray[np.integer],
     people: npt.NDArray[np.integer],

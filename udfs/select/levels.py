@@ -87,6 +87,12 @@ def by_weight(levels: Levels, draws: Draws) -> int:
     return hit
 
 
+def law_by_weight(levels: Levels, bits: int) -> list[tuple[Fraction, Fraction]]:
+    """Enclose the probability with which `by_weight` draws each candidate: (at least, at most)."""
+    rate = levels.odds.rate
+    return Odds([((0 if e is None else 1, e or 0),) for e in levels.levels], rate).law(bits)
+
+
 def by_flips(levels: Levels, draws: Draws) -> int:
     """Draw a candidate with the law of permute-and-flip."""
     return first_accepted(partial(_race, levels, draws), levels.of)
