@@ -10,7 +10,7 @@ CHECK := $(VENV)/.check
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard test lint check slow bench serve-test superset test-oldest \
+.PHONY: help demo dashboard test lint check slow bench papers serve-test superset test-oldest \
 	test-newest test-matrix clean
 
 help:  ## list the targets
@@ -51,9 +51,16 @@ check: $(CHECK) lint  ## what a commit must pass: lint and tests
 
 slow: $(TEST)  ## the long statistical tests as well
 	$(BIN)/python -m pytest -n auto -m "slow or not slow"
+	$(MAKE) papers QUICK=1
 
 bench: $(TEST)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+papers:  ## the papers' tables and figures: QUICK=1, DATA=folder, FILES="name=file …", OUT=folder
+	@test -x .venv-papers/bin/python || $(PYTHON) -m venv .venv-papers
+	@.venv-papers/bin/python $(PIP) --editable ".[papers]"
+	@.venv-papers/bin/python -m examples.papers $(if $(QUICK),--quick) $(if $(DATA),--data "$(DATA)") \
+		$(if $(OUT),--out "$(OUT)") $(FILES)
 
 serve-test:  ## the real duckdb shell through a Quack server, in an environment of its own
 	@test -x .venv-serve/bin/python || $(PYTHON) -m venv .venv-serve

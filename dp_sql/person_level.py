@@ -318,6 +318,17 @@ class Compiler:
             node, f"There is no table {'.'.join(parts)}", "SHOW TABLES lists what there is."
         )
 
+    def listed_view(self, parts: Sequence[str]) -> Rows | None:
+        """The rows of a view that the policy lists; None where it lists none of this name.
+
+        Raises:
+            NotPrivate: the view is not provably person-level.
+        """
+        sql = self._listed_view(parts)
+        return (
+            None if sql is None else self._view(sql, exp.Table(this=exp.Identifier(this=parts[-1])))
+        )
+
     def _view(self, sql: str, node: Node) -> Rows:
         try:
             return Compiler(self.policy, self.schema).query(tree_of(sql))

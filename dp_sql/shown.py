@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dp_sql.errors import NotSupported
 from dp_sql.parse import folded
-from dp_sql.person_level import Schema
+from dp_sql.person_level import Compiler, Schema
 from dp_sql.policy import Policy
 from dp_sql.total import text
 from dp_sql.types import full_name
@@ -24,16 +24,20 @@ def tables_sql(policy: Policy, schema: Schema) -> str:
 
 
 def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
-    """SQL of the columns of a table: names and types."""
+    """SQL of the columns of a table, or of a view that the policy lists: names and types."""
+    heads = ("column_name", "column_type")
     full = schema.table(parts)
     known = {schema.table(name) for name in [*policy.tables, *policy.public]}
     if full is None or full not in known:
+        view = Compiler(policy, schema).listed_view(parts)
+        if view is not None:
+            types = [value.type for value in view.values]
+            return values_sql(heads, list(zip(view.names, types, strict=True)))
         raise NotSupported(
             f"There is no table {'.'.join(folded(part) for part in parts)}.",
             hint="SHOW TABLES lists what there is.",
         )
-    name = full_name(full)
-    return values_sql(("column_name", "column_type"), schema.columns(f"SELECT * FROM {name}"))
+    return values_sql(heads, schema.columns(f"SELECT * FROM {full_name(full)}"))
 
 
 def values_sql(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:

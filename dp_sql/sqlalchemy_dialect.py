@@ -17,7 +17,7 @@ from sqlalchemy import pool
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGExecutionContext
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.reflection import Inspector
-from sqlalchemy.exc import ArgumentError, NoSuchTableError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchTableError
 from sqlalchemy.sql.compiler import DDLCompiler
 
 from dp_sql import dbapi
@@ -163,15 +163,18 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
     def get_columns(
         self, connection: Any, table_name: str, schema: str | None = None, **_: Any
     ) -> list[dict[str, Any]]:
-        """Names and types of the columns of a table; of an analyst's view, none are told."""
+        """Names and types of a table's columns; none of a view that analysts cannot read."""
         found = self._listed(connection).get((schema or _SCHEMA, table_name))
         if found is None:
             raise NoSuchTableError(table_name)
         kind, parts = found
-        if kind == "private view":
-            return []
         name = ".".join(self.identifier_preparer.quote_identifier(part) for part in parts)
-        rows = connection.exec_driver_sql(f"DESCRIBE {name}").fetchall()
+        try:
+            rows = connection.exec_driver_sql(f"DESCRIBE {name}").fetchall()
+        except DBAPIError:
+            if kind == "private view":
+                return []
+            raise
         return [
             {
                 "name": row[0],

@@ -164,6 +164,22 @@ def test_show_and_describe_tell_names_and_types_only(guarded: GuardedSession) ->
         guarded.sql("DESCRIBE unnamed")
 
 
+def test_describe_tells_a_listed_view_by_what_analysts_may_read_of_it(
+    guarded: GuardedSession,
+) -> None:
+    assert asked(guarded, "DESCRIBE recent") == [("reader", "BIGINT"), ("title", "VARCHAR")]
+
+
+def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> None:
+    more = MORE.replace("WHERE year > 2002", "WHERE title IN (SELECT title FROM ratings)")
+    database, policy = write(tmp_path, more=more)
+    with (
+        dp_sql.connect(database, policy=policy, analyst="reporting") as session,
+        pytest.raises(errors.NotPrivate, match="The view recent is not provably person-level"),
+    ):
+        session.sql("DESCRIBE recent")
+
+
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [

@@ -160,6 +160,7 @@ def test_reflection_under_a_policy_tells_names_and_types_and_nothing_else(analys
         == sorted(seen.get_table_names("main"))
     )
     assert seen.get_view_names() == ["recent"]
+    assert [column["name"] for column in seen.get_columns("recent")] == ["user_id", "title"]
     assert seen.get_table_names("other") == []
     assert seen.has_table("ratings")
     assert not seen.has_table("secret")

@@ -88,7 +88,7 @@ def _told(session: GuardedSession) -> tuple[Table, ...]:
         sql_name = ".".join(map(written, name.split(".")))
         try:
             columns = tuple(session.sql(f"DESCRIBE {sql_name}").fetchall())
-        except Exception:  # a view is told by name alone
+        except Exception:  # a view that analysts cannot read is told by name alone
             columns = ()
         found.append(Table(sql_name, kind, columns))
     return tuple(found)
