@@ -1,0 +1,154 @@
+"""The law of the bound that is chosen privately, exactly: no trial stands behind this part.
+
+The paper prints the 10th, 50th and 90th percentile of the bound over 100 trials, and no beta. Here
+is the whole law for each beta that comes into question, by enclosures in rationals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import accumulate
+
+from matplotlib.axes import Axes
+
+from examples.papers.distinct.covers import ONE_PASS, Study
+from examples.papers.distinct.printed import MATCHING, PRIVATE, Spread
+from examples.papers.distinct.rows import EACH, IN_ALL, Reading, Tried, best_bound
+from examples.papers.frame.command import Setting
+from examples.papers.frame.figures import COLOURS, panels, save
+from examples.papers.frame.report import write_table
+from examples.papers.frame.verdicts import Verdict
+from udfs.count_distinct import bounded
+
+_IN_ALL = [Reading(IN_ALL.name, IN_ALL.epsilon, Fraction(n, 1000)) for n in range(10, 51, 5)]
+_SMALL = Reading(IN_ALL.name, IN_ALL.epsilon, EACH.beta)
+_READINGS = [EACH, _SMALL, *_IN_ALL]
+_POINTS = (10, 40, 50, 60, 90)
+
+Law = list[tuple[Fraction, Fraction]]
+Quantiles = dict[tuple[str, Reading], list[int]]
+
+
+def write_law(studies: Sequence[Study], tried: Sequence[Tried], setting: Setting) -> list[Verdict]:
+    """Write the table and the figure, and judge the paper's median."""
+    quantiles = {
+        (study.source.name, reading): [quantile(_law(study, reading), p) for p in _POINTS]
+        for study in studies
+        for reading in _READINGS
+    }
+    rows = [
+        (
+            study.title,
+            reading.name,
+            float(reading.beta),
+            best_bound(study.covers[MATCHING][: study.table.most], reading),
+            best_bound(of_study.passes[0][: study.table.most], reading),
+            *quantiles[study.source.name, reading],
+        )
+        for study, of_study in zip(studies, tried, strict=True)
+        for reading in _READINGS
+    ]
+    best = [f"best bound, {way}" for way in (MATCHING, ONE_PASS)]
+    columns = [
+        "set",
+        "reading",
+        "beta",
+        *best,
+        *(f"bound chosen by matching: {p} %" for p in _POINTS),
+    ]
+    note = "Exact laws: no trials. The paper, over 100 trials: " + "; ".join(
+        f"{study.title} {' / '.join(str(x) for x in _printed(study))}" for study in studies
+    )
+    write_table(setting.out, "distinct_law", columns, rows, note + " (10, 50, 90 %).")
+    _draw(studies, quantiles, setting)
+    return [
+        _verdict(study, quantiles, readings) for study in studies for readings in ([EACH], _IN_ALL)
+    ]
+
+
+def _law(study: Study, reading: Reading) -> Law:
+    cover = study.covers[MATCHING][: study.table.most]
+    return bounded.law_of_bound(cover, reading.epsilon, reading.beta, "gem")
+
+
+def quantile(law: Law, percent: int) -> int:
+    """Find the least bound up to which the law has so many percent of itself.
+
+    >>> quantile([(Fraction(1, 4), Fraction(1, 4)), (Fraction(3, 4), Fraction(3, 4))], 50)
+    2
+
+    Raises:
+        ValueError: if the enclosures are too wide to tell.
+    """
+    sums = [list(accumulate(ends)) for ends in zip(*law, strict=True)]
+    least, most = (
+        next(i for i, total in enumerate(of, 1) if 100 * total >= percent) for of in sums
+    )
+    if least != most:
+        raise ValueError("the enclosure of the law is too wide")
+    return least
+
+
+def _printed(study: Study) -> Spread:
+    rows = {(row.selection, row.counting): row for row in study.table.rows}
+    return rows[PRIVATE, MATCHING].bound
+
+
+def _verdict(study: Study, quantiles: Quantiles, readings: Sequence[Reading]) -> Verdict:
+    """Does the paper's median lie between the law's 40 % and 60 % points for some beta?"""
+    median = int(_printed(study)[1])
+    spans = {reading.beta: quantiles[study.source.name, reading] for reading in readings}
+    held = [
+        f"{float(beta):g}" for beta, (_, low, _, high, _) in spans.items() if low <= median <= high
+    ]
+    says = f"for beta = {', '.join(held)}" if held else "for none"
+    tried = ", ".join(f"{float(beta):g}" for beta in spans)
+    what = f"{study.title}, law of the bound by matching, {readings[0].name}, beta one of {tried}"
+    claim = f"its median {median} lies within 40–60 % of the law"
+    return Verdict(what, claim, says, None, bool(held), "exact law / 100")
+
+
+def _draw(studies: Sequence[Study], quantiles: Quantiles, setting: Setting) -> None:
+    figure, axes = panels(2, len(studies))
+    for column, study in enumerate(studies):
+        _draw_law(axes[0, column], study)
+        _draw_over_beta(axes[1, column], study, quantiles)
+    axes[0, 0].set_ylabel("probability of the bound")
+    axes[0, 0].legend(loc="upper right", fontsize=7)
+    axes[1, 0].set_ylabel("bound, ε = 1 in all")
+    axes[1, 0].legend(loc="upper left", fontsize=7, ncols=2)
+    note = "Exact laws of the bound by matching: no trials. The paper's: 100 trials."
+    save(figure, setting.out, "distinct_law", note)
+
+
+def _draw_law(axes: Axes, study: Study) -> None:
+    each, in_all = (
+        [float(low + high) / 2 for low, high in _law(study, reading)] for reading in (EACH, IN_ALL)
+    )
+    x = range(1, len(each) + 1)
+    axes.bar(x, each, color=COLOURS["blue"], alpha=0.8, label="ε = 1 each, β = 0.001")
+    label = f"ε = 1 in all, β = {float(IN_ALL.beta):g}"
+    axes.step(x, in_all, where="mid", color=COLOURS["violet"], label=label)
+    _mark_printed(axes.axvline, study)
+    axes.set_axisbelow(True)
+    axes.set(xlim=(0, 38), xlabel="contribution bound l")
+    axes.set_title(study.title, fontsize=9)
+
+
+def _mark_printed(line: Callable[..., object], study: Study) -> None:
+    for place, printed in enumerate(_printed(study)):
+        label = "the paper's 10, 50, 90 %" if place == 0 else None
+        line(printed, color=COLOURS["pink"], linestyle="--", linewidth=1, label=label)
+
+
+def _draw_over_beta(axes: Axes, study: Study, quantiles: Quantiles) -> None:
+    ten, forty, middle, sixty, ninety = zip(
+        *(quantiles[study.source.name, reading] for reading in _IN_ALL), strict=True
+    )
+    x, blue = [float(reading.beta) for reading in _IN_ALL], COLOURS["blue"]
+    axes.fill_between(x, ten, ninety, color=blue, alpha=0.12, linewidth=0, label="10–90 %")
+    axes.fill_between(x, forty, sixty, color=blue, alpha=0.3, linewidth=0, label="40–60 %")
+    axes.plot(x, middle, color=blue, label="median")
+    _mark_printed(axes.axhline, study)
+    axes.set(xlabel="β", ylim=(0, 33))

@@ -1,0 +1,78 @@
+"""The command line that all scripts of this folder share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from examples.papers.frame.sources import FOLDER, Sources, find
+from examples.papers.frame.trials import Trials
+
+_OUT = Path("build") / "papers"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a script works with: data, where its results go, and whether it is to hurry."""
+
+    sources: Sources
+    out: Path
+    quick: bool
+
+    def trials(self, paper: str) -> Trials:
+        """Return the paper's trials so far. Quick ones are the first of the others."""
+        return Trials(self.out / "trials", paper)
+
+    def note(self, text: str) -> None:
+        """Tell the reader something between the progress bars."""
+        print(text, file=sys.stderr)
+
+
+Script = Callable[[Setting], None]
+
+
+def command(scripts: Mapping[str, Script], words: Sequence[str] | None = None) -> None:
+    """Read the command line and run the scripts that it names, all where it names none.
+
+    Args:
+        scripts: by name, in the order in which they run.
+        words: the command line, or None for that of the process.
+    """
+    options = _options(scripts).parse_args(words)
+    chosen = options.only.split(",") if options.only else list(scripts)
+    unknown = [name for name in chosen if name not in scripts]
+    if unknown:
+        sys.exit(f"There is no {unknown[0]!r}; there are {', '.join(scripts)}.")
+    setting = Setting(find(options.data, options.files), options.out, options.quick)
+    try:
+        for name in chosen:
+            print(f"== {name}", file=sys.stderr)
+            scripts[name](setting)
+    except KeyboardInterrupt:
+        print(
+            f"\nStopped. The same command goes on: what is done is kept in {options.out}/trials.",
+            file=sys.stderr,
+        )
+        sys.exit(130)
+    print(f"Tables and figures are in {options.out}.")
+
+
+def _options(scripts: Mapping[str, Script]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.papers",
+        description="Reproduce the papers' tables and figures. Interrupt it when you like: the "
+        "same command goes on where it was.",
+        epilog="A file has the columns user_id and item, or item and count; a name that the papers "
+        "know (docs/data.md lists them) stands for that set, any other is a set of its own.",
+    )
+    parser.add_argument("files", nargs="*", metavar="NAME=FILE", help="a data set of yours")
+    parser.add_argument("--quick", action="store_true", help="few trials and points: two minutes")
+    parser.add_argument(
+        "--data", type=Path, default=FOLDER, help="folder of data sets (default: DP_SQL_DATA)"
+    )
+    parser.add_argument("--out", type=Path, default=_OUT, help=f"results (default: {_OUT})")
+    parser.add_argument("--only", metavar="A,B", help=f"some of {', '.join(scripts)}")
+    return parser
