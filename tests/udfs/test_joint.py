@@ -282,6 +282,19 @@ def test_many_layers_are_counted_like_few():
     assert ranked.n_lists(layers) == [ranked.n_lists([layer])[0] for layer in layers]
 
 
+@pytest.mark.parametrize("many", [1, 10**9])
+def test_the_ranking_keeps_what_the_cut_allows_whatever_the_order(many, monkeypatch):
+    """The parts' bound on the k-th largest count is loose here: two large ones share a part."""
+    monkeypatch.setattr(ranking, "_MANY", many)
+    counts = np.arange(1000, dtype=np.int64) % 300
+    counts[[5, 261, 517]] = 900, 901, 902  # 256 parts: all in one
+    ranked = ranking.rank(counts, 3, 100)
+    assert ranked.places[:3].tolist() == [517, 261, 5]
+    exact = np.flatnonzero(counts > 900 - 100)
+    assert set(exact) <= set(ranked.places)
+    assert (len(ranked.places) == len(exact)) == (many == 1)
+
+
 # Sampling.
 
 SAMPLED, SAMPLED_K = (6, 5, 3, 3), 2

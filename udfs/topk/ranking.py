@@ -14,7 +14,9 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 _LARGEST_COUNT = (1 << 62) - 1
-_CHUNK = 64  # decides the speed, never the numbers
+# These decide the speed, never the numbers.
+_CHUNK = 64
+_MANY = 16
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,10 @@ def rank(counts: Ints, k: int, cut: int) -> Ranking:
     gaps = top - counts
     places = np.flatnonzero(gaps <= limit).astype(np.int64, copy=False)
     gaps = gaps[places]
+    if len(gaps) > _MANY * k:  # the parts told little: the k-th largest count itself tells more
+        limit = min(int(np.partition(gaps, k - 1)[k - 1]) + cut - 1, limit)
+        near = gaps <= limit
+        gaps, places = gaps[near], places[near]
     place_bits = (d - 1).bit_length()
     if limit.bit_length() + place_bits < 63:
         keys = np.sort(gaps << place_bits | places)
