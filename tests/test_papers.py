@@ -145,6 +145,16 @@ def test_the_range_holds_a_quantile_of_like_trials_and_not_of_others(p: float) -
     assert high - low < 4
 
 
+def test_the_range_allows_for_our_own_error_where_ours_are_few() -> None:
+    """One set of few trials of ours is off; over many such sets the level must hold."""
+    rng = np.random.default_rng()
+    held = []
+    for _ in range(RNG_TRIES):
+        low, high = range_of_quantile(rng.laplace(size=100).tolist(), 0.5, 100)
+        held.append(low <= np.median(rng.laplace(size=100)) <= high)
+    assert np.mean(held) > 0.96
+
+
 def test_the_range_of_a_mean_is_three_sided() -> None:
     rng = np.random.default_rng()
     ours = rng.exponential(size=20_000)

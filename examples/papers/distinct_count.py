@@ -181,8 +181,6 @@ def _why(study: Study, row: Row, values: Values) -> str:
         return f"Our file has {more} words more than the paper's, and so has our count."
     if more and (row.selection, row.counting) == (BEST, GREEDY):
         return f"The order of the people is not the paper's, and there are {more} words more."
-    if values.n_trials < 10 * N_TRIALS:
-        return "The range leaves out the error of our own trials, which are few."
     return "One value in a hundred lies outside by chance alone."
 
 

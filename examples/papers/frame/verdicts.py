@@ -3,6 +3,9 @@
 A paper prints a statistic of its own few trials. Ours come from many more, or from the exact law,
 so what is asked is: had the paper's trials been ours, where would its statistic lie 99 times in
 100? A value inside that range agrees; one outside needs a reason, which docs/papers.md gives.
+
+Where ours are not many more, their own error counts as well: n trials beside N of ours err as
+nN / (n + N) trials beside the law itself, as the variances of the two add up.
 """
 
 from __future__ import annotations
@@ -55,14 +58,15 @@ def range_of_quantile(ours: Sequence[float], p: float, n: int) -> Range:
     """Where the p-quantile of n trials (numpy's, which interpolates) lies, by order statistics.
 
     Args:
-        ours: our trials, many more than n.
+        ours: our trials, shape (N,).
         p: in (0, 1).
         n: the paper's number of trials.
     """
-    place = (n - 1) * p
+    both = _beside(n, len(ours))
+    place = (both - 1) * p
     below, above = math.floor(place) + 1, math.ceil(place) + 1
-    low = beta.ppf((1 - LEVEL) / 2, below, n + 1 - below)
-    high = beta.ppf((1 + LEVEL) / 2, above, n + 1 - above)
+    low = beta.ppf((1 - LEVEL) / 2, below, both + 1 - below)
+    high = beta.ppf((1 + LEVEL) / 2, above, both + 1 - above)
     sorted_ours = np.sort(np.asarray(ours, dtype=float))
     last = len(sorted_ours) - 1
     at_low, at_high = math.floor(low * last), math.ceil(high * last)
@@ -70,9 +74,15 @@ def range_of_quantile(ours: Sequence[float], p: float, n: int) -> Range:
 
 
 def range_of(ours: Sequence[float], statistic: Callable[[np.ndarray], float], n: int) -> Range:
-    """Where any statistic of n trials lies, by drawing n of ours again and again."""
+    """Where any statistic of n trials lies, by drawing so many of ours again and again."""
     rng = np.random.default_rng()
-    drawn = rng.choice(np.asarray(ours, dtype=float), size=(_RESAMPLES, n))
+    size = (_RESAMPLES, _beside(n, len(ours)))
+    drawn = rng.choice(np.asarray(ours, dtype=float), size=size)
     found = [statistic(row) for row in drawn]
     low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
+
+
+def _beside(n: int, ours: int) -> int:
+    """Return how many trials beside the law err as n do beside our trials; at least 2."""
+    return max(2, n * ours // (n + ours))
