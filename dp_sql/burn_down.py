@@ -24,6 +24,7 @@ from udfs.spec import in_words
 POINTS = 1000
 """A curve has no more points than a picture can show; each costs a question to the accountant."""
 _OWN_CURVES = 8
+_TICKS = 12  # with fewer matplotlib has no interval for four or five minutes, hours or days
 _ALL = "#1b1f24"
 _COLOURS = ("#0969da", "#bf3989", "#1a7f37", "#bc4c00", "#8250df", "#0f766e", "#9a6700", "#57606a")
 _NO_MATPLOTLIB = "A picture needs matplotlib: pip install 'dp-sql[plot]', or pip install matplotlib"
@@ -134,7 +135,7 @@ def draw(drawn: Sequence[Curve], terms: Terms, file: Path) -> None:
     for curve, colour in zip([drawn[0], *own[:_OWN_CURVES]], (_ALL, *_COLOURS), strict=False):
         _draw_curve(axes, curve, colour)
     _draw_frame(axes, terms, len(own) - _OWN_CURVES)
-    locator = dates.AutoDateLocator(maxticks=9)
+    locator = dates.AutoDateLocator(maxticks=_TICKS)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
     with warnings.catch_warnings():

@@ -20,6 +20,7 @@ import dp_sql, sys
 threads, order = sys.argv[1:]
 with dp_sql.connect() as session:
     session.execute(f"SET threads = {{threads}}")
+    session.execute("SET enable_progress_bar = false")  # DuckDB's, where a machine is slow
     session.execute(
         "CREATE TABLE t AS SELECT i % 997 AS person, (i * i) % 1009 % (1 + i % 97) AS item "
         f"FROM range(60000) r(i) ORDER BY {{order}}"

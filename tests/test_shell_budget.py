@@ -495,6 +495,19 @@ def test_a_picture_is_written_beside_the_bars(
     assert "toml" in told(capsys, wrong=True)
 
 
+@pytest.mark.parametrize("unit", ["seconds", "minutes", "hours", "days", "weeks"])
+def test_a_picture_of_any_span_has_its_dates(
+    tmp_path: Path, unit: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("matplotlib")
+    shop = Shop(tmp_path)
+    for n in (1, 4.5, 27, 105, 270, 290):
+        end = START + timedelta(**{unit: n})
+        points = ((START, Fraction(0)), (end, Fraction(1)))
+        burn_down.draw([Curve(None, None, points)], shop.terms, tmp_path / "burn.png")
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("budget", "sentence"),
     [

@@ -31,6 +31,9 @@ SHOW order_items
 DESCRIBE main.ratings
 
 -- answered
+DESCRIBE recent
+
+-- answered
 DESCRIBE catalog
 
 -- answered

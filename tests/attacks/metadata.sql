@@ -9,9 +9,6 @@ DESC secret
 -- NotSupported: There is no table secret.
 SHOW secret
 
--- NotSupported: There is no table recent.
-DESCRIBE recent
-
 -- NotSupported: There is no table public_looking.
 DESCRIBE public_looking
 
