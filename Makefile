@@ -51,7 +51,7 @@ check: $(CHECK) lint  ## what a commit must pass: lint and tests
 
 slow: $(TEST)  ## the long statistical tests as well
 	$(BIN)/python -m pytest -n auto -m "slow or not slow"
-	$(MAKE) papers QUICK=1
+	out=$$(mktemp -d) && $(MAKE) papers QUICK=1 OUT=$$out && rm -r $$out
 
 bench: $(TEST)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

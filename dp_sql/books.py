@@ -134,7 +134,7 @@ def book_table(
         raise _no_ledger(call, text)
     if call.name == "dp_budget":
         return _budget_table(budget())
-    return _ledger_table(ledger.events(analyst))
+    return _ledger_table(ledger.events(analyst), its_own_numbers=analyst is not None)
 
 
 def _budget_table(rows: Iterable[BudgetRow]) -> Table:
@@ -156,14 +156,19 @@ def _budget_table(rows: Iterable[BudgetRow]) -> Table:
     ]  # fmt: skip
 
 
-def _ledger_table(events: Iterable[Event]) -> Table:
-    """The events of a ledger."""
+def _ledger_table(events: Iterable[Event], its_own_numbers: bool) -> Table:
+    """The events of a ledger.
+
+    Args:
+        events: those to show.
+        its_own_numbers: they are numbered 1, 2, …, as the gaps would count others' events.
+    """
     columns = (
         ("number", "BIGINT"), ("time", "TIMESTAMP"), ("kind", "VARCHAR"), ("ticket", "VARCHAR"),
         ("analyst", "VARCHAR"), ("epsilon", _EPSILON), ("delta", _DELTA), ("rho", _RHO),
     )  # fmt: skip
     rows = []
-    for event in events:
+    for own, event in enumerate(events, 1):
         amount = event.amount
         losses: list[str | None] = [None, None, None]
         if amount is not None:
@@ -174,7 +179,8 @@ def _ledger_table(events: Iterable[Event]) -> Table:
                 _decimal(rho, 12),
             ]
         time = event.time.replace("T", " ").rstrip("Z")
-        rows.append((str(event.number), time, event.kind, event.ticket, event.analyst, *losses))
+        number = str(own if its_own_numbers else event.number)
+        rows.append((number, time, event.kind, event.ticket, event.analyst, *losses))
     return columns, rows
 
 

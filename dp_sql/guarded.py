@@ -191,6 +191,7 @@ class GuardedSession:
             plans = [plan for _, found in planned for plan in found]
             if is_explained:
                 return last(cost_sql(self._cost(plans)), None)
+            self._public.check_idle()
             books = self._books(text, tokens)
             empty = self._spliced(text, tokens, planned, [_stand_in(p) for p in plans], books)
             self._public.only_select(empty)
@@ -352,6 +353,8 @@ def _stand_in(ready: Plan) -> str:
 
 
 def _one_select(text: str) -> Sequence[Token]:
+    if "\0" in text:  # DuckDB would read the text up to there
+        raise NotSupported("A query has no NUL in it.", text=text, position=text.index("\0"))
     found = statements(text)
     if len(found) != 1:
         raise NotSupported(

@@ -426,6 +426,43 @@ def test_an_analyst_sees_own_events_only(opened: Opened) -> None:
     assert bob.sql("FROM dp_budget() SELECT epsilon_left").fetchall()[0] == (Decimal("0.625"),)
 
 
+def test_the_numbers_of_an_analysts_events_count_nobody_elses(opened: Opened) -> None:
+    ann, bob = opened("ann"), opened("bob")
+    for session in (ann, bob, ann, bob, bob):
+        session.sql(COUNT.format("0.01")).fetchall()
+    numbers = [n for (n,) in bob.sql("SELECT number FROM dp_ledger() ORDER BY number").fetchall()]
+    assert numbers == list(range(1, 7))  # three questions, reserved and answered
+
+
+def test_a_book_that_is_read_again_takes_no_more_room(opened: Opened) -> None:
+    session = opened(more="keep_releases = true\n")
+    session.sql(COUNT.format("0.1")).fetchall()
+    kept = session.releases[0].id
+    tables = "SELECT count(*) FROM information_schema.tables WHERE table_name LIKE '\\_\\_dp%' ESCAPE '\\'"
+    for round in range(3):
+        for text in ("FROM dp_budget()", "FROM dp_ledger()", "FROM dp_releases()",
+                     f"FROM dp_release('{kept}')", COUNT.format("0.1")):  # fmt: skip
+            session.sql(text).fetchall()
+        if round == 0:
+            before = session.sql(tables).fetchall()
+    assert session.sql(tables).fetchall() == before and before[0][0] > 0
+
+
+def test_nothing_is_spent_while_an_answer_is_read_in_pieces(opened: Opened) -> None:
+    """DuckDB 2.0 keeps nothing while a reader is open; 1.5 ends the reader."""
+    session = opened()
+    reader = session.sql("SELECT unnest(range(100000)) AS i").arrow()
+    before = left(session)
+    try:
+        session.sql(COUNT.format("0.1")).fetchall()
+        assert left(session) == before - Fraction(1, 10)
+    except NotSupported as refused:
+        assert "still being read" in str(refused) and left(session) == before
+        del reader
+        gc.collect()
+        session.sql(COUNT.format("0.1")).fetchall()
+
+
 @pytest.mark.parametrize("book", ["dp_budget()", "dp_ledger()"])
 def test_without_a_budget_there_are_no_books(book: str, folder: Path) -> None:
     (folder / "policy.toml").write_text(POLICY.split("[budget]")[0])

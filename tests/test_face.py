@@ -40,3 +40,16 @@ def test_importing_and_plain_sql_load_no_heavy_library() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_list_is_answered_without_pandas_and_numba() -> None:
+    program = (
+        "import sys, dp_sql; s = dp_sql.connect(); s.execute('CREATE TABLE t AS SELECT 1 AS i'); "
+        "s.sql('SELECT DP_TOPK(i, 2, epsilon := 1, privacy_unit := i, domain := [1, 2, 3]) "
+        "FROM t').fetchall(); s.close(); "
+        "print(sorted({'numba', 'pandas', 'scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -170,6 +170,11 @@ def test_describe_tells_a_listed_view_by_what_analysts_may_read_of_it(
     assert asked(guarded, "DESCRIBE recent") == [("reader", "BIGINT"), ("title", "VARCHAR")]
 
 
+def test_a_text_with_a_nul_is_refused_whole(guarded: GuardedSession) -> None:
+    with pytest.raises(errors.NotSupported, match="no NUL"):
+        guarded.sql("SELECT 1 AS a\0, secret")
+
+
 def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> None:
     more = MORE.replace("WHERE year > 2002", "WHERE title IN (SELECT title FROM ratings)")
     database, policy = write(tmp_path, more=more)

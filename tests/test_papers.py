@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import doctest
+import importlib
 import signal
 import subprocess
 import sys
@@ -13,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from examples.papers.frame.command import Setting, command
 from examples.papers.frame.report import shown, write_table, write_verdicts
-from examples.papers.frame.sources import Source, find
+from examples.papers.frame.sources import Source, SourceError, find
 from examples.papers.frame.trials import Point, Trials
 from examples.papers.frame.verdicts import judge, range_of, range_of_quantile
 
@@ -81,19 +84,17 @@ def test_an_interrupted_run_says_so_and_the_same_command_goes_on(tmp_path: Path)
     kept = tmp_path / "trials"
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        if kept.exists() and any(file.stat().st_size for file in kept.iterdir()):
+        if any(file.stat().st_size for file in kept.glob("*.jsonl")):
             break
         time.sleep(0.05)
     first.send_signal(signal.SIGINT)
     out, err = first.communicate(timeout=60)
     assert first.returncode == 130 and "The same command goes on" in err and "200" not in out
-    started = time.monotonic()
     second = start()
     out, err = second.communicate(timeout=60)
     assert second.returncode == 0 and out.splitlines()[0] == "200", err
-    (file,) = kept.iterdir()
+    (file,) = kept.glob("*.jsonl")
     assert sum(line.count("1") for line in file.read_text("utf-8").splitlines()) == 200
-    assert time.monotonic() - started < 60
 
 
 def write_csv(file: Path, columns: list[str], rows: list[tuple[object, ...]]) -> None:
@@ -102,31 +103,103 @@ def write_csv(file: Path, columns: list[str], rows: list[tuple[object, ...]]) ->
 
 
 def test_a_file_becomes_counts_and_a_graph_in_the_order_of_values(tmp_path: Path) -> None:
+    said: list[str] = []
     rows = [(7, "b"), (7, "b"), (2, "a"), (7, "a"), (9, "c"), (9, "a"), (None, "d")]
     write_csv(tmp_path / "it's.csv", ["user_id", "item"], rows)
-    source = find(tmp_path, []).get("it's")
+    source = find(tmp_path, [], said.append).get("it's")
     assert source is not None and source.has_people
-    assert source.counts.tolist() == [3, 1, 1, 0]
+    assert source.counts.tolist() == [3, 1, 1] and not said
     offsets, people = source.graph
     assert offsets.tolist() == [0, 3, 4, 5] and people.tolist() == [0, 1, 2, 1, 2]
 
 
 def test_a_histogram_has_counts_and_no_people(tmp_path: Path) -> None:
-    write_csv(tmp_path / "h.csv", ["item", "count"], [("x", 5), ("y", 9)])
-    sources = find(tmp_path / "none", [f"books={tmp_path / 'h.csv'}"])
-    assert sources.with_people() == []
+    write_csv(tmp_path / "h.csv", ["Item", "Count"], [("x", 5), ("y", 9), ("z", None)])
+    sources = find(None, [f"books={tmp_path / 'h.csv'}"], print)
     source = sources.get("books")
-    assert source is not None and source.counts.tolist() == [9, 5]
+    assert source is not None and not source.has_people and source.counts.tolist() == [9, 5]
 
 
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="is not NAME=FILE"):
-        find(tmp_path, ["gowalla.parquet"])
-    with pytest.raises(SystemExit, match="There is no file"):
-        find(tmp_path, ["a=b.csv"])
+def test_a_named_file_that_is_no_data_set_is_refused(tmp_path: Path) -> None:
     write_csv(tmp_path / "odd.csv", ["who", "what"], [(1, 2)])
-    with pytest.raises(SystemExit, match="wanted are user_id and item"):
-        _ = Source("odd", tmp_path / "odd.csv").has_people
+    (tmp_path / "bad.parquet").write_bytes(b"no parquet")
+    for named, words in (
+        ("gowalla.parquet", "is not NAME=FILE"),
+        ("a=b.csv", "There is no file b.csv"),
+        (f"odd={tmp_path / 'odd.csv'}", "has the columns who, what; wanted are user_id and item"),
+        (f"bad={tmp_path / 'bad.parquet'}", "cannot be read"),
+    ):
+        with pytest.raises(SourceError, match=words):
+            find(None, [named], print)
+    with pytest.raises(SourceError, match="There is no folder"):
+        find(tmp_path / "none", [], print)
+
+
+def test_a_file_of_the_folder_that_is_no_data_set_is_left_out(tmp_path: Path) -> None:
+    write_csv(tmp_path / "odd.csv", ["who", "what"], [(1, 2)])
+    (tmp_path / "bad.parquet").write_bytes(b"no parquet")
+    (tmp_path / "folder.parquet").mkdir()
+    write_csv(tmp_path / "good.csv", ["user_id", "item"], [(1, 2)])
+    said: list[str] = []
+    assert list(find(tmp_path, [], said.append).files) == ["good"]
+    assert len(said) == 2 and all(text.endswith("It is left out.") for text in said)
+
+
+@pytest.mark.parametrize("count", ["-1", "many", "1e30"])
+def test_counts_that_are_none_are_refused(tmp_path: Path, count: str) -> None:
+    write_csv(tmp_path / "h.csv", ["item", "count"], [("x", 5), ("y", count)])
+    with pytest.raises(SourceError, match=r"cannot be read|below 0"):
+        _ = Source("h", tmp_path / "h.csv").counts
+
+
+def run(words: list[str], tmp_path: Path) -> tuple[int | str | None, str]:
+    """Run a script of one point; returns how the process would end."""
+
+    def script(setting: Setting) -> None:
+        setting.trials("one").run("one", [Point(("a",), 2, counting([]))])
+
+    try:
+        command({"one": script}, ["--data", str(tmp_path), *words])
+    except SystemExit as end:
+        return end.code, ""
+    return 0, ""
+
+
+def test_an_edited_line_of_trials_is_named(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run(["--out", str(out)], tmp_path)[0] == 0
+    (file,) = (out / "trials").glob("*.jsonl")
+    file.write_text('{"key": 1}\n' + file.read_text("utf-8"), "utf-8")
+    assert "Line 1 of" in str(run(["--out", str(out)], tmp_path)[0])
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file.txt").write_text("")
+    assert "cannot be written" in str(run(["--out", str(tmp_path / "file.txt")], tmp_path)[0])
+
+
+def test_two_runs_in_one_folder_are_kept_apart(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def script(setting: Setting) -> None:
+        assert "Another run is at work" in str(run(["--out", str(out)], tmp_path)[0])
+
+    command({"outer": script}, ["--data", str(tmp_path), "--out", str(out)])
+
+
+def test_an_interruption_of_duckdb_is_one_of_the_run(tmp_path: Path) -> None:
+    def script(setting: Setting) -> None:
+        raise RuntimeError("Query interrupted")
+
+    with pytest.raises(SystemExit, match="130"):
+        command({"x": script}, ["--data", str(tmp_path), "--out", str(tmp_path)])
+
+
+@pytest.mark.parametrize("module", sorted((ROOT / "examples" / "papers").rglob("*.py")), ids=str)
+def test_the_examples_in_docstrings_are_true(module: Path) -> None:
+    name = ".".join(module.relative_to(ROOT).with_suffix("").parts)
+    if not name.endswith("__main__"):
+        assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
 RNG_TRIES = 400

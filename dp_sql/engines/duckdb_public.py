@@ -6,6 +6,7 @@ files, no network, no extensions, no Python variables, no other settings.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,7 +38,8 @@ class PublicSide:
             self._connection.execute(setting)
         self._engine = Engine(self._connection, Desk())
         self._loaded: set[tuple[str, ...]] = set()
-        self._releases = 0
+        self._frozen: dict[str, str] = {}
+        self._n_tables = 0
 
     def interrupt(self) -> None:
         """Stop what is running."""
@@ -75,10 +77,31 @@ class PublicSide:
         self._loaded.add(tuple(parts))
 
     def freeze(self, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[object, ...]]) -> str:
-        """Keep a release, or a book; returns a relation with its columns, as SQL."""
-        self._releases += 1
-        table = f"temp.main.__dp_release_{self._releases}"
-        return freeze(self._connection, table, columns, rows)
+        """Keep a release, or a book; returns a relation with its columns, as SQL.
+
+        What is here already is not kept twice: a book that is read again and again stays one table.
+        """
+        content = hashlib.sha256(repr((list(columns), list(rows))).encode("utf-8", "surrogatepass"))
+        digest = content.hexdigest()
+        if digest not in self._frozen:
+            self._n_tables += 1
+            table = f"temp.main.__dp_release_{self._n_tables}"
+            self._frozen[digest] = freeze(self._connection, table, columns, rows)
+        return self._frozen[digest]
+
+    def check_idle(self) -> None:
+        """Refuse to begin while an answer is being read in pieces: nothing can be kept then.
+
+        Raises:
+            NotSupported: a reader of an answer is open.
+        """
+        try:
+            self._connection.execute("SELECT 1").fetchall()
+        except duckdb.Error:
+            raise NotSupported(
+                "An earlier answer is still being read in pieces.",
+                hint="Read it to its end first, or take it whole, with .to_arrow_table().",
+            ) from None
 
     def only_select(self, text: str) -> None:
         """Refuse all but one SELECT, as DuckDB itself reads the text.

@@ -6,8 +6,9 @@ DuckDB turns every exception of a function into text; others become one constant
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -46,17 +47,17 @@ def mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:
 
     def topk(tickets: Any, connections: Any, queries: Any, counts: Any) -> Any:
         found = each(_run_topk, tickets, connections, queries, counts)
-        return pa.array(found, pa.list_(pa.int64()))
+        return _arrow_lists(found)
 
     def select(
         tickets: Any, connections: Any, queries: Any, scores: Any, sensitivities: Any, n: Any
     ) -> Any:
         found = each(_run_select, tickets, connections, queries, scores, sensitivities, n)
-        return pa.array(found, pa.list_(pa.int64()))
+        return _arrow_lists(found)
 
     def count_distinct(tickets: Any, connections: Any, queries: Any, pairs: Any) -> Any:
         found = each(_run_count_distinct, tickets, connections, queries, pairs)
-        return pa.array([release.estimate for release, _ in found], pa.int64())
+        return _arrow_ints([release.estimate for release, _ in found])
 
     def report(tickets: Any, connections: Any, queries: Any, pairs: Any) -> Any:
         found = each(_run_count_distinct, tickets, connections, queries, pairs)
@@ -64,12 +65,12 @@ def mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:
 
     def topk_groups(tickets: Any, connections: Any, queries: Any, counts: Any) -> Any:
         found = each(_run_groups(_run_topk), tickets, connections, queries, counts)
-        return pa.array(found, pa.list_(pa.list_(pa.int64())))
+        lists = _arrow_lists([one for groups in found for one in groups])
+        return _arrow_cut(lists, [len(groups) for groups in found])
 
     def count_groups(tickets: Any, connections: Any, queries: Any, pairs: Any) -> Any:
         found = each(_run_groups(_run_count_distinct), tickets, connections, queries, pairs)
-        estimates = [[release.estimate for release, _ in groups] for groups in found]
-        return pa.array(estimates, pa.list_(pa.int64()))
+        return _arrow_lists([[release.estimate for release, _ in groups] for groups in found])
 
     def report_groups(tickets: Any, connections: Any, queries: Any, pairs: Any) -> Any:
         found = each(_run_groups(_run_count_distinct), tickets, connections, queries, pairs)
@@ -77,6 +78,31 @@ def mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:
         return pa.array(rows, pa.list_(_report_type()))
 
     return topk, count_distinct, report, select, topk_groups, count_groups, report_groups
+
+
+# pyarrow's own way from Python lists would import pandas first, which takes a third of a second.
+
+
+def _arrow_ints(values: Sequence[int], kind: str = "int64") -> Any:
+    """An arrow array of integers, without NULLs."""
+    import pyarrow as pa
+
+    data = pa.py_buffer(np.array(values, dtype=kind).tobytes())
+    return pa.Array.from_buffers(getattr(pa, kind)(), len(values), [None, data])
+
+
+def _arrow_cut(inside: Any, lengths: Sequence[int]) -> Any:
+    """An arrow array cut into lists of these lengths."""
+    import pyarrow as pa
+
+    ends = list(accumulate(lengths, initial=0))
+    return pa.ListArray.from_arrays(_arrow_ints(ends, "int32"), inside)
+
+
+def _arrow_lists(lists: Sequence[Sequence[int]]) -> Any:
+    """An arrow array of lists of integers."""
+    flat = _arrow_ints([value for one in lists for value in one])
+    return _arrow_cut(flat, [len(one) for one in lists])
 
 
 def _report_type() -> Any:

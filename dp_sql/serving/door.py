@@ -17,6 +17,7 @@ from typing import Any
 from dp_sql.engines.duckdb_quack import EngineError, QuackServer, refusal, taken
 from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError
 from dp_sql.guarded import GuardedSession
+from dp_sql.policy import read_policy
 from dp_sql.serving.tokens import digest_of, owner_of, read_tokens
 from dp_sql.session import connect
 
@@ -79,6 +80,7 @@ class Door:
 
     def check(self) -> None:
         """See that the policy fits the database, and that somebody may come in."""
+        read_policy(self._policy)
         known = read_tokens(self._tokens)
         if not known:
             raise PolicyError(

@@ -1,9 +1,15 @@
 """`python -m examples.papers`: every paper, one after the other."""
 
-from examples.papers import bandit, distinct_count, joint_topk, selection
-from examples.papers.frame.command import command
+import sys
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Run what the command line names; the scripts' libraries take a while to load."""
+    try:
+        from examples.papers import bandit, distinct_count, joint_topk, selection
+        from examples.papers.frame.command import command
+    except KeyboardInterrupt:
+        sys.exit(130)
     command(
         {
             "joint_topk": joint_topk.run,
@@ -12,3 +18,7 @@ if __name__ == "__main__":
             "bandit": bandit.run,
         }
     )
+
+
+if __name__ == "__main__":
+    main()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from examples.papers.frame.sources import FOLDER, Sources, find
+from examples.papers.frame.sources import SourceError, Sources, find
 from examples.papers.frame.trials import Trials
 
 _OUT = Path("build") / "papers"
@@ -28,7 +30,7 @@ class Setting:
 
     def note(self, text: str) -> None:
         """Tell the reader something between the progress bars."""
-        print(text, file=sys.stderr)
+        _tell(text)
 
 
 Script = Callable[[Setting], None]
@@ -46,18 +48,40 @@ def command(scripts: Mapping[str, Script], words: Sequence[str] | None = None) -
     unknown = [name for name in chosen if name not in scripts]
     if unknown:
         sys.exit(f"There is no {unknown[0]!r}; there are {', '.join(scripts)}.")
-    setting = Setting(find(options.data, options.files), options.out, options.quick)
     try:
-        for name in chosen:
-            print(f"== {name}", file=sys.stderr)
-            scripts[name](setting)
-    except KeyboardInterrupt:
-        print(
-            f"\nStopped. The same command goes on: what is done is kept in {options.out}/trials.",
-            file=sys.stderr,
-        )
+        with _alone(options.out):
+            setting = Setting(find(options.data, options.files, _tell), options.out, options.quick)
+            for name in chosen:
+                _tell(f"== {name}")
+                scripts[name](setting)
+    except SourceError as error:
+        sys.exit(str(error))
+    except OSError as error:
+        sys.exit(f"{options.out} cannot be written, or a file not be read: {error}")
+    except (KeyboardInterrupt, RuntimeError) as error:
+        # DuckDB makes a RuntimeError of Ctrl-C.
+        if isinstance(error, RuntimeError) and "interrupted" not in str(error):
+            raise
+        _tell(f"\nStopped. The same command goes on: what is done is kept in {options.out}/trials.")
         sys.exit(130)
     print(f"Tables and figures are in {options.out}.")
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Let no second run keep trials in the same folder."""
+    folder = out / "trials"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"Another run is at work in {out}. Wait for it, or give another --out.")
+        yield
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _options(scripts: Mapping[str, Script]) -> argparse.ArgumentParser:
@@ -70,9 +94,7 @@ def _options(scripts: Mapping[str, Script]) -> argparse.ArgumentParser:
     )
     parser.add_argument("files", nargs="*", metavar="NAME=FILE", help="a data set of yours")
     parser.add_argument("--quick", action="store_true", help="few trials and points: two minutes")
-    parser.add_argument(
-        "--data", type=Path, default=FOLDER, help="folder of data sets (default: DP_SQL_DATA)"
-    )
+    parser.add_argument("--data", type=Path, help="folder of data sets (default: DP_SQL_DATA)")
     parser.add_argument("--out", type=Path, default=_OUT, help=f"results (default: {_OUT})")
     parser.add_argument("--only", metavar="A,B", help=f"some of {', '.join(scripts)}")
     return parser

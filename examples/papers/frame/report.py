@@ -32,8 +32,23 @@ def write_table(
     (folder / f"{name}.md").write_text(text, encoding="utf-8")
 
 
-def write_verdicts(folder: Path, paper: str, verdicts: Sequence[Verdict]) -> None:
-    """Write the verdicts on one paper's printed values, and print how many agree."""
+_RANGES = (
+    "The range is where the paper's value lies 99 times in 100 if its trials are like ours. All "
+    "draws are from the operating system; there is no seed."
+)
+
+
+def write_verdicts(
+    folder: Path, paper: str, verdicts: Sequence[Verdict], note: str = _RANGES
+) -> None:
+    """Write the verdicts on one paper's printed values, and print how many agree.
+
+    Args:
+        folder: where the table goes.
+        paper: the name of its script.
+        verdicts: in the order of the table.
+        note: stands below it: what its ranges or errors are.
+    """
     rows = [
         (
             verdict.what,
@@ -47,10 +62,6 @@ def write_verdicts(folder: Path, paper: str, verdicts: Sequence[Verdict]) -> Non
         for verdict in verdicts
     ]
     columns = ["what", "printed", "ours", "range", "verdict", "trials: ours / the paper's", "why"]
-    note = (
-        "The range is where the paper's value lies 99 times in 100 if its trials are like ours. "
-        "All draws are from the operating system; there is no seed."
-    )
     write_table(folder, f"{paper}_verdicts", columns, rows, note)
     inside = sum(verdict.inside for verdict in verdicts)
     print(f"{paper}: {inside} of {len(verdicts)} printed values and claims inside.")

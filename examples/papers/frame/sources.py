@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +16,12 @@ from numpy.typing import NDArray
 
 import dp_sql
 
-FOLDER = Path(os.environ.get("DP_SQL_DATA", Path(__file__).parents[4] / "shared" / "data"))
+FOLDER = Path(os.environ.get("DP_SQL_DATA") or Path(__file__).parents[4] / "shared" / "data")
 _KINDS = (".parquet", ".csv", ".csv.gz", ".tsv", ".json", ".jsonl")
+
+
+class SourceError(Exception):
+    """A file that is no data set; says why."""
 
 
 @dataclass(frozen=True)
@@ -38,27 +42,44 @@ class Source:
 
     @cached_property
     def has_people(self) -> bool:
-        """Whether the rows are people's."""
+        """Whether the rows are people's.
+
+        Raises:
+            SourceError: the file cannot be read, or has other columns.
+        """
         with dp_sql.connect() as session:
-            columns = session.sql(f"SELECT * FROM {self._quoted} LIMIT 0").columns
+            try:
+                columns = session.sql(f"SELECT * FROM {self._quoted} LIMIT 0").columns
+            except duckdb.Error as error:
+                raise SourceError(f"{self.file} cannot be read: {_first_line(error)}") from None
         for wanted in ({"user_id", "item"}, {"item", "count"}):
-            if wanted <= set(columns):
+            if wanted <= {column.lower() for column in columns}:
                 return "user_id" in wanted
-        raise SystemExit(
+        raise SourceError(
             f"{self.file} has the columns {', '.join(columns)}; wanted are user_id and item, "
             "or item and count."
         )
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """Distinct people per item, largest first, shape (items,)."""
+        """Distinct people per item, largest first, shape (items,).
+
+        Raises:
+            SourceError: a histogram's counts are no whole numbers from 0 on.
+        """
         count = "count(DISTINCT user_id)" if self.has_people else "max(count)"
+        given = "user_id" if self.has_people else "count"
         with dp_sql.connect() as session:
-            found = session.sql(
-                f"SELECT CAST({count} AS BIGINT) AS n FROM {self._quoted} "
-                "WHERE item IS NOT NULL GROUP BY item ORDER BY n DESC"
-            )
-            return found.fetchnumpy()["n"].astype(np.int64)
+            try:
+                found = session.sql(
+                    f"SELECT CAST({count} AS BIGINT) AS n FROM {self._quoted} "
+                    f"WHERE item IS NOT NULL AND {given} IS NOT NULL GROUP BY item ORDER BY n DESC"
+                ).fetchnumpy()["n"]
+            except duckdb.Error as error:
+                raise SourceError(f"{self.file} cannot be read: {_first_line(error)}") from None
+        if len(found) and found[-1] < 0:
+            raise SourceError(f"{self.file} has a count below 0.")
+        return found.astype(np.int64)
 
     @cached_property
     def graph(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -91,29 +112,49 @@ class Sources:
         """Return the source of this name, or None where there is none."""
         return self.files.get(name)
 
-    def with_people(self) -> list[Source]:
-        """Return those whose rows are people's."""
-        return [source for source in self.files.values() if source.has_people]
 
+def find(folder: Path | None, named: Iterable[str], note: Callable[[str], None]) -> Sources:
+    """Collect the files of a folder, and those named as NAME=FILE, which come before them.
 
-def find(folder: Path, named: Iterable[str]) -> Sources:
-    """Collect the files of a folder, and those named as NAME=FILE, which come before them."""
+    Args:
+        folder: None for the default, which need not be there.
+        named: as on the command line.
+        note: is told of each file of the folder that is left out, and why.
+    """
     files = {}
-    if folder.is_dir():
-        for path in sorted(folder.iterdir()):
-            kind = next((kind for kind in _KINDS if path.name.endswith(kind)), None)
-            if kind:
-                name = path.name.removesuffix(kind)
-                files[name] = Source(name, path)
+    for path in _files_of(folder):
+        kind = next((kind for kind in _KINDS if path.name.endswith(kind)), None)
+        if kind:
+            source = Source(path.name.removesuffix(kind), path)
+            try:
+                _ = source.has_people
+            except SourceError as error:
+                note(f"{error} It is left out.")
+            else:
+                files[source.name] = source
     for text in named:
         name, equals, path_text = text.partition("=")
         path = Path(path_text)
         if not equals or not name:
-            raise SystemExit(f"{text!r} is not NAME=FILE, such as gowalla=checkins.parquet")
+            raise SourceError(f"{text!r} is not NAME=FILE, such as gowalla=checkins.parquet")
         if not path.is_file():
-            raise SystemExit(f"There is no file {path}.")
+            raise SourceError(f"There is no file {path}.")
         files[name] = Source(name, path)
+        _ = files[name].has_people
     return Sources(files)
+
+
+def _files_of(folder: Path | None) -> list[Path]:
+    given = FOLDER if folder is None else folder
+    if not given.is_dir():
+        if folder is None:
+            return []
+        raise SourceError(f"There is no folder {folder}.")
+    return sorted(path for path in given.iterdir() if path.is_file())
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def tpch(scale: float) -> duckdb.DuckDBPyConnection | None:

@@ -1,16 +1,24 @@
-"""Trials: run what is missing, keep what is done. Never runs a trial twice, never takes a seed."""
+"""Trials: run what is missing, keep what is done. Never runs a trial twice, never takes a seed.
+
+One process at a time may keep trials in a folder (`command` sees to that).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
+
+import udfs
 
 _SECONDS_AT_RISK = 2.0
 """What an interruption may cost: trials are written down this often."""
@@ -33,21 +41,31 @@ class Trials:
     """The trials of one paper, in a file with one line for each few of them.
 
     Args:
-        folder: where the file is, made if need be. Its name carries the version of dp_sql, so
-            that another version tries everything anew.
+        folder: where the file is, made if need be. Its name carries a digest of the mechanisms'
+            code, so that other code tries everything anew.
         paper: the name of the file.
     """
 
     def __init__(self, folder: Path, paper: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = folder / f"{paper}-{version('dp-sql')}.jsonl"
+        self._file = folder / f"{paper}-{_digest_of_mechanisms()}.jsonl"
         self._done: dict[str, list[Any]] = {}
         if self._file.exists():
-            whole = self._file.read_text(encoding="utf-8").rpartition("\n")[0]
-            self._file.write_text(whole + "\n" * bool(whole), encoding="utf-8")
-            for line in whole.splitlines():
-                kept = json.loads(line)
-                self._done.setdefault(_name(kept["key"]), []).extend(kept["results"])
+            self._read()
+
+    def _read(self) -> None:
+        """Take up what is kept; a last line that was cut off is forgotten."""
+        kept = self._file.read_bytes()
+        whole = kept.rfind(b"\n") + 1
+        if whole < len(kept):
+            os.truncate(self._file, whole)
+        for number, line in enumerate(kept[:whole].splitlines(), start=1):
+            try:
+                found = json.loads(line)
+                key, results = found["key"], [*found["results"]]
+            except (ValueError, KeyError, TypeError):
+                sys.exit(f"Line {number} of {self._file} is no line of trials. Delete it.")
+            self._done.setdefault(_name(key), []).extend(results)
 
     def run(self, what: str, points: Sequence[Point]) -> list[list[Any]]:
         """Return the results of every point's trials, after running those that are missing.
@@ -73,6 +91,15 @@ class Trials:
 
     def _of(self, point: Point) -> list[Any]:
         return self._done.setdefault(_name(point.key), [])
+
+
+@cache
+def _digest_of_mechanisms() -> str:
+    digest = hashlib.sha256()
+    folder = Path(udfs.__file__).parent
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _name(key: Sequence[str | int]) -> str:
