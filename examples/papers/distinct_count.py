@@ -13,26 +13,25 @@ from matplotlib.axes import Axes
 
 from examples.papers.distinct import tpch
 from examples.papers.distinct.covers import CURVE, ONE_PASS, Study
+from examples.papers.distinct.judged import judge_table, write_note
 from examples.papers.distinct.law import write_law
 from examples.papers.distinct.printed import (
     BEST,
-    CHOSEN,
     GREEDY,
     LEVELS,
     MATCHING,
     N_TRIALS,
-    PRIVATE,
     SAMPLING,
     TABLES,
-    Row,
     Spread,
 )
+from examples.papers.distinct.readings import write_readings
 from examples.papers.distinct.rows import (
     EACH,
     IN_ALL,
+    N_ORDERS,
     PAPER,
     READINGS,
-    Reading,
     Tried,
     Values,
     try_all,
@@ -40,7 +39,7 @@ from examples.papers.distinct.rows import (
 from examples.papers.frame.command import Setting, command
 from examples.papers.frame.figures import COLOURS, panels, save
 from examples.papers.frame.report import write_table, write_verdicts
-from examples.papers.frame.verdicts import Verdict, judge
+from examples.papers.frame.sources import Source
 
 _COLOUR_OF = {MATCHING: "blue", GREEDY: "green", ONE_PASS: "teal", SAMPLING: "orange"}
 
@@ -49,27 +48,45 @@ def run(setting: Setting) -> None:
     """Write the tables, the figures and the verdicts of this paper."""
     studies, tried, verdicts = [], [], []
     if setting.quick:
-        setting.note(f"Quick: rows of fewer than {N_TRIALS} trials are shown, and not judged.")
+        setting.note(
+            f"Quick: rows of fewer than {N_TRIALS} trials, or {N_ORDERS} orders, are not judged."
+        )
     for name, table in TABLES.items():
-        source = setting.sources.get(name)
+        source = _with_people(name, setting)
         if source is None:
-            setting.note(f"{name}: not there, left out; docs/data.md says where it is had.")
             continue
         study = Study(source, table)
         of_study = try_all(study, setting)
         studies.append(study)
         tried.append(of_study)
-        verdicts += _write_rows(study, of_study, setting)
+        verdicts += judge_table(study, of_study)
+        _write_rows(study, of_study, setting)
     if studies:
-        verdicts += write_law(studies, tried, setting)
+        verdicts += write_readings(studies, tried, setting)
+        write_law(studies, tried, setting)
         _draw_covers(studies, tried, setting)
-    verdicts += tpch.write_errors(setting)
+    of_tpch = tpch.write_errors(setting)
+    verdicts += of_tpch
     if verdicts:
-        write_verdicts(setting.out, PAPER, verdicts)
+        write_verdicts(setting.out, PAPER, verdicts, note=write_note(studies, tried, of_tpch))
 
 
-def _write_rows(study: Study, tried: Tried, setting: Setting) -> list[Verdict]:
-    """Write one of tables 4 and 7 beside the paper's, and judge what it prints."""
+def _with_people(name: str, setting: Setting) -> Source | None:
+    """Find a set whose items are people's; say what is wrong where there is none."""
+    source = setting.sources.get(name)
+    if source is None:
+        setting.note(f"{name}: not there, left out; docs/data.md says where it is had.")
+    elif not source.has_people:
+        setting.note(f"{name}: a histogram, left out; who holds what is wanted: user_id and item.")
+    elif not len(source.graph[1]):
+        setting.note(f"{name}: has no row with both user_id and item, left out.")
+    else:
+        return source
+    return None
+
+
+def _write_rows(study: Study, tried: Tried, setting: Setting) -> None:
+    """Write one of tables 4 and 7 beside the paper's."""
     lines = []
     for row in study.table.rows:
         for way in (ONE_PASS, GREEDY) if row.counting == GREEDY else (row.counting,):
@@ -82,26 +99,18 @@ def _write_rows(study: Study, tried: Tried, setting: Setting) -> list[Verdict]:
     heads = ["selection", "counting", *columns, "trials"]
     name = f"distinct_table{study.table.number}"
     write_table(setting.out, name, heads, lines, _note(study, tried))
-    return [
-        *_judge_rows(study, tried, EACH, ONE_PASS),
-        _judge_reading(study, tried, IN_ALL, ONE_PASS, _SPENDS_MORE),
-        _judge_reading(study, tried, EACH, GREEDY, _ONE_PASS_THERE),
-    ]
-
-
-_SPENDS_MORE = "The values come out when the choice alone has epsilon = 1, and beta is 0.001."
-_ONE_PASS_THERE = f"The values come out when greedy is one pass over the people: see {ONE_PASS}."
 
 
 def _note(study: Study, tried: Tried) -> str:
     return (
-        f"{study.title}: 10 / 50 / 90 %, or the one value there is. beta is {float(EACH.beta):g} "
-        f"with {EACH.name}, {float(IN_ALL.beta):g} with {IN_ALL.name}; a given bound has epsilon = "
-        f"1 for its noise. True number {study.n_items:,} (the paper's: {study.table.n_items:,}). "
-        f"The last column has our trials, no seed; the paper's are {N_TRIALS}. {GREEDY} is "
-        f"Algorithm 2 of the paper; {ONE_PASS}, is what its greedy rows agree with, here on "
-        f"{len(tried.passes)} order(s) of the people. {BEST} by {SAMPLING} has its counts under "
-        "the paper's bound."
+        f"{study.title}: 10 / 50 / 90 %, or the one value there is. {EACH.name}, with beta "
+        f"{float(EACH.beta):g}, is fitted to the paper's values; {IN_ALL.name} is what it says, "
+        f"with a beta of ours, {float(IN_ALL.beta):g}. A given bound has epsilon = 1 for noise. "
+        f"True number {study.n_items:,} (the paper's: {study.table.n_items:,}). The last column "
+        f"has our trials, no seed; the paper's are {N_TRIALS}. {GREEDY} is Algorithm 2 of the "
+        f"paper; {ONE_PASS}, is what its greedy rows agree with, found by trying, here on "
+        f"{len(tried.passes)} order(s) of the people: the trials are shared among these. {BEST} by "
+        f"{SAMPLING} has its counts under the paper's bound."
     )
 
 
@@ -117,71 +126,6 @@ def _shown(spread: Spread) -> str:
     ('6.9 / 9 / 13.1', '1428')
     """
     return " / ".join(f"{value:.1f}".removesuffix(".0") for value in spread if value is not None)
-
-
-def _judge_rows(study: Study, tried: Tried, reading: Reading, greedy: str) -> list[Verdict]:
-    """Judge every printed value, with greedy's counted one way or the other."""
-    return [
-        verdict
-        for row in study.table.rows
-        for verdict in _judge_row(
-            study, row, tried, reading, greedy if row.counting == GREEDY else row.counting
-        )
-    ]
-
-
-def _judge_row(study: Study, row: Row, tried: Tried, reading: Reading, way: str) -> list[Verdict]:
-    bounds, counts = tried.rows[row.selection, way, reading]
-    return [
-        judge(
-            f"{study.title}, {row.selection} × {way}: {what}, {level} %",
-            printed,
-            values.at(level),
-            values.range_at(level),
-            f"{values.n_trials:,} / {values.n_printed if values.n_trials > 1 else 1}",
-            _why(study, row, values),
-        )
-        for what, spread, values in (("bound", row.bound, bounds), ("count", row.count, counts))
-        for level, printed in _given(spread)
-        if values.can_tell
-    ]
-
-
-def _judge_reading(study: Study, tried: Tried, reading: Reading, greedy: str, why: str) -> Verdict:
-    """Judge the values that hang on a reading, all at once: is this what the paper did?"""
-    verdicts = [
-        verdict
-        for row in study.table.rows
-        if (row.counting == GREEDY if greedy == GREEDY else row.selection in (CHOSEN, PRIVATE))
-        for verdict in _judge_row(
-            study, row, tried, reading, greedy if row.counting == GREEDY else row.counting
-        )
-    ]
-    inside = sum(verdict.inside for verdict in verdicts)
-    rows = f"the rows of {GREEDY}, by Algorithm 2" if greedy == GREEDY else "DP Max Utility"
-    return Verdict(
-        f"{study.title}, {rows}, {reading.name}",
-        "all printed values inside",
-        f"{inside} of {len(verdicts)} inside",
-        None,
-        inside == len(verdicts),
-        f"as above / {N_TRIALS}",
-        "" if inside == len(verdicts) else why,
-    )
-
-
-def _given(spread: Spread) -> list[tuple[int, float]]:
-    return [(p, x) for p, x in zip(LEVELS, spread, strict=True) if x is not None]
-
-
-def _why(study: Study, row: Row, values: Values) -> str:
-    """Say why a printed value may lie outside; the reader sees it where one does."""
-    more = study.n_items - study.table.n_items
-    if more and (row.selection, row.counting) == (BEST, MATCHING):
-        return f"Our file has {more} words more than the paper's, and so has our count."
-    if more and (row.selection, row.counting) == (BEST, GREEDY):
-        return f"The order of the people is not the paper's, and there are {more} words more."
-    return "One value in a hundred lies outside by chance alone."
 
 
 def _draw_covers(studies: Sequence[Study], tried: Sequence[Tried], setting: Setting) -> None:

@@ -1,7 +1,8 @@
 """The joint top-k (Gillenwater et al. 2022) and its pruning (Wu and Zhang 2024), tried again.
 
-Errors of joint, pnf_peel and cdp_peel against k; where a list errs most; permute-and-flip over
-whole lists; and how long a list takes, beside the published algorithms.
+Errors of joint, pnf_peel and cdp_peel against k; where a list errs most, and how far its first five
+are off; permute-and-flip over whole lists; and how long a list takes, beside the published
+algorithms.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from examples.papers.frame.trials import Trials
 from examples.papers.frame.verdicts import Verdict
 from examples.papers.topk import claims, figures
 from examples.papers.topk import known as known_values
-from examples.papers.topk.errors import KINDS
+from examples.papers.topk.errors import KINDS, typical_gap
 from examples.papers.topk.exact import write_exact
 from examples.papers.topk.speed import of_times, write_times
-from examples.papers.topk.tried import PEELED, Measured, clock, measure
+from examples.papers.topk.tried import EPSILON, PEELED, Measured, clock, measure
 
 _SETS = (
     "goodreads_books_hist", "gowalla", "retail_baskets", "amazon_book_kgat", "imdb_words",
@@ -32,6 +33,7 @@ _LOW_QUICK = (1, 10, 40)
 _ITEMS_PER_RANK = 10
 """A set is too small where the longest lists would hold more than a tenth of its items."""
 _N_SETS_QUICK = 2
+_N_SCALED = 50
 _MOST_CELLS = 40_000_000
 """Of the published algorithm's matrix: about 80 bytes each."""
 
@@ -46,36 +48,52 @@ def run(setting: Setting) -> None:
     quick, n_trials = setting.quick, 10 if setting.quick else 50
     grid, low = (_GRID_QUICK, _LOW_QUICK) if quick else (_GRID, _LOW)
     peeled = measure(trials, "errors", sets, PEELED, grid, n_trials)
-    _write_errors(setting.out, "joint_errors", peeled)
+    write_errors(setting.out, "joint_errors", peeled)
     figures.errors_against_k(setting.out, peeled)
     figures.positions(setting.out, peeled)
+    figures.first_five(setting.out, peeled)
     flipped = measure(trials, "pnf_joint", sets, ("joint", "pnf_joint"), low, n_trials)
-    _write_errors(setting.out, "joint_pnf", flipped)
+    write_errors(setting.out, "joint_pnf", flipped)
     figures.flipped(setting.out, flipped)
     timed = _time(setting, trials, sets, grid)
+    known, of_known = _known(trials, sets, quick)
+    verdicts = [*known, *claims.of_errors(peeled), *claims.of_flipped(flipped), *timed]
+    write_verdicts(setting.out, "joint_topk", verdicts, note=f"{of_known}{claims.NOTE}")
+
+
+def _known(trials: Trials, sets: list[Source], quick: bool) -> tuple[list[Verdict], str]:
+    """Judge the values of the published programs, and say what they can tell."""
     known = [source for source in sets if source.name in known_values.SETS]
+    if not known:
+        return [], ""
     values = measure(trials, "values", known, PEELED, known_values.GRID, 20 if quick else 200)
-    verdicts = [
-        *known_values.verdicts(values),
-        *claims.of_errors(peeled),
-        *claims.of_flipped(flipped),
-        *timed,
-    ]
-    write_verdicts(setting.out, "joint_topk", verdicts)
+    scaled = {
+        ratio: measure(
+            trials, f"values, ε × {float(ratio):g}", known, PEELED, known_values.GRID,
+            _N_SCALED, ratio * EPSILON,
+        )
+        for ratio in ([] if quick else known_values.SCALES)
+    }  # fmt: skip
+    return known_values.verdicts(values), known_values.note(values, scaled) + " "
 
 
 def _time(
     setting: Setting, trials: Trials, sets: list[Source], grid: tuple[int, ...]
 ) -> list[Verdict]:
-    """Time lists on the largest set for which the published algorithm has the memory."""
+    """Time lists on the largest set for which the published algorithm has the memory.
+
+    The largest k once more on the set with the smallest gaps, where pruning leaves the most.
+    """
     fit = [source for source in sets if len(source.counts) * grid[-1] <= _MOST_CELLS]
     if not fit:
         setting.note("All sets are too large for the published algorithm's matrix: not timed.")
         return []
-    largest = max(fit, key=lambda source: len(source.counts))
-    timed = clock(trials, largest, grid, 3 if setting.quick else 5)
-    write_times(setting.out, timed)
+    n_runs = 3 if setting.quick else 5
+    timed = clock(trials, max(fit, key=lambda source: len(source.counts)), grid, n_runs)
+    write_times(setting.out, "joint_times", timed)
     figures.times(setting.out, timed)
+    small_gaps = min(fit, key=lambda source: typical_gap(source.counts))
+    write_times(setting.out, "joint_times_small_gaps", clock(trials, small_gaps, grid[-1:], n_runs))
     return of_times(timed)
 
 
@@ -95,7 +113,8 @@ def _sets(setting: Setting) -> list[Source]:
     return found
 
 
-def _write_errors(folder: Path, name: str, measured: Measured) -> None:
+def write_errors(folder: Path, name: str, measured: Measured) -> None:
+    """Write the quartiles of every error at every point, but not of the ranks."""
     rows = []
     for source in measured.sources:
         for mechanism in measured.mechanisms:

@@ -18,7 +18,8 @@ from examples.papers.frame.figures import COLOURS, panels, save
 from examples.papers.frame.report import write_table, write_verdicts
 from examples.papers.frame.trials import Trials
 from examples.papers.selecting.choices import CHOICES
-from examples.papers.selecting.claims import RATIO_AT, RATIOS, verdicts_of
+from examples.papers.selecting.claims import RATIO_AT, RATIOS, claims_of
+from examples.papers.selecting.comparing import judged, note_on
 from examples.papers.selecting.errors import Errors, Wanted, counts, mean_of, n_trials, try_all
 from examples.papers.selecting.scenarios import (
     BIMODAL,
@@ -30,6 +31,7 @@ from examples.papers.selecting.scenarios import (
     scenario_3,
 )
 from examples.papers.selecting.sweep import sweep
+from examples.papers.selecting.times import write_times
 
 EPSILONS = tuple(Fraction(e) for e in ("1/100", "1/10", "1/2", "1", "2", "4", "8", "16"))
 QUICK_EPSILONS = tuple(Fraction(e) for e in ("1/10", "1", "4", "16"))
@@ -37,7 +39,7 @@ N_RATIO_TRIALS, QUICK_RATIO_TRIALS = 4000, 40
 
 
 def run(setting: Setting) -> None:
-    """Reproduce the scenarios and the sweep."""
+    """Reproduce the scenarios and the sweep, and measure the time of a choice."""
     trials = setting.trials("selection")
     errors = _try(setting, trials)
     _write(setting, errors)
@@ -45,7 +47,11 @@ def run(setting: Setting) -> None:
     _draw(setting, errors, SPREAD, "selection_4_to_6")
     _draw(setting, errors, POLARISED, "selection_7_and_8")
     swept, measured = sweep(setting, trials)
-    write_verdicts(setting.out, "selection", verdicts_of(errors, swept, measured))
+    write_times(setting, trials)
+    verdicts, left_out = judged(claims_of(errors, swept, measured))
+    write_verdicts(setting.out, "selection", verdicts, note=note_on(left_out))
+    if left_out:
+        setting.note(f"selection: {left_out}")
 
 
 def _epsilons(setting: Setting) -> Sequence[Fraction]:

@@ -11,18 +11,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from examples.papers.distinct.printed import GREEDY, MATCHING, MAX, PERCENTILE, SAMPLING, Table
-from examples.papers.frame.sources import Source
+from examples.papers.frame.sources import Graph, Source
 from udfs.count_distinct import greedy, matching, sampling
 
 ONE_PASS = "Greedy, one pass"
 CURVE = 99
 """The figure of covers goes up to this bound."""
 _WAYS = {MATCHING: matching, GREEDY: greedy, SAMPLING: sampling}
-
-Graph = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from examples.papers.distinct.rows import EACH, IN_ALL, Reading, Tried, best_bou
 from examples.papers.frame.command import Setting
 from examples.papers.frame.figures import COLOURS, panels, save
 from examples.papers.frame.report import write_table
-from examples.papers.frame.verdicts import Verdict
 from udfs.count_distinct import bounded
 
 _IN_ALL = [Reading(IN_ALL.name, IN_ALL.epsilon, Fraction(n, 1000)) for n in range(10, 51, 5)]
@@ -30,8 +29,8 @@ Law = list[tuple[Fraction, Fraction]]
 Quantiles = dict[tuple[str, Reading], list[int]]
 
 
-def write_law(studies: Sequence[Study], tried: Sequence[Tried], setting: Setting) -> list[Verdict]:
-    """Write the table and the figure, and judge the paper's median."""
+def write_law(studies: Sequence[Study], tried: Sequence[Tried], setting: Setting) -> None:
+    """Write the table and the figure; readings.py judges by such laws."""
     quantiles = {
         (study.source.name, reading): [quantile(_law(study, reading), p) for p in _POINTS]
         for study in studies
@@ -57,14 +56,14 @@ def write_law(studies: Sequence[Study], tried: Sequence[Tried], setting: Setting
         *best,
         *(f"bound chosen by matching: {p} %" for p in _POINTS),
     ]
-    note = "Exact laws: no trials. The paper, over 100 trials: " + "; ".join(
-        f"{study.title} {' / '.join(str(x) for x in _printed(study))}" for study in studies
+    note = (
+        f"Exact laws: no trials. {EACH.name} is fitted. The paper, over 100 trials: "
+        + "; ".join(
+            f"{study.title} {' / '.join(str(x) for x in _printed(study))}" for study in studies
+        )
     )
     write_table(setting.out, "distinct_law", columns, rows, note + " (10, 50, 90 %).")
     _draw(studies, quantiles, setting)
-    return [
-        _verdict(study, quantiles, readings) for study in studies for readings in ([EACH], _IN_ALL)
-    ]
 
 
 def _law(study: Study, reading: Reading) -> Law:
@@ -95,20 +94,6 @@ def _printed(study: Study) -> Spread:
     return rows[PRIVATE, MATCHING].bound
 
 
-def _verdict(study: Study, quantiles: Quantiles, readings: Sequence[Reading]) -> Verdict:
-    """Does the paper's median lie between the law's 40 % and 60 % points for some beta?"""
-    median = int(_printed(study)[1])
-    spans = {reading.beta: quantiles[study.source.name, reading] for reading in readings}
-    held = [
-        f"{float(beta):g}" for beta, (_, low, _, high, _) in spans.items() if low <= median <= high
-    ]
-    says = f"for beta = {', '.join(held)}" if held else "for none"
-    tried = ", ".join(f"{float(beta):g}" for beta in spans)
-    what = f"{study.title}, law of the bound by matching, {readings[0].name}, beta one of {tried}"
-    claim = f"its median {median} lies within 40–60 % of the law"
-    return Verdict(what, claim, says, None, bool(held), "exact law / 100")
-
-
 def _draw(studies: Sequence[Study], quantiles: Quantiles, setting: Setting) -> None:
     figure, axes = panels(2, len(studies))
     for column, study in enumerate(studies):
@@ -127,7 +112,7 @@ def _draw_law(axes: Axes, study: Study) -> None:
         [float(low + high) / 2 for low, high in _law(study, reading)] for reading in (EACH, IN_ALL)
     )
     x = range(1, len(each) + 1)
-    axes.bar(x, each, color=COLOURS["blue"], alpha=0.8, label="ε = 1 each, β = 0.001")
+    axes.bar(x, each, color=COLOURS["blue"], alpha=0.8, label="ε = 1 each (fitted)")
     label = f"ε = 1 in all, β = {float(IN_ALL.beta):g}"
     axes.step(x, in_all, where="mid", color=COLOURS["violet"], label=label)
     _mark_printed(axes.axvline, study)

@@ -47,16 +47,19 @@ class Reading:
 
 
 EACH = Reading("epsilon = 1 for each of bound and noise", Fraction(2), Fraction(1, 1000))
-"""Under this reading the tables come out. It was found by trying: 0.001 is a constant of the
-published program, and the choice has all of 1. How much the noise has, 1 or half, 100 trials cannot
-tell; nor can they tell beta = 0.02 with twice the cost in the utility alone."""
+"""A reading that is fitted to the tables. It is one of a ridge of pairs that fit as well (see the
+table that readings.py writes), such as 3/2 in all with 0.01 or 6/5 with 0.02; it was chosen from
+them because 2 and 0.001 are constants of the published program. So values inside under it say that
+some reading fits, not that it is this one."""
 IN_ALL = Reading("epsilon = 1 in all", Fraction(1), Fraction(3, 100))
-"""The reading of Algorithm 1, as its theorem has it. The paper prints no beta with its tables.
+"""The paper's own words: Algorithm 1, as its theorem has it. No beta is printed with its tables.
 Without privacy the bounds of most utility are 17 (Fashion, matching), 20 (Fashion, greedy) and 19
 (IMDb, matching) there; of 0.010, 0.015, ..., 0.050 those that give all three under this reading are
 0.020 to 0.040, see the table that law.py writes, and this is the middle."""
 READINGS = (EACH, IN_ALL)
 PAPER = "distinct_count"
+N_ORDERS = 20
+"""Of the people, where the paper's own order is unknown; fewer cannot tell where its values lie."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,34 @@ class Values:
     @property
     def can_tell(self) -> bool:
         """Whether they are enough to say where the paper's percentiles may lie."""
-        return self.n_trials == len(self.groups) or self.n_trials >= self.n_printed
+        if len(self.groups) > 1 and len(self.groups) < N_ORDERS:
+            return False
+        return self.is_fixed or all(len(group) >= N_TRIALS for group in self.groups)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether there is nothing to draw: one value, or one for each order of the people."""
+        return all(len(group) == 1 for group in self.groups)
+
+    @property
+    def trials(self) -> str:
+        """Say how many there are, and the paper's: "20 orders × 100 / 100"."""
+        of_each = "" if self.is_fixed else f"{len(self.groups[0]):,}"
+        orders = f"{len(self.groups)} orders" if len(self.groups) > 1 else ""
+        ours = " × ".join(part for part in (orders, of_each) if part) or "1"
+        return f"{ours} / {1 if self.is_fixed else self.n_printed}"
 
     def at(self, level: int) -> float:
         """Return a percentile of all."""
         return float(np.quantile(np.concatenate(self.groups), level / 100))
 
     def range_at(self, level: int) -> Range:
-        """Where the paper's percentile lies 99 times in 100, whichever group is the paper's."""
+        """Where the paper's percentile lies 99 times in 100, whichever group is the paper's.
+
+        Over several groups it is the union of their ranges, which is wider than need be. Where each
+        group is one value, it is the least and the largest: a like value lies between those of n
+        others with probability (n - 1) / (n + 1), which is 0.90 for 20.
+        """
         ranges = [range_of_quantile(group, level / 100, self.n_printed) for group in self.groups]
         return min(low for low, _ in ranges), max(high for _, high in ranges)
 
@@ -111,7 +134,7 @@ class Tried:
 def try_all(study: Study, setting: Setting) -> Tried:
     """Run all trials of one data set, or read them where they have been run."""
     trials = setting.trials(PAPER)
-    n_orders = 1 if study.table.same_order else (2 if setting.quick else 20)
+    n_orders = 1 if study.table.same_order else (2 if setting.quick else N_ORDERS)
     key = (study.source.digest, str(study.bounds))
     point = Point(("one pass", *key), n_orders, study.one_pass)
     [passes] = trials.run(f"{study.title}, one pass", [point])

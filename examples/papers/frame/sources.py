@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,10 @@ import dp_sql
 
 FOLDER = Path(os.environ.get("DP_SQL_DATA") or Path(__file__).parents[4] / "shared" / "data")
 _KINDS = (".parquet", ".csv", ".csv.gz", ".tsv", ".json", ".jsonl")
+
+
+Graph = tuple[NDArray[np.int32], NDArray[np.int32]]
+"""(offsets, people): item i is held by people[offsets[i]:offsets[i + 1]]."""
 
 
 class SourceError(Exception):
@@ -82,24 +86,33 @@ class Source:
         return found.astype(np.int64)
 
     @cached_property
-    def graph(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Who holds which item: (offsets, people), as `udfs.REGISTRY["count_distinct"]` takes it.
-
-        Items and people are numbered in the order of their values, which no other rows can move.
-        """
+    def graph(self) -> Graph:
+        """Who holds which item, as the mechanisms of `count_distinct` take it."""
         with dp_sql.connect() as session:
-            found = session.sql(
-                "SELECT dense_rank() OVER (ORDER BY item) - 1 AS item, "
-                "dense_rank() OVER (ORDER BY user_id) - 1 AS person "
-                f"FROM (SELECT DISTINCT user_id, item FROM {self._quoted}) "
-                "WHERE item IS NOT NULL AND user_id IS NOT NULL ORDER BY item, person"
-            ).fetchnumpy()
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(found["item"]))])
-        return offsets.astype(np.int32), found["person"].astype(np.int32)
+            return graph_of(session.sql(numbered(f"FROM {self._quoted}")).fetchnumpy())
 
     @property
     def _quoted(self) -> str:
         return "'" + str(self.file).replace("'", "''") + "'"
+
+
+def numbered(rows: str) -> str:
+    """SQL of the pairs of a query with user_id and item, numbered in the order of their values.
+
+    That is an order which no other rows can move.
+    """
+    return (
+        "SELECT dense_rank() OVER (ORDER BY item) - 1 AS item, "
+        "dense_rank() OVER (ORDER BY user_id) - 1 AS person "
+        f"FROM (SELECT DISTINCT user_id, item FROM ({rows})) "
+        "WHERE item IS NOT NULL AND user_id IS NOT NULL ORDER BY item, person"
+    )
+
+
+def graph_of(pairs: Mapping[str, NDArray[np.int64]]) -> Graph:
+    """Make a graph of the columns of `numbered`."""
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(pairs["item"]))])
+    return offsets.astype(np.int32), pairs["person"].astype(np.int32)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,11 @@ class Choice:
     name: str | None
     has_beta: bool = False
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """What else its choices depend on, for the keys of trials."""
+        return (f"beta {BETA}",) if self.has_beta else ()
+
     def of(self, scores: Sequence[int], sensitivities: Sequence[int], epsilon: Fraction) -> int:
         """Choose: the position of one candidate."""
         if self.name is None:

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from examples.papers.frame.trials import Point, Trials
 from examples.papers.selecting.choices import CHOICES
+from examples.papers.selecting.comparing import sign_of
 from examples.papers.selecting.scenarios import PARAMETERS, UNIT, Scenario
 
 N_TRIALS, QUICK_TRIALS = 1000, 40
 _N_SLOW = {"random_stopping": (300, 20), "random_stopping_tnb": (150, 8)}
 """Trials, full and quick, of the mechanisms that take 5 and 10 ms a run."""
-Z_99 = 2.576
-"""Of the standard normal law: 99 times in 100 it lies closer to 0."""
 
 Floats = NDArray[np.float64]
 Errors = dict[tuple[str, str, Fraction], Floats]
@@ -35,10 +34,15 @@ class Wanted:
     epsilon: Fraction
     n_trials: int
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """All that a trial depends on."""
+        parameters = CHOICES[self.name].parameters
+        return (self.scenario.name, PARAMETERS, self.name, str(self.epsilon), *parameters)
+
     def point(self) -> Point:
         """Return what the trials need to know."""
-        key = (self.scenario.name, PARAMETERS, self.name, str(self.epsilon))
-        return Point(key, self.n_trials, self.once)
+        return Point(self.key, self.n_trials, self.once)
 
     def once(self) -> tuple[float, float]:
         """Choose once: the squared error, and the best one's sensitivity over the largest."""
@@ -84,7 +88,7 @@ def ratio_of(squares: Floats, to: Floats) -> tuple[float, float]:
     return ratio, math.hypot(error / unit, ratio * unit_error / unit)
 
 
-def is_less(first: Floats, second: Floats) -> bool:
-    """Whether the first mean squared error is the smaller one, beyond 99 % sampling error."""
+def compared(first: Floats, second: Floats) -> int:
+    """Tell whether the first errs less: 1, or more: -1; 0 within 99 % sampling error."""
     (mean, error), (other, other_error) = mean_of(first), mean_of(second)
-    return other - mean > Z_99 * math.hypot(error, other_error)
+    return sign_of(other - mean, math.hypot(error, other_error))

@@ -5,7 +5,8 @@ The losses, for every private policy:
 - All estimates of an arm's mean together: MEANS about one reward, which lies in one arm's sum.
 - An arm's pair of quantiles: QUANTILES about one reward, which is in one window only.
 - Each action: ACTION about the scores of that step, if one person moves an arm's score by at most
-  the arm's sensitivity. kRR needs no sensitivities and gets ACTION + QUANTILES.
+  the arm's sensitivity. kRR needs no sensitivities and gets KRR_ACTION, that is ACTION +
+  QUANTILES, if no other epsilon is given.
 
 Sensitivities are clipped ranges of most rewards, estimated; that a score moves no further is the
 paper's assumption. This compares policies in a simulation and protects nobody: the simulation
@@ -29,6 +30,7 @@ UNIT = 1000
 SPAN = 100 * UNIT
 """Rewards are clipped to 0 ... SPAN, in thousandths."""
 MEANS, QUANTILES, ACTION = Fraction(4), Fraction(2), Fraction(1)
+KRR_ACTION = ACTION + QUANTILES
 WINDOW = 20
 """Rewards of an arm between two estimates of its quantiles."""
 _GRID = range(0, SPAN + 1, SPAN // 50)
@@ -116,13 +118,15 @@ class Private(Policy):
 
     Args:
         name: in choices.CHOICES.
+        epsilon: an action's; by default ACTION, for kRR KRR_ACTION.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, epsilon: Fraction | None = None) -> None:
         self._choice = CHOICES[name]
         draws = secret_draws()
         self._arms = [_Arm(draws) for _ in range(N_ARMS)]
-        self._epsilon = ACTION + QUANTILES * (name == "k_randomised_response")
+        by_default = KRR_ACTION if name == "k_randomised_response" else ACTION
+        self._epsilon = epsilon or by_default
 
     def choose(self, step: int) -> int:
         """Run the mechanism on the estimates."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from statistics import NormalDist
 
 import numpy as np
@@ -111,20 +111,21 @@ def related(strength: float, least: float, most: float) -> Candidates:
     return normal_scores(means, least + (most - least) * place)
 
 
-def polarised(noise: float, sign: int, half_widths: Floats) -> Candidates:
+def polarised(noise: float, sign: int) -> Candidates:
     """Draw one person of one of two groups, whose scores run in opposite directions.
 
     Args:
         noise: standard deviation of each score.
         sign: 1 where scores rise from candidate to candidate, -1 where they fall.
-        half_widths: half of each candidate's sensitivity, shape (candidates,).
     """
+    half_widths = half_widths_of(noise)
     scores = np.random.default_rng().normal(sign * _bases(), noise)
     return _clipped(scores, -half_widths, half_widths)
 
 
+@cache
 def half_widths_of(noise: float) -> Floats:
-    """Find each candidate's 90 % quantile over people, half of them in each group.
+    """Find each candidate's 90 % quantile over people, half of them in each group, once.
 
     The 10 % quantile is its negative. It lies the further out the further apart the groups are,
     so one group's scores go with the sensitivities, the other's against them.
@@ -138,8 +139,7 @@ def half_widths_of(noise: float) -> Floats:
 
 
 def _polarised(name: str, title: str, noise: float) -> Scenario:
-    widths = half_widths_of(noise)
-    groups = tuple(partial(polarised, noise, sign, widths) for sign in (1, -1))
+    groups = tuple(partial(polarised, noise, sign) for sign in (1, -1))
     return Scenario(name, title, groups)
 
 

@@ -2,7 +2,8 @@
 
 It speaks of sets with large gaps between the top counts and of sets with small ones. Here the
 gaps are large where the median of the first 200 exceeds (2/epsilon) ln d, about what joint pays
-for one of d items. A claim holds if it holds on each set that it speaks of.
+for one of d items. A claim holds if it holds on each set that it speaks of. The paper gives no
+numbers for "slightly", "matches", "plateau"; ours stand with each claim.
 """
 
 from __future__ import annotations
@@ -18,16 +19,22 @@ from scipy.stats import ks_2samp, mannwhitneyu
 
 from examples.papers.frame.sources import Source
 from examples.papers.frame.verdicts import LEVEL, Verdict
-from examples.papers.topk.errors import gaps, mean_positions
+from examples.papers.topk.errors import mean_positions, typical_gap
 from examples.papers.topk.tried import EPSILON, Measured
 
 _N_PAPER = 50
-_N_GAPS = 200
 _SMALL_K = 25
 _FALL = 1 / 2
 _NOISE = 1 / 4
 _FLAT = 1.1
+_SLIGHT = 2 / 3
 _MATCH = 2.0
+NOTE = (
+    f"A range is where a known value lies {LEVEL:.0%} of the time if its trials are like ours; a "
+    "claim in words has none. There is no seed. "
+    "Gaps are large where the median of the first 200 exceeds (2/ε) ln d. Medians are compared; "
+    f"'worse' at a k is beyond noise (Mann-Whitney, {1 - LEVEL:.0%} for all k of a set)."
+)
 
 Said = tuple[bool, str]
 """Whether a claim holds on a set, and what is seen there."""
@@ -83,7 +90,7 @@ def _verdict(claim: _Claim, measured: Measured, sources: Sequence[Source]) -> Ve
 
 def _gaps_of(source: Source) -> str:
     price = 2 / float(EPSILON) * math.log(len(source.counts))
-    return "large" if float(np.median(gaps(source.counts, _N_GAPS))) > price else "small"
+    return "large" if typical_gap(source.counts) > price else "small"
 
 
 def _rarely_worse(
@@ -126,9 +133,9 @@ def _ratios(measured: Measured, source: Source, than: str, kind: str) -> NDArray
     return ratios
 
 
-def _better_overall(measured: Measured, source: Source, than: str, kind: str) -> Said:
+def _slightly_better(measured: Measured, source: Source, than: str, kind: str) -> Said:
     mean = math.exp(float(np.log(_ratios(measured, source, than, kind)).mean()))
-    return mean < 1, f"{mean:.2f} times its error in the geometric mean"
+    return _SLIGHT <= mean < 1, f"{mean:.2f} times its error in the geometric mean"
 
 
 def _matches(measured: Measured, source: Source, than: str, kind: str) -> Said:
@@ -138,15 +145,21 @@ def _matches(measured: Measured, source: Source, than: str, kind: str) -> Said:
     return float(ratios[worst]) <= _MATCH, text
 
 
-def _better_at_first(measured: Measured, source: Source, kind: str, share: float) -> Said:
-    """Against cdp_peel at least as good at the first k, then worse at this share of the later."""
-    worse = _ratios(measured, source, "cdp_peel", kind) > 1
-    first_worse = int(worse.argmax()) if worse.any() else len(worse)
+def _worse_later(measured: Measured, source: Source, kind: str, share: float, gains: bool) -> Said:
+    """Against cdp_peel never worse at the first k, then worse at this share of the later.
+
+    gains: asks that it is better at one of the first, not only equal.
+    """
+    ratios = _ratios(measured, source, "cdp_peel", kind)
+    worse = ratios > 1
+    n_first = int(worse.argmax()) if worse.any() else len(worse)
+    n_better = int((ratios[:n_first] < 1).sum())
     text = f"worse at {worse.sum()} of {len(worse)} k"
-    if first_worse:
-        text += f", never up to k = {measured.grid[first_worse - 1]}"
-    later = worse[first_worse:]
-    return bool(first_worse and later.size and later.mean() >= share), text
+    if n_first:
+        text += f", never up to k = {measured.grid[n_first - 1]} (better there at {n_better} k)"
+    begins = n_better if gains else n_first
+    later = worse[n_first:]
+    return bool(begins and later.size and later.mean() >= share), text
 
 
 def _best_early(measured: Measured, source: Source) -> Said:
@@ -187,16 +200,6 @@ def _falls_back(measured: Measured, source: Source) -> Said:
     return pnf > _FALL and cdp < pnf, f"PNF-Peel's falls by {pnf:.0%}, CDP-Peel's by {cdp:.0%}"
 
 
-def _is_least(measured: Measured, source: Source) -> Said:
-    """In every single trial, as definition 2.2 has it."""
-    more = sum(
-        int((measured.of(source.name, name, "k_relative")
-             > measured.of(source.name, name, "l_inf")).sum())
-        for name in measured.mechanisms
-    )  # fmt: skip
-    return more == 0, f"more in {more} trials"
-
-
 def _same(measured: Measured, source: Source) -> Said:
     """No k at which the two samples tell the mechanisms apart, all k and sets taken together."""
     joint, other = (measured.of(source.name, name, "l_inf") for name in measured.mechanisms)
@@ -213,36 +216,47 @@ _CLAIMS = (
     _Claim("5", "Joint almost always improves on pure mechanisms (here, in l-infinity: worse "
            "at one k in ten at most)", "all",
            partial(_rarely_worse, kind="l_inf", often=0.1)),
-    _Claim("4.3.1", "Joint has a smaller l-infinity error than PNF-Peel", "large",
+    _Claim("4.3.1", "Joint has a smaller l-infinity error than PNF-Peel (here and below: "
+           "smaller at more k than larger)", "large",
            partial(_mostly_better, than="pnf_peel", kind="l_inf")),
     _Claim("4.3.1", "Joint beats CDP-Peel in l-infinity for a wide range of k", "large",
            partial(_mostly_better, than="cdp_peel", kind="l_inf")),
-    _Claim("4.3.1", "Joint improves on PNF-Peel slightly overall, in l-infinity", "small",
-           partial(_better_overall, than="pnf_peel", kind="l_inf")),
-    _Claim("4.3.1", "Joint improves on CDP-Peel for small k only, in l-infinity", "small",
-           partial(_better_at_first, kind="l_inf", share=0.9)),
-    _Claim("4.3.1", "Joint's l-infinity error has plateaus", "small", _plateau),
-    _Claim("4.3.1", "the rank of Joint's largest error moves one way with k (here: falls from a "
-           "peak by a quarter at most)", "all", _moves_up),
-    _Claim("4.3.1", "the rank of PNF-Peel's largest error rises, then falls (here: by half or "
-           "more); CDP-Peel's less", "small", _falls_back),
+    _Claim("4.3.1", "Joint improves on PNF-Peel slightly overall, in l-infinity (here: by a third "
+           "at most in the geometric mean over k)", "small",
+           partial(_slightly_better, than="pnf_peel", kind="l_inf"), "it improves by more"),
+    _Claim("4.3.1", "Joint improves on CDP-Peel for small k only, in l-infinity (here: is better "
+           "at some k before the first at which it is worse; then worse at nine in ten)", "small",
+           partial(_worse_later, kind="l_inf", share=0.9, gains=True)),
+    _Claim("4.3.1", "Joint's l-infinity error has plateaus (here: over the upper half of the k it "
+           "moves by a tenth at most)", "small", _plateau),
+    _Claim("4.3.1", "the rank of Joint's largest error moves one way with k (here: averaged over "
+           "a quarter of the k, it falls from a peak by a quarter at most)", "all", _moves_up),
+    _Claim("4.3.1", "the rank of PNF-Peel's largest error rises, then falls (here: averaged "
+           "over a quarter of the k, by more than half); CDP-Peel's less", "small", _falls_back),
     _Claim("4.3.2", f"Joint has the least l1 error for small k (here k ≤ {_SMALL_K})", "all",
            _best_early),
     _Claim("4.3.2", "Joint has a smaller l1 error than PNF-Peel", "large",
            partial(_mostly_better, than="pnf_peel", kind="l_1")),
     _Claim("4.3.2", "Joint often has a smaller l1 error than CDP-Peel", "large",
            partial(_mostly_better, than="cdp_peel", kind="l_1")),
-    _Claim("4.3.2", f"Joint matches PNF-Peel in l1 (here within a factor {_MATCH:.0f})", "small",
+    _Claim("4.3.2", f"Joint matches PNF-Peel in l1 (here: errs at most {_MATCH:.0f} times as "
+           "much)", "small",
            partial(_matches, than="pnf_peel", kind="l_1"), _ANY_ITEM),
-    _Claim("2", "the k-relative error is never above the l-infinity error", "all", _is_least),
     _Claim("C.2", "Joint matches or outperforms PNF-Peel in k-relative error (here: is 5 % above "
            "it at most)", "all", partial(_rarely_worse, kind="k_relative", by=1.05)),
     _Claim("C.2", "Joint mostly outperforms CDP-Peel in k-relative error, or the gap is zero",
            "large", partial(_not_mostly_worse, than="cdp_peel", kind="k_relative"),
            "of the paper's sets only Books is here; elsewhere the gaps shrink along the ranks"),
-    _Claim("C.2", "CDP-Peel mostly outperforms Joint in k-relative error unless k is small",
-           "small", partial(_better_at_first, kind="k_relative", share=0.5)),
+    _Claim("C.2", "CDP-Peel mostly outperforms Joint in k-relative error unless k is small "
+           "(here: from the first k at which Joint is worse, at half of them or more)", "small",
+           partial(_worse_later, kind="k_relative", share=0.5, gains=False)),
 )  # fmt: skip
 _CLAIMS_FLIPPED = (
-    _Claim("D.2", "Joint and PNFJoint are almost indistinguishable for small k", "all", _same),
+    _Claim(
+        "D.2",
+        "Joint and PNFJoint are almost indistinguishable for small k (here: by two-sample "
+        "Kolmogorov-Smirnov tests, 1 % for all k and sets)",
+        "all",
+        _same,
+    ),
 )

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-KINDS = ("l_inf", "l_1", "k_relative", "position")
+KINDS = ("l_inf", "l_1", "k_relative", "first_five", "position")
 """What `errors` returns, in this order."""
+_FIRST = 5
+_N_GAPS = 200
 
 
 def errors(counts: NDArray[np.int64], listed: Sequence[int]) -> list[int]:
@@ -20,11 +22,12 @@ def errors(counts: NDArray[np.int64], listed: Sequence[int]) -> list[int]:
 
     Returns:
         l_inf, the largest h(i) - h[s_i]; l_1, the sum of their sizes; k_relative, by how much
-        the k-th largest count exceeds the smallest one listed; position, the first rank i at
+        the k-th largest count exceeds the smallest one listed; first_five, the part of l_1 of
+        the first five ranks, or of all k where there are fewer; position, the first rank i at
         which the largest lies, from 1, or 0 where the list has no error.
 
     >>> errors(np.array([9, 8, 5, 1]), [1, 3])
-    [7, 8, 7, 2]
+    [7, 8, 7, 8, 2]
     """
     k = len(listed)
     of_listed = counts[np.asarray(listed)]
@@ -35,6 +38,7 @@ def errors(counts: NDArray[np.int64], listed: Sequence[int]) -> list[int]:
         largest,
         int(np.abs(behind).sum()),
         max(0, int(counts[k - 1] - of_listed.min())),
+        int(np.abs(behind[:_FIRST]).sum()),
         position,
     ]
 
@@ -42,6 +46,15 @@ def errors(counts: NDArray[np.int64], listed: Sequence[int]) -> list[int]:
 def gaps(counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """Return h(i) - h(i + 1) for i = 1, ..., n, or as many as there are."""
     return -np.diff(counts[: n + 1])
+
+
+def typical_gap(counts: NDArray[np.int64]) -> float:
+    """Return the median of the first 200 gaps.
+
+    >>> typical_gap(np.array([9, 8, 5, 1]))
+    3.0
+    """
+    return float(np.median(gaps(counts, _N_GAPS)))
 
 
 def mean_positions(positions: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -60,6 +60,20 @@ def positions(folder: Path, measured: Measured) -> None:
     save(figure, folder, "joint_positions", note + f"ε = {EPSILON}, cdp_peel with δ = 1e-6.")
 
 
+def first_five(folder: Path, measured: Measured) -> None:
+    """Draw how far the first five of a list are off, which the largest error does not tell."""
+    figure, axes = _one_per_set(measured)
+    for one, source in zip(axes, measured.sources, strict=True):
+        _draw_errors(one, measured, source, "first_five")
+        one.set_ylabel("l1 of the first five + 1")
+    highest = max(one.get_ylim()[1] for one in axes)
+    for one in axes:
+        one.set_ylim(top=highest)
+    axes[0].legend(loc="upper left")
+    note = f"Medians and quartiles of {_trials(measured.n_trials)}. ε = {EPSILON}, "
+    save(figure, folder, "joint_first_five", note + "cdp_peel with δ = 1e-6. Padded by 1.")
+
+
 def flipped(folder: Path, measured: Measured) -> None:
     """Draw permute-and-flip over lists beside joint, for small k."""
     figure, axes = _one_per_set(measured)

@@ -76,10 +76,11 @@ def measure(
     mechanisms: Sequence[str],
     grid: Sequence[int],
     n_trials: int,
+    epsilon: Fraction = EPSILON,
 ) -> Measured:
     """Try all mechanisms at all points of the grid on all sets."""
     names = [(s, m, k) for s in sources for m in mechanisms for k in grid]
-    found = trials.run(what, [_errors_point(*name, n_trials) for name in names])
+    found = trials.run(what, [_errors_point(*name, epsilon, n_trials) for name in names])
     by_name = {(s.name, m, k): results for (s, m, k), results in zip(names, found, strict=True)}
     return Measured(sources, mechanisms, grid, n_trials, by_name)
 
@@ -102,9 +103,12 @@ def clock(trials: Trials, source: Source, grid: Sequence[int], n_runs: int) -> T
     return Timed(source, grid, n_runs, seconds)
 
 
-def _errors_point(source: Source, mechanism: str, k: int, n_trials: int) -> Point:
-    draw = partial(_draw(mechanism), source.counts, k=k, epsilon=EPSILON)
-    key = ("errors", mechanism, str(EPSILON), _extra(mechanism), k, source.digest)
+def _errors_point(
+    source: Source, mechanism: str, k: int, epsilon: Fraction, n_trials: int
+) -> Point:
+    """Make a point; "five" in its key tells it from trials kept without the first five's error."""
+    draw = partial(_draw(mechanism), source.counts, k=k, epsilon=epsilon)
+    key = ("errors", mechanism, str(epsilon), _extra(mechanism), k, source.digest, "five")
     return Point(key, n_trials, lambda: errors(source.counts, draw()))
 
 
