@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from examples.papers import distinct_count
-from examples.papers.distinct import tpch
+from examples.papers.distinct import law, tpch
 from examples.papers.distinct.covers import ONE_PASS, Study, one_pass
 from examples.papers.distinct.judged import judge_rows, judge_table, write_note
 from examples.papers.distinct.printed import (
@@ -306,3 +306,11 @@ def test_errors_of_tpch_are_inside_where_like_and_outside_where_not(
     assert {point.key[-2:] for point in points if point.n_trials > 1} == {("1/10", "1")}
     unlike, _ = tpch_verdicts(monkeypatch, tmp_path, 0.015)
     assert not any(verdict.inside for verdict in unlike)
+
+
+def test_a_median_is_judged_by_the_laws_middle_for_some_beta() -> None:
+    spans = {0.01: (7, 8), 0.05: (8, 10)}
+    assert law.judge_median("Set", 9.0, spans).inside
+    for other in (6.0, 11.0):
+        outside = law.judge_median("Set", other, spans)
+        assert not outside.inside and outside.ours == "for none"

@@ -63,7 +63,7 @@ def run(setting: Setting) -> None:
         _write_rows(study, of_study, setting)
     if studies:
         verdicts += write_readings(studies, tried, setting)
-        write_law(studies, tried, setting)
+        verdicts += write_law(studies, tried, setting)
         _draw_covers(studies, tried, setting)
     of_tpch = tpch.write_errors(setting)
     verdicts += of_tpch

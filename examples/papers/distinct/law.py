@@ -18,6 +18,7 @@ from examples.papers.distinct.rows import EACH, IN_ALL, Reading, Tried, best_bou
 from examples.papers.frame.command import Setting
 from examples.papers.frame.figures import COLOURS, panels, save
 from examples.papers.frame.report import write_table
+from examples.papers.frame.verdicts import Verdict
 from udfs.count_distinct import bounded
 
 _IN_ALL = [Reading(IN_ALL.name, IN_ALL.epsilon, Fraction(n, 1000)) for n in range(10, 51, 5)]
@@ -29,8 +30,8 @@ Law = list[tuple[Fraction, Fraction]]
 Quantiles = dict[tuple[str, Reading], list[int]]
 
 
-def write_law(studies: Sequence[Study], tried: Sequence[Tried], setting: Setting) -> None:
-    """Write the table and the figure; readings.py judges by such laws."""
+def write_law(studies: Sequence[Study], tried: Sequence[Tried], setting: Setting) -> list[Verdict]:
+    """Write the table and the figure, and judge the paper's medians by the law."""
     quantiles = {
         (study.source.name, reading): [quantile(_law(study, reading), p) for p in _POINTS]
         for study in studies
@@ -64,6 +65,34 @@ def write_law(studies: Sequence[Study], tried: Sequence[Tried], setting: Setting
     )
     write_table(setting.out, "distinct_law", columns, rows, note + " (10, 50, 90 %).")
     _draw(studies, quantiles, setting)
+    return [
+        judge_median(study.title, _printed(study)[1], _spans(study, quantiles)) for study in studies
+    ]
+
+
+def _spans(study: Study, quantiles: Quantiles) -> dict[float, tuple[int, int]]:
+    """Return the 40 % and the 60 % point for each beta, at epsilon = 1 in all."""
+    found = {}
+    for reading in _IN_ALL:
+        _, low, _, high, _ = quantiles[study.source.name, reading]
+        found[float(reading.beta)] = low, high
+    return found
+
+
+def judge_median(title: str, median: float | None, spans: dict[float, tuple[int, int]]) -> Verdict:
+    """Say whether a printed median lies between the law's 40 % and 60 % points for some beta."""
+    if median is None:
+        raise ValueError("the paper prints no median")
+    held = [f"{b:g}" for b, (low, high) in spans.items() if low <= median <= high]
+    what = f"{title}, exact law of the bound by matching, {IN_ALL.name}, beta of {min(spans):g} to "
+    return Verdict(
+        what + f"{max(spans):g}",
+        f"median {median:g} (here: within 40–60 % of the law for some beta)",
+        f"for beta = {', '.join(held)}" if held else "for none",
+        None,
+        bool(held),
+        "exact law / 100",
+    )
 
 
 def _law(study: Study, reading: Reading) -> Law:
