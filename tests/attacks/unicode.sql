@@ -156,58 +156,58 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings /*<U+202E>*/ LIMIT 5
 -- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE <U+2066>true<U+2069>
 
--- CatalogException: Catalog Error: Table with name ratings
+-- NotSupported: A query has no NUL in it.
 SELECT * FROM ratings<U+0000>
 
--- ParserException: Parser Error:
+-- NotSupported: A query has no NUL in it.
 SELECT<U+0000> * FROM ratings
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: A query has no NUL in it.
 <U+0000>
 
--- NotSupported: Under a policy one statement is answered at a time.
+-- NotSupported: A query has no NUL in it.
 SELECT 1<U+0000>; SELECT * FROM ratings
 
--- NotPrivate: There is no table ratings
+-- NotSupported: A query has no NUL in it.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+0000>
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: A query has no NUL in it.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE true<U+0000> LIMIT 5
 
--- NotPrivate: There is no table rat
+-- NotSupported: A query has no NUL in it.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM rat<U+0000>ings
 
--- NotPrivate: There is no table ratings
+-- NotSupported: A query has no NUL in it.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM "ratings<U+0000>"
 
--- NotPrivate: There is no table ratings
+-- NotSupported: A query has no NUL in it.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM "ratings<U+0000>x" WHERE true
 
--- CatalogException|ParserException
+-- NotSupported: A query has no NUL in it.
 SELECT * FROM "secret<U+0000>"
 
--- NotSupported: There is no table secret
+-- NotSupported: A query has no NUL in it.
 DESCRIBE "secret<U+0000>"
 
--- NotSupported: There is no table ratings
+-- NotSupported: A query has no NUL in it.
 DESCRIBE "ratings<U+0000>"
 
--- NotPrivate: This literal cannot be compared with DATE.
+-- NotSupported: A query has no NUL in it.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day > '2024<U+0000>'
 
--- ArgumentError: The domain ['
+-- NotSupported: A query has no NUL in it.
 SELECT DP_TOPK(score, 1, epsilon := 1, domain := ['<U+0000>']) FROM ratings
 
--- ArgumentError: epsilon must be a number written in the statement, not a column,
+-- NotSupported: A query has no NUL in it.
 SELECT DP_TOPK(title, 2, epsilon := 1<U+0000>) FROM ratings
 
--- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
+-- NotSupported: A query has no NUL in it.
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := 'joint<U+0000>') FROM ratings
 
--- NotPrivate: "title
+-- NotSupported: A query has no NUL in it.
 SELECT DP_TOPK("title<U+0000>", 2, epsilon := 1) FROM ratings
 
--- ArgumentError: catalog has no column title
+-- NotSupported: A query has no NUL in it.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := catalog."title<U+0000>") FROM ratings
 
 -- CatalogException: Catalog Error: Table with name ratings
