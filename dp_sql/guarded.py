@@ -264,9 +264,9 @@ class GuardedSession:
             self._kept.keep(plan, receipt, columns, rows)
         answers = iter(drawn)
         return [
-            self._public.freeze(
-                release_columns(plan), next(answers) if known is None else known.rows
-            )
+            self._public.freeze(release_columns(plan), next(answers))
+            if known is None
+            else self._public.freeze_once(known.release.id, release_columns(plan), known.rows)
             for (_, plan), known in zip(asked, kept, strict=True)
         ]
 
@@ -311,7 +311,9 @@ class GuardedSession:
         edits = []
         for call in book_calls(text, tokens):
             columns, rows = self._book(call, text)
-            edits.append((call.start, call.stop, self._public.freeze(columns, rows)))
+            what = f"{call.name} {call.argument}"
+            relation = self._public.freeze_once(what, columns, rows)
+            edits.append((call.start, call.stop, relation))
         return edits
 
     def _book(self, call: BookCall, text: str) -> Table:

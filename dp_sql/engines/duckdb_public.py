@@ -77,16 +77,29 @@ class PublicSide:
         self._loaded.add(tuple(parts))
 
     def freeze(self, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[object, ...]]) -> str:
-        """Keep a release, or a book; returns a relation with its columns, as SQL.
+        """Keep a release; returns a relation with its columns, as SQL."""
+        self._n_tables += 1
+        table = f"temp.main.__dp_release_{self._n_tables}"
+        return freeze(self._connection, table, columns, rows)
 
-        What is here already is not kept twice: a book that is read again and again stays one table.
+    def freeze_once(
+        self,
+        what: str,
+        columns: Sequence[tuple[str, str]],
+        rows: Sequence[tuple[object, ...]],
+    ) -> str:
+        """Keep a book, or a release that was kept before; the same one stays one table.
+
+        Args:
+            what: the book's name or the release's id. How many tables there are, which analysts
+                can see, does so not hang on whether two releases happen to be equal.
+            columns: as for `freeze`.
+            rows: as for `freeze`.
         """
-        content = hashlib.sha256(repr((list(columns), list(rows))).encode("utf-8", "surrogatepass"))
-        digest = content.hexdigest()
+        content = repr((what, list(columns), list(rows))).encode("utf-8", "surrogatepass")
+        digest = hashlib.sha256(content).hexdigest()
         if digest not in self._frozen:
-            self._n_tables += 1
-            table = f"temp.main.__dp_release_{self._n_tables}"
-            self._frozen[digest] = freeze(self._connection, table, columns, rows)
+            self._frozen[digest] = self.freeze(columns, rows)
         return self._frozen[digest]
 
     def check_idle(self) -> None:
