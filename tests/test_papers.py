@@ -57,7 +57,8 @@ def test_a_line_that_was_cut_off_is_forgotten(tmp_path: Path) -> None:
 
 
 SLOW = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit "ignore"
 from examples.papers.frame.command import command
 from examples.papers.frame.trials import Point
 
