@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-DATA = Path(os.environ.get("DP_SQL_DATA", Path(__file__).parents[2] / "shared" / "data"))
+DATA = Path(os.environ.get("DP_SQL_DATA") or Path(__file__).parents[2] / "shared" / "data")
 ROUNDS = 7
 
 

@@ -72,10 +72,13 @@ class Odds:
     def law(self, bits: int) -> list[tuple[Fraction, Fraction]]:
         """Enclose the probability of every outcome: (at least, at most), to about `bits` bits."""
         lows, highs = _cumulative_sums(self, bits + _GUARD_BITS)
-        before, one = zip([0, *lows[:-1]], [0, *highs[:-1]], strict=True), Fraction(1)
+        before = zip([0, *lows[:-1]], [0, *highs[:-1]], strict=True)
         return [
-            (Fraction(max(low - under, 0), highs[-1]), min(Fraction(high - over, lows[-1]), one))
-            for low, high, (over, under) in zip(lows, highs, before, strict=True)
+            (
+                Fraction(max(low - high_before, 0), highs[-1]),
+                min(Fraction(high - low_before, lows[-1]), Fraction(1)),
+            )
+            for low, high, (low_before, high_before) in zip(lows, highs, before, strict=True)
         ]
 
 

@@ -258,6 +258,11 @@ def law_in_floats(cover, beta, selection):
     return [w / sum(weights) for w in weights]
 
 
+def test_a_bound_that_is_given_has_no_law():
+    with pytest.raises(TypeError, match="has no law"):
+        bounded.law_of_bound([3, 4], EPSILON, BETAS[0], 2)
+
+
 def test_the_law_of_the_bound_is_refused_where_a_coin_comes_first():
     with pytest.raises(ValueError, match="ask for the law of either"):
         bounded.law_of_bound([3, 4], EPSILON, BETAS[0], "combined_gem")

@@ -87,12 +87,18 @@ def law_of_bound(
     Returns:
         (at least, at most) for the bounds 1, 2, ..., shape (len(cover),).
 
+    Raises:
+        TypeError: an argument of another type, floats and a bound that is given among them.
+        ValueError: an argument out of its range, or "combined_gem".
+
     Privacy: none; it tells about everybody. It is for owners who want to know what a release of
         their data would be worth, and for tests.
     """
     check_public(epsilon, beta, len(cover), bound)
     if bound == "combined_gem":
         raise ValueError("combined_gem is gem or mgem: ask for the law of either")
+    if not isinstance(bound, str):
+        raise TypeError("a bound that is given has no law")
     utilities = utilities_of_bounds(cover, epsilon, beta)
     share = noise_share(epsilon, bound)
     bounds = range(1, len(cover) + 1)

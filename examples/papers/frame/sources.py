@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dp_sql
+from benchmarks.measure import DATA
 
-FOLDER = Path(os.environ.get("DP_SQL_DATA") or Path(__file__).parents[4] / "shared" / "data")
 _KINDS = (".parquet", ".csv", ".csv.gz", ".tsv", ".json", ".jsonl")
 
 
@@ -158,7 +157,7 @@ def find(folder: Path | None, named: Iterable[str], note: Callable[[str], None])
 
 
 def _files_of(folder: Path | None) -> list[Path]:
-    given = FOLDER if folder is None else folder
+    given = DATA if folder is None else folder
     if not given.is_dir():
         if folder is None:
             return []
