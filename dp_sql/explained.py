@@ -9,14 +9,14 @@ from typing import Protocol
 
 from dp_sql.budget.account import Account, BudgetRow
 from dp_sql.errors import NotSupported
-from dp_sql.plan import Plan
+from dp_sql.plan import Plan, Work
 from dp_sql.rewrite import private_sql
 from dp_sql.shown import values_sql
 from udfs.spec import Loss, in_words
 
 COST_COLUMNS = (
     "call", "mechanism", "epsilon", "delta", "epsilon_per_group", "accuracy", "budget_before",
-    "budget_after", "kept_release", "sql",
+    "budget_after", "kept_release", "work", "sql",
 )  # fmt: skip
 """The columns of EXPLAIN, all of them texts."""
 
@@ -39,6 +39,7 @@ class Explanation:
         epsilon_per_group: the epsilon with which each group is answered; without groups all of it.
         accuracy: a sentence that holds by public numbers alone.
         kept: the id of the release that answers the same question again and free, if there is one.
+        work: how many rows of one person it reads and makes at most.
         sql: what DuckDB would run on the private side.
     """
 
@@ -48,6 +49,7 @@ class Explanation:
     epsilon_per_group: Fraction
     accuracy: str
     kept: str | None
+    work: str
     sql: str
 
 
@@ -79,6 +81,7 @@ class Cost:
                 f"  mechanism  {one.mechanism}",
                 f"  costs      {_price(one)}",
                 f"  accuracy   {one.accuracy}",
+                f"  work       {one.work}",
             ]
         for before, after in zip(self.before, self.after, strict=True):
             if before.epsilon_left is not None and after.epsilon_left is not None:
@@ -106,6 +109,7 @@ def explained(plan: Plan, kept: str | None, engine: PublicValues, n_runs: int = 
         epsilon_per_group=Fraction(plan.parameters["epsilon"]),
         accuracy=_accuracy(plan, engine),
         kept=kept,
+        work=_work(plan.work),
         sql=private_sql(plan, "ticket"),
     )
 
@@ -134,7 +138,7 @@ def cost_sql(cost: Cost) -> str:
             in_words(call.loss.epsilon if call.kept is None else Fraction(0)),
             in_words(call.loss.delta if call.kept is None else Fraction(0)),
             in_words(call.epsilon_per_group),
-            call.accuracy, *left, call.kept or "", call.sql,
+            call.accuracy, *left, call.kept or "", call.work, call.sql,
         )
         for call in cost.calls
     ]  # fmt: skip
@@ -156,6 +160,18 @@ def _price(one: Explanation) -> str:
     if one.epsilon_per_group != one.loss.epsilon:
         price += f" ({in_words(one.epsilon_per_group)} for each group)"
     return price
+
+
+def _work(work: Work | None) -> str:
+    """How much work one person's rows can cause, in words."""
+    if work is None:
+        return "not limited on the owner's connection"
+    if work.joined_rows_per_person is None:
+        return "every row of a person once; no join multiplies rows"
+    return (
+        f"at most {work.rows_per_person:,} rows per person enter each join, and at most "
+        f"{work.joined_rows_per_person:,} leave the joins"
+    )
 
 
 def _accuracy(plan: Plan, engine: PublicValues) -> str:

@@ -18,15 +18,24 @@ from sqlglot import exp
 from dp_sql.arguments import DpCall
 from dp_sql.check import parsed_source, place_of, unreadable
 from dp_sql.domain import Domain, listed_domain
-from dp_sql.errors import ArgumentError, InternalError, NotPrivate, ParseError, QueryError
+from dp_sql.errors import (
+    ArgumentError,
+    InternalError,
+    NotPrivate,
+    NotSupported,
+    ParseError,
+    QueryError,
+)
 from dp_sql.functions import MAX_GROUPS
 from dp_sql.literals import ListLiteral, Reference
 from dp_sql.parse import folded
-from dp_sql.person_level import Compiler, Parts, Schema
-from dp_sql.plan import Column, Groups, Plan, needs_cap, shared
+from dp_sql.person_level import Compiler, Parts, Schema, conditions
+from dp_sql.person_sql import WorkLimits, Written, written
+from dp_sql.person_tree import Relation
+from dp_sql.plan import Column, Groups, Plan, Work, needs_cap, shared
 from dp_sql.policy import Policy
 from dp_sql.recognise import DpSelect
-from dp_sql.total import Refused, Scope, Value, compiled, condition, is_literal, text
+from dp_sql.total import Refused, Scope, Value, compiled, is_literal, text
 from dp_sql.trees import Node, Unreadable, projection, tree_of
 from dp_sql.types import EXACT_TYPES, family, full_name, quote
 from udfs.spec import in_words
@@ -58,7 +67,9 @@ def guarded_plans(
         ParseError: a part of it is beyond our grammar.
         ArgumentError: a domain is missing or unreadable, or a limit of the policy is exceeded.
     """
-    compiler = Compiler(policy, side).with_ctes({n: _tree(select, b) for n, b in bodies.items()})
+    limits = policy.limits.work
+    ctes = {n: _tree(select, b) for n, b in bodies.items()}
+    compiler = Compiler(policy, side, limits).with_ctes(ctes)
     compiler = compiler.without_ctes(select.ctes - bodies.keys())
     try:
         tree = parsed_source(select)
@@ -68,35 +79,33 @@ def guarded_plans(
                 raise NotPrivate("The source of a DP call is FROM and WHERE.")
         source = compiler.from_clause(tree)
         scope = compiler.scope(source)
-        where = tree.args.get("where")
-        tail = f" WHERE {condition(where.this, scope)}" if where is not None else ""
+        source.where += conditions(tree.args.get("where"), scope)
     except Unreadable:
         raise unreadable(select) from None
     except Refused as refusal:
         raise _said(refusal, select, _place(select, refusal)) from None
-    except NotPrivate as refusal:
+    except (NotPrivate, NotSupported) as refusal:
         raise refusal.at(select.text, select.source[0]) from None
-    owner = source.private
-    if owner is None or owner.rows.person_type is None:
+    if source.person_type is None:
         raise NotPrivate(
             "This source is public: it holds nobody's rows.",
             text=select.text,
             position=select.source[0],
             hint="Ask it without DP: SELECT … FROM it is free.",
         )
-    person = Column('"__dp_person"', owner.rows.person_type)
+    person = Column('"__dp_person"', source.person_type)
     keys = [_exact(select, key, _compiled(select, key, scope), "group") for key in select.keys]
     columns = tuple(Column(f'"__dp_g{i}"', key.type) for i, key in enumerate(keys))
-    listed = "".join(f", {key.sql} AS __dp_g{i}" for i, key in enumerate(keys))
+    listed = "".join(f", c{i + 1} AS __dp_g{i}" for i in range(len(keys)))
     plans = []
     for call in select.calls:
         _check_limits(select, call, policy)
         item = _exact(select, call.item, _compiled(select, call.item, scope), "item")
+        found = _as_sql(select, source.select([item, *keys]), side, limits)
         rows = (
-            f"(SELECT {owner.ours}.__dp_person AS __dp_person, {item.sql} AS __dp_item{listed} "
-            f"FROM {source.sql}{tail}) AS __dp_people"
+            f"(SELECT __dp_person, c0 AS __dp_item{listed} FROM ({found.sql}) AS t) AS __dp_people"
         )
-        if not side.agrees(rows, source.tables):
+        if not side.agrees(rows, found.tables):
             raise InternalError("What was built reads other tables than it should.")
         domain = _domain(select, call, item, policy, side)
         groups = _groups(select, call, keys, policy, side) if keys else None
@@ -121,9 +130,18 @@ def guarded_plans(
                 report=call.report,
                 call=call.display,
                 assumptions=("the policy",),
+                work=Work(found.rows_per_person, found.joined_rows_per_person),
             )
         )
     return plans
+
+
+def _as_sql(select: DpSelect, relation: Relation, side: Side, limits: WorkLimits | None) -> Written:
+    """The rows of a source as SQL, or a refusal of the work that they could cause."""
+    try:
+        return written(relation, side, limits)
+    except NotSupported as refusal:
+        raise refusal.at(select.text, select.source[0]) from None
 
 
 def _written(select: DpSelect) -> str:

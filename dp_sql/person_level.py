@@ -1,9 +1,10 @@
-"""Under a policy: is a source person-level, and what is it in SQL of our own?
+"""Under a policy: is a source person-level, and what does it read?
 
-A relation is compiled from sqlglot's tree into SQL that we write ourselves, with the person of each
-row in a column `__dp_person` that comes from the policy's tables and from nowhere else. So nothing
-of an analyst's text reaches the private tables, a misread text is at worst a wrong question, and
-whose row a row is does not hang on any name. What the grammar below does not name is refused.
+A relation is compiled from sqlglot's tree into a tree of ours (person_tree.py), which person_sql.py
+writes as SQL with the person of each row in a column `__dp_person`. That column comes from the
+policy's tables and from nowhere else. So nothing of an analyst's text reaches the private tables, a
+misread text is at worst a wrong question, and the person of a row does not depend on any name. What
+the grammar below does not name is refused.
 
 Every relation built here is a union over people of a function of that person's rows and of public
 rows: base tables are; filtering, projecting and DISTINCT look at one row, or at one person's; a
@@ -24,13 +25,22 @@ from sqlglot import exp
 from dp_sql.compared import SMALL
 from dp_sql.errors import NotPrivate
 from dp_sql.parse import folded
+from dp_sql.person_sql import PublicFacts, WorkLimits, Written, written
+from dp_sql.person_tree import (
+    Group,
+    LeftJoin,
+    LinkedTable,
+    Parts,
+    Relation,
+    Select,
+    Table,
+    UnionAll,
+    is_plain,
+)
 from dp_sql.policy import Link, Policy, PrivateTable
 from dp_sql.total import Refused, Scope, Value, compiled, condition, is_aggregate, refuse, settled
-from dp_sql.trees import LONGEST, Node, Unreadable, tree_of
-from dp_sql.types import EXACT_TYPES, exact, family, full_name, quote
-
-Parts = tuple[str, ...]
-"""A relation's full name as DuckDB spells it: database, schema, name."""
+from dp_sql.trees import Node, Unreadable, tree_of
+from dp_sql.types import EXACT_TYPES, family, full_name, quote
 
 _HINT = (
     "Allowed: private tables, joins of them on the privacy unit, joins with public tables on equal "
@@ -39,7 +49,7 @@ _HINT = (
 )
 
 
-class Schema(Protocol):
+class Schema(PublicFacts, Protocol):
     """What this file may ask of an engine. No method reads a private row."""
 
     def table(self, parts: Sequence[str]) -> Parts | None:
@@ -55,26 +65,21 @@ class Schema(Protocol):
         """Whether a text can be cast to a type."""
 
 
-_MOST_PRIVATE = 3
 _NUMBER = re.compile(r"\d{1,6}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A relation: SQL of our own with columns `__dp_person` (if private), c0, c1 and so on.
+    """A relation, and what its columns are called.
 
-    names: what the columns are called, in the order of `values`, folded.
-    tables: the base tables that it reads.
-    n_private: how many private tables are joined for one of its rows: so many of a person's rows
-        multiply.
+    names: in the order of `values`, folded.
+    person_type: the type of the privacy unit; None: a public relation.
     """
 
-    sql: str
+    relation: Relation
     names: tuple[str, ...]
     values: tuple[Value, ...]
     person_type: str | None
-    tables: frozenset[Parts]
-    n_private: int = 0
 
     @property
     def private(self) -> bool:
@@ -103,31 +108,53 @@ class Rows:
 
 @dataclass(frozen=True)
 class _Part:
-    """One relation of a FROM clause: what it is called there, and in our SQL."""
+    """One relation of a FROM clause: what it is called there, and its number in our SQL."""
 
     alias: str | None
-    ours: str
+    number: int
     rows: Rows
 
     def value(self, index: int) -> Value:
-        return replace(self.rows.values[index], sql=f"{self.ours}.c{index}")
+        return replace(self.rows.values[index], sql=f"r{self.number}c{index}")
 
 
 @dataclass
-class _From:
-    """A FROM clause under construction."""
+class From:
+    """A FROM clause under construction, with the conditions of its joins."""
 
     parts: list[_Part] = field(default_factory=list)
-    hidden: set[tuple[str, int]] = field(default_factory=set)
+    hidden: set[tuple[int, int]] = field(default_factory=set)
     """Columns of USING on the right side: they are found by their table's name only."""
-    looked_in: set[Parts] = field(default_factory=set)
-    """Base tables that an IN (…) reads."""
-    sql: str = ""
+    looked_in: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
+    """The public relations that an IN (…) reads, as SQL, and their tables."""
+    equal: list[tuple[str, str]] = field(default_factory=list)
+    left_joins: list[LeftJoin] = field(default_factory=list)
+    where: list[str] = field(default_factory=list)
 
     @property
-    def tables(self) -> frozenset[Parts]:
-        """The base tables that are read, once all expressions over this clause are compiled."""
-        return frozenset(self.looked_in).union(*(part.rows.tables for part in self.parts))
+    def person_type(self) -> str | None:
+        """The type of the privacy unit; None where all relations are public."""
+        return None if self.private is None else self.private.rows.person_type
+
+    def select(
+        self, values: Sequence[Value], *, distinct: bool = False, group: Group | None = None
+    ) -> Relation:
+        """The SELECT of some expressions from it."""
+        if len(self.parts) == 1 and not (self.where or distinct or group):
+            only = self.parts[0].rows
+            if [value.sql for value in values] == [f"r0c{i}" for i in range(len(only.values))]:
+                return only.relation
+        return Select(
+            relations=tuple(part.rows.relation for part in self.parts),
+            equal=tuple(self.equal),
+            left_joins=tuple(self.left_joins),
+            where=tuple(self.where),
+            values=tuple(value.sql for value in values),
+            types=tuple(value.type for value in values),
+            distinct=distinct,
+            group=group,
+            looked_in=tuple(self.looked_in),
+        )
 
     @property
     def private(self) -> _Part | None:
@@ -144,7 +171,7 @@ class _From:
             for part in self.parts
             if alias is None or part.alias == alias
             for i, own in enumerate(part.rows.names)
-            if own == name and (alias is not None or (part.ours, i) not in self.hidden)
+            if own == name and (alias is not None or (part.number, i) not in self.hidden)
         ]
         if len(found) != 1:
             why = "more than one column of the source" if found else "not a column of the source"
@@ -156,11 +183,13 @@ class _From:
 class Compiler:
     """Compiles relations under one policy.
 
+    limits: how much work one person's rows may cause; None: not limited.
     ctes: bodies of the CTEs in scope, by folded name; compiled where they are read.
     """
 
     policy: Policy
     schema: Schema
+    limits: WorkLimits | None = None
     ctes: Mapping[str, Callable[[], Rows]] = field(default_factory=dict)
 
     def with_ctes(self, bodies: Mapping[str, Node]) -> Compiler:
@@ -185,12 +214,9 @@ class Compiler:
     def query(self, tree: Node) -> Rows:
         """A SELECT, or a UNION ALL of SELECTs."""
         try:
-            rows = self._query(tree)
+            return self._query(tree)
         except RecursionError:
             raise refuse(tree, "This is nested too deeply", _HINT) from None
-        if len(rows.sql) > LONGEST:  # CTEs are written out where they are read
-            raise refuse(tree, "This is too long when its CTEs are written out", _HINT)
-        return rows
 
     def _query(self, tree: Node) -> Rows:
         if isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
@@ -218,10 +244,8 @@ class Compiler:
                     is_person=a.is_person and b.is_person)
             for a, b in zip(left.values, right.values, strict=True)
         )  # fmt: skip
-        return Rows(
-            f"{left.sql} UNION ALL {right.sql}", left.names, values, left.person_type,
-            left.tables | right.tables, max(left.n_private, right.n_private),
-        )  # fmt: skip
+        relation = UnionAll(left.relation, right.relation)
+        return Rows(relation, left.names, values, left.person_type)
 
     def _select(self, tree: exp.Select) -> Rows:
         known = {"expressions", "from", "from_", "joins", "where", "group", "having", "distinct"}
@@ -229,10 +253,9 @@ class Compiler:
         compiler = self._with(tree)
         source = compiler.from_clause(tree)
         scope = compiler.scope(source)
-        where = tree.args.get("where")
-        tail = f" WHERE {condition(where.this, scope)}" if where is not None else ""
+        source.where += conditions(tree.args.get("where"), scope)
         if tree.args.get("group") is not None or tree.args.get("having") is not None:
-            return compiler._grouped(tree, source, scope, tail)
+            return compiler._grouped(tree, source, scope)
         names, values = compiler._projections(tree, source, scope)
         distinct = tree.args.get("distinct")
         if distinct is not None:
@@ -240,8 +263,8 @@ class Compiler:
             if source.private is not None and not any(value.is_person for value in values):
                 raise refuse(distinct, "DISTINCT without the privacy unit mixes people", _HINT)
             values = [settled(value, distinct) for value in values]
-        word = "DISTINCT " if distinct is not None else ""
-        return _rows(word, names, values, source, tail)
+        relation = source.select(values, distinct=distinct is not None)
+        return Rows(relation, tuple(names), tuple(values), source.person_type)
 
     def _with(self, tree: Node) -> Compiler:
         clause = tree.args.get("with_") or tree.args.get("with")
@@ -261,21 +284,19 @@ class Compiler:
 
     # --- FROM ---
 
-    def from_clause(self, tree: Node) -> _From:
+    def from_clause(self, tree: Node) -> From:
         """The FROM clause of a SELECT with its joins."""
         clause = tree.args.get("from_") or tree.args.get("from")
         if clause is None:
             raise refuse(tree, "A source without FROM holds nobody's rows", _HINT)
         first, joins = _flattened(clause.this)
-        source = _From()
-        part = self._part(first, source)
-        source.parts.append(part)
-        source.sql = f"({part.rows.sql}) AS {part.ours}"
+        source = From()
+        source.parts.append(self._part(first, source))
         for join in [*joins, *(tree.args.get("joins") or [])]:
             self._join(join, source)
         return source
 
-    def _part(self, node: Node, source: _From) -> _Part:
+    def _part(self, node: Node, source: From) -> _Part:
         if node.args.get("joins"):
             raise refuse(node, "Joins in brackets are not known here", _HINT)
         alias = node.args.get("alias")
@@ -295,7 +316,7 @@ class Compiler:
             raise refuse(node, "A source reads tables by their names", _HINT)
         if name is not None and any(part.alias == name for part in source.parts):
             raise refuse(node, f"Two relations are called {name} here", "Give each an alias.")
-        return _Part(name, f"r{len(source.parts)}", rows.read_from())
+        return _Part(name, len(source.parts), rows.read_from())
 
     def _named(self, node: exp.Table) -> Rows:
         parts = [part.name for part in node.parts]
@@ -310,7 +331,7 @@ class Compiler:
                 if self.schema.table(table.name) == full:
                     return self._people(table, node)
             if full in {self.schema.table(name) for name in self.policy.public}:
-                return self._whole(full)
+                return self._whole(full)[0]
         view = self._listed_view(parts)
         if view is not None:
             return self._view(view, node)
@@ -344,23 +365,22 @@ class Compiler:
         listed = any(name[-len(wanted) :] == wanted for name in self.policy.views)
         return self.schema.view(parts) if listed else None
 
-    def _whole(self, full: Parts) -> Rows:
+    def _whole(self, full: Parts) -> tuple[Rows, Table]:
         listed = self.schema.columns(f"SELECT * FROM {full_name(full)}")
         names = tuple(folded(name) for name, _ in listed)
         values = tuple(
             Value(f"c{i}", kind, (full, folded(name))) for i, (name, kind) in enumerate(listed)
         )
-        columns = ", ".join(f"{quote(name)} AS c{i}" for i, (name, _) in enumerate(listed))
-        return Rows(
-            f"SELECT {columns} FROM {full_name(full)}", names, values, None, frozenset({full})
-        )
+        columns = tuple(quote(name) for name, _ in listed)
+        table = Table(full, columns, tuple(kind for _, kind in listed))
+        return Rows(table, names, values, None), table
 
     def _people(self, table: PrivateTable, node: Node) -> Rows:
         """A private table, each row with its person, by its own column or by way of a link."""
         full = self.schema.table(table.name)
         if full is None:
             raise refuse(node, f"There is no table {node.name}", "SHOW TABLES lists what there is.")
-        whole = self._whole(full)
+        whole, stored = self._whole(full)
         unit = table.unit
         column = unit.column if isinstance(unit, Link) else unit
         if column not in whole.names:
@@ -374,9 +394,8 @@ class Compiler:
             kind = values[index].type
             if family(kind) not in EXACT_TYPES:
                 raise refuse(node, f"The privacy unit of {node.name} has no exact equality", "")
-            person = exact(f"c{index}", kind)
-            sql = f"SELECT {person} AS __dp_person, w.* FROM ({whole.sql}) AS w"
-            return Rows(sql, whole.names, tuple(values), kind, whole.tables, 1)
+            private = replace(stored, person=index)
+            return Rows(private, whole.names, tuple(values), kind)
         owner = self._people(self.policy.tables[unit.table], node)
         if unit.key not in owner.names:
             raise refuse(node, f"The policy's link of {node.name} is not a column", "")
@@ -384,38 +403,26 @@ class Compiler:
         kind = whole.values[index].type
         if owner.values[key].type != kind or family(kind) not in EXACT_TYPES:
             raise refuse(node, f"The policy's link of {node.name} joins different types", "")
-        sql = (
-            f"SELECT o.__dp_person AS __dp_person, w.* FROM ({whole.sql}) AS w JOIN "
-            f"(SELECT DISTINCT __dp_person, {exact(f'c{key}', kind)} AS k FROM ({owner.sql}) AS p) "
-            f"AS o ON {exact(f'w.c{index}', kind)} = o.k"
-        )
-        tables = whole.tables | owner.tables
-        return Rows(sql, whole.names, whole.values, owner.person_type, tables, 1)
+        linked = LinkedTable(stored, index, owner.relation, key)
+        return Rows(linked, whole.names, whole.values, owner.person_type)
 
-    def _join(self, join: Node, source: _From) -> None:
+    def _join(self, join: Node, source: From) -> None:
         _only(join, {"this", "side", "kind", "on", "using"})
         side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
         on, using = join.args.get("on"), join.args.get("using") or []
         if side not in {"", "LEFT"} or kind not in {"", "INNER", "OUTER"} or not (on or using):
             raise refuse(join, "Only inner and left joins on equal columns are known here", _HINT)
         part = self._part(join.this, source)
-        left = _From(list(source.parts), set(source.hidden))
+        left = From(list(source.parts), set(source.hidden))
         if side == "LEFT" and left.private is None and part.rows.private:
             raise refuse(join, "A left join keeps public rows that nobody has", _HINT)
         owner = left.private
-        if sum(one.rows.n_private for one in (*source.parts, part)) > _MOST_PRIVATE:
-            raise refuse(
-                join,
-                f"More than {_MOST_PRIVATE} private tables are joined here, and one person with "
-                "many rows would have them multiplied",
-                "Join fewer of them.",
-            )
         source.parts.append(part)
         equal, terms = [], []
         for name in using:
             a = left.column(exp.column(name.name))
-            b = _From([part]).column(exp.column(name.name))
-            source.hidden.add((part.ours, part.rows.names.index(folded(name.name))))
+            b = From([part]).column(exp.column(name.name))
+            source.hidden.add((part.number, part.rows.names.index(folded(name.name))))
             equal.append((a, b))
         for term in _conjuncts(on):
             pair = _equal_columns(term, source, left, part)
@@ -424,13 +431,14 @@ class Compiler:
             else:
                 terms.append(condition(term, self.scope(source)))
         self._check_keys(join, owner, part, equal)
-        if owner is not None and part.rows.private:
-            terms.append(f"{owner.ours}.__dp_person = {part.ours}.__dp_person")
-        terms = [f"{a.sql} = {b.sql}" for a, b in equal] + terms
-        word = "LEFT JOIN" if side == "LEFT" else "JOIN"
-        source.sql += f" {word} ({part.rows.sql}) AS {part.ours} ON {' AND '.join(terms)}"
+        # Where the people are the same, so are their privacy units.
+        pairs = [(a.sql, b.sql) for a, b in equal if not (a.is_person and b.is_person)]
         if side == "LEFT":
+            source.left_joins.append(LeftJoin(part.number, tuple(pairs), tuple(terms)))
             source.parts[-1] = replace(part, rows=part.rows.without_unit())
+        else:
+            source.equal += pairs
+            source.where += terms
 
     def _check_keys(
         self, join: Node, owner: _Part | None, part: _Part, equal: Sequence[tuple[Value, Value]]
@@ -462,15 +470,28 @@ class Compiler:
 
     # --- the list ---
 
-    def scope(self, source: _From, aggregate: Callable[[Node], Value] | None = None) -> Scope:
+    def scope(self, source: From, aggregate: Callable[[Node], Value] | None = None) -> Scope:
         """What an expression over this FROM clause may use."""
 
         def listed(query: Node) -> Value:
             rows = self._public_column(query)
-            source.looked_in |= rows.tables
-            return replace(rows.values[0], sql=f"({rows.sql})")
+            found = self._computed(rows)
+            source.looked_in.append((found.sql, found.tables))
+            return replace(rows.values[0], sql=f"({found.sql})")
 
         return Scope(source.column, self.schema.readable, listed, aggregate)
+
+    def written(self, rows: Rows, *, every_row: bool = False) -> Written:
+        """A relation as SQL; see person_sql.written."""
+        return written(rows.relation, self.schema, self.limits, every_row=every_row)
+
+    def _computed(self, rows: Rows) -> Written:
+        """A public relation as SQL; what is more than a table is computed here, once."""
+        found = self.written(rows)
+        if is_plain(rows.relation):
+            return found
+        table = self.schema.public_rows(found.sql, found.tables)
+        return replace(found, sql=f"SELECT c0 FROM {full_name(table)}", tables=frozenset({table}))
 
     def _public_column(self, query: Node) -> Rows:
         """A public query of one column, as the right side of IN."""
@@ -480,7 +501,7 @@ class Compiler:
         return rows
 
     def _projections(
-        self, tree: exp.Select, source: _From, scope: Scope
+        self, tree: exp.Select, source: From, scope: Scope
     ) -> tuple[list[str], list[Value]]:
         names: list[str] = []
         values: list[Value] = []
@@ -498,7 +519,7 @@ class Compiler:
         return names, values
 
     def _star(
-        self, star: exp.Star, table: str | None, source: _From, scope: Scope
+        self, star: exp.Star, table: str | None, source: From, scope: Scope
     ) -> list[tuple[str, Value]]:
         _only(star, {"except", "except_", "replace", "rename"})
         dropped = star.args.get("except_") or star.args.get("except") or []
@@ -512,7 +533,7 @@ class Compiler:
             for part in source.parts
             if table in {None, part.alias}
             for i, name in enumerate(part.rows.names)
-            if table is not None or (part.ours, i) not in source.hidden
+            if table is not None or (part.number, i) not in source.hidden
         ]
         changed = [*gone, *put, *called]
         if len(changed) != len(set(changed)) or not set(changed) <= {name for name, _ in listed}:
@@ -530,7 +551,7 @@ class Compiler:
 
     # --- groups of one person's rows ---
 
-    def _grouped(self, tree: exp.Select, source: _From, scope: Scope, tail: str) -> Rows:
+    def _grouped(self, tree: exp.Select, source: From, scope: Scope) -> Rows:
         group = tree.args.get("group")
         if group is None or source.private is None or tree.args.get("distinct") is not None:
             raise refuse(
@@ -550,13 +571,19 @@ class Compiler:
         grouped = _of_group(scope, by)
         names = [_name(node) for node in tree.expressions]
         values = [_in_group(node, scope, grouped, by) for node in listed]
-        person = f"{source.private.ours}.__dp_person"
-        tail += f" GROUP BY {', '.join([person, *sorted(key.sql for key in by.values())])}"
-        having = tree.args.get("having")
+        having, kept = tree.args.get("having"), None
         if having is not None:
             named = {n: v for n, v in zip(names, values, strict=True) if names.count(n) == 1}
-            tail += f" HAVING {self._having(having.this, grouped, named)}"
-        return _rows("", names, values, source, tail)
+            kept = self._having(having.this, grouped, named)
+        aggregated = [*listed, *([having] if having is not None else [])]
+        group_by = Group(
+            keys=tuple(sorted(key.sql for key in by.values())),
+            is_whole=all(key.is_person for key in by.values()),
+            having=kept,
+            counts_rows=any(_counts_rows(inner) for node in aggregated for inner in node.walk()),
+        )
+        relation = source.select(values, group=group_by)
+        return Rows(relation, tuple(names), tuple(values), source.person_type)
 
     def _key(self, node: Node, listed: Sequence[Node]) -> Node:
         if isinstance(node, exp.Literal) and not node.is_string and _NUMBER.fullmatch(node.this):
@@ -606,21 +633,20 @@ def _compile_later(compiler: Compiler, body: Node) -> Callable[[], Rows]:
     return cache(lambda: compiler.query(body))
 
 
-def _rows(
-    word: str, names: Sequence[str], values: Sequence[Value], source: _From, tail: str
-) -> Rows:
-    owner = source.private
-    listed = [f"{value.sql} AS c{i}" for i, value in enumerate(values)]
-    if owner is not None:
-        listed.insert(0, f"{owner.ours}.__dp_person AS __dp_person")
-    sql = f"SELECT {word}{', '.join(listed)} FROM {source.sql}{tail}"
-    kind = owner.rows.person_type if owner is not None else None
-    n_private = sum(part.rows.n_private for part in source.parts)
-    return Rows(sql, tuple(names), tuple(values), kind, source.tables, n_private)
-
-
 def _aggregates(node: Node) -> bool:
     return any(is_aggregate(inner) for inner in node.walk())
+
+
+def _counts_rows(node: Node) -> bool:
+    """Whether a node is an aggregate that uses how often a row occurs."""
+    if isinstance(node, exp.Count):
+        return not isinstance(node.this, exp.Distinct)
+    return is_aggregate(node) and not isinstance(node, exp.Min | exp.Max)
+
+
+def conditions(where: Node | None, scope: Scope) -> list[str]:
+    """The conditions of a WHERE clause; all must hold."""
+    return [] if where is None else [condition(term, scope) for term in _conjuncts(where.this)]
 
 
 def _aggregate(node: Node, scope: Scope) -> Value:
@@ -672,7 +698,7 @@ def _conjuncts(node: Node | None) -> list[Node]:
     return found
 
 
-def _equal_columns(term: Node, both: _From, left: _From, part: _Part) -> tuple[Value, Value] | None:
+def _equal_columns(term: Node, both: From, left: From, part: _Part) -> tuple[Value, Value] | None:
     """The two sides of `a.x = b.y`, first that of the relations so far; None for other terms."""
     if not isinstance(term, exp.EQ):
         return None
@@ -681,7 +707,7 @@ def _equal_columns(term: Node, both: _From, left: _From, part: _Part) -> tuple[V
     if not all(isinstance(side, exp.Column) for side in sides):
         return None
     values = [both.column(side) for side in sides]
-    new = [value.sql.startswith(part.ours + ".") for value in values]
+    new = [value.sql.startswith(f"r{part.number}c") for value in values]
     if new == [True, False]:
         return values[1], values[0]
     return (values[0], values[1]) if new == [False, True] else None
@@ -725,4 +751,4 @@ def _only(node: Node, allowed: set[str]) -> None:
             )  # fmt: skip
 
 
-__all__ = ["Compiler", "Parts", "Refused", "Rows", "Schema"]
+__all__ = ["Compiler", "From", "Parts", "Refused", "Rows", "Schema", "conditions"]

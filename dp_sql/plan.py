@@ -45,6 +45,19 @@ class Groups:
 
 
 @dataclass(frozen=True)
+class Work:
+    """How much work one person's rows can cause, from public numbers alone.
+
+    rows_per_person: how many rows of each person a join that multiplies rows keeps; None: all.
+    joined_rows_per_person: how many rows the joins make of them at most; None: no join multiplies
+        rows.
+    """
+
+    rows_per_person: int | None = None
+    joined_rows_per_person: int | None = None
+
+
+@dataclass(frozen=True)
 class Plan:
     """What one release reads, which mechanism runs on it, and what it costs.
 
@@ -54,7 +67,7 @@ class Plan:
     `parameters` are the public numbers that the mechanism takes in one run, which is one group;
     `loss` is what is spent: for all groups together where `groups` says how many one person is in,
     for each group where a person may be in all (DP_SELECT). `call` is the DP call as DuckDB would
-    name it.
+    name it. `work` is how much work one person's rows can cause; None: not limited.
     """
 
     function: Function
@@ -73,6 +86,7 @@ class Plan:
     report: bool
     call: str
     assumptions: tuple[str, ...]
+    work: Work | None = None
 
 
 def loss_at(plan: Plan, factor: Fraction) -> Loss:

@@ -83,6 +83,8 @@ tables = []{views}
 # max_k = 1000                  # the length of a list
 # max_contributions = 1000      # the largest contribution bound of a distinct count
 # deadline_seconds = 5          # answers come after this time, so that the clock tells nothing
+# max_rows_per_person = 1000    # rows of one person in a join that multiplies rows
+# max_joined_rows_per_person = 1000000  # rows that such joins may make of them
 """
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_sql import functions
+from dp_sql.person_sql import WorkLimits
 from dp_sql.policy_text import Document
 
 
@@ -16,6 +17,9 @@ class Limits:
     """What one query may ask; None where the policy sets no limit of its own.
 
     Without max_delta_per_query, as with 0, no delta is allowed: pure epsilon-DP only.
+
+    max_rows_per_person, max_joined_rows_per_person: how much work the rows of one person may cause;
+        see WorkLimits. They have defaults.
     """
 
     max_epsilon_per_query: Fraction | None = None
@@ -23,6 +27,13 @@ class Limits:
     max_k: int | None = None
     max_contributions: int | None = None
     deadline_seconds: Fraction | None = None
+    max_rows_per_person: int = 1_000
+    max_joined_rows_per_person: int = 1_000_000
+
+    @property
+    def work(self) -> WorkLimits:
+        """How much work the rows of one person may cause."""
+        return WorkLimits(self.max_rows_per_person, self.max_joined_rows_per_person)
 
 
 LIMITS: Mapping[str, tuple[bool, Fraction, Fraction]] = {
@@ -31,6 +42,8 @@ LIMITS: Mapping[str, tuple[bool, Fraction, Fraction]] = {
     "max_k": (True, Fraction(1), Fraction(functions.MAX_K)),
     "max_contributions": (True, Fraction(1), Fraction(functions.MAX_CONTRIBUTIONS)),
     "deadline_seconds": (False, Fraction(1, 100), Fraction(86400)),
+    "max_rows_per_person": (True, Fraction(1), Fraction(10**6)),
+    "max_joined_rows_per_person": (True, Fraction(1), Fraction(10**8)),
 }
 """The limits: whether they are whole numbers, and from where to where."""
 

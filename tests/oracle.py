@@ -8,17 +8,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import duckdb
 
 from dp_sql.errors import NotPrivate
 from dp_sql.person_level import Compiler, Rows
+from dp_sql.person_sql import WorkLimits, written
 from dp_sql.policy import Policy
 from dp_sql.trees import Unreadable, tree_of
 
 from .people import NAMED, NUMBERED, OWNERS, POLICY, Data, Database
 
 COLLATED = ("accounts", "logins")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A compiled source, written as SQL in one of the ways that sessions use."""
+
+    rows: Rows
+    sql: str
+    tables: frozenset[tuple[str, ...]]
+
+    @property
+    def private(self) -> bool:
+        return self.rows.private
+
+
+EVERY_ROW, DISTINCT, CAPPED = "every row", "distinct rows", "two rows a person"
+WAYS = (EVERY_ROW, DISTINCT, CAPPED)
+_CAP = WorkLimits(2, 10**6)
 
 
 def compiled(text: str, database: Database, policy: Policy = POLICY) -> Rows:
@@ -31,12 +51,19 @@ def compiled(text: str, database: Database, policy: Policy = POLICY) -> Rows:
     return Compiler(policy, database).query(tree_of(text))
 
 
+def as_sql(rows: Rows, database: Database, way: str = EVERY_ROW) -> Source:
+    """A compiled source as SQL over the data that the database holds now."""
+    limits = _CAP if way == CAPPED else None
+    found = written(rows.relation, database, limits, every_row=way == EVERY_ROW)
+    return Source(rows, found.sql, found.tables)
+
+
 def of_others(rows: Sequence[tuple[str | None, ...]], person: str | None) -> Counter[object]:
     """How often each row of somebody else stands there; the first column is the person."""
     return Counter(row for row in rows if row[0] is not None and row[0] != person)
 
 
-def check_removals(source: Rows, database: Database, with_items: bool = True) -> None:
+def check_removals(source: Source, database: Database, with_items: bool = True) -> None:
     """Removing a person takes that person's rows and changes nobody else's.
 
     Raises:
@@ -45,7 +72,7 @@ def check_removals(source: Rows, database: Database, with_items: bool = True) ->
     assert source.private
     try:
         before = database.rows(source.sql)
-        for person in NAMED if source.person_type == "VARCHAR" else NUMBERED:
+        for person in NAMED if source.rows.person_type == "VARCHAR" else NUMBERED:
             database.connection.execute("BEGIN")
             try:
                 database.remove(person, with_items)
@@ -59,7 +86,7 @@ def check_removals(source: Rows, database: Database, with_items: bool = True) ->
         raise AssertionError(f"not total: {error}\n{source.sql}") from error
 
 
-def check_tables(source: Rows, database: Database) -> None:
+def check_tables(source: Source, database: Database) -> None:
     """DuckDB's own reading of a source names the tables that were meant, and no others.
 
     Without collations: over these DuckDB stumbles when it only extracts names.
@@ -86,19 +113,38 @@ def check(text: str, data: Data, with_items: bool, database: Database) -> bool:
     assert source == on_nothing, "the data decide what is accepted"
     if source is None:
         return False
-    check_tables(source, database)
-    if source.private:
-        check_removals(source, database, with_items)
+    for way in WAYS:
+        written = as_sql(source, database, way)
+        check_tables(written, database)
+        if source.private:
+            check_removals(written, database, with_items)
+    check_ways(source, database)
     if not any(
         name in text for name in COLLATED
     ):  # persons compare byte by byte, whatever NOCASE says
-        check_meaning(text, source, data, database)
+        check_meaning(text, data, database)
     return True
 
 
-def check_meaning(text: str, source: Rows, data: Data, database: Database) -> None:
+def check_ways(source: Rows, database: Database) -> None:
+    """Without repeated rows a source has the same distinct rows; with a cap, some of them."""
+    every, distinct, capped = (
+        set(map(_one_zero, database.rows(as_sql(source, database, way).sql))) for way in WAYS
+    )
+    assert distinct == every
+    if source.private and not _counts(source):
+        assert capped <= every
+
+
+def _counts(source: Rows) -> bool:
+    """Whether a source counts rows: then a cap changes the values, too."""
+    return "system.main.count(" in repr(source.relation) or "main.sum(" in repr(source.relation)
+
+
+def check_meaning(text: str, data: Data, database: Database) -> None:
     """Where all rows have an owner, the relation is what DuckDB answers to the text itself."""
     database.fill(data, tidy=True)
+    source = compiled(text, database)
     described = database.columns(text)
     for (name, kind), ours, value in zip(described, source.names, source.values, strict=True):
         assert ours in {name.lower(), ""}
@@ -107,7 +153,7 @@ def check_meaning(text: str, source: Rows, data: Data, database: Database) -> No
         plain = database.rows(text)
     except duckdb.Error:
         return  # the text is not total, our relation is
-    ours = database.rows(source.sql)
+    ours = database.rows(as_sql(source, database).sql)
     assert Counter(map(_one_zero, (row[source.private :] for row in ours))) == Counter(
         map(_one_zero, plain)
     )

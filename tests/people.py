@@ -6,6 +6,7 @@ case under NOCASE, columns called like another table's privacy unit, keys that t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -194,6 +195,14 @@ class Database:
         return [
             (row[0], row[1]) for row in self.connection.execute(f"DESCRIBE {select}").fetchall()
         ]
+
+    def public_number(self, select: str) -> int:
+        return int(self.connection.execute(select).fetchall()[0][0])
+
+    def public_rows(self, select: str, tables: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
+        name = f"__dp_public_{hashlib.sha256(select.encode()).hexdigest()[:32]}"
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {select}")
+        return ("temp", "main", name)
 
     def readable(self, text: str, type_name: str) -> bool:
         try:

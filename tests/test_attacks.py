@@ -106,7 +106,7 @@ _WORDS = {
     "autoinstall_known_extensions", "autoload_known_extensions", "list_extract", "list_filter",
     "value", "item", "listed", "domain", "counted", "counts", "items", "n", "o", "k", "p", "w",
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "lots",
-    "pairs", "CROSS",
+    "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
@@ -115,10 +115,14 @@ _FORMS = {
         r"|SELECT CAST\(__dp_value AS |SELECT (__dp_group, .*)?__dp_value FROM \(WITH __dp_rows AS "
         r"|SELECT __dp_group, (CAST\()?__dp_key_0.* FROM \(WITH __dp_rows AS "
         r"|SELECT sql FROM system\.main\.duckdb_views\(\) "
+        r"|SELECT greatest\(1, coalesce\(system\.main\.max\(n\), 1\)\) FROM \(SELECT "
+        r"|CREATE TEMP TABLE \"temp\"\.\"main\"\.\"__dp_public_[0-9a-f]{32}\" AS SELECT "
     ),
     "sql": re.compile(r'SELECT "title", "genre" FROM "shop"\."main"\."catalog"$'),
     "get_table_names": re.compile(
-        _TABLE + r"|SELECT \* FROM \(SELECT r0\.__dp_person AS __dp_person, "
+        _TABLE + r"|SELECT \* FROM \(SELECT __dp_person, c0 AS __dp_item"
+        r"|SELECT \* FROM \(SELECT (DISTINCT )?\(?[rc]\d"
+        r"|SELECT \* FROM \"temp\"\.\"main\"\.\"__dp_public_[0-9a-f]{32}\"$"
     ),
 }
 _PIECE = re.compile(r"""'(?:[^']|'')*'|"((?:[^"]|"")*)"|(\$?\w+)|--|/\*""")
@@ -129,9 +133,14 @@ def strange(statement: str) -> list[str]:
     found = []
     for piece in _PIECE.finditer(statement):
         name, word = piece.groups()
-        if name is not None and name not in _NAMES:
+        is_ours = name is not None and re.fullmatch("temp|__dp_public_[0-9a-f]{32}", name)
+        if name is not None and name not in _NAMES and not is_ours:
             found.append(piece.group())
-        known = word is None or word in _WORDS or re.fullmatch(r"\$?\d+|[cr]\d+|__dp_\w+", word)
+        known = (
+            word is None
+            or word in _WORDS
+            or re.fullmatch(r"\$?\d+|[crs]\d+|r\d+p|r\d+c\d+|__dp_\w+", word)
+        )
         if not known or piece.group() in {"--", "/*"}:
             found.append(piece.group())
     return found
@@ -144,9 +153,7 @@ def strange(statement: str) -> list[str]:
 )  # fmt: skip
 def test_the_spy_would_know_a_word_of_an_attack(statement: str) -> None:
     assert strange(statement)
-    assert not strange(
-        """SELECT r0.c1 AS c0 FROM "ratings" AS r0 WHERE (r0.c1 = 'it''s -- "x" 1')"""
-    )
+    assert not strange("""SELECT r0c1 AS c0 FROM "ratings" AS r0 WHERE (r0c1 = 'it''s -- "x" 1')""")
 
 
 def test_the_private_side_is_given_no_word_of_an_attack(sides: tuple[Side, Side]) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from dp_sql import person_level, total
+from dp_sql import person_level, person_sql, total
 from dp_sql.compared import Value
 from dp_sql.person_level import Compiler, Rows
+from dp_sql.person_tree import UnionAll
 
-from .oracle import accepted, check, some_data
+from .oracle import WAYS, accepted, as_sql, check, some_data
 from .people import Data, Database
 
 
@@ -25,40 +26,51 @@ def database() -> Iterator[Database]:
 
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-RIGHT_ROWS = person_level._rows
 Listed = tuple[list[str], list[Value]]
 
 
-def changed(*pairs: tuple[str, str]) -> Plant:
-    """Every SELECT that is built has something else in it."""
+def changed(*pairs: tuple[str, str], of: str = "_select") -> Plant:
+    """Every SELECT that is written has something else in it."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        def wrong(word: str, names: list[str], values: list[Value], source: Any, tail: str) -> Rows:
-            rows = RIGHT_ROWS(word, names, values, source, tail)
-            sql = rows.sql
+        right = getattr(person_sql._Writer, of)
+
+        def wrong(self: Any, *given: Any) -> Any:
+            found = right(self, *given)
+            sql = found.sql
             for find, put in pairs:
                 sql = sql.replace(find, put)
-            return replace(rows, sql=sql)
+            return replace(found, sql=sql)
 
-        patch.setattr(person_level, "_rows", wrong)
+        patch.setattr(person_sql._Writer, of, wrong)
 
     return plant
 
 
 def kept(key: str, words: str) -> Plant:
-    """A part of a SELECT is let through, and stands behind what is compiled."""
+    """A part of a SELECT is let through, and stands behind what is written."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         right_only, right_select = person_level._only, Compiler._select
+        right_write = person_sql._Writer._select
+        marked: list[object] = []
 
         def select(self: Compiler, tree: Any) -> Rows:
             rows = right_select(self, tree)
-            return replace(rows, sql=rows.sql + words) if tree.args.get(key) else rows
+            if tree.args.get(key):
+                marked.append(rows.relation)
+            return rows
+
+        def write(self: Any, select: Any, *given: Any) -> Any:
+            found = right_write(self, select, *given)
+            is_marked = any(select is one for one in marked)
+            return replace(found, sql=found.sql + words) if is_marked else found
 
         patch.setattr(
             person_level, "_only", lambda node, allowed: right_only(node, allowed | {key})
         )
         patch.setattr(Compiler, "_select", select)
+        patch.setattr(person_sql._Writer, "_select", write)
 
     return plant
 
@@ -85,22 +97,27 @@ def any_join(patch: pytest.MonkeyPatch) -> None:
 def united(patch: pytest.MonkeyPatch) -> None:
     """UNION, and one person for each row that is left."""
 
-    def wrong(self: Compiler, tree: Any) -> Rows:
+    def compile_both(self: Compiler, tree: Any) -> Rows:
         left, right = self.query(tree.this), self.query(tree.expression)
-        both = f"{left.sql} UNION ALL {right.sql}"
-        return replace(
-            left, sql=f"SELECT min(__dp_person) AS __dp_person, c0 FROM ({both}) GROUP BY c0"
-        )
+        return replace(left, relation=UnionAll(left.relation, right.relation))
 
-    patch.setattr(Compiler, "_union", wrong)
+    def write(self: Any, union: Any, need: Any, every_row: bool) -> Any:
+        sides = [self.relation(side, need, every_row) for side in (union.left, union.right)]
+        both = " UNION ALL ".join(side.sql for side in sides)
+        sql = f"SELECT min(__dp_person) AS __dp_person, c0 FROM ({both}) GROUP BY c0"
+        return replace(sides[0], sql=sql)
+
+    patch.setattr(Compiler, "_union", compile_both)
+    patch.setattr(person_sql._Writer, "_union", write)
 
 
 def private_lists(patch: pytest.MonkeyPatch) -> None:
-    def wrong(self: Compiler, query: Any) -> Rows:
-        rows = self.query(query)
-        return replace(rows, sql=f"SELECT c0 FROM ({rows.sql})")
+    def wrong(self: Compiler, rows: Rows) -> Any:
+        found = self.written(rows)
+        return replace(found, sql=f"SELECT c0 FROM ({found.sql})")
 
-    patch.setattr(Compiler, "_public_column", wrong)
+    patch.setattr(Compiler, "_public_column", Compiler.query)
+    patch.setattr(Compiler, "_computed", wrong)
 
 
 def partial_casts(patch: pytest.MonkeyPatch) -> None:
@@ -112,7 +129,7 @@ def partial_casts(patch: pytest.MonkeyPatch) -> None:
 
 
 def careless_collations(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(person_level, "exact", lambda sql, _: sql)
+    patch.setattr(person_sql, "exact", lambda sql, _: sql)
 
 
 def mixed_up_signs(patch: pytest.MonkeyPatch) -> None:
@@ -121,12 +138,13 @@ def mixed_up_signs(patch: pytest.MonkeyPatch) -> None:
 
 def lost_hiding(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        person_level._From, "hidden", property(lambda _: set(), lambda *_: None), raising=False
+        person_level.From, "hidden", property(lambda _: set(), lambda *_: None), raising=False
     )
 
 
-PERSON = "r0.__dp_person AS __dp_person"
-NO_EQUALITY = (" AND r0.__dp_person = r1.__dp_person", "")
+PERSON = "r0p AS __dp_person"
+NO_EQUALITY = ("r0p = r1p", "TRUE")
+ONE_FOR_ALL = (PERSON, "min(r0p) AS __dp_person")
 MUTANTS: dict[str, tuple[tuple[Plant, ...], str]] = {
     "a join without the person": (
         (any_join, changed(NO_EQUALITY)),
@@ -137,25 +155,29 @@ MUTANTS: dict[str, tuple[tuple[Plant, ...], str]] = {
         "SELECT l.title FROM ratings r LEFT JOIN orders l ON r.title = l.title",
     ),
     "a person found by its column's name": (
-        (changed((f"{PERSON}, r1.c1", "r1.c0 AS __dp_person, r1.c1")),),
-        "SELECT c.year FROM ratings r JOIN (SELECT user_id, year, title FROM catalog) c USING (title)",
+        (changed((PERSON, "r1c2 AS __dp_person"), ("c1 AS r1c1", "c1 AS r1c1, c2 AS r1c2"), ('"year" AS c1', '"year" AS c1, "user_id" AS c2')),),
+        "SELECT c.year FROM ratings r JOIN catalog c USING (title)",
     ),
     "a person renamed with another column": (
-        (changed((PERSON, "r0.c1 AS __dp_person")),),
+        (changed((PERSON, "r0c1 AS __dp_person")),),
         "SELECT visitor, user_id, page FROM visits",
+    ),
+    "a cap over all people": (
+        (changed(("PARTITION BY r0p ", ""), ("PARTITION BY r1p ", "")),),
+        "SELECT r.title, o.title FROM ratings r JOIN orders o ON r.user_id = o.buyer",
     ),
     "UNION": ((united,), "SELECT title FROM ratings UNION SELECT title FROM orders"),
     "DISTINCT without the person": (
-        (all_are_units, changed((PERSON, "min(r0.__dp_person) AS __dp_person"), ("DISTINCT ", ""), ("AS r0", "AS r0 GROUP BY r0.c1"))),
+        (all_are_units, changed(ONE_FOR_ALL, ("DISTINCT ", ""), (") AS t) AS r0", ") AS t) AS r0 GROUP BY r0c1"))),
         "SELECT DISTINCT title FROM ratings",
     ),
     "GROUP BY without the unit": (
-        (all_are_units, changed((PERSON, "min(r0.__dp_person) AS __dp_person"), ("BY r0.__dp_person, ", "BY "))),
+        (all_are_units, changed(ONE_FOR_ALL, ("BY r0p, ", "BY "))),
         "SELECT title, count(*) AS n FROM ratings GROUP BY title",
     ),
     "a LIMIT that is kept": ((kept("limit", " LIMIT 2"),), "SELECT title FROM ratings LIMIT 2"),
     "a window that is kept": (
-        (kept("qualify", " QUALIFY system.main.row_number() OVER (ORDER BY r0.c1) = 1"),),
+        (kept("qualify", " QUALIFY system.main.row_number() OVER (ORDER BY c0) = 1"),),
         "SELECT title FROM ratings QUALIFY row_number() OVER (ORDER BY title) = 1",
     ),
     "a list of private values": (
@@ -171,12 +193,17 @@ MUTANTS: dict[str, tuple[tuple[Plant, ...], str]] = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_oracle_rejects(name: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     plants, text = MUTANTS[name]
-    right = accepted(text, database)
+    right = as_written(text, database)
     assert right is None or all(check(text, data, True, database) for data in some_data())
     for plant in plants:
         plant(monkeypatch)
-    assert accepted(text, database) not in {None, right}
+    assert as_written(text, database) not in (None, right)
     assert not all(passes(text, data, database) for data in some_data())
+
+
+def as_written(text: str, database: Database) -> list[str] | None:
+    rows = accepted(text, database)
+    return None if rows is None else [as_sql(rows, database, way).sql for way in WAYS]
 
 
 def passes(text: str, data: Data, database: Database) -> bool:

@@ -6,6 +6,8 @@ It is opened for reading only. Nothing of an analyst's text is ever part of what
 from __future__ import annotations
 
 import contextlib
+import hashlib
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +37,7 @@ _SETTINGS = (
 )
 
 
+_KEPT_PUBLIC_ROWS = 200  # more than one statement may need
 _AS_TEXT = frozenset({"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"})
 """Types that do not keep their values in arrow on every version."""
 
@@ -60,6 +63,8 @@ class PrivateSide:
             self._connection.close()
             raise
         self._known: dict[str, list[tuple[str, str]]] = {}
+        self._numbers: dict[str, int] = {}
+        self._public_rows: OrderedDict[tuple[str, ...], None] = OrderedDict()
 
     def interrupt(self) -> None:
         """Stop what is running."""
@@ -119,6 +124,36 @@ class PrivateSide:
             return [row[0] for row in self._run(select).fetchall()]
         except duckdb.Error as error:
             raise SourceError(str(error).split("\n", 1)[0]) from None
+
+    def public_number(self, select: str) -> int:
+        """The number that a SELECT over public tables answers; they do not change."""
+        if select not in self._numbers:
+            (number,) = self.public_values(select)
+            self._numbers[select] = int(str(number))
+        return self._numbers[select]
+
+    def public_rows(self, select: str, tables: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
+        """A temporary table that holds the rows of a SELECT over just these public tables.
+
+        Raises:
+            InternalError: DuckDB reads the SELECT as reading other tables.
+            SourceError: it cannot be run.
+        """
+        digest = hashlib.sha256(select.encode()).hexdigest()[:32]
+        parts = ("temp", "main", f"__dp_public_{digest}")
+        if parts in self._public_rows:
+            self._public_rows.move_to_end(parts)
+            return parts
+        if not self.agrees(f"({select}) AS t", tables):
+            raise InternalError("What was built reads other tables than it should.")
+        try:
+            self._run(f"CREATE TEMP TABLE {full_name(parts)} AS {select}")
+        except duckdb.Error as error:
+            raise SourceError(str(error).split("\n", 1)[0]) from None
+        self._public_rows[parts] = None
+        if len(self._public_rows) > _KEPT_PUBLIC_ROWS:
+            self._run(f"DROP TABLE {full_name(self._public_rows.popitem(last=False)[0])}")
+        return parts
 
     def public_table(self, parts: Sequence[str]) -> Any:
         """A public table as arrow."""

@@ -1,0 +1,575 @@
+"""A person-level source as SQL, and how many rows one person can make it produce.
+
+Writing a source out decides how much work one row can cause:
+
+- A relation is written with the columns that are still needed, and no others.
+- A release counts distinct people per item, so how often a row occurs does not matter. Where a join
+  multiplies rows, both sides and the result are reduced to distinct rows. Only count(*), count(x)
+  and sum over one person's rows use how often a row occurs; below them nothing is reduced.
+- How far a join with a public table multiplies rows is read from the public table, before anything
+  is spent. Public relations that take work are computed then, too.
+- Where a join multiplies rows, each side keeps at most so many rows of each person, and what the
+  joins make of these is refused above a limit. Which rows are kept depends on the values of that
+  person's rows alone. A plan whose joins do not multiply rows has no cap and pays for none.
+
+Writes SQL and asks about public rows. It must never ask about a private row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from dp_sql.errors import NotSupported
+from dp_sql.person_tree import (
+    LeftJoin,
+    LinkedTable,
+    Parts,
+    Relation,
+    Select,
+    Table,
+    UnionAll,
+    is_plain,
+    name_of,
+)
+from dp_sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, full_name
+
+MAX_SCANS = 64
+"""How many tables one source may read; a CTE counts each time it is read."""
+MAX_PUBLIC_ROWS = 10_000_000
+"""The most rows that a join of public tables may have."""
+MAX_LENGTH = 200_000
+"""The longest SQL that is written for a source."""
+
+_COLUMN = re.compile(r"\br(\d+)c(\d+)\b")
+
+
+class PublicFacts(Protocol):
+    """What this file may ask of an engine. No method reads a private row."""
+
+    def public_number(self, select: str) -> int:
+        """The number that a SELECT over public tables answers."""
+
+    def public_rows(self, select: str, tables: frozenset[Parts]) -> Parts:
+        """A temporary table that holds the rows of a SELECT over just these public tables."""
+
+
+@dataclass(frozen=True)
+class WorkLimits:
+    """How much work one person's rows may cause.
+
+    rows_per_person: the most rows of one person on each side of a join that multiplies rows.
+    joined_rows_per_person: the most rows that such joins may make of them.
+    """
+
+    rows_per_person: int
+    joined_rows_per_person: int
+
+
+@dataclass(frozen=True)
+class Written:
+    """A relation as a SELECT of c0, c1, … and, where it is private, `__dp_person`.
+
+    tables: what it reads.
+    rows_per_person: how many rows of each person a join that multiplies rows keeps; None: all.
+    joined_rows_per_person: how many rows the joins make of them at most; None: no join multiplies.
+    """
+
+    sql: str
+    tables: frozenset[Parts]
+    rows_per_person: int | None
+    joined_rows_per_person: int | None
+
+
+def written(
+    relation: Relation, facts: PublicFacts, limits: WorkLimits | None, *, every_row: bool = False
+) -> Written:
+    """Write a relation out.
+
+    Args:
+        relation: what to write.
+        facts: answers questions about public tables.
+        limits: None: no row is capped, and nothing is refused for the work that it causes.
+        every_row: keep how often each row occurs.
+
+    Raises:
+        NotSupported: it could cause more work than the limits allow.
+    """
+    writer = _Writer(facts, limits)
+    try:
+        sql = writer.relation(relation, _all(relation), every_row).sql
+    except RecursionError:
+        raise NotSupported("This source is nested too deeply.") from None
+    cap = limits.rows_per_person if limits is not None and writer.peak is not None else None
+    return Written(sql, writer.tables(sql), cap, writer.peak)
+
+
+@dataclass(frozen=True)
+class _Sql:
+    """A SELECT, and the most rows that one person has in it; None: not known."""
+
+    sql: str
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A relation of FROM with its own conditions, as a SELECT of `r0p`, `r0c1`, and so on.
+
+    most: the most rows of one person in it. is_table: whether it is a table as it stands. fan: the
+    most of its rows that one row before it meets. None: not known.
+    """
+
+    number: int
+    sql: str
+    columns: tuple[str, ...]
+    most: int | None
+    is_table: bool
+    fan: int | None = None
+
+
+@dataclass
+class _From:
+    """FROM and WHERE of a SELECT under construction, and the most rows of one person in it.
+
+    multiplies: whether a join makes several rows of one.
+    """
+
+    sql: str
+    most: int | None
+    multiplies: bool
+    conditions: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Writer:
+    """Writes one source.
+
+    read: what was read so far, as SQL and as tables.
+    peak: the most rows that joins make of one person's rows.
+    """
+
+    facts: PublicFacts
+    limits: WorkLimits | None
+    read: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
+    n_scans: int = 0
+    peak: int | None = None
+
+    def relation(self, relation: Relation, need: Collection[int], every_row: bool) -> _Sql:
+        """A SELECT of the needed columns."""
+        match relation:
+            case Table():
+                found = self._table(relation, need)
+            case LinkedTable():
+                found = self._linked(relation, need)
+            case UnionAll():
+                found = self._union(relation, need, every_row)
+            case Select():
+                found = self._select(relation, need, every_row)
+        if len(found.sql) > MAX_LENGTH:
+            raise NotSupported("This source is too long when its CTEs are written out.")
+        return found
+
+    def _table(self, table: Table, need: Collection[int]) -> _Sql:
+        self.n_scans += 1
+        if self.n_scans > MAX_SCANS:
+            raise NotSupported(
+                f"This source reads more than {MAX_SCANS} tables; a CTE counts each time it is "
+                "read."
+            )
+        name = full_name(table.name)
+        self.read.append((name, frozenset({table.name})))
+        listed = [f"{table.columns[i]} AS c{i}" for i in sorted(need)]
+        if table.person is not None:
+            person = exact(table.columns[table.person], table.types[table.person])
+            listed.insert(0, f"{person} AS __dp_person")
+        return _Sql(f"SELECT {_listed(listed)} FROM {name}")
+
+    def _linked(self, linked: LinkedTable, need: Collection[int]) -> _Sql:
+        kind = linked.table.types[linked.column]
+        rows = self._table(linked.table, {*need, linked.column}).sql
+        owners = self.relation(linked.owner, {linked.key}, False).sql
+        listed = "".join(f", w.c{i} AS c{i}" for i in sorted(need))
+        return _Sql(
+            f"SELECT o.__dp_person AS __dp_person{listed} FROM ({rows}) AS w JOIN "
+            f"(SELECT DISTINCT __dp_person, {exact(f'c{linked.key}', kind)} AS k "
+            f"FROM ({owners}) AS p) AS o ON {exact(f'w.c{linked.column}', kind)} = o.k"
+        )
+
+    def _union(self, union: UnionAll, need: Collection[int], every_row: bool) -> _Sql:
+        left = self.relation(union.left, need, every_row)
+        if union.right is union.left and not every_row:  # the same rows once more
+            return left
+        right = self.relation(union.right, need, every_row)
+        if right.sql == left.sql and not every_row:
+            return left
+        most = None
+        if left.most is not None and right.most is not None:
+            most = left.most + right.most
+        return _Sql(f"{left.sql} UNION ALL {right.sql}", most)
+
+    def _select(self, select: Select, need: Collection[int], every_row: bool) -> _Sql:
+        self.read += select.looked_in
+        if select.distinct and every_row:  # how many distinct rows there are takes all columns
+            need = _all(select)
+        group, owner = select.group, _owner(select)
+        every_row = every_row and not select.distinct
+        values = {i: select.values[i] for i in sorted(need)}
+        keys = () if group is None else group.keys
+        having = [] if group is None or group.having is None else [group.having]
+        used = _columns([*values.values(), *keys, *having])
+        source = self._from(select, used, every_row if group is None else group.counts_rows)
+        person = [] if owner is None else [f"r{owner}p"]
+        most, tail = source.most, _where(source.conditions)
+        if group is not None:
+            tail += f" GROUP BY {', '.join([*person, *keys])}"
+            tail += "".join(f" HAVING {condition}" for condition in having)
+            most = 1 if group.is_whole else most
+        reduced = source.multiplies and group is None and not every_row
+        if reduced:
+            values = {i: _settled(sql, select.types[i]) for i, sql in values.items()}
+        listed = [f"{p} AS __dp_person" for p in person]
+        listed += [f"{sql} AS c{i}" for i, sql in values.items()]
+        word = "DISTINCT " if select.distinct or reduced else ""
+        return _Sql(f"SELECT {word}{_listed(listed)} FROM {source.sql}{tail}", most)
+
+    # --- FROM ---
+
+    def _from(self, select: Select, used: Collection[str], every_row: bool) -> _From:
+        """FROM and WHERE of a SELECT; `used` are the columns that its other clauses name."""
+        own, rest = _conditions(select)
+        order = _order(select)
+        on = {n: _on(select, n, order[:place]) for place, n in enumerate(order)}
+        later = {*used, *_columns(rest)}.union(*(_columns(terms) for terms in on.values()))
+        parts = [self._part(select, n, own.get(n, []), later, every_row) for n in order]
+        if len(parts) == 1:
+            return _From(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, False, rest)
+        parts[1:] = [
+            self._with_fan(select, part, order[:place], every_row)
+            for place, part in enumerate(parts[1:], 1)
+        ]
+        multiplies = any(part.fan != 1 for part in parts[1:])
+        if multiplies:
+            parts = [self._kept(select, part, every_row) for part in parts]
+        source = _From(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, multiplies)
+        if _owner(select) is None:
+            source.most = self.facts.public_number(_count(parts[0].sql))
+        for place, part in enumerate(parts[1:], 1):
+            word = "LEFT JOIN" if part.number in _left(select) else "JOIN"
+            terms = " AND ".join(on[part.number])
+            source.sql += f" {word} ({part.sql}) AS r{part.number} ON {terms}"
+            source.most = _times(source.most, part.fan)
+            self._check(select, source, parts[1 : place + 1])
+            ready = [c for c in rest if _numbers(c) <= set(order[: place + 1])]
+            source.conditions += ready
+            rest = [c for c in rest if c not in ready]
+            behind = [term for n in order[place + 1 :] for term in on[n]]
+            if behind and part.fan != 1 and not every_row:
+                still = {*used, *_columns(rest), *_columns(behind)}
+                source = _reduced(select, source, still, order[: place + 1])
+        source.conditions += rest
+        return source
+
+    def _part(
+        self, select: Select, number: int, own: list[str], later: Collection[str], every_row: bool
+    ) -> _Part:
+        """One relation of FROM: its columns that are named outside, and its own conditions."""
+        relation = select.relations[number]
+        kept = _of(select, number, later)
+        need = sorted({*kept, *_of(select, number, _columns(own))})
+        inner = self.relation(relation, need, every_row)
+        person = [f"r{number}p"] if relation.is_private else []
+        renamed = [f"__dp_person AS {p}" for p in person]
+        renamed += [f"c{i} AS r{number}c{i}" for i in need]
+        columns = tuple(f"r{number}c{i}" for i in kept)
+        sql = f"SELECT {_listed(renamed)} FROM ({inner.sql}) AS t"
+        if own:
+            sql = f"SELECT {_listed([*person, *columns])} FROM ({sql}) AS t{_where(own)}"
+        return _Part(number, sql, columns, inner.most, is_plain(relation) and not own)
+
+    def _with_fan(
+        self, select: Select, part: _Part, before: Collection[int], every_row: bool
+    ) -> _Part:
+        """A relation to be joined, with how many of its rows one row before it meets."""
+        keys = [own for _, own in _pairs(select, part.number, before)]
+        is_keyed = not every_row and set(part.columns) <= set(keys)
+        if not select.relations[part.number].is_private:
+            return self._public(select, part, keys, every_row)
+        if part.most == 1:
+            return replace(part, fan=1)
+        if is_keyed:  # with the person, its columns tell its distinct rows apart
+            return replace(part, sql=_distinct(select, part), fan=1)
+        return part
+
+    def _public(self, select: Select, part: _Part, keys: Sequence[str], every_row: bool) -> _Part:
+        """A public relation: a table is read as it is, and anything else is computed now."""
+        if part.is_table:
+            fan = self._largest(part.sql, select, keys)
+            if fan == 1 or every_row:
+                return replace(part, fan=fan)
+        sql = part.sql if every_row else _distinct(select, part)
+        table = self.facts.public_rows(sql, self.tables(sql))
+        name = full_name(table)
+        self.read.append((name, frozenset({table})))
+        sql = f"SELECT {_listed(part.columns)} FROM {name}"
+        is_keyed = not every_row and set(part.columns) <= set(keys)
+        return replace(part, sql=sql, fan=1 if is_keyed else self._largest(sql, select, keys))
+
+    def _largest(self, sql: str, select: Select, keys: Sequence[str]) -> int:
+        """The most rows with the same keys; at least 1."""
+        by = ", ".join(_settled(key, _type(select, key)) for key in keys)
+        there = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+        counts = f"SELECT system.main.count(*) AS n FROM ({sql}) AS t WHERE {there} GROUP BY {by}"
+        return self.facts.public_number(
+            f"SELECT greatest(1, coalesce(system.main.max(n), 1)) FROM ({counts}) AS t"
+        )
+
+    def _kept(self, select: Select, part: _Part, every_row: bool) -> _Part:
+        """A private relation beside a join that multiplies rows: capped, and reduced first."""
+        if part.fan == 1 or not select.relations[part.number].is_private:
+            return part
+        cap = None if self.limits is None else self.limits.rows_per_person
+        if cap is not None and part.most is not None and part.most <= cap:
+            return replace(part, fan=part.most)
+        sql = part.sql if every_row else _distinct(select, part)
+        most = part.most
+        if cap is not None:
+            sql, most = _capped(select, part, sql, cap), cap
+        return replace(part, sql=sql, most=most, fan=most)
+
+    def _check(self, select: Select, source: _From, joined: Sequence[_Part]) -> None:
+        """Refuse a join that could make more rows of one person than the limits allow."""
+        if not source.multiplies or source.most is None:
+            return
+        is_public = _owner(select) is None
+        if not is_public:
+            self.peak = max(self.peak or 0, source.most)
+        if self.limits is None:
+            return
+        most = MAX_PUBLIC_ROWS if is_public else self.limits.joined_rows_per_person
+        if source.most > most:
+            raise _too_much(select, source.most, most, joined, is_public)
+
+    def tables(self, sql: str) -> frozenset[Parts]:
+        """What was read for a part of the SQL."""
+        tables: frozenset[Parts] = frozenset()
+        for text, read in self.read:
+            tables |= read if text in sql else frozenset()
+        return tables
+
+
+def _too_much(
+    select: Select, rows: int, most: int, joined: Sequence[_Part], is_public: bool
+) -> NotSupported:
+    """The refusal of joins that multiply rows too much; all numbers in it are public."""
+    fans = ", ".join(
+        f"{name_of(select.relations[part.number])} by up to {part.fan:,}"
+        for part in joined
+        if part.fan != 1
+    )
+    whose = "" if is_public else " of one person"
+    limit = "" if is_public else " (max_joined_rows_per_person)"
+    return NotSupported(
+        f"These joins could make {rows:,} rows{whose}, and the limit is {most:,}{limit}. "
+        f"They multiply rows: {fans}.",
+        hint="Join on a column that is unique in the other table, or select fewer of its columns: "
+        "rows that differ only in columns nobody reads count once.",
+    )
+
+
+# --- conditions and columns of one SELECT ---------------------------------------------------------
+
+
+def _conditions(select: Select) -> tuple[dict[int, list[str]], list[str]]:
+    """The conditions that concern one relation alone, by its number; and all others."""
+    own: dict[int, list[str]] = {}
+    rest = []
+    left = _left(select)
+    for condition in select.where:
+        numbers = _numbers(condition)
+        if len(numbers) == 1 and not numbers & left.keys():
+            own.setdefault(min(numbers), []).append(condition)
+        else:
+            rest.append(condition)
+    for join in select.left_joins:
+        own[join.number] = [term for term in join.terms if _numbers(term) == {join.number}]
+    return own, rest
+
+
+def _order(select: Select) -> list[int]:
+    """The relations in the order in which they are joined: the first private one first.
+
+    An inner join may come as soon as one of its equal columns is there, a LEFT JOIN as soon as all
+    that its ON names is.
+    """
+    waiting = list(range(len(select.relations)))
+    found = [_owner(select) or 0]
+    waiting.remove(found[0])
+    while waiting:
+        ready = next((n for n in waiting if _is_ready(select, n, found)), None)
+        if ready is None:
+            raise NotSupported(
+                "These joins cannot begin with the private table.",
+                hint="Write the private table first in FROM, and join the others to it.",
+            )
+        found.append(ready)
+        waiting.remove(ready)
+    return found
+
+
+def _is_ready(select: Select, number: int, found: Collection[int]) -> bool:
+    left = _left(select)
+    if number in left:
+        join = left[number]
+        named = set().union(*map(_numbers, [*join.terms, *(a for a, _ in join.equal)]))
+        return named - {number} <= set(found)
+    others = {
+        other
+        for pair in select.equal
+        for other in _numbers(" ".join(pair)) - {number}
+        if number in _numbers(" ".join(pair))
+    }
+    if others & left.keys() - set(found):
+        return False
+    return bool(others & set(found)) or select.relations[number].is_private
+
+
+def _pairs(select: Select, number: int, before: Collection[int]) -> list[tuple[str, str]]:
+    """The equal columns that join a relation to those before it: theirs, and its own."""
+    left = _left(select)
+    pairs = left[number].equal if number in left else select.equal
+    turned = [(a, b) if _numbers(b) == {number} else (b, a) for a, b in pairs]
+    return [(a, b) for a, b in turned if _numbers(b) == {number} and _numbers(a) <= set(before)]
+
+
+def _on(select: Select, number: int, before: Sequence[int]) -> list[str]:
+    """What ON says of a relation, once those before it are there."""
+    if not before:
+        return []
+    equal = [
+        f"{exact(a, _type(select, a))} = {exact(b, _type(select, b))}"
+        for a, b in _pairs(select, number, before)
+    ]
+    if select.relations[number].is_private:
+        equal.insert(0, f"r{before[0]}p = r{number}p")
+    join = _left(select).get(number)
+    return equal + [t for t in (join.terms if join else ()) if _numbers(t) != {number}]
+
+
+def _left(select: Select) -> dict[int, LeftJoin]:
+    return {join.number: join for join in select.left_joins}
+
+
+def _owner(select: Select) -> int | None:
+    """The first private relation of FROM; None where all are public."""
+    return next((n for n, one in enumerate(select.relations) if one.is_private), None)
+
+
+def _all(relation: Relation) -> range:
+    return range(len(relation.types))
+
+
+def _type(select: Select, column: str) -> str:
+    """The type of a column such as r0c1."""
+    number, index = map(int, _COLUMN.fullmatch(column).groups())  # type: ignore[union-attr]
+    return select.relations[number].types[index]
+
+
+def _columns(texts: Iterable[str]) -> set[str]:
+    """The columns that some SQL of ours names; a string that looks like one is named as well.
+
+    >>> sorted(_columns(["r0c1 = r1c0", "lower(r0c12)"]))
+    ['r0c1', 'r0c12', 'r1c0']
+    """
+    return {found.group() for text in texts for found in _COLUMN.finditer(text)}
+
+
+def _numbers(text: str) -> set[int]:
+    """The relations whose columns some SQL of ours names."""
+    return {int(found.group(1)) for found in _COLUMN.finditer(text)}
+
+
+def _of(select: Select, number: int, columns: Collection[str]) -> list[int]:
+    """Those of the columns that are of one relation, as numbers, in order."""
+    n_columns = len(select.relations[number].types)
+    return [i for i in range(n_columns) if f"r{number}c{i}" in columns]
+
+
+# --- pieces of SQL --------------------------------------------------------------------------------
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(columns) or "1 AS one"
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _times(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a * b
+
+
+def _count(sql: str) -> str:
+    return f"SELECT system.main.count(*) FROM ({sql}) AS t"
+
+
+def _settled(sql: str, kind: str) -> str:
+    """A column of which equal values are the same to the last bit.
+
+    Of values that are equal and differ, DISTINCT would keep the one it meets first.
+    """
+    if family(kind) in BINARY_TYPES:
+        zero, nan = (f"CAST('{word}' AS {kind})" for word in ("0", "nan"))
+        return (
+            f"(CASE WHEN {sql} = {zero} THEN {zero} WHEN {sql} = {nan} THEN {nan} ELSE {sql} END)"
+        )
+    return exact(sql, kind)
+
+
+def _person(select: Select, part: _Part) -> list[str]:
+    return [f"r{part.number}p"] if select.relations[part.number].is_private else []
+
+
+def _distinct(select: Select, part: _Part) -> str:
+    """The distinct rows of a relation."""
+    listed = [*_person(select, part)]
+    listed += [f"{_settled(column, _type(select, column))} AS {column}" for column in part.columns]
+    return f"SELECT DISTINCT {_listed(listed)} FROM ({part.sql}) AS t"
+
+
+def _capped(select: Select, part: _Part, sql: str, cap: int) -> str:
+    """At most so many rows of each person, chosen by their values alone.
+
+    A hash of the values orders them, so that no value is preferred; rows with equal hashes are
+    ordered by the values themselves. So which rows are kept never depends on other people's rows,
+    nor on where a row is stored.
+    """
+    person = f"r{part.number}p"
+    order = [f"system.main.hash({', '.join(part.columns)})"] if part.columns else []
+    for column in part.columns:
+        kind = family(_type(select, column))
+        if kind in BINARY_TYPES | {"ENUM"}:
+            order.append(f"CAST({column} AS VARCHAR)")
+        elif kind in EXACT_TYPES:
+            order.append(exact(column, kind))
+    by = f" ORDER BY {', '.join(order)}" if order else ""
+    number = f"system.main.row_number() OVER (PARTITION BY {person}{by})"
+    return f"SELECT {_listed([person, *part.columns])} FROM ({sql}) AS t QUALIFY {number} <= {cap}"
+
+
+def _reduced(
+    select: Select, source: _From, still: Collection[str], available: Collection[int]
+) -> _From:
+    """The distinct rows so far, with the person and the columns that are needed from here on."""
+    owner = _owner(select)
+    listed = [] if owner is None else [f"r{owner}p"]
+    listed += [
+        f"{_settled(column, _type(select, column))} AS {column}"
+        for number in sorted(available)
+        for column in (f"r{number}c{i}" for i in _of(select, number, still))
+    ]
+    sql = f"SELECT DISTINCT {_listed(listed)} FROM {source.sql}{_where(source.conditions)}"
+    return _From(f"({sql}) AS s{len(available)}", source.most, source.multiplies)
