@@ -56,8 +56,8 @@ class Loss:
     def times(self, n: int) -> "Loss":
         """Return the loss of n >= 1 runs on the same people that do not see each other's answers.
 
-        Then each run's losses have an interval that no answer moves, and the intervals add up. Where
-        groups or samples are drawn first, this holds given these draws, which is all that
+        Then each run's losses have an interval that no answer moves, and the intervals add up.
+        Where groups or samples are drawn first, this holds given these draws, which is all that
         `bounded_range` claims.
         """
         rho = None if self.rho is None else n * self.rho
