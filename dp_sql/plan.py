@@ -159,7 +159,9 @@ def shared(call: DpCall, groups: Groups) -> tuple[dict[str, Any], Loss]:
     """What one group gets of what the call says, and what all groups cost one person.
 
     Each person counts in at most c groups, each group is a release at epsilon/c (and delta/c) on
-    its own people, and groups that a person is not in do not see that person.
+    its own people, and groups that a person is not in do not see that person. People who are in
+    more groups are kept in some of them by a draw; what the loss says then is in
+    budget/accountants.md, "Releases that draw first".
     """
     c = groups.cap or 1
     share = {

@@ -21,7 +21,10 @@ class Loss:
             from pure epsilon-DP (Durfee and Rogers 2019: epsilon for exponential mechanisms).
             Left out, it is 2 epsilon where delta is 0, and unknown elsewhere. A sum of losses has
             that again, unless a mechanism's own proof says better: where a run is chosen from the
-            answer before, that answer moves its interval.
+            answer before, that answer moves its interval. Where something is first drawn for each
+            person (groups, samples of items), this is the length given the draws of all other
+            people, for every outcome of these draws; without them the losses may spread further
+            (dp_sql/budget/accountants.md, "Releases that draw first").
     """
 
     epsilon: Fraction
@@ -54,6 +57,8 @@ class Loss:
         """Return the loss of n >= 1 runs on the same people that do not see each other's answers.
 
         Then each run's losses have an interval that no answer moves, and the intervals add up.
+        Where groups or samples are drawn first, this holds given these draws, which is all that
+        `bounded_range` claims.
         """
         rho = None if self.rho is None else n * self.rho
         bounded = None if self.bounded_range is None else n * self.bounded_range

@@ -25,7 +25,8 @@ class Amount:
 
     epsilon: in 1e-9. delta: in 1e-18. rho: of zCDP in 1e-12; None where it is unknown.
     bounded_range: the length of the interval in which the privacy loss of each pair of neighbours
-        lies, in 1e-9; None where it is unknown.
+        lies, in 1e-9; None where it is unknown. For a release that first draws groups or samples it
+        is the length given the draws of all other people (accountants.md).
     """
 
     epsilon: int

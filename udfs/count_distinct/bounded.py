@@ -172,7 +172,8 @@ def loss(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str |
         both = choice + Loss(share)
         if choice.bounded_range is None:
             return both
-        # The choice comes first, so no answer moves its interval; the noise has 2 share.
+        # Given the counts the choice comes first, so no answer moves its interval; the noise has
+        # 2 share. Where the counts are drawn, as in sampling.md, this is the range given the draws.
         return replace(both, bounded_range=choice.bounded_range + 2 * share)
     return Loss(share)
 
