@@ -23,6 +23,10 @@ Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[object, ...]]]
 
 BOOKS = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")
 _EPSILON, _DELTA, _RHO = "DECIMAL(38, 9)", "DECIMAL(38, 18)", "DECIMAL(38, 12)"
+_LEDGER = (
+    ("number", "BIGINT"), ("time", "TIMESTAMP"), ("kind", "VARCHAR"), ("ticket", "VARCHAR"),
+    ("analyst", "VARCHAR"), ("epsilon", _EPSILON), ("delta", _DELTA), ("rho", _RHO),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,9 @@ def book_table(
         raise _no_ledger(call, text)
     if call.name == "dp_budget":
         return _budget_table(budget())
-    return _ledger_table(ledger.events(analyst), its_own_numbers=analyst is not None)
+    if analyst is None:
+        return _ledger_table(ledger.events())
+    return _spent_table(ledger.events(analyst))
 
 
 def _budget_table(rows: Iterable[BudgetRow]) -> Table:
@@ -156,32 +162,34 @@ def _budget_table(rows: Iterable[BudgetRow]) -> Table:
     ]  # fmt: skip
 
 
-def _ledger_table(events: Iterable[Event], its_own_numbers: bool) -> Table:
-    """The events of a ledger.
+def _ledger_table(events: Iterable[Event]) -> Table:
+    """All events of a ledger, as its owner sees them."""
+    return _LEDGER, [_ledger_row(event, event.number, event.kind) for event in events]
 
-    Args:
-        events: those to show.
-        its_own_numbers: they are numbered 1, 2, …, as the gaps would count others' events.
+
+def _spent_table(events: Iterable[Event]) -> Table:
+    """The events of one analyst's ledger: what was spent, and what was given back.
+
+    How a release ended is not shown: it may depend on the data. The events are numbered 1, 2, …,
+    as the gaps would count other analysts' events.
     """
-    columns = (
-        ("number", "BIGINT"), ("time", "TIMESTAMP"), ("kind", "VARCHAR"), ("ticket", "VARCHAR"),
-        ("analyst", "VARCHAR"), ("epsilon", _EPSILON), ("delta", _DELTA), ("rho", _RHO),
-    )  # fmt: skip
-    rows = []
-    for own, event in enumerate(events, 1):
-        amount = event.amount
-        losses: list[str | None] = [None, None, None]
-        if amount is not None:
-            rho = None if amount.rho is None else Fraction(amount.rho, PICO)
-            losses = [
-                _decimal(Fraction(amount.epsilon, NANO), 9),
-                _decimal(Fraction(amount.delta, ATTO), 18),
-                _decimal(rho, 12),
-            ]
-        time = event.time.replace("T", " ").rstrip("Z")
-        number = str(own if its_own_numbers else event.number)
-        rows.append((number, time, event.kind, event.ticket, event.analyst, *losses))
-    return columns, rows
+    kinds = {"reserved": "spent", "cancelled": "cancelled"}
+    shown = [event for event in events if event.kind in kinds]
+    return _LEDGER, [_ledger_row(event, n, kinds[event.kind]) for n, event in enumerate(shown, 1)]
+
+
+def _ledger_row(event: Event, number: int, kind: str) -> tuple[object, ...]:
+    amount = event.amount
+    losses: list[str | None] = [None, None, None]
+    if amount is not None:
+        rho = None if amount.rho is None else Fraction(amount.rho, PICO)
+        losses = [
+            _decimal(Fraction(amount.epsilon, NANO), 9),
+            _decimal(Fraction(amount.delta, ATTO), 18),
+            _decimal(rho, 12),
+        ]
+    time = event.time.replace("T", " ").rstrip("Z")
+    return (str(number), time, kind, event.ticket, event.analyst, *losses)
 
 
 def _releases_table(releases: Iterable[Release]) -> Table:

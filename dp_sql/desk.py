@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -136,9 +136,14 @@ class Desk:
                 kept.value, kept.done = draw(), True
             return kept.value  # type: ignore[return-value]
 
-    def failed(self, plan: Plan, connection: int) -> None:
-        """Write down a release that was paid for and failed."""
-        self._write(plan, Drawn(None, "it failed, and nothing was released"), connection)
+    def write_failed(self, plans: Sequence[Plan], connection: int, told: int) -> None:
+        """Replace the receipts after the first `told` of a connection: these plans have failed."""
+        with self._lock:
+            own = [i for i, (of, _) in enumerate(self._receipts) if of == connection]
+            for i in reversed(own[told:]):
+                del self._receipts[i]
+        for plan in plans:
+            self._write(plan, Drawn(None, "it failed, and nothing was released"), connection)
 
     def redeem(self, ticket: str, execution: tuple[int, int], run: Callable[[Plan], Drawn[T]]) -> T:
         """Release once per ticket and execution; later calls of the execution get that answer.

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -22,9 +21,9 @@ from typing import Any, Self
 from dp_sql.beside import check_list, only_reads
 from dp_sql.books import BookCall, Table, book_calls, book_table, unknown_release
 from dp_sql.budget.account import BudgetRow
-from dp_sql.engines.duckdb_private import PrivateSide
+from dp_sql.engines.duckdb_private import FAILED, PrivateSide
 from dp_sql.engines.duckdb_public import PublicSide
-from dp_sql.errors import ArgumentError, NotSupported, PolicyError
+from dp_sql.errors import ArgumentError, NotSupported, PolicyError, QueryError
 from dp_sql.explained import Cost, cost, cost_sql, explained
 from dp_sql.guard import guarded_plans
 from dp_sql.kept import Kept, KeptReleases
@@ -32,6 +31,7 @@ from dp_sql.parse import Token, cte_bodies, folded, statements
 from dp_sql.plan import Plan
 from dp_sql.policy import Policy
 from dp_sql.policy_check import misfits
+from dp_sql.question import Question
 from dp_sql.recognise import DpSelect, recognise
 from dp_sql.result import Receipt, Release
 from dp_sql.rewrite import (
@@ -48,6 +48,8 @@ from dp_sql.types import full_name, quote
 from udfs.spec import in_words
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
+Drawn = list[tuple[object, ...]]
+"""The rows of one release."""
 
 
 class GuardedSession:
@@ -75,6 +77,7 @@ class GuardedSession:
             self._private.close()
             raise
         self._public = PublicSide()
+        self._question: Question | None = None
 
     def sql(self, text: str, *, params: object = None) -> Any:
         """Answer one SELECT; the relation, as `duckdb` would return it.
@@ -145,7 +148,12 @@ class GuardedSession:
         return self._analyst
 
     def interrupt(self) -> None:
-        """Stop what is running, from another thread; what it cost is spent, the session goes on."""
+        """Stop what is running, from another thread; the session goes on.
+
+        What the question costs is spent, and its answer is thrown away, whether it is ready or not.
+        """
+        if self._question is not None:
+            self._question.abandon()
         self._private.interrupt()
         self._public.interrupt()
 
@@ -169,13 +177,14 @@ class GuardedSession:
     # --- the order of the steps ---
 
     def _answer(self, text: str, params: object, last: Callable[[str, object], Any]) -> Any:
-        started = time.monotonic()
         if not isinstance(text, str):
             raise NotSupported("A query is a text.")
         if params is not None and not isinstance(params, list | tuple | dict):
             raise NotSupported("Parameters are a list, a tuple or a dictionary.")
         tokens = _one_select(text)
+        question = Question(self._policy.limits.deadline_seconds, self._private.interrupt)
         with self._lock:
+            self._question = question
             shown = self._shown(tokens)
             if shown is not None:
                 return last(shown, None)
@@ -199,7 +208,7 @@ class GuardedSession:
             self._public.bind(empty, params)
             if not planned:
                 return last(empty if books else text, params)
-            relations = self._answers(planned, started)
+            relations = self._answers(planned, question)
             return last(self._spliced(text, tokens, planned, relations, books), params)
 
     def _planned(self, text: str, tokens: Sequence[Token]) -> Planned:
@@ -243,22 +252,22 @@ class GuardedSession:
             names = names[len(plans) :]
         return spliced(text, edits, tokens[0].start, tokens[-1].end)
 
-    def _answers(self, planned: Planned, started: float) -> list[str]:
+    def _answers(self, planned: Planned, question: Question) -> list[str]:
         """A relation for each call: its kept release where there is one, else a new one.
 
-        All losses are reserved before the first row is read. A release that fails leaves those
-        after it unasked; they stay spent, because the failure may have come from the data. Until
-        the deadline nothing tells that an answer is ready: neither ledger nor kept releases.
+        All losses are reserved before the first row is read, and stay spent whatever follows.
+        Until the deadline nothing shows whether an answer is ready: neither ledger nor kept
+        releases.
         """
         asked = [(select, plan) for select, plans in planned for plan in plans]
         kept = [self._answer_kept(plan) for _, plan in asked]
         new = [pair for pair, known in zip(asked, kept, strict=True) if known is None]
         told = len(self.receipts)
-        with self._spending.reserved([p for _, p in new], self._private.offer) as tickets:
-            try:
-                drawn = [ticket.redeem(self._private.release) for ticket in tickets]
-            finally:
-                self._wait(started)
+        with question.shielded():
+            drawn = self._drawn([plan for _, plan in new], question) if new else []
+        question.check(is_spent=bool(new))
+        if drawn is None:
+            raise QueryError(FAILED)
         for (select, plan), rows, receipt in zip(new, drawn, self.receipts[told:], strict=True):
             columns = answer_columns(plan, [key.parts[-1] for key in select.keys])
             self._kept.keep(plan, receipt, columns, rows)
@@ -270,6 +279,21 @@ class GuardedSession:
             for (_, plan), known in zip(asked, kept, strict=True)
         ]
 
+    def _drawn(self, plans: Sequence[Plan], question: Question) -> list[Drawn] | None:
+        """The rows of new releases, one for each plan; None: they failed, or nobody wants them."""
+        question.check(is_spent=False)
+        told = len(self.receipts)
+        with self._spending.reserved(plans, self._private.offer) as tickets:
+            offered = list(tickets)
+            drawn = question.run(
+                lambda: [ticket.redeem(self._private.release) for ticket in offered]
+            )
+            if drawn is None:
+                for ticket in offered:
+                    ticket.answered = False
+                self._private.write_failed(plans, told)
+        return drawn
+
     def _answer_kept(self, plan: Plan) -> Kept | None:
         """The kept release that answers a plan, where the policy keeps releases."""
         return self._kept.answer(plan) if self._keeps else None
@@ -280,13 +304,6 @@ class GuardedSession:
             kept = self._answer_kept(plan)
             calls.append(explained(plan, kept.release.id if kept else None, self._private))
         return cost(calls, self._spending.account)
-
-    def _wait(self, started: float) -> None:
-        """Deliver at the deadline or its next multiple: the clock tells how many, no more."""
-        step = self._policy.limits.deadline_seconds
-        if step is not None:
-            passed = Fraction(time.monotonic() - started)
-            time.sleep(float(-passed % step))
 
     # --- what there is ---
 

@@ -27,7 +27,7 @@ from dp_sql.total import text
 from dp_sql.types import full_name, quote
 
 FAILED = "The answer could not be computed. What it costs is spent."
-"""All that is ever said of an error beyond the debit."""
+"""All that is said of any error after the debit."""
 
 _SETTINGS = (
     "SET python_enable_replacements = false",
@@ -209,9 +209,15 @@ class PrivateSide:
             rows = self._run(_released_sql(plan, ticket)).fetchall()
         self._desk.withdraw(ticket)
         if rows is None:
-            self._desk.failed(plan, self._number)
             raise QueryError(FAILED)
         return rows
+
+    def write_failed(self, plans: Sequence[Plan], told: int) -> None:
+        """Replace the receipts after the first `told` by one for each plan, which says it failed.
+
+        A question has one outcome: which of its releases were ready is not kept.
+        """
+        self._desk.write_failed(plans, self._number, told)
 
     def _run(self, sql: str, parameters: object = None) -> Connection:
         return self._connection.execute(sql, parameters)

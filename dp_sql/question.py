@@ -1,0 +1,98 @@
+"""One question of an analyst while private rows are read: its deadline, and what interrupts do.
+
+Once its cost is in the ledger, a question has one outcome for everything but its answer. Two things
+could tell more, and do not:
+
+- An interrupt (Ctrl-C, `session.interrupt()`) would show whether the answer was ready. Here it only
+  marks the question as abandoned: its answer is thrown away, ready or not.
+- A signal in the middle could skip a step. Here the work runs in a thread of its own, which no
+  signal reaches, and the thread that asked waits for it and for the deadline.
+
+Knows threads, signals and a clock. Does not know what is asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import TypeVar
+
+from dp_sql.errors import QueryError
+
+T = TypeVar("T")
+INTERRUPTED = "The question was interrupted. What it costs is spent."
+INTERRUPTED_UNSPENT = "The question was interrupted before anything was spent."
+_PAUSE = 0.05  # seconds between two tries to stop work that is not wanted any more
+
+
+class Question:
+    """One question from its start to its answer.
+
+    Args:
+        deadline: seconds; the work ends at a multiple of it, counted from now. None: when it is
+            done.
+        stop: stops the engine that does the work; called until the work has ended.
+    """
+
+    def __init__(self, deadline: Fraction | None, stop: Callable[[], None]) -> None:
+        self._started = time.monotonic()
+        self._deadline = deadline
+        self._stop = stop
+        self.is_abandoned = self._is_pressed = False
+
+    def abandon(self) -> None:
+        """Throw the answer away, whether it is ready or not; from any thread."""
+        self.is_abandoned = True
+
+    @contextlib.contextmanager
+    def shielded(self) -> Iterator[None]:
+        """Let Ctrl-C abandon the question and do nothing else; `check` raises it afterwards."""
+        in_main = threading.current_thread() is threading.main_thread()
+        before = signal.getsignal(signal.SIGINT) if in_main else None
+        if before in {None, signal.SIG_IGN}:  # another thread's signal, or ignored by the process
+            yield
+            return
+
+        def press(*_: object) -> None:
+            self._is_pressed = self.is_abandoned = True
+
+        signal.signal(signal.SIGINT, press)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def run(self, work: Callable[[], T]) -> T | None:
+        """Do the work, and return at the deadline or its next multiple; None: it failed."""
+        answers: list[T] = []
+        done = threading.Event()
+
+        def act() -> None:
+            try:
+                with contextlib.suppress(Exception):  # of any kind: a rarer one would tell as much
+                    answers.append(work())
+            finally:
+                done.set()
+
+        threading.Thread(target=act, name="dp-sql question", daemon=True).start()
+        while not done.wait(_PAUSE):
+            if self.is_abandoned:
+                self._stop()
+        self._wait()
+        return answers[0] if answers and not self.is_abandoned else None
+
+    def check(self, *, is_spent: bool) -> None:
+        """Raise where the question was abandoned: the same, whatever became of the work."""
+        if self._is_pressed:
+            raise KeyboardInterrupt
+        if self.is_abandoned:
+            raise QueryError(INTERRUPTED if is_spent else INTERRUPTED_UNSPENT)
+
+    def _wait(self) -> None:
+        if self._deadline is not None:
+            passed = Fraction(time.monotonic() - self._started)
+            time.sleep(float(-passed % self._deadline))  # a signal does not end it
