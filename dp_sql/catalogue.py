@@ -47,3 +47,10 @@ class Catalogue(Protocol):
         Raises:
             SourceError: it cannot be run.
         """
+
+    def number(self, select: str) -> int:
+        """The number that a SELECT over public tables answers.
+
+        Raises:
+            SourceError: it cannot be run.
+        """

@@ -15,6 +15,7 @@ from dp_sql.policy import UNNAMED, read_policy
 from dp_sql.policy_budget import advice
 from dp_sql.policy_check import hidden, problems
 from dp_sql.policy_draft import draft
+from dp_sql.policy_work import work_lines
 
 _EPILOG = """\
 examples:
@@ -102,6 +103,7 @@ def _check(path: str, database: str) -> int:
     policy = read_policy(path)
     with opened(database) as catalog:
         wrong, unnamed = problems(policy, catalog), hidden(policy, catalog)
+        work = [] if wrong else list(work_lines(policy, catalog))
     for problem in wrong:
         print(f"{path}, {problem}", file=sys.stderr)
     if wrong:
@@ -110,6 +112,6 @@ def _check(path: str, database: str) -> int:
     print("{} fits {}: private {}, public {}, views {}.".format(path, database, *counts))
     if unnamed:
         print(f"Hidden from analysts, as it does not name them: {', '.join(unnamed)}")
-    for sentence in advice(policy.budget):
+    for sentence in [*work, *advice(policy.budget)]:
         print(sentence)
     return 0

@@ -49,8 +49,21 @@ def test_a_policy_that_fits_is_told_with_what_it_hides(shop: str, tmp_path: Path
         f"{path} fits {shop}: private 1, public 1, views 0.\n"
         "Hidden from analysts, as it does not name them: "
         "main.notes, main.order_items, main.orders, main.recent_ratings, main.regions\n"
+        "Where a join multiplies rows, each side keeps 1,000 rows of each person "
+        "(max_rows_per_person), and a query whose joins could make more than 1,000,000 of them is "
+        "refused (max_joined_rows_per_person).\n"
         "There is no [budget]: analysts may ask without end.\n"
     )
+
+
+def test_an_owner_is_shown_how_far_joins_multiply_rows(shop: str, tmp_path: Path) -> None:
+    with duckdb.connect(shop) as connection:
+        connection.execute("INSERT INTO catalog SELECT * FROM catalog")
+    path = tmp_path / "policy.toml"
+    path.write_text('[tables.ratings]\nprivacy_unit = "user_id"\n[public]\ntables = ["catalog"]\n')
+    assert "catalog.title: up to 2 rows have the same value." in run(
+        "policy", "check", str(path), shop
+    ).stdout
 
 
 def test_problems_go_to_standard_error_one_on_a_line(shop: str, tmp_path: Path) -> None:

@@ -60,9 +60,16 @@ class DatabaseCatalogue:
         Raises:
             SourceError: it cannot be run; DuckDB's kind of error, as its words may carry values.
         """
+        return bool(self.number(f"SELECT system.main.count(*) FROM ({select} LIMIT 1) AS found"))
+
+    def number(self, select: str) -> int:
+        """The number that a SELECT answers.
+
+        Raises:
+            SourceError: it cannot be run; DuckDB's kind of error, as its words may carry values.
+        """
         try:
-            sql = f"SELECT system.main.count(*) FROM ({select} LIMIT 1) AS found"
-            ((number,),) = self._connection.execute(sql).fetchall()
+            ((number,),) = self._connection.execute(select).fetchall()
         except duckdb.Error as error:
             raise SourceError(f"DuckDB raised {type(error).__name__}.") from None
-        return bool(number)
+        return int(number)
