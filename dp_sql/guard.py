@@ -11,14 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Protocol
 
 from sqlglot import exp
 
 from dp_sql.arguments import DpCall
 from dp_sql.check import parsed_source, place_of, unreadable
-from dp_sql.domain import Domain, listed_domain
-from dp_sql.errors import ArgumentError, InternalError, NotPrivate, ParseError, QueryError
+from dp_sql.domain import Domain, items_sql, listed_domain
+from dp_sql.errors import (
+    ArgumentError,
+    InternalError,
+    NotPrivate,
+    ParseError,
+    QueryError,
+    SourceError,
+)
 from dp_sql.functions import MAX_GROUPS
 from dp_sql.literals import ListLiteral, Reference
 from dp_sql.parse import folded
@@ -28,7 +36,7 @@ from dp_sql.policy import Policy
 from dp_sql.recognise import DpSelect
 from dp_sql.total import Refused, Scope, Value, compiled, condition, is_literal, text
 from dp_sql.trees import Node, Unreadable, projection, tree_of
-from dp_sql.types import EXACT_TYPES, family, full_name, quote
+from dp_sql.types import EXACT_TYPES, can_be, family, full_name, quote
 from udfs.spec import in_words
 
 
@@ -275,9 +283,7 @@ def _public_values(
     at = (call.item.text, call.item.position) if given is None else (given.text, given.position)
     observed = isinstance(given, Reference) and folded(given.text) == "observed"
     if (given is None or observed) and declared == "observed" and item.origin is not None:
-        # The whole column's values are what the owner calls public: not those that WHERE keeps.
-        full, column = item.origin
-        values = _column(full, column, side)
+        values = _declared_values(declared, item, side)
         return listed_domain(select, call, at, values, item.type, side)
     if observed:
         raise ArgumentError(
@@ -287,12 +293,52 @@ def _public_values(
             hint=hint,
         )
     if given is None:
-        values = _declared_values(declared, side)
-    elif isinstance(given, ListLiteral):
-        values = Domain(_values_of(_list(select, given)), "a list in the statement")
+        return listed_domain(
+            select, call, at, _declared_values(declared, item, side), item.type, side
+        )
+    if isinstance(given, ListLiteral):
+        values = _list(select, given)
     else:
         values = _named_values(select, given, item, policy, side)
-    return listed_domain(select, call, at, values, item.type, side)
+    way_out = partial(_cast_item, item, call)
+    stated = listed_domain(select, call, at, values, item.type, side, way_out)
+    if declared is not None:
+        _check_overlap(select, call, at, stated, _declared_values(declared, item, side), item, side)
+    return stated
+
+
+def _cast_item(item: Value, call: DpCall, kind: str) -> str:
+    """How to ask for values of a type that the item does not have: by its text."""
+    if can_be(kind, "VARCHAR") and not can_be(item.type, "VARCHAR"):
+        return f"Or ask for CAST({call.item.text} AS VARCHAR)."
+    return ""
+
+
+def _check_overlap(
+    select: DpSelect,
+    call: DpCall,
+    at: tuple[str, int],
+    stated: Domain,
+    declared: Domain,
+    item: Value,
+    side: Side,
+) -> None:
+    """Refuse a domain apart from the declared one: both are public, and the answer is noise."""
+    try:
+        common = side.public_values(
+            f"SELECT 1 FROM ({stated.select}) AS stated JOIN ({items_sql(declared, item.type)}) "
+            "AS declared ON stated.item = declared.item LIMIT 1"
+        )
+    except SourceError:
+        raise ArgumentError("The policy's domain of this item cannot be read.") from None
+    if not common:
+        raise ArgumentError(
+            f"No value of {at[0]} is in the domain that the policy declares for "
+            f"{call.item.text}: the answer would be noise alone.",
+            text=select.text,
+            position=at[1],
+            hint=f"Leave it out: the policy's domain, {declared.described}, is then used.",
+        )
 
 
 def _declared(item: Value, policy: Policy, side: Side) -> object:
@@ -303,14 +349,21 @@ def _declared(item: Value, policy: Policy, side: Side) -> object:
     return None
 
 
-def _declared_values(declared: object, side: Side) -> Domain:
+def _declared_values(declared: object, item: Value, side: Side) -> Domain:
+    """The values that the policy declares for the column that the item is."""
+    if declared == "observed" and item.origin is not None:
+        # The whole column's values are what the owner calls public: not those that WHERE keeps.
+        return _column(*item.origin, side)
+    if declared == "enum":
+        return _labels(item)
     if isinstance(declared, tuple) and len(declared) == 2 and isinstance(declared[0], tuple):
         name, column = declared
         return _column(side.table(name), str(column), side)
     if not isinstance(declared, tuple):
         raise ArgumentError("The policy's domain of this item cannot be read.")
     literals = [text(v) if isinstance(v, str) else _plain(v) for v in declared]
-    return Domain(_values_of(literals), "the policy's list")
+    written = all(isinstance(v, str) for v in declared)
+    return Domain(_values_of(literals), "the policy's list", written)
 
 
 def _plain(value: object) -> str:
@@ -343,10 +396,7 @@ def _named_values(
     """The values of a domain written by name: a public column, or the item's own ENUM."""
     *table, column = given.parts
     if not table and family(item.type) == "ENUM" and folded(given.text) == item.origin_name:
-        return Domain(
-            f"SELECT unnest(system.main.enum_range(NULL::{item.type})) AS value",
-            f"the declared values of the ENUM {given.text}",
-        )
+        return _labels(item)
     public = {side.table(name) for name in policy.public}
     full = side.table(table) if table else None
     if full is None or full not in public:
@@ -362,8 +412,19 @@ def _named_values(
         raise error.at(select.text, given.position) from None
 
 
-def _list(select: DpSelect, given: ListLiteral) -> list[str]:
-    """The literals of a list, in writing of our own."""
+def _labels(item: Value) -> Domain:
+    """The labels of the item's ENUM: of a public table, or public by the policy's word.
+
+    Where neither is so, the item was compiled as its text, and its type has no labels here.
+    """
+    return Domain(
+        f"SELECT unnest(system.main.enum_range(NULL::{item.type})) AS value",
+        f"the declared values of the ENUM {item.origin_name}",
+    )
+
+
+def _list(select: DpSelect, given: ListLiteral) -> Domain:
+    """The literals of a list, as SQL that we write."""
     tree = projection(given.text)
     if not isinstance(tree, exp.Array) or not all(is_literal(node) for node in tree.expressions):
         raise ArgumentError(
@@ -372,7 +433,9 @@ def _list(select: DpSelect, given: ListLiteral) -> list[str]:
             position=given.position,
             hint="For example: domain := ['north', 'south'].",
         )
-    return [_literal(select, given, node) for node in tree.expressions]
+    literals = [_literal(select, given, node) for node in tree.expressions]
+    written = all(literal.startswith("'") for literal in literals)
+    return Domain(_values_of(literals), "a list in the statement", written)
 
 
 def _literal(select: DpSelect, given: ListLiteral, node: Node) -> str:

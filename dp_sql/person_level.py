@@ -27,7 +27,7 @@ from dp_sql.parse import folded
 from dp_sql.policy import Link, Policy, PrivateTable
 from dp_sql.total import Refused, Scope, Value, compiled, condition, is_aggregate, refuse, settled
 from dp_sql.trees import LONGEST, Node, Unreadable, tree_of
-from dp_sql.types import EXACT_TYPES, exact, family, full_name, quote
+from dp_sql.types import EXACT_TYPES, exact, family, full_name, quote, without_labels
 
 Parts = tuple[str, ...]
 """A relation's full name as DuckDB spells it: database, schema, name."""
@@ -347,13 +347,36 @@ class Compiler:
     def _whole(self, full: Parts) -> Rows:
         listed = self.schema.columns(f"SELECT * FROM {full_name(full)}")
         names = tuple(folded(name) for name, _ in listed)
+        types = [kind for _, kind in self.columns_of(full)]
         values = tuple(
-            Value(f"c{i}", kind, (full, folded(name))) for i, (name, kind) in enumerate(listed)
+            Value(f"c{i}", kind, (full, name))
+            for i, (name, kind) in enumerate(zip(names, types, strict=True))
         )
-        columns = ", ".join(f"{quote(name)} AS c{i}" for i, (name, _) in enumerate(listed))
+        columns = ", ".join(
+            f"{quote(name) if kind == own else f'CAST({quote(name)} AS {kind})'} AS c{i}"
+            for i, ((name, own), kind) in enumerate(zip(listed, types, strict=True))
+        )
         return Rows(
             f"SELECT {columns} FROM {full_name(full)}", names, values, None, frozenset({full})
         )
+
+    def columns_of(self, full: Parts) -> list[tuple[str, str]]:
+        """Names and types of a base table's columns, as analysts see them.
+
+        The labels of an ENUM may be people's values (CREATE TYPE … AS ENUM (SELECT …)), so an ENUM
+        column of a private table is one of strings, unless the policy says "enum".
+        """
+        listed = self.schema.columns(f"SELECT * FROM {full_name(full)}")
+        if full in {self.schema.table(name) for name in self.policy.public}:
+            return listed
+        shown = {
+            column
+            for (table, column), domain in self.policy.domains.items()
+            if domain == "enum" and self.schema.table(table) == full
+        }
+        return [
+            (name, kind if folded(name) in shown else without_labels(kind)) for name, kind in listed
+        ]
 
     def _people(self, table: PrivateTable, node: Node) -> Rows:
         """A private table, each row with its person, by its own column or by way of a link."""
@@ -374,20 +397,21 @@ class Compiler:
             kind = values[index].type
             if family(kind) not in EXACT_TYPES:
                 raise refuse(node, f"The privacy unit of {node.name} has no exact equality", "")
-            person = exact(f"c{index}", kind)
+            person, kind = _as_key(f"c{index}", kind)
             sql = f"SELECT {person} AS __dp_person, w.* FROM ({whole.sql}) AS w"
             return Rows(sql, whole.names, tuple(values), kind, whole.tables, 1)
         owner = self._people(self.policy.tables[unit.table], node)
         if unit.key not in owner.names:
             raise refuse(node, f"The policy's link of {node.name} is not a column", "")
         key = owner.names.index(unit.key)
-        kind = whole.values[index].type
-        if owner.values[key].type != kind or family(kind) not in EXACT_TYPES:
+        here, kind = _as_key(f"w.c{index}", whole.values[index].type)
+        there, other = _as_key(f"c{key}", owner.values[key].type)
+        if other != kind or family(kind) not in EXACT_TYPES:
             raise refuse(node, f"The policy's link of {node.name} joins different types", "")
         sql = (
             f"SELECT o.__dp_person AS __dp_person, w.* FROM ({whole.sql}) AS w JOIN "
-            f"(SELECT DISTINCT __dp_person, {exact(f'c{key}', kind)} AS k FROM ({owner.sql}) AS p) "
-            f"AS o ON {exact(f'w.c{index}', kind)} = o.k"
+            f"(SELECT DISTINCT __dp_person, {there} AS k FROM ({owner.sql}) AS p) "
+            f"AS o ON {here} = o.k"
         )
         tables = whole.tables | owner.tables
         return Rows(sql, whole.names, whole.values, owner.person_type, tables, 1)
@@ -423,6 +447,7 @@ class Compiler:
                 equal.append(pair)
             else:
                 terms.append(condition(term, self.scope(source)))
+        equal = [_both_as_text(a, b) for a, b in equal]
         self._check_keys(join, owner, part, equal)
         if owner is not None and part.rows.private:
             terms.append(f"{owner.ours}.__dp_person = {part.ours}.__dp_person")
@@ -574,6 +599,13 @@ class Compiler:
         return condition(node, replace(grouped, column=column))
 
 
+def _as_key(column: str, kind: str) -> tuple[str, str]:
+    """A column that says whose a row is, compared byte by byte, and its type; an ENUM as text."""
+    if family(kind) == "ENUM":
+        column, kind = f"CAST({column} AS VARCHAR)", "VARCHAR"
+    return exact(column, kind), kind
+
+
 def _of_group(scope: Scope, by: Mapping[str, Value]) -> Scope:
     """What an expression over groups may use: keys, and aggregates of anything."""
 
@@ -685,6 +717,19 @@ def _equal_columns(term: Node, both: _From, left: _From, part: _Part) -> tuple[V
     if new == [True, False]:
         return values[1], values[0]
     return (values[0], values[1]) if new == [False, True] else None
+
+
+def _both_as_text(a: Value, b: Value) -> tuple[Value, Value]:
+    """Two sides of a join; an ENUM beside strings as its text: its labels may be hidden there."""
+    if {family(a.type), family(b.type)} != {"ENUM", "VARCHAR"}:
+        return a, b
+    return _as_text(a), _as_text(b)
+
+
+def _as_text(value: Value) -> Value:
+    if family(value.type) != "ENUM":
+        return value
+    return replace(value, sql=f"CAST({value.sql} AS VARCHAR)", type="VARCHAR")
 
 
 def _flattened(node: Node) -> tuple[Node, list[Node]]:

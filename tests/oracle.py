@@ -15,6 +15,7 @@ from dp_sql.errors import NotPrivate
 from dp_sql.person_level import Compiler, Rows
 from dp_sql.policy import Policy
 from dp_sql.trees import Unreadable, tree_of
+from dp_sql.types import without_labels
 
 from .people import NAMED, NUMBERED, OWNERS, POLICY, Data, Database
 
@@ -102,7 +103,7 @@ def check_meaning(text: str, source: Rows, data: Data, database: Database) -> No
     described = database.columns(text)
     for (name, kind), ours, value in zip(described, source.names, source.values, strict=True):
         assert ours in {name.lower(), ""}
-        assert value.type.split("(")[0] == kind.split("(")[0]
+        assert value.type.split("(")[0] == without_labels(kind).split("(")[0]
     try:
         plain = database.rows(text)
     except duckdb.Error:
