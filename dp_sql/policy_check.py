@@ -51,14 +51,14 @@ def hidden(policy: Policy, catalog: Catalogue) -> list[str]:
 
 
 def hidden_labels(policy: Policy, catalog: Catalogue) -> list[str]:
-    """Columns of private tables that are ENUMs, and whose values the policy says nothing about."""
+    """ENUM columns of private tables about whose values the policy says nothing."""
     return [
         f"{shown(name)}.{folded(column)}"
         for name in policy.tables
         for relation in catalog.listed()
         if relation.is_called(name)
         for column, kind in relation.columns
-        if kind != without_labels(kind) and (name, folded(column)) not in policy.domains
+        if family(kind) == "ENUM" and (name, folded(column)) not in policy.domains
     ]
 
 
