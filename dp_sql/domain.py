@@ -182,7 +182,7 @@ _NO_TYPE = '"NULL"'
 
 def _type_of(values: Domain, engine: Values) -> str:
     """The type of a domain's values; none of them is read."""
-    select = f"SELECT value FROM (\n{values.select}\n) AS listed WHERE false"
+    select = f"SELECT value FROM (\n{values.select}\n) AS listed WHERE FALSE"
     (kind,) = engine.public_values(f"SELECT system.main.typeof(({select}))")
     return str(kind)
 

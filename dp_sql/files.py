@@ -1,6 +1,6 @@
 """Files that hold answers, spending or names: made for their owner alone, whatever the umask.
 
-A file that is there keeps its mode: it may be shared on purpose. Who may read it is told on request.
+A file that is there keeps its mode: it may be shared on purpose; `policy check` says that it is.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
 def make_private(path: Path) -> None:
     """Make an empty file for its owner alone; one that is there stays as it is.
 
-    The file never has this name while it is open here: closing any descriptor of a SQLite file drops
-    the locks that this process holds on it.
+    The file never has this name while it is open here: closing any descriptor of a SQLite file
+    drops the locks that this process holds on it.
     """
     path = Path(os.path.realpath(path))
     if os.path.lexists(path):

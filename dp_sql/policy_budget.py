@@ -70,7 +70,9 @@ def advice(terms: Terms | None) -> list[str]:
         return ["There is no [budget]: analysts may ask without end."]
     kept = terms.ledger.with_name(f"{terms.ledger.name}.releases")
     open_to_all = readable_by_others((terms.ledger, terms.witness, kept))
-    found = [f"Other users of this computer may open {path}: chmod 600 {path}" for path in open_to_all]
+    found = [
+        f"Other users of this computer may open {path}: chmod 600 {path}" for path in open_to_all
+    ]
     folders = {os.path.realpath(path.parent) for path in (terms.ledger, terms.witness)}
     if len(folders) > 1:
         return found

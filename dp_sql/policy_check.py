@@ -153,7 +153,7 @@ def _domains(policy: Policy, known: Known) -> Iterator[Problem]:
             faults = [f"Its values cannot be items of {shown(table)}.{column}, which is {kind}."]
         if not faults and domain == "enum" and table in known and kind != "ENUM":
             faults = [
-                f'{shown(table)}.{column} is {kind}, and only an ENUM has labels. Name a public '
+                f"{shown(table)}.{column} is {kind}, and only an ENUM has labels. Name a public "
                 'column, list the values, or write "observed" where they are public.'
             ]
         yield from ((f"domains.{shown((*table, column))}", why) for why in faults)

@@ -54,9 +54,9 @@ tables = []{views}
 
 [domains]
 # The values that may be answered for a column, whoever has them: the column of a public table, a
-# list, or "observed" where the very set of values in the private column is no secret. The labels of
-# an ENUM column may have been made from people's values: analysts see its values as strings, and its
-# labels only where you write "enum".
+# list, or "observed" where the very set of values in the private column is no secret.
+# The labels of an ENUM column may have been made from people's values. Analysts see strings, and
+# the labels only where you write "enum".
 # {column} = "catalog.title"
 # {column} = ["north", "south"]
 # {column} = "observed"
@@ -96,7 +96,7 @@ def draft(catalog: Catalogue) -> str:
     views = [_toml(shown(_name(view, listed))) for view in listed if view.is_view]
     items = [(*_name(table, listed), item) for table in tables for item in _items(table)]
     enums = [
-        f"# {_toml(shown((*_name(table, listed), folded(name))))} = \"enum\"\n"
+        f'# {_toml(shown((*_name(table, listed), folded(name))))} = "enum"\n'
         for table in tables
         for name, kind in table.columns
         if family(kind) == "ENUM"

@@ -154,9 +154,9 @@ def _kind(name: str) -> str:
 
 
 def without_labels(type_name: str) -> str:
-    """The type with VARCHAR for each ENUM in it, also inside of lists, structs and maps.
+    r"""The type with VARCHAR for each ENUM in it, also inside of lists, structs and maps.
 
-    >>> print(without_labels("STRUCT(mood ENUM('calm', 'it''s'), \\"ENUM('x')\\" INTEGER)[]"))
+    >>> print(without_labels("STRUCT(mood ENUM('calm', 'it''s'), \"ENUM('x')\" INTEGER)[]"))
     STRUCT(mood VARCHAR, "ENUM('x')" INTEGER)[]
     """
     return _LABELS.sub(lambda f: f[0] if f[0].startswith('"') else "VARCHAR", type_name)

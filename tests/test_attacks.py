@@ -106,7 +106,7 @@ _WORDS = {
     "autoinstall_known_extensions", "autoload_known_extensions", "list_extract", "list_filter",
     "value", "item", "listed", "domain", "counted", "counts", "items", "n", "o", "k", "p", "w",
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "lots",
-    "pairs", "CROSS",
+    "pairs", "CROSS", "TRY_CAST", "typeof", "stated", "declared",
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
@@ -115,6 +115,9 @@ _FORMS = {
         r"|SELECT CAST\(__dp_value AS |SELECT (__dp_group, .*)?__dp_value FROM \(WITH __dp_rows AS "
         r"|SELECT __dp_group, (CAST\()?__dp_key_0.* FROM \(WITH __dp_rows AS "
         r"|SELECT sql FROM system\.main\.duckdb_views\(\) "
+        r"|SELECT system\.main\.typeof\(\(SELECT value FROM \("
+        r"|SELECT system\.main\.min\(CAST\(value AS VARCHAR\)\) FROM \("
+        r"|SELECT 1 FROM \(SELECT DISTINCT "
     ),
     "sql": re.compile(r'SELECT "title", "genre" FROM "shop"\."main"\."catalog"$'),
     "get_table_names": re.compile(

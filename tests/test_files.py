@@ -78,7 +78,7 @@ def test_an_owners_ledger_is_the_owners(folder: Path) -> None:
 def test_tokens_answers_and_pictures_are_their_owners(folder: Path) -> None:
     add_token(folder / "policy.tokens", "reporting")
     with connected(folder) as session:
-        shell = Shell(session, "table")
+        shell = Shell(session, "table", tells_receipts=False, tells_costs=False)
         shell.answer_into(str(folder / "answers.txt"))
         shell.close()
         session.sql(QUESTION).fetchall()
@@ -129,7 +129,9 @@ def test_making_a_private_file_keeps_the_locks_of_one_that_is_open(folder: Path)
         con.execute("CREATE TABLE t (x)")
         con.execute("BEGIN EXCLUSIVE")
         make_private(file)
-        other = f"import sqlite3; sqlite3.connect({str(file)!r}, timeout=0).execute('SELECT * FROM t')"
+        other = (
+            f"import sqlite3; sqlite3.connect({str(file)!r}, timeout=0).execute('SELECT * FROM t')"
+        )
         assert os.spawnlp(os.P_WAIT, "python3", "python3", "-c", other) != 0
         con.execute("ROLLBACK")
     con.close()

@@ -102,7 +102,7 @@ class _Sums:
         self.everybody.change(lot, sign)
         if lot.analyst not in self.by_analyst:
             self.by_analyst[lot.analyst] = _Sum()
-            self.spellings.setdefault(normal_name(lot.analyst), []).append(lot.analyst)
+            self.spellings.setdefault(_normal(lot.analyst), []).append(lot.analyst)
         self.by_analyst[lot.analyst].change(lot, sign)
 
     def of(self, analyst: str) -> _Sum:
@@ -115,7 +115,7 @@ class _Sums:
         Names are normalised before they are written; a ledger from before may hold several ways to
         write one.
         """
-        spellings = self.spellings.get(normal_name(analyst), [])
+        spellings = self.spellings.get(_normal(analyst), [])
         return reduce(Spent.and_also, (self.of(name).spent() for name in spellings), Spent())
 
 
@@ -166,7 +166,7 @@ class Tally:
 
     def spellings(self, analyst: str) -> list[str]:
         """The names in the ledger that are this analyst's, as they are written there."""
-        return sorted({analyst, *self._ever.spellings.get(normal_name(analyst), [])})
+        return sorted({analyst, *self._ever.spellings.get(_normal(analyst), [])})
 
     def sums(self, analyst: str) -> str:
         """Three short hashes of what counts: of all, of the analyst ever, and in the month."""
@@ -174,6 +174,10 @@ class Tally:
         of_all = f"{self.month} {ever.everybody.text()} {month.everybody.text()}"
         of_own = f"{self.month} {month.of(analyst).text()}"
         return " ".join(map(_short, (of_all, ever.of(analyst).text(), of_own)))
+
+
+def _normal(name: object) -> str:
+    return normal_name(str(name))  # what is no string is found when the event is written
 
 
 def _short(text: str) -> str:

@@ -135,7 +135,6 @@ def _named(analyst: str) -> str:
 
 def remove_token(path: Path, analyst: str) -> None:
     """Forget the token of an analyst; who asks with it is refused from then on."""
-
     name = _named(analyst)
 
     def kept(tokens: Sequence[Token]) -> Sequence[Token]:
@@ -182,7 +181,10 @@ def main_token(arguments: Sequence[str]) -> int:
             raise PolicyError("The tokens are in a file: --file policy.tokens")
         if options.action == "add":
             print(add_token(path, options.name))
-            print(f"This is the token of {_named(options.name)}; it is not shown again.", file=sys.stderr)
+            print(
+                f"This is the token of {_named(options.name)}; it is not shown again.",
+                file=sys.stderr,
+            )
         elif options.action == "remove":
             remove_token(path, options.name)
         else:
