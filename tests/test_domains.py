@@ -8,8 +8,10 @@ from typing import Any
 
 import duckdb
 import pytest
+from sqlalchemy import create_engine, inspect
 
 import dp_sql
+import dp_sql.dbapi
 from dp_sql import errors
 from dp_sql.catalogue import Listed
 from dp_sql.engines.duckdb_catalogue import opened
@@ -376,6 +378,38 @@ def test_people_that_are_labels_are_people(tmp_path: Path) -> None:
             item = {"people": "title", "linked": "word"}.get(source, "note")
             text = f"SELECT DP_COUNT_DISTINCT({item}, {SURE}) FROM {source}"
             assert session.sql(text).fetchall() == [(1,)]
+
+
+def test_a_mutant_that_shows_labels_is_seen(
+    session: GuardedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dp_sql.person_level.without_labels", lambda kind: kind)
+    assert "canary" in repr(session.sql("DESCRIBE visits").fetchall())
+    assert "canary" in str(session.sql(top("mood", "mood")).types)
+
+
+def test_a_mutant_that_casts_every_domain_is_seen(
+    session: GuardedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dp_sql.domain.can_be", lambda values, item: True)
+    monkeypatch.setattr("dp_sql.guard_domains._check_overlap", lambda *_: None)
+    session.sql(top("title", "products.product_id")).fetchall()
+    assert spent(session) > 0
+
+
+def test_reflection_shows_no_label(tmp_path: Path) -> None:
+    database, policy = written(tmp_path)
+    engine = create_engine(f"dpsql:///{database}?policy={policy}&analyst=a")
+    columns = [
+        column for name in ("visits", "other") for column in inspect(engine).get_columns(name)
+    ]
+    engine.dispose()
+    assert {column["name"] for column in columns} > {"mood", "tags"}
+    assert "canary" not in repr(columns) and "ENUM" not in repr(columns).upper()
+    with dp_sql.dbapi.connect(database, policy=policy) as con:
+        cursor = con.cursor()
+        cursor.execute(top("mood", "['x']"))
+        assert "canary" not in repr(cursor.description)
 
 
 # --- the owner's tools ----------------------------------------------------------------------------
