@@ -6,6 +6,7 @@ Knows the events of a ledger and the accountant of its terms; what was asked sta
 from __future__ import annotations
 
 import importlib
+import io
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from typing import Any
 from dp_sql.budget.accountants import accountant
 from dp_sql.budget.amounts import NANO, Spent
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.terms import Terms
+from dp_sql.budget.terms import Terms, normal_name
+from dp_sql.files import open_private
 from udfs.spec import in_words
 
 POINTS = 1000
@@ -65,7 +67,7 @@ def _paths(ledger: Ledger, monthly: bool, until: datetime) -> dict[str | None, _
         now = time if now is None else _moved(paths, now, max(now, time), monthly)
         start = start or now
         if event.kind == "reserved" and event.amount and event.ticket not in cancelled:
-            for name in (None, event.analyst):
+            for name in (None, normal_name(event.analyst)):
                 path = paths.setdefault(name, [])
                 if not path:
                     path.append((start, Spent()))
@@ -140,7 +142,11 @@ def draw(drawn: Sequence[Curve], terms: Terms, file: Path) -> None:
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # of an analyst's name
-        figure.savefig(file)
+        picture = io.BytesIO()
+        figure.savefig(picture, format=file.suffix[1:] or "png")
+    named = file if file.suffix else file.with_name(f"{file.name}.png")
+    with open(named, "wb", opener=open_private) as out:
+        out.write(picture.getbuffer())
 
 
 def _draw_curve(axes: Any, curve: Curve, colour: str) -> None:

@@ -5,6 +5,7 @@ Reads public tables only, and says k is too large before anything is spent.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,18 +18,20 @@ from dp_sql.literals import ListLiteral, Reference
 from dp_sql.parse import folded
 from dp_sql.recognise import DpSelect
 from dp_sql.trees import Node, Unreadable, projection, tree_of
-from dp_sql.types import exact, family, full_name, quote
+from dp_sql.types import can_be, can_be_written, exact, family, full_name, lost, quote
 
 
 @dataclass(frozen=True)
 class Domain:
     """The public set of items: SQL that lists each once, and how the receipt says it.
 
-    `select` is None where the items are the observed ones, which the owner calls public.
+    `select` is None where the items are the observed ones, which the owner calls public. `written`
+    says that the values are string literals, which have no type of their own yet, as in SQL.
     """
 
     select: str | None
     described: str
+    written: bool = False
 
 
 def read_domain(
@@ -45,14 +48,18 @@ def read_domain(
         ArgumentError: it cannot be read, or holds fewer than k items.
     """
     if isinstance(given, ListLiteral):
-        _only_literals(select, given)
-        values, described = f"SELECT unnest({given.text}) AS value", "a list in the statement"
+        written = _only_literals(select, given)
+        listed = f"SELECT unnest({given.text}) AS value"
+        values = Domain(listed, "a list in the statement", written)
     elif folded(given.text) == "observed":
         return Domain(None, "the values observed in the source")
     else:
-        values, described = _reference_domain(select, call, given, item_type, approved, catalog)
+        found, described = _reference_domain(select, call, given, item_type, approved, catalog)
+        values = Domain(found, described)
     at = (given.text, given.position)
-    return listed_domain(select, call, at, Domain(values, described), item_type, catalog)
+    return listed_domain(
+        select, call, at, values, item_type, catalog, lambda _: _cast_in_view(given, item_type)
+    )
 
 
 class Values(Protocol):
@@ -69,6 +76,7 @@ def listed_domain(
     values: Domain,
     item_type: str,
     engine: Values,
+    way_out: Callable[[str], str] = lambda _: "",
 ) -> Domain:
     """The values of a domain, each once and of the item's type.
 
@@ -79,19 +87,21 @@ def listed_domain(
         values: SQL of one column `value`, and how the receipt says it.
         item_type: of the items.
         engine: reads public values.
+        way_out: for values of another type, a sentence on how to ask all the same.
 
     Raises:
-        ArgumentError: the values cannot be read as that type, or there are fewer than k.
+        ArgumentError: the values are of another type, one of them is no value of that type, or
+            there are fewer than k.
     """
-    cast = exact(f"CAST(value AS {item_type})", item_type)
-    source = f"(\n{values.select}\n) AS listed"
-    listed = f"SELECT DISTINCT {cast} AS item FROM {source} WHERE value IS NOT NULL"
+    listed = items_sql(values, item_type)
     k = call.k or 1
-    try:  # at most k of them: a large domain need not be counted here
+    try:
+        _check_type(select, call, at, values, item_type, engine, way_out)
+        # At most k of them: a large domain need not be counted here.
         (size,) = engine.public_values(f"SELECT system.main.count(*) FROM ({listed} LIMIT {k})")
     except SourceError as error:
         raise ArgumentError(
-            f"The domain {at[0]} cannot be read as {item_type}: {error.message}",
+            f"The domain {at[0]} cannot be read as {_shown(item_type)}: {error.message}",
             text=select.text,
             position=at[1],
         ) from None
@@ -103,6 +113,97 @@ def listed_domain(
             hint=f"Ask for at most {size}, or name a larger domain.",
         )
     return Domain(listed, values.described)
+
+
+def items_sql(values: Domain, item_type: str) -> str:
+    """SQL that lists the values of a domain once each as `item`, of the item's type, no NULL."""
+    cast = exact(f"CAST(value AS {item_type})", item_type)
+    return (
+        f"SELECT DISTINCT {cast} AS item FROM (\n{values.select}\n) AS listed "
+        "WHERE value IS NOT NULL"
+    )
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+_EXAMPLES = {
+    "VARCHAR": "['a', 'b']", "ENUM": "['a', 'b']", "BOOLEAN": "[TRUE, FALSE]",
+    "DATE": "['2024-01-31']", "TIME": "['12:00:00']", "TIMESTAMP": "['2024-01-31 12:00:00']",
+}  # fmt: skip
+
+
+def _check_type(
+    select: DpSelect,
+    call: DpCall,
+    at: tuple[str, int],
+    values: Domain,
+    item_type: str,
+    engine: Values,
+    way_out: Callable[[str], str],
+) -> None:
+    """Refuse values of another type than the item's, or that a cast to it would change."""
+    kind = None if values.written else _type_of(values, engine)
+    fits = can_be_written(item_type) if kind is None else can_be(kind, item_type)
+    name, shown = call.item.text, _shown(item_type)
+    if not fits and kind != _NO_TYPE:
+        spoken = "strings" if kind is None else f"values of type {_shown(kind)}"
+        example = _EXAMPLES.get(family(item_type), "[1, 2]" if kind is None else "")
+        hints = [
+            f"Write a list of such values, as in {example}." if example else "",
+            way_out(kind or "VARCHAR"),
+        ]
+        raise ArgumentError(
+            f"{name} has type {shown}, and its domain, {values.described}, holds {spoken}: no "
+            "value of one is a value of the other.",
+            text=select.text,
+            position=at[1],
+            hint=" ".join(filter(None, hints)) or None,
+        )
+    changed = lost("value", kind, item_type) if kind != _NO_TYPE else None
+    if changed is None:
+        return
+    (value,) = engine.public_values(
+        f"SELECT system.main.min(CAST(value AS VARCHAR)) FROM (\n{values.select}\n) AS listed "
+        f"WHERE value IS NOT NULL AND {changed}"
+    )
+    if value is not None:
+        raise ArgumentError(
+            f"The domain of {name}, {values.described}, holds {value}, which is no value of type "
+            f"{shown}: a cast would refuse or change it.",
+            text=select.text,
+            position=at[1],
+            hint="Leave such values out.",
+        )
+
+
+_NO_TYPE = '"NULL"'
+"""What DuckDB calls the type of a list that holds nothing, or NULL alone."""
+
+
+def _type_of(values: Domain, engine: Values) -> str:
+    """The type of a domain's values; none of them is read."""
+    select = f"SELECT value FROM (\n{values.select}\n) AS listed WHERE FALSE"
+    (kind,) = engine.public_values(f"SELECT system.main.typeof(({select}))")
+    return str(kind)
+
+
+def _shown(type_name: str) -> str:
+    """A type as messages show it: an ENUM without its labels."""
+    return "ENUM" if family(type_name) == "ENUM" else type_name
+
+
+def _cast_in_view(given: Reference | ListLiteral, item_type: str) -> str:
+    """How an owner can offer a column as values of another type."""
+    if isinstance(given, ListLiteral) or len(given.parts) < 2:
+        return ""
+    column, table = quote(given.parts[-1]), full_name(given.parts[:-1])
+    return (
+        f"Or cast the column in a view, CREATE VIEW listed AS SELECT CAST({column} AS "
+        f"{_shown(item_type)}) AS {column} FROM {table}, and name listed.{column}."
+    )
+
+
+# --- domains by name ------------------------------------------------------------------------------
 
 
 def _reference_domain(
@@ -180,7 +281,8 @@ def _own_names(approved: Approved) -> set[str]:
     }
 
 
-def _only_literals(select: DpSelect, given: ListLiteral) -> None:
+def _only_literals(select: DpSelect, given: ListLiteral) -> bool:
+    """Refuse anything but literals; returns whether all of them are strings."""
     tree = projection(given.text)
     if not isinstance(tree, exp.Array) or not all(_literal(e) for e in tree.expressions):
         raise ArgumentError(
@@ -190,9 +292,19 @@ def _only_literals(select: DpSelect, given: ListLiteral) -> None:
             hint="For example: domain := ['north', 'south']. A long list is read faster as a "
             "table's column.",
         )
+    return all(_string(e) for e in tree.expressions)
 
 
 def _literal(node: Node) -> bool:
     if isinstance(node, exp.Neg | exp.Cast | exp.Paren):
         return _literal(node.this)
     return isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.RawString | exp.ByteString)
+
+
+def _string(node: Node) -> bool:
+    """Whether a literal is a string, in any of DuckDB's quotes; NULL goes with everything."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Literal):
+        return bool(node.is_string)
+    return isinstance(node, exp.Null | exp.RawString | exp.ByteString)

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
 
 from sqlglot import exp
 
 from dp_sql.arguments import DpCall
 from dp_sql.check import parsed_source, place_of, unreadable
-from dp_sql.domain import Domain, listed_domain
+from dp_sql.domain import Domain
 from dp_sql.errors import (
     ArgumentError,
     InternalError,
@@ -27,28 +26,18 @@ from dp_sql.errors import (
     QueryError,
 )
 from dp_sql.functions import MAX_GROUPS
-from dp_sql.literals import ListLiteral, Reference
-from dp_sql.parse import folded
-from dp_sql.person_level import Compiler, Parts, Schema, conditions
+from dp_sql.guard_domains import Side, public_values
+from dp_sql.literals import Reference
+from dp_sql.person_level import Compiler, conditions
 from dp_sql.person_sql import WorkLimits, Written, written
 from dp_sql.person_tree import Relation
 from dp_sql.plan import Column, Groups, Plan, Work, needs_cap, shared
 from dp_sql.policy import Policy
 from dp_sql.recognise import DpSelect
-from dp_sql.total import Refused, Scope, Value, compiled, is_literal, text
+from dp_sql.total import Refused, Scope, Value, compiled
 from dp_sql.trees import Node, Unreadable, projection, tree_of
-from dp_sql.types import EXACT_TYPES, family, full_name, quote
+from dp_sql.types import EXACT_TYPES, family
 from udfs.spec import in_words
-
-
-class Side(Schema, Protocol):
-    """What this file may ask of the private side of an engine."""
-
-    def public_values(self, select: str) -> list[object]:
-        """The first column of a SELECT over public data."""
-
-    def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
-        """Whether the engine too reads a source as reading exactly these base tables."""
 
 
 def guarded_plans(
@@ -232,7 +221,7 @@ def _groups(
     for reference, key in zip(select.keys, keys, strict=True):
         wanted = replace(call, parameters={}, columns={**call.columns, "item": reference})
         given = select.groups if len(keys) == 1 else None
-        domain = _public_values(select, wanted, given, key, policy, side, "groups")
+        domain = public_values(select, wanted, given, key, policy, side, "groups")
         if domain.select is None:
             raise InternalError("Groups without their values.")
         domains.append(domain.select)
@@ -253,158 +242,9 @@ def _one_group_each(keys: Sequence[Value], policy: Policy, side: Side) -> bool:
     return all(key.origin in single for key in keys)
 
 
-# --- domains --------------------------------------------------------------------------------------
-
-
-_NEEDED = {
-    "domain": "a domain: the public set of items that may be answered.",
-    "groups": "groups: the public set of groups.",
-}
-
-
 def _domain(
     select: DpSelect, call: DpCall, item: Value, policy: Policy, side: Side
 ) -> Domain | None:
     if "domain" not in call.function.named or call.mechanism.n_largest is not None:
         return None
-    return _public_values(select, call, call.domain, item, policy, side, "domain")
-
-
-def _public_values(
-    select: DpSelect,
-    call: DpCall,
-    given: Reference | ListLiteral | None,
-    item: Value,
-    policy: Policy,
-    side: Side,
-    what: str,
-) -> Domain:
-    """The public values of a column: as the statement says, or else as the policy does."""
-    declared = _declared(item, policy, side)
-    hint = f"Write {what} := catalog.title (a public table's column) or {what} := ['a', 'b']."
-    if given is None and declared is None:
-        raise ArgumentError(
-            f"{call.function.name} needs {_NEEDED[what]} "
-            f"The policy declares none for {call.item.text}.",
-            text=select.text,
-            position=call.start,
-            hint=hint,
-        )
-    at = (call.item.text, call.item.position) if given is None else (given.text, given.position)
-    observed = isinstance(given, Reference) and folded(given.text) == "observed"
-    if (given is None or observed) and declared == "observed" and item.origin is not None:
-        # The whole column's values are what the owner calls public: not those that WHERE keeps.
-        full, column = item.origin
-        values = _column(full, column, side)
-        return listed_domain(select, call, at, values, item.type, side)
-    if observed:
-        raise ArgumentError(
-            "Under a policy the observed values are no domain, unless the policy says so.",
-            text=select.text,
-            position=at[1],
-            hint=hint,
-        )
-    if given is None:
-        values = _declared_values(declared, side)
-    elif isinstance(given, ListLiteral):
-        values = Domain(_values_of(_list(select, given)), "a list in the statement")
-    else:
-        values = _named_values(select, given, item, policy, side)
-    return listed_domain(select, call, at, values, item.type, side)
-
-
-def _declared(item: Value, policy: Policy, side: Side) -> object:
-    """What the policy says of the column that the item is."""
-    for (name, column), domain in policy.domains.items():
-        if item.origin == (side.table(name), column):
-            return domain
-    return None
-
-
-def _declared_values(declared: object, side: Side) -> Domain:
-    if isinstance(declared, tuple) and len(declared) == 2 and isinstance(declared[0], tuple):
-        name, column = declared
-        return _column(side.table(name), str(column), side)
-    if not isinstance(declared, tuple):
-        raise ArgumentError("The policy's domain of this item cannot be read.")
-    literals = [text(v) if isinstance(v, str) else _plain(v) for v in declared]
-    return Domain(_values_of(literals), "the policy's list")
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, int | Fraction):
-        return in_words(Fraction(value))
-    raise ArgumentError("The policy's domain of this item cannot be read.")
-
-
-def _values_of(literals: Sequence[str]) -> str:
-    return f"SELECT unnest([{', '.join(literals)}]) AS value"
-
-
-def _column(full: Parts | None, column: str, side: Side) -> Domain:
-    """The column of a public table."""
-    if full is None:
-        raise ArgumentError("The policy's domain of this item is not there.")
-    table = full_name(full)
-    listed = {folded(name): name for name, _ in side.columns(f"SELECT * FROM {table}")}
-    if folded(column) not in listed:
-        raise ArgumentError(f"{full[-1]} has no column {column}.")
-    own = quote(listed[folded(column)])
-    return Domain(f"SELECT {own} AS value FROM {table}", f"the column {full[-1]}.{column}")
-
-
-def _named_values(
-    select: DpSelect, given: Reference, item: Value, policy: Policy, side: Side
-) -> Domain:
-    """The values of a domain written by name: a public column, or the item's own ENUM."""
-    *table, column = given.parts
-    if not table and family(item.type) == "ENUM" and folded(given.text) == item.origin_name:
-        return Domain(
-            f"SELECT unnest(system.main.enum_range(NULL::{item.type})) AS value",
-            f"the declared values of the ENUM {given.text}",
-        )
-    public = {side.table(name) for name in policy.public}
-    full = side.table(table) if table else None
-    if full is None or full not in public:
-        raise ArgumentError(
-            f"{given.text} is not a column of a public table.",
-            text=select.text,
-            position=given.position,
-            hint="SHOW TABLES lists what is public. A list will do: domain := ['a', 'b'].",
-        )
-    try:
-        return _column(full, column, side)
-    except ArgumentError as error:
-        raise error.at(select.text, given.position) from None
-
-
-def _list(select: DpSelect, given: ListLiteral) -> list[str]:
-    """The literals of a list, in writing of our own."""
-    tree = projection(given.text)
-    if not isinstance(tree, exp.Array) or not all(is_literal(node) for node in tree.expressions):
-        raise ArgumentError(
-            "A domain list holds literals only.",
-            text=select.text,
-            position=given.position,
-            hint="For example: domain := ['north', 'south'].",
-        )
-    return [_literal(select, given, node) for node in tree.expressions]
-
-
-def _literal(select: DpSelect, given: ListLiteral, node: Node) -> str:
-    if isinstance(node, exp.Literal):
-        if node.is_string:
-            return text(node.this)
-        if node.this.replace(".", "", 1).isdecimal():
-            return str(node.this)
-    if isinstance(node, exp.Neg) and not node.this.is_string:
-        return "-" + _literal(select, given, node.this)
-    if isinstance(node, exp.Boolean):
-        return "TRUE" if node.this else "FALSE"
-    raise ArgumentError(
-        "A domain list holds texts, plain numbers, TRUE and FALSE.",
-        text=select.text,
-        position=given.position,
-    )
+    return public_values(select, call, call.domain, item, policy, side, "domain")

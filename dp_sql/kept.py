@@ -19,7 +19,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from dp_sql.budget.terms import normal_name
 from dp_sql.errors import LedgerError
+from dp_sql.files import make_private
 from dp_sql.plan import Plan
 from dp_sql.result import Receipt, Release
 from udfs.spec import Loss
@@ -56,6 +58,8 @@ class KeptReleases:
         self._lock = threading.Lock()
         name = ":memory:" if path is None else str(path)
         with self._said():
+            if path is not None:
+                make_private(path)
             self._file = sqlite3.connect(
                 name, timeout=30, isolation_level=None, check_same_thread=False
             )
@@ -64,6 +68,7 @@ class KeptReleases:
             self._file.execute("PRAGMA journal_mode = WAL")
             self._file.execute(_TABLE)
             self._file.execute(_INDEX)
+            self._names = self._spellings()
 
     def close(self) -> None:
         """Close the file."""
@@ -99,13 +104,20 @@ class KeptReleases:
         return tuple(kept.release for kept in self._read("true ORDER BY number"))
 
     def _read(self, condition: str, *values: str) -> list[Kept]:
-        sql = f"SELECT release FROM releases WHERE analyst = ? AND {condition}"
+        names = ", ".join("?" * len(self._names))
+        sql = f"SELECT release FROM releases WHERE analyst IN ({names}) AND {condition}"
         with self._said():
-            found = self._file.execute(sql, (self._analyst, *values)).fetchall()
+            found = self._file.execute(sql, (*self._names, *values)).fetchall()
         try:
             return [_kept(json.loads(text)) for (text,) in found]
         except (ValueError, KeyError, TypeError):
             raise LedgerError(_UNREADABLE.format(self._path or "memory")) from None
+
+    def _spellings(self) -> list[str]:
+        """The names in the file that are this analyst's: names were not always normalised."""
+        found = self._file.execute("SELECT DISTINCT analyst FROM releases").fetchall()
+        same = {name for (name,) in found if normal_name(name) == normal_name(self._analyst)}
+        return sorted({self._analyst, *same})
 
     @contextlib.contextmanager
     def _said(self) -> Any:
@@ -113,7 +125,7 @@ class KeptReleases:
         with self._lock:
             try:
                 yield
-            except sqlite3.Error:
+            except (sqlite3.Error, OSError):
                 raise LedgerError(_UNREADABLE.format(self._path or "memory")) from None
 
 

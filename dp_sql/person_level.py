@@ -40,7 +40,7 @@ from dp_sql.person_tree import (
 from dp_sql.policy import Link, Policy, PrivateTable
 from dp_sql.total import Refused, Scope, Value, compiled, condition, is_aggregate, refuse, settled
 from dp_sql.trees import Node, Unreadable, tree_of
-from dp_sql.types import EXACT_TYPES, family, full_name, quote
+from dp_sql.types import EXACT_TYPES, as_key, family, full_name, quote, without_labels
 
 _HINT = (
     "Allowed: private tables, joins of them on the privacy unit, joins with public tables on equal "
@@ -368,12 +368,35 @@ class Compiler:
     def _whole(self, full: Parts) -> tuple[Rows, Table]:
         listed = self.schema.columns(f"SELECT * FROM {full_name(full)}")
         names = tuple(folded(name) for name, _ in listed)
+        types = [kind for _, kind in self.columns_of(full)]
         values = tuple(
-            Value(f"c{i}", kind, (full, folded(name))) for i, (name, kind) in enumerate(listed)
+            Value(f"c{i}", kind, (full, name))
+            for i, (name, kind) in enumerate(zip(names, types, strict=True))
         )
-        columns = tuple(quote(name) for name, _ in listed)
-        table = Table(full, columns, tuple(kind for _, kind in listed))
+        columns = tuple(
+            quote(name) if kind == own else f"CAST({quote(name)} AS {kind})"
+            for (name, own), kind in zip(listed, types, strict=True)
+        )
+        table = Table(full, columns, tuple(types))
         return Rows(table, names, values, None), table
+
+    def columns_of(self, full: Parts) -> list[tuple[str, str]]:
+        """Names and types of a base table's columns, as analysts see them.
+
+        The labels of an ENUM may be people's values (CREATE TYPE … AS ENUM (SELECT …)), so an ENUM
+        column of a private table is one of strings, unless the policy says "enum".
+        """
+        listed = self.schema.columns(f"SELECT * FROM {full_name(full)}")
+        if full in {self.schema.table(name) for name in self.policy.public}:
+            return listed
+        shown = {
+            column
+            for (table, column), domain in self.policy.domains.items()
+            if domain == "enum" and self.schema.table(table) == full
+        }
+        return [
+            (name, kind if folded(name) in shown else without_labels(kind)) for name, kind in listed
+        ]
 
     def _people(self, table: PrivateTable, node: Node) -> Rows:
         """A private table, each row with its person, by its own column or by way of a link."""
@@ -395,13 +418,13 @@ class Compiler:
             if family(kind) not in EXACT_TYPES:
                 raise refuse(node, f"The privacy unit of {node.name} has no exact equality", "")
             private = replace(stored, person=index)
-            return Rows(private, whole.names, tuple(values), kind)
+            return Rows(private, whole.names, tuple(values), as_key("", kind)[1])
         owner = self._people(self.policy.tables[unit.table], node)
         if unit.key not in owner.names:
             raise refuse(node, f"The policy's link of {node.name} is not a column", "")
         key = owner.names.index(unit.key)
-        kind = whole.values[index].type
-        if owner.values[key].type != kind or family(kind) not in EXACT_TYPES:
+        kind, other = (as_key("", v.type)[1] for v in (whole.values[index], owner.values[key]))
+        if other != kind or family(kind) not in EXACT_TYPES:
             raise refuse(node, f"The policy's link of {node.name} joins different types", "")
         linked = LinkedTable(stored, index, owner.relation, key)
         return Rows(linked, whole.names, whole.values, owner.person_type)
@@ -444,7 +467,7 @@ class Compiler:
         self, join: Node, owner: _Part | None, part: _Part, equal: Sequence[tuple[Value, Value]]
     ) -> None:
         for a, b in equal:
-            if a.type != b.type:
+            if as_key("", a.type)[1] != as_key("", b.type)[1]:
                 raise refuse(join, f"A join compares {a.type} with {b.type}", "Join equal types.")
         if not equal:
             raise refuse(join, "A join needs an equal column on both sides", _HINT)

@@ -34,7 +34,7 @@ from dp_sql.person_tree import (
     is_plain,
     name_of,
 )
-from dp_sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, full_name
+from dp_sql.types import BINARY_TYPES, EXACT_TYPES, as_key, exact, family, full_name
 
 MAX_SCANS = 64
 """How many tables one source may read; a CTE counts each time it is read."""
@@ -183,19 +183,20 @@ class _Writer:
         self.read.append((name, frozenset({table.name})))
         listed = [f"{table.columns[i]} AS c{i}" for i in sorted(need)]
         if table.person is not None:
-            person = exact(table.columns[table.person], table.types[table.person])
+            person, _ = as_key(table.columns[table.person], table.types[table.person])
             listed.insert(0, f"{person} AS __dp_person")
         return _Sql(f"SELECT {_listed(listed)} FROM {name}")
 
     def _linked(self, linked: LinkedTable, need: Collection[int]) -> _Sql:
-        kind = linked.table.types[linked.column]
+        here, _ = as_key(f"w.c{linked.column}", linked.table.types[linked.column])
+        there, _ = as_key(f"c{linked.key}", linked.owner.types[linked.key])
         rows = self._table(linked.table, {*need, linked.column}).sql
         owners = self.relation(linked.owner, {linked.key}, False).sql
         listed = "".join(f", w.c{i} AS c{i}" for i in sorted(need))
         return _Sql(
             f"SELECT o.__dp_person AS __dp_person{listed} FROM ({rows}) AS w JOIN "
-            f"(SELECT DISTINCT __dp_person, {exact(f'c{linked.key}', kind)} AS k "
-            f"FROM ({owners}) AS p) AS o ON {exact(f'w.c{linked.column}', kind)} = o.k"
+            f"(SELECT DISTINCT __dp_person, {there} AS k "
+            f"FROM ({owners}) AS p) AS o ON {here} = o.k"
         )
 
     def _union(self, union: UnionAll, need: Collection[int], every_row: bool) -> _Sql:
@@ -449,7 +450,7 @@ def _on(select: Select, number: int, before: Sequence[int]) -> list[str]:
     if not before:
         return []
     equal = [
-        f"{exact(a, _type(select, a))} = {exact(b, _type(select, b))}"
+        f"{as_key(a, _type(select, a))[0]} = {as_key(b, _type(select, b))[0]}"
         for a, b in _pairs(select, number, before)
     ]
     if select.relations[number].is_private:

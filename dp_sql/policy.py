@@ -27,7 +27,7 @@ Name = tuple[str, ...]
 """A table's name, folded: (table,), (schema, table) or (database, schema, table)."""
 
 Domain = tuple[Name, str] | tuple[object, ...] | str
-"""A public column, a list of literals, or the word "observed"."""
+"""A public column, a list of literals, or one of the words "observed" and "enum"."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class Policy:
     """A whole policy.
 
     domains: for a column (table name and column) the public column or the list of literals that
-        its values are taken from; "observed" where the owner says that they are public.
+        its values are taken from; "observed" where the owner says that they are public, "enum"
+        where the labels of the column's ENUM type are.
     budget: what the owner promises in all; None where nothing is promised.
     lines: where each key stands in the file, for messages: {"tables.ratings.privacy_unit": 2}.
     """
@@ -286,8 +287,8 @@ def _domain(document: Document, value: object, path: Path, public: Collection[Na
     if isinstance(value, list) and len({_kind(item) for item in value} | {None}) == 2:
         if all(_kind(item) for item in value):
             return tuple(value)
-    elif value == "observed":
-        return "observed"
+    elif value in ("observed", "enum"):
+        return str(value)
     elif isinstance(value, str):
         table, column = document.column(value, path)
         if table not in public:
@@ -298,7 +299,7 @@ def _domain(document: Document, value: object, path: Path, public: Collection[Na
         return table, column
     raise document.refuse(
         path, 'A domain is the column of a public table, "catalog.title"; a list of texts, of '
-        'numbers or of booleans (dates as texts, "2024-01-31"); or "observed".'
+        'numbers or of booleans (dates as texts, "2024-01-31"); "observed"; or "enum".'
     )  # fmt: skip
 
 

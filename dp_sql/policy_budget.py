@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import Any, get_args
 
 from dp_sql import functions
-from dp_sql.budget.terms import AccountantName, Cap, Terms
+from dp_sql.budget.terms import AccountantName, Cap, Terms, name_of
+from dp_sql.files import readable_by_others
 from dp_sql.policy_text import Document, Path, guess
 
 CAP_KEYS = ("epsilon", "delta")
@@ -67,12 +68,18 @@ def advice(terms: Terms | None) -> list[str]:
     """What the owner may want to change, a sentence each; none where all is well."""
     if terms is None:
         return ["There is no [budget]: analysts may ask without end."]
+    kept = terms.ledger.with_name(f"{terms.ledger.name}.releases")
+    open_to_all = readable_by_others((terms.ledger, terms.witness, kept))
+    found = [
+        f"Other users of this computer may open {path}: chmod 600 {path}" for path in open_to_all
+    ]
     folders = {os.path.realpath(path.parent) for path in (terms.ledger, terms.witness)}
     if len(folders) > 1:
-        return []
+        return found
     return [
+        *found,
         "The ledger and its witness are in the same folder: a backup of the folder that is put "
-        'back brings spent budget back unseen. Put one on another disk: witness = "/…".'
+        'back brings spent budget back unseen. Put one on another disk: witness = "/…".',
     ]
 
 
@@ -200,13 +207,25 @@ def _analysts(document: Document, section: Mapping[str, Any], total: Cap) -> dic
     named = section.get("analysts", {})
     if not isinstance(named, dict):
         raise document.refuse(path, "analysts must be sections: [budget.analysts.reporting]")
-    return {name: _own_cap(document, value, (*path, name), total) for name, value in named.items()}
+    found: dict[str, Cap] = {}
+    for written, value in named.items():
+        here = (*path, written)
+        name = name_of(written)
+        if name is None:
+            raise document.refuse(
+                here, "An analyst's name cannot be empty or hold control characters."
+            )
+        if name in found:
+            raise document.refuse(
+                here, f"{name} is there twice: outer spaces and the way in which Unicode composes "
+                "a letter do not count."
+            )  # fmt: skip
+        found[name] = _own_cap(document, value, here, total)
+    return found
 
 
 def _own_cap(document: Document, value: object, path: Path, total: Cap) -> Cap:
     name = path[-1]
-    if not name.strip():
-        raise document.refuse(path, "An analyst's name cannot be empty.")
     if not isinstance(value, dict):
         raise document.refuse(path, f"{name} must be a section: [budget.analysts.{name}]")
     for key, inner in value.items():

@@ -14,7 +14,7 @@ from dp_sql.parse import folded
 from dp_sql.policy import Domain, Link, Name, Policy
 from dp_sql.policy_rows import Known, Question, questions
 from dp_sql.policy_text import guess, shown
-from dp_sql.types import EXACT_TYPES, NUMBERS, family
+from dp_sql.types import EXACT_TYPES, can_be, can_be_written, family, without_labels
 
 Problem = tuple[str, str]
 """The key that is wrong, and why."""
@@ -47,6 +47,18 @@ def hidden(policy: Policy, catalog: Catalogue) -> list[str]:
         shown(relation.parts[1:])
         for relation in catalog.listed()
         if not any(relation.is_called(name) for name in named)
+    ]
+
+
+def hidden_labels(policy: Policy, catalog: Catalogue) -> list[str]:
+    """ENUM columns of private tables about whose values the policy says nothing."""
+    return [
+        f"{shown(name)}.{folded(column)}"
+        for name in policy.tables
+        for relation in catalog.listed()
+        if relation.is_called(name)
+        for column, kind in relation.columns
+        if family(kind) == "ENUM" and (name, folded(column)) not in policy.domains
     ]
 
 
@@ -121,9 +133,12 @@ def _link(known: Known, name: Name, link: Link) -> Iterable[str]:
     if not faults and name in known and link.table in known:
         here, there = known[name].type_of(link.column), known[link.table].type_of(link.key)
         if here != there:
+            types = [without_labels(kind or "") for kind in (here, there)]
+            if types[0] == types[1]:  # two ENUMs, whose labels are not for every reader
+                types = ["one ENUM", "another"]
             faults = [
-                f"{shown(name)}.{link.column} is {here}, and {shown(link.table)}.{link.key} is "
-                f"{there}; make them one type."
+                f"{shown(name)}.{link.column} is {types[0]}, and {shown(link.table)}.{link.key} is "
+                f"{types[1]}; make them one type."
             ]
     return faults
 
@@ -133,9 +148,14 @@ def _domains(policy: Policy, known: Known) -> Iterator[Problem]:
         faults = [*_column(known, table, column)]
         if isinstance(domain, tuple) and isinstance(domain[0], tuple):
             faults += _column(known, domain[0], str(domain[1]))
+        kind = family((known[table].type_of(column) if table in known else None) or "")
         if not faults and not _may_hold(known, table, column, domain):
-            kind = family(known[table].type_of(column) or "")
             faults = [f"Its values cannot be items of {shown(table)}.{column}, which is {kind}."]
+        if not faults and domain == "enum" and table in known and kind != "ENUM":
+            faults = [
+                f"{shown(table)}.{column} is {kind}, and only an ENUM has labels. Name a public "
+                'column, list the values, or write "observed" where they are public.'
+            ]
         yield from ((f"domains.{shown((*table, column))}", why) for why in faults)
 
 
@@ -143,19 +163,13 @@ def _may_hold(known: Known, table: Name, column: str, domain: Domain) -> bool:
     """Whether the values of a domain are of the column's kind; true where one is unknown."""
     if table not in known or not isinstance(domain, tuple):
         return True
-    kind, first = _kind(known[table].type_of(column)), domain[0]
+    item, first = known[table].type_of(column) or "", domain[0]
     if isinstance(first, tuple):
-        return first not in known or _kind(known[first].type_of(str(domain[1]))) == kind
+        found = known[first].type_of(str(domain[1])) if first in known else None
+        return found is None or can_be(found, item)
     if isinstance(first, str):
-        return kind not in {"number", "boolean"}
-    return kind == ("boolean" if isinstance(first, bool) else "number")
-
-
-def _kind(type_name: str | None) -> str:
-    """What values of a type are; those of one kind can be the same value."""
-    name = family(type_name or "")
-    kinds = {"VARCHAR": "text", "ENUM": "text", "BOOLEAN": "boolean"}
-    return "number" if name in NUMBERS else kinds.get(name, name)
+        return can_be_written(item)
+    return can_be("BOOLEAN" if isinstance(first, bool) else "DECIMAL", item)
 
 
 def _column(known: Known, table: Name, column: str, exactly: bool = True) -> list[str]:

@@ -55,10 +55,12 @@ tables = []{views}
 [domains]
 # The values that may be answered for a column, whoever has them: the column of a public table, a
 # list, or "observed" where the very set of values in the private column is no secret.
+# The labels of an ENUM column may have been made from people's values. Analysts see strings, and
+# the labels only where you write "enum".
 # {column} = "catalog.title"
 # {column} = ["north", "south"]
 # {column} = "observed"
-
+{enums}
 # ---- how much in all ----------------------------------------------------------------------------
 
 # Without a budget analysts may ask without end, and nothing is promised about all answers together.
@@ -95,7 +97,14 @@ def draft(catalog: Catalogue) -> str:
     names = [_toml(shown(_name(table, listed))) for table in tables]
     views = [_toml(shown(_name(view, listed))) for view in listed if view.is_view]
     items = [(*_name(table, listed), item) for table in tables for item in _items(table)]
+    enums = [
+        f'# {_toml(shown((*_name(table, listed), folded(name))))} = "enum"\n'
+        for table in tables
+        for name, kind in table.columns
+        if family(kind) == "ENUM"
+    ]
     tail = _TAIL.format(
+        enums="".join(enums),
         tables=", ".join(names[:2]) or _toml("catalog"),
         views=f"  # for example [{', '.join(views)}]" if views else "",
         column=_toml(shown(items[0] if items else ("ratings", "title"))),

@@ -14,7 +14,7 @@ from fractions import Fraction
 from dp_sql.catalogue import Listed
 from dp_sql.policy import Link, Name, Policy
 from dp_sql.policy_text import shown
-from dp_sql.types import NUMBERS, exact, family, literal, quote
+from dp_sql.types import exact, family, literal, lost, quote
 
 Known = Mapping[Name, Listed]
 """What each name of a policy means."""
@@ -103,16 +103,24 @@ def _domains(policy: Policy, known: Known) -> Iterator[Question]:
     for (name, column), domain in policy.domains.items():
         kind = known[name].type_of(column) or ""
         values = _values(domain, known)
-        lost = f"TRY_CAST(value AS {kind}) IS NULL"
-        if family(kind) in NUMBERS:
-            lost = f"TRY_CAST(value AS {kind}) IS DISTINCT FROM value"
-        if values:
+        changed = _lost(domain, known, kind) if values else None
+        if changed is not None:
             yield Question(
                 f"domains.{shown((*name, column))}",
                 "The domain",
-                f"SELECT 1 FROM ({values}) AS domain(value) WHERE value IS NOT NULL AND {lost}",
+                f"SELECT 1 FROM ({values}) AS domain(value) WHERE value IS NOT NULL AND {changed}",
                 f"It has values that {shown(name)}.{column}, {family(kind)}, cannot hold.",
             )
+
+
+def _lost(domain: object, known: Known, kind: str) -> str | None:
+    """The condition that finds a value which a column of this type cannot hold."""
+    first = domain[0] if isinstance(domain, tuple) else None
+    if isinstance(first, tuple) and isinstance(domain, tuple):
+        return lost("value", known[first].type_of(str(domain[1])), kind)
+    if isinstance(first, str):
+        return lost("value", None, kind)
+    return f"TRY_CAST(value AS {kind}) IS DISTINCT FROM value"
 
 
 def _values(domain: object, known: Known) -> str:

@@ -29,7 +29,7 @@ from dp_sql.books import (
 )
 from dp_sql.budget.account import BudgetRow, owner_rows
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.terms import is_name
+from dp_sql.budget.terms import name_of
 from dp_sql.check import Approved, approve, approve_scores
 from dp_sql.desk import Desk
 from dp_sql.engines.duckdb import Connection, Engine, freeze, open_database
@@ -118,9 +118,13 @@ def connect(
     if ledger is not None:
         raise PolicyError("A policy names its ledger itself: [budget] ledger = …")
     analyst = "analyst" if analyst is None else analyst
-    if not is_name(analyst):
-        raise PolicyError("An analyst's name is a text that is not empty: analyst='reporting'.")
-    return GuardedSession(str(database), read_policy(fspath(policy)), analyst)
+    name = name_of(analyst)
+    if name is None:
+        raise PolicyError(
+            "An analyst's name is a string without control characters that is not empty: "
+            "analyst='reporting'."
+        )
+    return GuardedSession(str(database), read_policy(fspath(policy)), name)
 
 
 def _owners_ledger(path: Path) -> Ledger:

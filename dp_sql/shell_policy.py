@@ -13,7 +13,7 @@ from dp_sql.engines.duckdb_catalogue import opened
 from dp_sql.errors import DpSqlError
 from dp_sql.policy import UNNAMED, read_policy
 from dp_sql.policy_budget import advice
-from dp_sql.policy_check import hidden, problems
+from dp_sql.policy_check import hidden, hidden_labels, problems
 from dp_sql.policy_draft import draft
 from dp_sql.policy_work import work_lines
 
@@ -104,6 +104,7 @@ def _check(path: str, database: str) -> int:
     with opened(database) as catalog:
         wrong, unnamed = problems(policy, catalog), hidden(policy, catalog)
         work = [] if wrong else list(work_lines(policy, catalog))
+        enums = hidden_labels(policy, catalog)
     for problem in wrong:
         print(f"{path}, {problem}", file=sys.stderr)
     if wrong:
@@ -112,6 +113,11 @@ def _check(path: str, database: str) -> int:
     print("{} fits {}: private {}, public {}, views {}.".format(path, database, *counts))
     if unnamed:
         print(f"Hidden from analysts, as it does not name them: {', '.join(unnamed)}")
+    for column in enums:
+        print(
+            f"{column} is an ENUM whose labels analysts do not see. If the labels are public, "
+            f'write [domains] "{column}" = "enum".'
+        )
     for sentence in [*work, *advice(policy.budget)]:
         print(sentence)
     return 0

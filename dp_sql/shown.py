@@ -9,7 +9,6 @@ from dp_sql.parse import folded
 from dp_sql.person_level import Compiler, Schema
 from dp_sql.policy import Policy
 from dp_sql.total import text
-from dp_sql.types import full_name
 
 
 def tables_sql(policy: Policy, schema: Schema) -> str:
@@ -37,7 +36,7 @@ def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
             f"There is no table {'.'.join(folded(part) for part in parts)}.",
             hint="SHOW TABLES lists what there is.",
         )
-    return values_sql(heads, schema.columns(f"SELECT * FROM {full_name(full)}"))
+    return values_sql(heads, Compiler(policy, schema).columns_of(full))
 
 
 def values_sql(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:

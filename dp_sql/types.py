@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -16,6 +17,20 @@ EXACT_TYPES = _INTEGERS | {
 }  # fmt: skip
 BINARY_TYPES = frozenset({"FLOAT", "DOUBLE"})
 NUMBERS = _INTEGERS | BINARY_TYPES | {"DECIMAL"}
+
+_WIDER = {
+    "DATE": {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"},
+    "TIMESTAMP_S": {"TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_NS"},
+    "TIMESTAMP_MS": {"TIMESTAMP", "TIMESTAMP_NS"},
+    "TIMESTAMP": {"TIMESTAMP_NS"},
+}
+"""For a type of dates, the types that can hold each of its values exactly, within their range."""
+_FINER = {
+    "DATE": "TIMESTAMP", "TIMESTAMP_S": "TIMESTAMP_NS", "TIMESTAMP_MS": "TIMESTAMP_NS",
+    "TIMESTAMP": "TIMESTAMP_NS",
+}  # fmt: skip
+"""For a type of dates, one that still shows what a cast of a string to it would cut off."""
+_LABELS = re.compile(r""" "(?:[^"]|"")*" | \bENUM\((?:'(?:[^']|'')*'(?:,[ ]?)?)*\) """, re.VERBOSE)
 
 
 def quote(name: str) -> str:
@@ -80,3 +95,79 @@ def by_value(expression: str, type_name: str) -> str:
 def exact(expression: str, type_name: str) -> str:
     """The expression compared byte by byte: text without regard to any collation."""
     return f'({expression}) COLLATE "binary"' if family(type_name) == "VARCHAR" else expression
+
+
+def as_key(expression: str, type_name: str) -> tuple[str, str]:
+    """A column that is compared with another: byte by byte, and an ENUM as text; and its type.
+
+    >>> print(*as_key("mood", "ENUM('calm', 'merry')"))
+    (CAST(mood AS VARCHAR)) COLLATE "binary" VARCHAR
+    """
+    if family(type_name) == "ENUM":
+        expression, type_name = f"CAST({expression} AS VARCHAR)", "VARCHAR"
+    return exact(expression, type_name), type_name
+
+
+# --- values of a domain beside items --------------------------------------------------------------
+
+
+def can_be(values_type: str, item_type: str) -> bool:
+    """Whether values of one type can equal items of another: whether they are of one kind.
+
+    Strings and ENUMs are one kind, integers and decimals another. A date can be a timestamp at
+    midnight; a timestamp is no date, and one with a time zone is a kind of its own. Floating-point
+    values are never items: rounding would decide which item they are.
+
+    >>> can_be("BIGINT", "DECIMAL(9,2)"), can_be("BIGINT", "VARCHAR"), can_be("DATE", "TIMESTAMP")
+    (True, False, True)
+    """
+    values, item = family(values_type), family(item_type)
+    if values not in EXACT_TYPES:
+        return False
+    return _kind(values) == _kind(item) or item in _WIDER.get(values, set())
+
+
+def can_be_written(item_type: str) -> bool:
+    """Whether items of a type can be written as strings: not numbers and booleans, as in SQL."""
+    return _kind(family(item_type)) not in {"number", "boolean"}
+
+
+def lost(value: str, values_type: str | None, item_type: str) -> str | None:
+    """A condition that finds the values which a cast to the item's type would refuse or change.
+
+    Args:
+        value: SQL of a value.
+        values_type: its type; None for strings that stand in a statement, which have no type yet.
+        item_type: of the items.
+
+    Returns:
+        The condition; None where no value can be lost.
+    """
+    item = family(item_type)
+    if values_type == item_type or item == "VARCHAR":
+        return None
+    cast = f"TRY_CAST({value} AS {item_type})"
+    if values_type is not None:
+        back = f"TRY_CAST({cast} AS {values_type}) IS DISTINCT FROM {value}"
+        return f"({cast} IS NULL OR {back})"
+    finer = _FINER.get(item)
+    if finer is None:
+        return f"{cast} IS NULL"
+    whole = f"TRY_CAST({cast} AS {finer}) IS DISTINCT FROM TRY_CAST({value} AS {finer})"
+    return f"({cast} IS NULL OR {whole})"
+
+
+def _kind(name: str) -> str:
+    """What values of a type family are: values of two kinds never equal each other."""
+    if name in NUMBERS:
+        return "number"
+    return {"VARCHAR": "text", "ENUM": "text", "BOOLEAN": "boolean"}.get(name, name)
+
+
+def without_labels(type_name: str) -> str:
+    r"""The type with VARCHAR for each ENUM in it, also inside of lists, structs and maps.
+
+    >>> print(without_labels("STRUCT(mood ENUM('calm', 'it''s'), \"ENUM('x')\" INTEGER)[]"))
+    STRUCT(mood VARCHAR, "ENUM('x')" INTEGER)[]
+    """
+    return _LABELS.sub(lambda f: f[0] if f[0].startswith('"') else "VARCHAR", type_name)

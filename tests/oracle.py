@@ -17,6 +17,7 @@ from dp_sql.person_level import Compiler, Rows
 from dp_sql.person_sql import WorkLimits, written
 from dp_sql.policy import Policy
 from dp_sql.trees import Unreadable, tree_of
+from dp_sql.types import without_labels
 
 from .people import NAMED, NUMBERED, OWNERS, POLICY, Data, Database
 
@@ -148,7 +149,7 @@ def check_meaning(text: str, data: Data, database: Database) -> None:
     described = database.columns(text)
     for (name, kind), ours, value in zip(described, source.names, source.values, strict=True):
         assert ours in {name.lower(), ""}
-        assert value.type.split("(")[0] == kind.split("(")[0]
+        assert value.type.split("(")[0] == without_labels(kind).split("(")[0]
     try:
         plain = database.rows(text)
     except duckdb.Error:

@@ -107,6 +107,7 @@ _WORDS = {
     "value", "item", "listed", "domain", "counted", "counts", "items", "n", "o", "k", "p", "w",
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "lots",
     "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
+    "TRY_CAST", "typeof", "stated", "declared",
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
@@ -117,6 +118,9 @@ _FORMS = {
         r"|SELECT sql FROM system\.main\.duckdb_views\(\) "
         r"|SELECT greatest\(1, coalesce\(system\.main\.max\(n\), 1\)\) FROM \(SELECT "
         r"|CREATE TEMP TABLE \"temp\"\.\"main\"\.\"__dp_public_[0-9a-f]{32}\" AS SELECT "
+        r"|SELECT system\.main\.typeof\(\(SELECT value FROM \("
+        r"|SELECT system\.main\.min\(CAST\(value AS VARCHAR\)\) FROM \("
+        r"|SELECT 1 FROM \(SELECT DISTINCT "
     ),
     "sql": re.compile(r'SELECT "title", "genre" FROM "shop"\."main"\."catalog"$'),
     "get_table_names": re.compile(

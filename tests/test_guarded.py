@@ -35,7 +35,7 @@ tables = ["recent"]
 [domains]
 "ratings.title" = "catalog.title"
 "ratings.region" = "regions.name"
-"ratings.kind" = ["novel", "essay", "poems"]
+"ratings.kind" = "enum"
 [limits]
 max_epsilon_per_query = 10000
 max_k = 50
@@ -141,6 +141,9 @@ def test_an_answer_keeps_its_type_on_the_way(tmp_path: Path, kind: str) -> None:
         relation = session.sql(f"SELECT a.x = d.x, typeof(a.x) FROM ({same}) a, d")
         ((equal, found),) = relation.fetchall()
     assert equal is True
+    if kind.startswith("ENUM"):  # its labels are the owner's to show: [domains] "t.x" = "enum"
+        assert found == "VARCHAR"
+        return
     with duckdb.connect(database) as con:
         assert con.execute("SELECT typeof(x) FROM d").fetchall() == [(found,)]
 

@@ -51,6 +51,18 @@ class Spent:
     with_range: int = 0
     widest: int = 0
 
+    def and_also(self, other: Spent) -> Spent:
+        """The sum of two sums."""
+        return Spent(
+            n=self.n + other.n,
+            epsilon=self.epsilon + other.epsilon,
+            delta=self.delta + other.delta,
+            rho=self.rho + other.rho,
+            with_rho=self.with_rho + other.with_rho,
+            with_range=self.with_range + other.with_range,
+            widest=max(self.widest, other.widest),
+        )
+
     def plus(self, amount: Amount) -> Spent:
         """The sum with one loss more."""
         return Spent(

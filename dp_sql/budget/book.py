@@ -20,6 +20,7 @@ from typing import Literal
 
 from dp_sql.budget import schema
 from dp_sql.errors import LedgerError
+from dp_sql.files import open_private
 
 _PATIENCE = 30.0  # seconds to wait for another process
 
@@ -68,7 +69,8 @@ def beside(path: Path) -> list[Path]:
 
 
 def _write_new(draft: Path, ledger_id: str, dataset: str, time: str) -> None:
-    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))  # nobody else's file
+    # SQLite gives what it keeps beside a file the file's own mode.
+    os.close(open_private(draft, os.O_CREAT | os.O_EXCL))
     con = sqlite3.connect(draft, isolation_level=None)
     try:
         schema.write(con, ledger_id, dataset, time)

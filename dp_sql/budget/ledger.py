@@ -134,12 +134,15 @@ class Ledger:
         self._close_ticket(ticket, "cancelled")
 
     def spent(self, analyst: str | None = None) -> Spent:
-        """What counts in the current period: of one analyst, or of all together."""
+        """What counts in the current period: of one analyst, or of all together.
+
+        An analyst's losses are those under every name that normalises to this one.
+        """
         with self._transaction("DEFERRED") as (con, head):
             return self._current(con, head).spent(analyst, self._month(self._now(head)))
 
     def analysts(self) -> list[str]:
-        """Everybody who ever reserved something, in order."""
+        """The normalised name of each analyst who ever reserved something, in order."""
         with self._transaction("DEFERRED") as (con, head):
             return self._current(con, head).analysts()
 
@@ -147,8 +150,9 @@ class Ledger:
         """All events, or one analyst's, oldest first; read a few at a time."""
         last = 0
         while True:
-            with self._transaction("DEFERRED") as (con, _):
-                found = schema.some_after(con, last, analyst, _AT_ONCE)
+            with self._transaction("DEFERRED") as (con, head):
+                names = None if analyst is None else self._current(con, head).spellings(analyst)
+                found = schema.some_after(con, last, names, _AT_ONCE)
             yield from found
             if len(found) < _AT_ONCE:
                 return

@@ -127,11 +127,13 @@ def rows_after(con: sqlite3.Connection, number: int) -> Iterator[Sequence[object
 
 
 def some_after(
-    con: sqlite3.Connection, number: int, analyst: str | None, limit: int
+    con: sqlite3.Connection, number: int, names: Sequence[str] | None, limit: int
 ) -> list[Event]:
-    """At most `limit` events after event `number`: of all, or of one analyst."""
-    where = "number > ? AND (? IS NULL OR (analyst = ? AND kind <> 'opened'))"
-    found = _rows(con, f"{where} ORDER BY number LIMIT ?", number, analyst, analyst, limit)
+    """At most `limit` events after event `number`: of all, or of the analyst with these names."""
+    where = "number > ?"
+    if names is not None:
+        where += f" AND analyst IN ({', '.join('?' * len(names))}) AND kind <> 'opened'"
+    found = _rows(con, f"{where} ORDER BY number LIMIT ?", number, *(names or ()), limit)
     return [event_of(row) for row in found]
 
 

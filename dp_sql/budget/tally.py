@@ -6,8 +6,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 
 from dp_sql.budget.amounts import Amount, Spent
+from dp_sql.budget.terms import normal_name
 
 
 @dataclass(frozen=True)
@@ -94,15 +96,27 @@ class _Sums:
     def __init__(self) -> None:
         self.everybody = _Sum()
         self.by_analyst: dict[str, _Sum] = {}
+        self.spellings: dict[str, list[str]] = {}
 
     def change(self, lot: Lot, sign: int) -> None:
         self.everybody.change(lot, sign)
         if lot.analyst not in self.by_analyst:
             self.by_analyst[lot.analyst] = _Sum()
+            self.spellings.setdefault(_normal(lot.analyst), []).append(lot.analyst)
         self.by_analyst[lot.analyst].change(lot, sign)
 
     def of(self, analyst: str) -> _Sum:
+        """The sum of one name exactly as it is written."""
         return self.by_analyst.get(analyst, _NOTHING)
+
+    def spent(self, analyst: str) -> Spent:
+        """The sum of an analyst, under all names that normalise to this one.
+
+        Names are normalised before they are written; a ledger from before may hold several ways to
+        write one.
+        """
+        spellings = self.spellings.get(_normal(analyst), [])
+        return reduce(Spent.and_also, (self.of(name).spent() for name in spellings), Spent())
 
 
 class Tally:
@@ -144,11 +158,15 @@ class Tally:
         if month not in {None, self.month}:
             return Spent()
         sums = self._ever if month is None else self._in_month
-        return (sums.everybody if analyst is None else sums.of(analyst)).spent()
+        return sums.everybody.spent() if analyst is None else sums.spent(analyst)
 
     def analysts(self) -> list[str]:
-        """Everybody who ever reserved something, in order."""
-        return sorted(self._ever.by_analyst)
+        """The normalised name of each analyst who ever reserved something, in order."""
+        return sorted(self._ever.spellings)
+
+    def spellings(self, analyst: str) -> list[str]:
+        """The names in the ledger that are this analyst's, as they are written there."""
+        return sorted({analyst, *self._ever.spellings.get(_normal(analyst), [])})
 
     def sums(self, analyst: str) -> str:
         """Three short hashes of what counts: of all, of the analyst ever, and in the month."""
@@ -156,6 +174,10 @@ class Tally:
         of_all = f"{self.month} {ever.everybody.text()} {month.everybody.text()}"
         of_own = f"{self.month} {month.of(analyst).text()}"
         return " ".join(map(_short, (of_all, ever.of(analyst).text(), of_own)))
+
+
+def _normal(name: object) -> str:
+    return normal_name(str(name))  # what is no string is found when the event is written
 
 
 def _short(text: str) -> str:

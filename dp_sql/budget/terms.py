@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -11,15 +12,28 @@ from typing import Literal
 AccountantName = Literal["basic", "zcdp", "pld"]
 
 
-def is_name(name: object) -> bool:
-    """Whether this can be an analyst's name: a text, not empty, that every book can write."""
-    if type(name) is not str or not name or "\0" in name:
-        return False
-    try:
-        name.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
-    return True
+_CONTROL = {"Cc", "Cs", "Zl", "Zp"}
+"""Unicode categories of control characters, halves of surrogate pairs, and line separators."""
+
+
+def normal_name(name: str) -> str:
+    r"""An analyst's name as it is compared: in Unicode's composed form, without outer spaces.
+
+    >>> normal_name(" Zoe\u0308 ") == "Zo\u00eb"
+    True
+    """
+    return unicodedata.normalize("NFC", name).strip()
+
+
+def name_of(written: object) -> str | None:
+    """The name of an analyst as it was written somewhere; None where this is no name.
+
+    A name is a string that is not empty, and has no control characters. It is compared, charged and
+    written down in the form of `normal_name`.
+    """
+    if type(written) is not str or any(unicodedata.category(c) in _CONTROL for c in written):
+        return None
+    return normal_name(written) or None
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dp_sql.errors import LedgerError
+from dp_sql.files import open_private
 
 ADOPT = (
     "Restore it; or, where you are sure that this ledger is the newest, run "
@@ -155,7 +156,7 @@ def _locked(path: Path, flags: int, how: int) -> int:
     """The file of that name, open and locked; never one that had the name before."""
     end = time.monotonic() + _PATIENCE
     while True:
-        file = os.open(path, flags | os.O_CLOEXEC, 0o666)
+        file = open_private(path, flags)
         try:
             _wait_for(path, file, how, end)
             if _is_at(file, path):

@@ -25,6 +25,7 @@ from prompt_toolkit.utils import is_dumb_terminal
 from pygments.lexers.sql import PostgresLexer  # type: ignore[import-untyped]
 from pygments.token import Name  # type: ignore[import-untyped]
 
+from dp_sql.files import open_private
 from dp_sql.functions import FUNCTIONS
 from dp_sql.repl.dots import DOTS
 from dp_sql.repl.forms import MODES
@@ -159,7 +160,7 @@ def _history(path: Path | None) -> History:
     if path is not None:
         with contextlib.suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.fchmod(descriptor, 0o600)
             os.close(descriptor)
             return FileHistory(str(path))

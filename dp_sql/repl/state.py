@@ -8,6 +8,7 @@ import shutil
 import sys
 from typing import TextIO
 
+from dp_sql.files import open_private
 from dp_sql.guarded import GuardedSession
 from dp_sql.repl.catalogue import Catalogue, read_catalogue
 from dp_sql.session import Session
@@ -74,7 +75,9 @@ class Shell:
         Raises:
             OSError: the file cannot be written.
         """
-        file = None if path is None else open(path, "w", encoding="utf-8")  # noqa: SIM115
+        file = None
+        if path is not None:
+            file = open(path, "w", encoding="utf-8", opener=open_private)  # noqa: SIM115
         self.close()
         self._file = file
 

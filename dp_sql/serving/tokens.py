@@ -12,12 +12,15 @@ import hmac
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dp_sql.budget.terms import name_of
 from dp_sql.errors import DpSqlError, PolicyError
+from dp_sql.files import open_private
 
 _EPILOG = """\
 examples:
@@ -68,11 +71,17 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
             if os.fstat(file.fileno()).st_mode & 0o077:
                 raise PolicyError(f"Others may read or write {path}: chmod 600 {path}")
             known = json.load(file)
-        found = [Token(name, kept["sha256"], kept["added"]) for name, kept in known.items()]
+        found = [Token(_name(name), kept["sha256"], kept["added"]) for name, kept in known.items()]
         if not all(
             isinstance(part, str) for token in found for part in (token.digest, token.added)
         ):
             raise TypeError
+        twice = [name for name, n in Counter(token.analyst for token in found).items() if n > 1]
+        if twice:
+            raise PolicyError(
+                f"{twice[0]} has two tokens in {path}: outer spaces and the way in which Unicode "
+                "composes a letter do not count in a name. Remove one of them from the file."
+            )
     except FileNotFoundError:
         return ()
     except OSError as error:
@@ -80,6 +89,13 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
     except (ValueError, TypeError, KeyError, AttributeError):
         raise PolicyError(f"{path} is no file of tokens; `dp-sql token add` makes one.") from None
     return tuple(sorted(found, key=lambda token: token.analyst))
+
+
+def _name(written: object) -> str:
+    name = name_of(written)
+    if name is None:
+        raise ValueError("this is no name")
+    return name
 
 
 def digest_of(secret: str) -> str:
@@ -95,29 +111,36 @@ def owner_of(digest: str, tokens: Sequence[Token]) -> str | None:
 
 def add_token(path: Path, analyst: str) -> str:
     """Make a token for an analyst; returns it, for the only time."""
-    if not analyst.strip() or not analyst.isprintable():
-        raise PolicyError("An analyst has a name.")
+    name = _named(analyst)
     secret = os.urandom(32).hex()
     now = datetime.now(UTC).isoformat(timespec="seconds")
 
     def added(tokens: Sequence[Token]) -> Sequence[Token]:
-        if any(token.analyst == analyst for token in tokens):
+        if any(token.analyst == name for token in tokens):
             raise PolicyError(
-                f"{analyst} has a token already. For a new one: dp-sql token remove, then add."
+                f"{name} has a token already. For a new one: dp-sql token remove, then add."
             )
-        return [*tokens, Token(analyst, digest_of(secret), now)]
+        return [*tokens, Token(name, digest_of(secret), now)]
 
     _change(path, added)
     return secret
 
 
+def _named(analyst: str) -> str:
+    name = name_of(analyst)
+    if name is None:
+        raise PolicyError("An analyst has a name, without control characters.")
+    return name
+
+
 def remove_token(path: Path, analyst: str) -> None:
     """Forget the token of an analyst; who asks with it is refused from then on."""
+    name = _named(analyst)
 
     def kept(tokens: Sequence[Token]) -> Sequence[Token]:
-        others = [token for token in tokens if token.analyst != analyst]
+        others = [token for token in tokens if token.analyst != name]
         if len(others) == len(tokens):
-            raise PolicyError(f"{analyst} has no token in {path}.")
+            raise PolicyError(f"{name} has no token in {path}.")
         return others
 
     _change(path, kept)
@@ -127,7 +150,7 @@ def _change(path: Path, change: Callable[[Sequence[Token]], Sequence[Token]]) ->
     """Replace the file at once; its draft keeps two writers apart from the reading on."""
     draft = path.with_name(path.name + ".new")
     try:
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        handle = open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     except FileExistsError:
         raise PolicyError(
             f"{draft} is there: somebody is writing. Try again; if it stays, the writer was "
@@ -158,7 +181,10 @@ def main_token(arguments: Sequence[str]) -> int:
             raise PolicyError("The tokens are in a file: --file policy.tokens")
         if options.action == "add":
             print(add_token(path, options.name))
-            print(f"This is the token of {options.name}; it is not shown again.", file=sys.stderr)
+            print(
+                f"This is the token of {_named(options.name)}; it is not shown again.",
+                file=sys.stderr,
+            )
         elif options.action == "remove":
             remove_token(path, options.name)
         else:

@@ -122,3 +122,21 @@ SELECT txid_current() IS NOT NULL
 
 -- answered
 SELECT relname FROM pg_catalog.pg_class
+
+-- answered
+SHOW ratings
+
+-- answered
+EXPLAIN SELECT DP_TOPK(mood, 1, epsilon := 1, domain := ['nobody']) FROM ratings
+
+-- answered
+EXPLAIN SELECT DP_TOPK(mood, 1, epsilon := 1, domain := ['calm']) FROM ratings WHERE mood = 'calm'
+
+-- answered
+SELECT * FROM information_schema.columns WHERE data_type LIKE 'ENUM%'
+
+-- answered
+SELECT * FROM pg_catalog.pg_enum
+
+-- answered
+SELECT * FROM pg_enum

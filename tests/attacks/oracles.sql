@@ -273,22 +273,22 @@ SELECT DP_TOPK(score + 9223372036854775807, 1, epsilon := 1, domain := [1]) FROM
 -- NotPrivate: CASE WHEN user_id > 900000000 THEN ERROR('x') ELSE title END is
 SELECT DP_TOPK(CASE WHEN user_id > 900000000 THEN error('x') ELSE title END, 1, epsilon := 1) FROM ratings
 
--- ArgumentError: The domain ['x'] cannot be read as BIGINT: Conversion Error: Cou
+-- ArgumentError: score has type BIGINT, and its domain, a list in the stateme
 SELECT DP_TOPK(score, 1, epsilon := 1, domain := ['x']) FROM ratings
 
--- ArgumentError: The domain catalog.title cannot be read as BIGINT: Conversion Er
+-- ArgumentError: score has type BIGINT, and its domain, the column catalog.ti
 SELECT DP_TOPK(score, 1, epsilon := 1, domain := catalog.title) FROM ratings
 
--- ArgumentError: The domain ['x'] cannot be read as DATE: Conversion Error: inval
+-- ArgumentError: The domain of day, a list in the statement, holds x, which i
 SELECT DP_TOPK(day, 1, epsilon := 1, domain := ['x']) FROM ratings
 
 -- ArgumentError: A domain list holds texts, plain numbers, TRUE and FALSE.
 SELECT DP_TOPK(price, 1, epsilon := 1, domain := [1e400]) FROM ratings
 
--- ArgumentError: The domain [123456789012.5] cannot be read as DECIMAL(8,2): Conv
+-- ArgumentError: The domain of price, a list in the statement, holds 12345678
 SELECT DP_TOPK(price, 1, epsilon := 1, domain := [123456789012.5]) FROM ratings
 
--- ArgumentError: The domain [99999999999999999999999999] cannot be read as BIGINT
+-- ArgumentError: The domain of score, a list in the statement, holds 99999999
 SELECT DP_TOPK(score, 1, epsilon := 1, domain := [99999999999999999999999999]) FROM ratings
 
 -- NotPrivate: Subquery is not known to be total on every row.

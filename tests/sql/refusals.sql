@@ -186,9 +186,61 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := (SELEC
 -- ^ ['a'
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := ['a', (SELECT max(title) FROM ratings)]) FROM ratings
 
--- ArgumentError: The domain ['x'] cannot be read as
+-- ArgumentError: year has type BIGINT, and its domain, a list in the statement, holds strings
 -- ^ ['x']
 SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := ['x']) FROM ratings
+
+-- ArgumentError: year has type BIGINT, and its domain, a list in the statement, holds strings
+-- ^ ['2001'
+SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := ['2001', NULL]) FROM ratings
+
+-- ArgumentError: The domain of year, a list in the statement, holds 2001.5, which is no value of type BIGINT
+-- ^ [2001
+SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [2001, 2001.5]) FROM ratings
+
+-- ArgumentError: year has type BIGINT, and its domain, a list in the statement, holds values of type DOUBLE
+-- ^ [2001
+SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [2001, 2002e0]) FROM ratings
+
+-- ArgumentError: The domain of year, a list in the statement, holds 9223372036854775808, which is no value of
+-- ^ [1
+SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [1, 9223372036854775808]) FROM ratings
+
+-- ArgumentError: year has type BIGINT, and its domain, a list in the statement, holds values of type BOOLEAN
+-- ^ [true]
+SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [true]) FROM ratings
+
+-- ArgumentError: year has type BIGINT, and its domain, the column catalog.title, holds values of type VARCHAR
+-- ^ catalog
+SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := catalog.title) FROM ratings
+
+-- ArgumentError: year has type BIGINT, and its domain, the declared values of the ENUM genre, holds values of type VARCHAR
+-- ^ genre
+SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := genre) FROM ratings
+
+-- ArgumentError: title has type VARCHAR, and its domain, a list in the statement, holds values of type INTEGER
+-- ^ [1, 2]
+SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := [1, 2]) FROM ratings
+
+-- ArgumentError: title has type VARCHAR, and its domain, a list in the statement, holds values of type DATE
+-- ^ [DATE
+SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := [DATE '2024-01-31']) FROM ratings
+
+-- ArgumentError: The domain of kind, a list in the statement, holds Novel, which is no value of type ENUM
+-- ^ ['novel'
+SELECT DP_TOPK(kind, 1, epsilon := 1, privacy_unit := user_id, domain := ['novel', 'Novel']) FROM ratings
+
+-- ArgumentError: The domain [1, 'a'] cannot be read as BIGINT
+-- ^ [1, 'a']
+SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [1, 'a']) FROM ratings
+
+-- ArgumentError: year has type BIGINT, and its domain, a list in the statement, holds strings
+-- ^ ['x']
+SELECT year, DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := catalog.title, groups := ['x'], max_groups_contributed := 1) FROM ratings GROUP BY year
+
+-- ArgumentError: region has type VARCHAR, and its domain, a list in the statement, holds values of type INTEGER
+-- ^ [1]
+SELECT region, DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, groups := [1], max_groups_contributed := 1) FROM ratings GROUP BY region
 
 -- ArgumentError: The item score has type DOUBLE, whose equality is not exact
 -- ^ score

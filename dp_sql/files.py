@@ -1,0 +1,64 @@
+"""Files that hold answers, spending or names: made for their owner alone, whatever the umask.
+
+A file that is there keeps its mode: it may be shared on purpose; `policy check` says that it is.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+OWNER_ONLY = 0o600
+
+
+def open_private(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file; one that is made by this can be read and written by its owner alone.
+
+    Works as the `opener` of `open`.
+
+    Args:
+        path: of the file.
+        flags: of `os.open`.
+    """
+    return os.open(path, flags | os.O_CLOEXEC, OWNER_ONLY)
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file for its owner alone; one that is there stays as it is.
+
+    The file never has this name while it is open here: closing any descriptor of a SQLite file
+    drops the locks that this process holds on it.
+    """
+    path = Path(os.path.realpath(path))
+    if os.path.lexists(path):
+        return
+    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}.new")
+    os.close(open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    try:
+        with suppress(FileExistsError):  # made meanwhile by another
+            _name(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _name(draft: Path, path: Path) -> None:
+    """Give a file a second name that is not taken, also where a file can have one name only."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+
+
+def readable_by_others(paths: Iterable[Path]) -> list[Path]:
+    """Those of some files that users other than their owner may read or write."""
+    found = []
+    for path in paths:
+        with suppress(OSError):
+            if path.stat().st_mode & 0o077:
+                found.append(path)
+    return found

@@ -1,0 +1,193 @@
+-- The labels of a private ENUM, which differ with one person's rows.
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLE
+SUMMARIZE ratings
+
+-- ArgumentError: mood is not a column of a public table.
+SELECT DP_TOPK(mood, 1, epsilon := 1, domain := mood) FROM ratings
+
+-- ArgumentError: ratings.mood is not a column of a public table.
+SELECT DP_TOPK(mood, 1, epsilon := 1, domain := ratings.mood) FROM ratings
+
+-- ArgumentError: mood is not a column of a public table.
+SELECT DP_TOPK(r.mood, 1, epsilon := 1, domain := mood) FROM ratings r
+
+-- ArgumentError: Under a policy the observed values are no domain, unless the
+SELECT DP_TOPK(mood, 1, epsilon := 1, domain := observed) FROM ratings
+
+-- ArgumentError: recent.mood is not a column of a public table.
+SELECT DP_TOPK(mood, 1, epsilon := 1, domain := recent.mood) FROM ratings
+
+-- ArgumentError: DP_TOPK needs a domain: the public set of items that may be 
+SELECT DP_TOPK(mood, 1, epsilon := 1) FROM ratings
+
+-- ArgumentError: DP_TOPK needs a domain: the public set of items that may be 
+SELECT DP_TOPK(mood, 1, epsilon := 1) FROM recent
+
+-- ArgumentError: k = 3 is more than the 2 items of the domain.
+SELECT DP_TOPK(mood, 3, epsilon := 1, domain := ['calm', 'merry']) FROM ratings
+
+-- ArgumentError: domain must be written in the statement: a public column, a 
+SELECT DP_TOPK(mood, 1, epsilon := 1, domain := enum_range(NULL::mood)) FROM ratings
+
+-- ArgumentError: A domain list holds texts, plain numbers, TRUE and FALSE.
+SELECT DP_TOPK(mood, 1, epsilon := 1, domain := ['calm'::mood]) FROM ratings
+
+-- ArgumentError: A domain list holds texts, plain numbers, TRUE and FALSE.
+SELECT DP_TOPK(mood, 1, epsilon := 1, domain := [CAST('calm' AS mood)]) FROM ratings
+
+-- ArgumentError: mood has type VARCHAR, and its domain, a list in the stateme
+SELECT DP_TOPK(mood, 1, epsilon := 1, domain := [1, 2]) FROM ratings
+
+-- NotPrivate: ENUM_RANGE(mood) is not known to be total on every row.
+SELECT DP_TOPK(enum_range(mood), 1, epsilon := 1, domain := ['calm']) FROM ratings
+
+-- NotPrivate: ENUM_FIRST(mood) is not known to be total on every row.
+SELECT DP_TOPK(enum_first(mood), 1, epsilon := 1, domain := ['calm']) FROM ratings
+
+-- NotPrivate: ENUM_CODE(mood) is not known to be total on every row.
+SELECT DP_TOPK(enum_code(mood), 1, epsilon := 1, domain := [0]) FROM ratings
+
+-- NotPrivate: TYPEOF(mood) is not known to be total on every row.
+SELECT DP_TOPK(typeof(mood), 1, epsilon := 1, domain := ['calm']) FROM ratings
+
+-- NotPrivate: ENUM_RANGE_BOUNDARY(mood, NULL) is not known to be total on 
+SELECT DP_COUNT_DISTINCT(enum_range_boundary(mood, NULL), epsilon := 1) FROM ratings
+
+-- ArgumentError: DP_COUNT_DISTINCT needs groups: the public set of groups. Th
+SELECT mood, DP_COUNT_DISTINCT(title, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY mood
+
+-- ArgumentError: mood is not a column of a public table.
+SELECT mood, DP_COUNT_DISTINCT(title, epsilon := 1, groups := mood, max_groups_contributed := 1) FROM ratings GROUP BY mood
+
+-- ArgumentError: Under a policy the observed values are no domain, unless the
+SELECT mood, DP_COUNT_DISTINCT(title, epsilon := 1, groups := observed, max_groups_contributed := 1) FROM ratings GROUP BY mood
+
+-- BinderException: Binder Error: This function needs an ENUM as an argument
+SELECT enum_range(best[1]) FROM (SELECT DP_TOPK(mood, 1, epsilon := 0.1, domain := ['x']) AS best FROM ratings)
+
+-- BinderException: Binder Error: This function needs an ENUM as an argument
+SELECT enum_first(best[1]) FROM (SELECT DP_TOPK(mood, 1, epsilon := 0.1, domain := ['x']) AS best FROM ratings)
+
+-- BinderException: Binder Error: This function needs an ENUM as an argument
+SELECT enum_last(mood) FROM (SELECT mood, DP_COUNT_DISTINCT(title, epsilon := 0.1, groups := ['x'], max_groups_contributed := 1) FROM ratings GROUP BY mood)
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT CAST(best[1] AS mood) FROM (SELECT DP_TOPK(mood, 1, epsilon := 0.1, domain := ['x']) AS best FROM ratings)
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT enum_range(NULL::shop.mood)
+
+-- CatalogException|BinderException
+SELECT enum_range(NULL::shop.main.mood)
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT enum_range(NULL::main.mood)
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT enum_last(NULL::mood)
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT enum_code('calm'::mood)
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT enum_range_boundary('calm'::mood, NULL)
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT TRY_CAST('nobody' AS mood)
+
+-- InvalidInputException|BinderException
+SELECT ?::mood
+
+-- InvalidInputException|BinderException
+SELECT $1::mood
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT NULL::mood[]
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT NULL::STRUCT(m mood)
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+VALUES ('calm'::mood)
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT * FROM (VALUES (1)) AS t(m) WHERE m::mood = 'calm'
+
+-- CatalogException: Catalog Error: Type with name mood does not exist!
+SELECT typeof(NULL::mood)
+
+-- NotSupported: read_csv looks at more than public tables and answers.
+SELECT * FROM read_csv('x.csv', types = {'m': 'mood'})
+
+-- CatalogException: Catalog Error: Table Function with name "from_json" is not i
+SELECT * FROM from_json('{}', '{"m": "mood"}')
+
+-- NotSupported: duckdb_types looks at more than public tables and answers.
+SELECT * FROM duckdb_types() WHERE logical_type = 'ENUM'
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLE
+CREATE TYPE mood2 AS ENUM (SELECT mood FROM ratings)
+
+-- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLE
+ALTER TABLE catalog ADD COLUMN m mood
+
+-- NotPrivate: This literal cannot be compared with VARCHAR.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = 'nobody'::mood
+
+-- NotPrivate: Only a cast to VARCHAR succeeds on every row.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood::mood = 'calm'
+
+-- NotPrivate: This literal cannot be compared with VARCHAR.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = 1
+
+-- NotPrivate: This literal cannot be compared with VARCHAR.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood > 1.5
+
+-- NotPrivate: This literal cannot be compared with VARCHAR.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = DATE '2024-01-01'
+
+-- NotPrivate: This literal cannot be compared with VARCHAR.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = TRUE
+
+-- NotPrivate: A condition must be true or false.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood
+
+-- NotPrivate: VARCHAR and BIGINT are compared only after a cast that may f
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = score
+
+-- NotPrivate: year takes a date, not VARCHAR.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE year(mood) = 1
+
+-- NotPrivate: A source without FROM holds nobody's rows.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood IN (SELECT 1)
+
+-- NotPrivate: In has a part that is not known here.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood IN enum_range(NULL::mood)
+
+-- NotPrivate: This literal cannot be compared with VARCHAR.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE coalesce(mood, 7) = 'calm'
+
+-- NotPrivate: ENUM_CODE(mood) is not known to be total on every row.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE enum_code(mood) = 1
+
+-- NotPrivate: Only a cast to VARCHAR succeeds on every row.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE CAST(mood AS INTEGER) = 1
+
+-- NotPrivate: Known aggregates: count, min, max, and sum of integers up to
+SELECT DP_COUNT_DISTINCT(m, epsilon := 1) FROM (SELECT user_id, sum(mood) AS m FROM ratings GROUP BY user_id)
+
+-- NotPrivate: Both sides of UNION ALL must have the same columns and types
+SELECT DP_COUNT_DISTINCT(m, epsilon := 1) FROM (SELECT user_id, mood AS m FROM ratings UNION ALL SELECT user_id, score FROM ratings)
+
+-- NotPrivate: A join compares VARCHAR with BIGINT.
+SELECT DP_COUNT_DISTINCT(r.title, epsilon := 1) FROM ratings r JOIN orders o ON r.mood = o.user_id AND r.user_id = o.user_id
+
+-- ArgumentError: mood is not a column of a public table.
+SELECT DP_TOPK(score, 1, epsilon := 1, domain := mood) FROM ratings
+
+-- ArgumentError: mood is not a column of a public table.
+SELECT DP_TOPK(title, 1, epsilon := 1, domain := mood) FROM ratings
+
+-- NotSupported: DP_SELECT takes scores at their owner's word, which a policy
+SELECT DP_SELECT(mood, score, 1, epsilon := 1) FROM ratings
