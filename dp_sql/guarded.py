@@ -44,6 +44,7 @@ from dp_sql.rewrite import (
 )
 from dp_sql.shown import describe_sql, tables_sql
 from dp_sql.spending import Spending, open_ledger
+from dp_sql.statement_limits import check_bytes, check_parameters, check_shape
 from dp_sql.types import full_name, quote
 from udfs.spec import in_words
 
@@ -174,6 +175,7 @@ class GuardedSession:
             raise NotSupported("A query is a text.")
         if params is not None and not isinstance(params, list | tuple | dict):
             raise NotSupported("Parameters are a list, a tuple or a dictionary.")
+        check_parameters(params)
         tokens = _one_select(text)
         with self._lock:
             shown = self._shown(tokens)
@@ -355,6 +357,7 @@ def _stand_in(ready: Plan) -> str:
 
 
 def _one_select(text: str) -> Sequence[Token]:
+    check_bytes(text)
     if "\0" in text:  # DuckDB would read the text up to there
         raise NotSupported("A query has no NUL in it.", text=text, position=text.index("\0"))
     found = statements(text)
@@ -364,4 +367,5 @@ def _one_select(text: str) -> Sequence[Token]:
             text=text,
             position=found[1][0].start if len(found) > 1 else 0,
         )
+    check_shape(text, found[0])
     return found[0]

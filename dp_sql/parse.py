@@ -17,13 +17,14 @@ from dp_sql.errors import ParseError
 
 _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 
+_MAX_COMMENTS = 100  # DuckDB 1.5 looks at all of them again for each: 5,000 take it a second
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+)
   | (?P<comment>--[^\n]*)
   | (?P<block>/\*)
   | (?P<string>[eE]'(?:[^'\\]|\\.|'')*'|[xXbB]?'(?:[^']|'')*')
-  | (?P<dollar>\$(?P<tag>[^\W\d]\w*)?\$.*?\$(?(tag)(?P=tag))\$)
+  | (?P<dollar>\$(?:[^\W\d]\w*)?\$)
   | (?P<quoted>"(?:[^"]|"")*")
   | (?P<number>(?:[0-9]+(?:_[0-9]+)*(?:\.(?!\.)(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)
         (?:[eE][+-]?[0-9]+)?)
@@ -80,13 +81,22 @@ def tokenize(text: str) -> list[Token]:
         kind, end = match.lastgroup, match.end()
         if kind == "block":
             end = _end_of_comment(text, position)
+        elif kind == "dollar":
+            end = _end_of_dollars(text, match)
+            found.append(Token("string", text[position:end], position, end))
         elif kind == "symbol" and match.group() in {"'", '"'}:
             raise ParseError("This quote is never closed.", text=text, position=position)
         elif kind not in {"space", "comment"}:
-            kind = "string" if kind in {"dollar", "tag"} else kind
             found.append(Token(kind, match.group(), position, end))
         position = end
     return found
+
+
+def _end_of_dollars(text: str, mark: re.Match[str]) -> int:
+    end = text.find(mark.group(), mark.end())
+    if end < 0:
+        raise ParseError("This quote is never closed.", text=text, position=mark.start())
+    return end + len(mark.group())
 
 
 def _end_of_comment(text: str, start: int) -> int:
@@ -97,6 +107,12 @@ def _end_of_comment(text: str, start: int) -> int:
             raise ParseError("This comment is never closed.", text=text, position=start)
         depth += 1 if mark.group() == "/*" else -1
         position = mark.end()
+        if depth > _MAX_COMMENTS:
+            raise ParseError(
+                f"At most {_MAX_COMMENTS} comments stand inside each other.",
+                text=text,
+                position=start,
+            )
         if depth == 0:
             return position
 

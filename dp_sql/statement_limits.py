@@ -1,0 +1,301 @@
+"""How large may an analyst's statement be? Checked before DuckDB or sqlglot sees it. Pure.
+
+Parsers and planners take a statement's shape as it comes: some shapes end the process (a parser
+that calls itself 1,000 times overflows the stack of a thread), some take minutes (each level of a
+nested lambda doubles the work). No such shape is needed for a question, so it is refused here, from
+the tokens alone and in time linear in the statement's length.
+
+Measured on DuckDB 1.5.5 and 2.0.0 in threads with a stack of 512 KB, which is what macOS gives to
+DuckDB's threads (Linux: 8 MB). Each limit stands below the first size that crashed or took about
+a second; tests/test_statement_limits.py asks at each limit and beyond it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from dp_sql.errors import NotSupported
+from dp_sql.functions import FUNCTIONS
+from dp_sql.parse import Token
+from dp_sql.statement_copies import copies
+
+MAX_BYTES = 200_000
+"""Bytes in UTF-8. 20,000 short literals fit; 200,000 bytes are lexed in 0.2 s, 10 MB took 14 s."""
+
+MAX_TOKENS = 45_000
+"""Words, names, literals and signs. A list of 20,000 literals has 40,000."""
+
+MAX_DEPTH = 50
+"""Brackets and CASEs inside each other. 1.5.5 crashed between 100 and 300."""
+
+MAX_CHAIN = 200
+"""Words and signs of one expression, with those before each bracket around: `NOT NOT …`, `x + y +
+…`, `x.y.z`, `x::INT::INT`. Commas, AND, OR and the words of CASE and of queries begin anew. 600 took
+1.5.5 up to 5 s; 1,000 crashed it."""
+
+MAX_CONDITIONS = 1000
+"""AND and OR. 5,000 take DuckDB 0.5 s; sqlglot gives up beyond some 900 in one condition."""
+
+MAX_ARROWS = 8
+"""`->` and lambdas inside or behind each other. Each doubles the work: 16 took 2.0.0 a second."""
+
+MAX_RELATIONS = 80
+"""Queries, tables, joins and windows. 1.5.5 crashed at 100 CTEs that read each other, 2.0.0
+needs seconds for 300 joins."""
+
+MAX_SUBQUERIES = 30
+"""Brackets that hold a query. 100 of them in conditions took 2.5 s to plan."""
+
+MAX_QUERY_DEPTH = 16
+"""Queries inside queries. 1.5.5 crashed at 100."""
+
+MAX_SCALAR_DEPTH = 5
+"""Queries inside the expressions of queries. 1.5.5 took 0.5 s for 10, 17 s for 20."""
+
+MAX_SUMMARIES = 2
+"""PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE and SHOW, each of which DuckDB writes out as a larger query:
+1.5.5 took a second for 10 SUMMARIZE inside each other."""
+
+MAX_COPIES = 500
+"""How often one part is there once each name is replaced by what it means: CTEs that read a CTE
+twice, aliases that use an alias twice, `SELECT *, *` of `SELECT *, *`. 1,024 copies took up to
+0.8 s, 4,096 up to 6 s."""
+
+MAX_CALLS = 100
+"""DP calls. Each is a release, with a plan of its own."""
+
+MAX_PARAMETERS = 10_000
+"""Parameters, counting what lists and dictionaries hold."""
+
+MAX_PARAMETER_BYTES = 1_000_000
+"""Characters, bytes and digits of all parameters together."""
+
+_OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
+_SUMMARIES = frozenset({"PIVOT", "UNPIVOT", "DESCRIBE", "DESC", "SHOW", "SUMMARIZE"})
+_QUERY = _SUMMARIES | {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
+_RELATIONS = frozenset(
+    {"SELECT", "FROM", "VALUES", "TABLE", "JOIN", "UNION", "INTERSECT", "EXCEPT", "LATERAL", "OVER",
+     "WINDOW", *(_SUMMARIES - {"DESC"})}
+)  # fmt: skip
+_ANEW = _RELATIONS - {"OVER"} | {"AND", "OR", "WHERE", "GROUP", "HAVING", "ORDER", "ON"}
+"""After these words an expression begins that is no part of the one before."""
+_BRANCHES = frozenset({"WHEN", "THEN", "ELSE"})
+_GROUPINGS = frozenset({"CUBE", "ROLLUP", "SETS"})
+"""In the brackets after these, as after FROM, each comma brings one more part to plan."""
+_BEFORE_TABLES = frozenset({"FROM", "JOIN", "LATERAL", "AS", "MATERIALIZED", "UNION", "EXCEPT",
+                            "INTERSECT", "NAME"})  # fmt: skip
+_LONGEST_NUMBER = 1000
+
+
+def check_bytes(text: str) -> None:
+    """Refuse a statement that is too long to be read.
+
+    Raises:
+        NotSupported: it has more than MAX_BYTES bytes.
+    """
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise NotSupported(
+            f"A statement has at most {MAX_BYTES:,} bytes.",
+            hint="A long list of values belongs in a public table.",
+        )
+
+
+def check_shape(text: str, tokens: Sequence[Token]) -> None:
+    """Refuse a statement that a parser or planner could not take.
+
+    Args:
+        text: the whole text, for places in messages.
+        tokens: the tokens of one statement of it.
+
+    Raises:
+        NotSupported: it is beyond one of the limits of this file; with the place and the limit.
+    """
+    _Scan(text, tokens).run()
+    if copies(tokens, MAX_COPIES) > MAX_COPIES:
+        raise NotSupported(
+            f"With each name replaced by what it means, this statement holds more than "
+            f"{MAX_COPIES:,} copies of one part.",
+            text=text,
+            position=tokens[0].start,
+            hint="Read a CTE or an alias once where you can, and list columns instead of *.",
+        )
+
+
+def check_parameters(parameters: object) -> None:
+    """Refuse parameters that are too many, too large or nested too deep.
+
+    Raises:
+        NotSupported: they are beyond a limit of this file.
+    """
+    n_values = n_bytes = 0
+    waiting = [(parameters, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        n_values += 1
+        n_bytes += _size(value)
+        inner: Collection[object] = ()
+        if isinstance(value, dict):
+            inner = [*value.keys(), *value.values()] if len(value) <= MAX_PARAMETERS else value
+        elif isinstance(value, list | tuple | set | frozenset):
+            inner = value
+        if depth > MAX_DEPTH:
+            raise NotSupported(f"Parameters hold at most {MAX_DEPTH} lists inside each other.")
+        if n_values + len(inner) + len(waiting) > MAX_PARAMETERS:
+            raise NotSupported(f"A statement has at most {MAX_PARAMETERS:,} parameters.")
+        if n_bytes > MAX_PARAMETER_BYTES:
+            raise NotSupported(f"Parameters have at most {MAX_PARAMETER_BYTES:,} bytes together.")
+        waiting += [(part, depth + 1) for part in inner]
+
+
+def _size(value: object) -> int:
+    """Roughly the bytes that a parameter takes; a number of many digits is slow to convert."""
+    if isinstance(value, int) and abs(value.bit_length()) > _LONGEST_NUMBER:
+        return MAX_PARAMETER_BYTES + 1
+    return len(value) if isinstance(value, str | bytes | bytearray | memoryview) else 1
+
+
+@dataclass
+class _Frame:
+    """A bracket or CASE that is open, or the whole statement.
+
+    query: "" where it holds no query, "table" or "scalar" where it does.
+    chain, arrows: tokens and arrows of the expression that stands here now.
+    """
+
+    query: str = ""
+    is_case: bool = False
+    one_by_one: bool = False
+    chain: int = 0
+    arrows: int = 0
+
+
+class _Scan:
+    """One pass over the tokens of a statement, which counts and refuses."""
+
+    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+        self._text = text
+        self._tokens = tokens
+        self._frames = [_Frame()]
+        self._counts: Counter[str] = Counter()
+        self._index = 0
+
+    def run(self) -> None:
+        self._index = min(MAX_TOKENS, len(self._tokens) - 1)
+        self._most(len(self._tokens), MAX_TOKENS, "words and signs")
+        for self._index, token in enumerate(self._tokens):
+            if token.kind == "symbol":
+                self._symbol(token.text)
+            elif token.name is not None:
+                self._word(token)
+            self._frames[-1].chain += 1
+            self._count(_CHAIN, MAX_CHAIN)
+
+    def _symbol(self, sign: str) -> None:
+        if sign in _OPEN:
+            self._open(_Frame())
+        elif sign in _CLOSE:
+            self._close()
+        elif sign == ",":
+            self._begin_anew()
+            if self._frames[-1].one_by_one:
+                self._count(_PARTS, MAX_RELATIONS)
+        elif sign == "->":
+            self._arrow()
+
+    def _word(self, token: Token) -> None:
+        frame, word = self._frames[-1], token.upper
+        before = self._before(1)
+        if self._follows("(") and (token.name or "").upper() in FUNCTIONS:
+            self._count("DP calls", MAX_CALLS)
+        if word in _ANEW or (word in _BRANCHES and frame.is_case):
+            self._begin_anew()
+        if word in _RELATIONS:
+            self._count(_PARTS, MAX_RELATIONS)
+        if word in _SUMMARIES:
+            self._count(_SUMMARIZED, MAX_SUMMARIES)
+        if word in {"AND", "OR"}:
+            self._count("AND and OR", MAX_CONDITIONS)
+        elif word in {"SELECT", "FROM"}:
+            frame.one_by_one = word == "FROM"
+        elif word in {"LAMBDA", "FOR"}:
+            self._arrow()
+        elif word == "CASE":
+            self._open(_Frame(is_case=True))
+        elif word == "END" and frame.is_case and before not in {".", "AS"}:
+            self._close()
+
+    def _open(self, opened: _Frame) -> None:
+        """Enter a bracket; what stands before it counts for what stands in it."""
+        follows = self._tokens[self._index + 1 : self._index + 2]
+        opened.one_by_one = self._before(1) in _GROUPINGS
+        if any(token.upper in _QUERY for token in follows) and not opened.is_case:
+            opened.query = "table" if self._is_table() else "scalar"
+        self._frames.append(opened)
+        self._most(len(self._frames) - 1, MAX_DEPTH, "brackets inside each other")
+        if opened.query:
+            queries = [frame.query for frame in self._frames if frame.query]
+            self._count("queries in brackets", MAX_SUBQUERIES)
+            self._most(len(queries), MAX_QUERY_DEPTH, "queries inside each other")
+            self._most(
+                queries.count("scalar"), MAX_SCALAR_DEPTH, "queries inside each other's expressions"
+            )
+
+    def _close(self) -> None:
+        if len(self._frames) > 1:  # else DuckDB says that this bracket was never opened
+            self._begin_anew()
+            self._frames.pop()
+
+    def _is_table(self) -> bool:
+        """Whether the query in the bracket that opens here is read as a table."""
+        before = self._before(1)
+        if before == "ALL":
+            before = self._before(2)
+        return (
+            before in _BEFORE_TABLES
+            or (before == "," and self._frames[-1].one_by_one)
+            or self._index == 0
+        )
+
+    def _begin_anew(self) -> None:
+        frame = self._frames[-1]
+        self._counts[_CHAIN] -= frame.chain
+        self._counts[_ARROWS] -= frame.arrows
+        frame.chain = frame.arrows = 0
+
+    def _arrow(self) -> None:
+        self._frames[-1].arrows += 1
+        self._count(_ARROWS, MAX_ARROWS)
+
+    def _before(self, n: int) -> str:
+        """The sign or keyword that stands n tokens before this one."""
+        token = self._tokens[self._index - n] if self._index >= n else None
+        return "" if token is None else token.upper or token.text
+
+    def _follows(self, sign: str) -> bool:
+        after = self._index + 1
+        return after < len(self._tokens) and self._tokens[after].is_symbol(sign)
+
+    def _count(self, what: str, limit: int) -> None:
+        self._counts[what] += 1
+        self._most(self._counts[what], limit, what)
+
+    def _most(self, count: int, limit: int, what: str) -> None:
+        if count > limit:
+            raise NotSupported(
+                f"A statement has at most {limit:,} {what}.",
+                text=self._text,
+                position=self._tokens[self._index].start,
+                hint=_HINTS.get(what, "Ask in several statements, or with a simpler one."),
+            )
+
+
+_CHAIN = "words and signs in one expression"
+_ARROWS = "arrows and lambdas inside or behind each other"
+_PARTS = "queries, tables, joins and windows"
+_SUMMARIZED = "PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE and SHOW"
+_HINTS = {
+    "words and signs": "A long list of values belongs in a public table.",
+    "AND and OR": "Write x IN (…, …) instead of x = … OR x = …",
+}
