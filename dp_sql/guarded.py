@@ -63,7 +63,7 @@ class GuardedSession:
         self._policy = policy
         self._analyst = analyst
         self._lock = threading.RLock()
-        self._private = PrivateSide(database)
+        self._private = PrivateSide(database, policy.limits)
         try:
             wrong = misfits(policy, self._private.catalogue)
             if wrong:
@@ -75,7 +75,7 @@ class GuardedSession:
         except BaseException:
             self._private.close()
             raise
-        self._public = PublicSide()
+        self._public = PublicSide(policy.limits.public_memory_limit, policy.limits.threads)
 
     def sql(self, text: str, *, params: object = None) -> Any:
         """Answer one SELECT; the relation, as `duckdb` would return it.

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from dp_sql.engines.duckdb_catalogue import opened
+from dp_sql.engines.spill import spill_advice
 from dp_sql.errors import DpSqlError
 from dp_sql.policy import UNNAMED, read_policy
 from dp_sql.policy_budget import advice
@@ -110,6 +111,7 @@ def _check(path: str, database: str) -> int:
     print("{} fits {}: private {}, public {}, views {}.".format(path, database, *counts))
     if unnamed:
         print(f"Hidden from analysts, as it does not name them: {', '.join(unnamed)}")
-    for sentence in advice(policy.budget):
+    ledger = None if policy.budget is None else policy.budget.ledger
+    for sentence in [*spill_advice(policy.limits, ledger), *advice(policy.budget)]:
         print(sentence)
     return 0

@@ -38,15 +38,18 @@ MAX_CHAIN = 200
 MAX_CONDITIONS = 1000
 """AND and OR. 5,000 take DuckDB 0.5 s; sqlglot gives up beyond some 900 in one condition."""
 
+MAX_EQUALITIES = 40
+"""`x = y` where y is no literal. DuckDB derives what follows from each pair: 100 took 8 s."""
+
 MAX_ARROWS = 8
 """`->` and lambdas inside or behind each other. Each doubles the work: 16 took 2.0.0 a second."""
 
 MAX_RELATIONS = 80
-"""Queries, tables, joins and windows. 1.5.5 crashed at 100 CTEs that read each other, 2.0.0
-needs seconds for 300 joins."""
+"""Queries, tables, joins, windows and DISTINCT. 1.5.5 crashed at 100 CTEs that read each other,
+2.0.0 at 5,600 count(DISTINCT …), and took seconds for 300 joins."""
 
-MAX_SUBQUERIES = 30
-"""Brackets that hold a query. 100 of them in conditions took 2.5 s to plan."""
+MAX_SUBQUERIES = 16
+"""Queries in expressions. 30 that read a column outside took 2.0.0 a second, 100 took 2.5 s."""
 
 MAX_QUERY_DEPTH = 16
 """Queries inside queries. 1.5.5 crashed at 100."""
@@ -66,6 +69,9 @@ twice, aliases that use an alias twice, `SELECT *, *` of `SELECT *, *`. 1,024 co
 MAX_CALLS = 100
 """DP calls. Each is a release, with a plan of its own."""
 
+MAX_DIGITS = 500
+"""Digits of a number. 200,000 took 2.0.0 3 s; DuckDB's longest type has 38, a double 309."""
+
 MAX_PARAMETERS = 10_000
 """Parameters, counting what lists and dictionaries hold."""
 
@@ -77,16 +83,15 @@ _SUMMARIES = frozenset({"PIVOT", "UNPIVOT", "DESCRIBE", "DESC", "SHOW", "SUMMARI
 _QUERY = _SUMMARIES | {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
 _RELATIONS = frozenset(
     {"SELECT", "FROM", "VALUES", "TABLE", "JOIN", "UNION", "INTERSECT", "EXCEPT", "LATERAL", "OVER",
-     "WINDOW", *(_SUMMARIES - {"DESC"})}
+     "WINDOW", "DISTINCT", *(_SUMMARIES - {"DESC"})}
 )  # fmt: skip
-_ANEW = _RELATIONS - {"OVER"} | {"AND", "OR", "WHERE", "GROUP", "HAVING", "ORDER", "ON"}
+_ANEW = _RELATIONS - {"OVER", "DISTINCT"} | {"AND", "OR", "WHERE", "GROUP", "HAVING", "ORDER", "ON"}
 """After these words an expression begins that is no part of the one before."""
 _BRANCHES = frozenset({"WHEN", "THEN", "ELSE"})
 _GROUPINGS = frozenset({"CUBE", "ROLLUP", "SETS"})
 """In the brackets after these, as after FROM, each comma brings one more part to plan."""
 _BEFORE_TABLES = frozenset({"FROM", "JOIN", "LATERAL", "AS", "MATERIALIZED", "UNION", "EXCEPT",
                             "INTERSECT", "NAME"})  # fmt: skip
-_LONGEST_NUMBER = 1000
 
 
 def check_bytes(text: str) -> None:
@@ -151,7 +156,7 @@ def check_parameters(parameters: object) -> None:
 
 def _size(value: object) -> int:
     """Roughly the bytes that a parameter takes; a number of many digits is slow to convert."""
-    if isinstance(value, int) and abs(value.bit_length()) > _LONGEST_NUMBER:
+    if isinstance(value, int) and abs(value.bit_length()) > 4 * MAX_DIGITS:
         return MAX_PARAMETER_BYTES + 1
     return len(value) if isinstance(value, str | bytes | bytearray | memoryview) else 1
 
@@ -189,6 +194,8 @@ class _Scan:
                 self._symbol(token.text)
             elif token.name is not None:
                 self._word(token)
+            elif token.kind == "number":
+                self._most(len(token.text), MAX_DIGITS, "digits in one number")
             self._frames[-1].chain += 1
             self._count(_CHAIN, MAX_CHAIN)
 
@@ -203,6 +210,8 @@ class _Scan:
                 self._count(_PARTS, MAX_RELATIONS)
         elif sign == "->":
             self._arrow()
+        elif sign in {"=", "=="} and not self._literal_follows():
+            self._count("equalities of columns or expressions", MAX_EQUALITIES)
 
     def _word(self, token: Token) -> None:
         frame, word = self._frames[-1], token.upper
@@ -236,11 +245,11 @@ class _Scan:
         self._most(len(self._frames) - 1, MAX_DEPTH, "brackets inside each other")
         if opened.query:
             queries = [frame.query for frame in self._frames if frame.query]
-            self._count("queries in brackets", MAX_SUBQUERIES)
             self._most(len(queries), MAX_QUERY_DEPTH, "queries inside each other")
-            self._most(
-                queries.count("scalar"), MAX_SCALAR_DEPTH, "queries inside each other's expressions"
-            )
+            depth = queries.count("scalar")
+            self._most(depth, MAX_SCALAR_DEPTH, "queries inside each other's expressions")
+        if opened.query == "scalar":
+            self._count("queries in expressions", MAX_SUBQUERIES)
 
     def _close(self) -> None:
         if len(self._frames) > 1:  # else DuckDB says that this bracket was never opened
@@ -268,6 +277,13 @@ class _Scan:
         self._frames[-1].arrows += 1
         self._count(_ARROWS, MAX_ARROWS)
 
+    def _literal_follows(self) -> bool:
+        """Whether what follows is a number or string, and nothing is done with it."""
+        literal, *after = self._tokens[self._index + 1 : self._index + 3] or [self._tokens[0]]
+        alone = not after or after[0].upper in _ANEW | _BRANCHES | {"END"}
+        alone = alone or (after[0].kind == "symbol" and after[0].text in _CLOSE | {","})
+        return literal.kind in {"number", "string"} and alone
+
     def _before(self, n: int) -> str:
         """The sign or keyword that stands n tokens before this one."""
         token = self._tokens[self._index - n] if self._index >= n else None
@@ -293,7 +309,7 @@ class _Scan:
 
 _CHAIN = "words and signs in one expression"
 _ARROWS = "arrows and lambdas inside or behind each other"
-_PARTS = "queries, tables, joins and windows"
+_PARTS = "queries, tables, joins, windows and DISTINCT"
 _SUMMARIZED = "PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE and SHOW"
 _HINTS = {
     "words and signs": "A long list of values belongs in a public table.",

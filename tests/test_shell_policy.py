@@ -49,6 +49,7 @@ def test_a_policy_that_fits_is_told_with_what_it_hides(shop: str, tmp_path: Path
         f"{path} fits {shop}: private 1, public 1, views 0.\n"
         "Hidden from analysts, as it does not name them: "
         "main.notes, main.order_items, main.orders, main.recent_ratings, main.regions\n"
+        f"Private queries may write up to 10GB below {tempfile.gettempdir()}.\n"
         "There is no [budget]: analysts may ask without end.\n"
     )
 
