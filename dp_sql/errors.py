@@ -17,7 +17,6 @@ The tree::
 
 from __future__ import annotations
 
-
 _AROUND = 100  # characters of a line that are shown on each side of the caret
 
 

@@ -17,15 +17,16 @@ from dp_sql.errors import ParseError
 
 _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 
+_HALF = re.compile("[\ud800-\udfff]")
 _MAX_COMMENTS = 100  # DuckDB 1.5 looks at all of them again for each: 5,000 take it a second
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+)
   | (?P<comment>--[^\n]*)
   | (?P<block>/\*)
-  | (?P<string>[eE]'(?:[^'\\]|\\.|'')*'|[xXbB]?'(?:[^']|'')*')
+  | (?P<string>[eE]'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|[xXbB]?'[^']*(?:''[^']*)*')
   | (?P<dollar>\$(?:[^\W\d]\w*)?\$)
-  | (?P<quoted>"(?:[^"]|"")*")
+  | (?P<quoted>"[^"]*(?:""[^"]*)*")
   | (?P<number>(?:[0-9]+(?:_[0-9]+)*(?:\.(?!\.)(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)
         (?:[eE][+-]?[0-9]+)?)
   | (?P<word>[^\W\d][\w$]*)
@@ -70,9 +71,9 @@ def tokenize(text: str) -> list[Token]:
     ['SELECT', '5', '!', ',', "$$a'b$$", 'FROM', 't']
     """
     found: list[Token] = []
-    position = next((i for i, sign in enumerate(text) if "\ud800" <= sign <= "\udfff"), None)
-    if position is not None:
-        raise ParseError("This sign is half a character.", text=None, position=position)
+    half = _HALF.search(text)
+    if half is not None:
+        raise ParseError("This sign is half a character.", text=None, position=half.start())
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)

@@ -85,7 +85,7 @@ tables = []{views}
 # deadline_seconds = 5          # answers come after this time, so that the clock tells nothing
 # memory_limit = "4GB"          # memory of the queries that read private rows
 # public_memory_limit = "1GB"   # memory of the rest of a statement; it writes nothing to disk
-# temp_directory = "spill"      # where private queries write what does not fit; not the ledger's disk
+# temp_directory = "spill"      # where private queries write what does not fit into memory
 # max_temp_directory_size = "10GB"
 # threads = 4
 """

@@ -2,8 +2,8 @@
 
 `WITH b AS (FROM a, a), c AS (FROM b, b)` holds four copies of `a`; so does
 `SELECT x AS y, y + y AS z, z + z AS w` of `x`, and `SELECT *, *` of `SELECT *, *` of its columns.
-Each step doubles, so a short statement can be a large one. Reads tokens, takes every name that is defined
-anywhere for the same name everywhere, and so counts too many copies rather than too few.
+Each step doubles, so a short statement can be a large one. Reads tokens, takes every name that is
+defined anywhere for the same name everywhere, and so counts too many copies rather than too few.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _SET_OPERATIONS = frozenset({"UNION", "INTERSECT", "EXCEPT"})
 _AFTER_FROM = frozenset({"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "USING", "WINDOW",
                          "QUALIFY", *_SET_OPERATIONS})  # fmt: skip
 _KEYWORDS = frozenset({"AS", "AND", "OR", "NOT", "BY", "CASE", "WHEN", "THEN", "ELSE", "WITH",
-                       "OVER", "PARTITION", "IN", "IS", "DISTINCT", "LEFT", "INNER", "LATERAL"})  # fmt: skip
+                       "OVER", "PARTITION", "IN", "IS", "DISTINCT", "LEFT", "INNER",
+                       "LATERAL"})  # fmt: skip
 _NOT_ALIASES = frozenset({"END", "NULL", "TRUE", "FALSE", *_KEYWORDS, *_AFTER_FROM})
 
 
@@ -206,9 +207,11 @@ class _Copies:
 
 
 def _is_alone(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a name begins its item, or ends a longer name that does: a column without an alias."""
+    """Whether a name is all of its item: a column without an alias."""
     before = tokens[index - 1] if index else None
-    return before is None or before.is_symbol(",", "(", ".") or before.upper in {"SELECT", "DISTINCT"}
+    return (
+        before is None or before.is_symbol(",", "(", ".") or before.upper in {"SELECT", "DISTINCT"}
+    )
 
 
 def _relations(tokens: Sequence[Token]) -> set[str]:

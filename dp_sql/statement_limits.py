@@ -30,10 +30,14 @@ MAX_TOKENS = 45_000
 MAX_DEPTH = 50
 """Brackets and CASEs inside each other. 1.5.5 crashed between 100 and 300."""
 
+OWNERS_DEPTH = 500
+"""Brackets inside each other in an owner's statement with DP calls: DuckDB crashes far beyond, and
+dp_sql must say so before it hands the statement on. Nothing else is limited there."""
+
 MAX_CHAIN = 200
-"""Words and signs of one expression, with those before each bracket around: `NOT NOT …`, `x + y +
-…`, `x.y.z`, `x::INT::INT`. Commas, AND, OR and the words of CASE and of queries begin anew. 600 took
-1.5.5 up to 5 s; 1,000 crashed it."""
+"""Words and signs of one expression, with those before each bracket around: `NOT NOT …`, `x.y.z`,
+`x + y + …`, `x::INT::INT`. Commas, AND, OR and the words of CASE and of queries begin anew. 600
+took 1.5.5 up to 5 s; 1,000 crashed it."""
 
 MAX_CONDITIONS = 1000
 """AND and OR. 5,000 take DuckDB 0.5 s; sqlglot gives up beyond some 900 in one condition."""
@@ -68,6 +72,10 @@ twice, aliases that use an alias twice, `SELECT *, *` of `SELECT *, *`. 1,024 co
 
 MAX_CALLS = 100
 """DP calls. Each is a release, with a plan of its own."""
+
+MAX_READINGS = 150_000
+"""Words and signs times DP calls. Each call reads its source anew: 100 calls beside a list of
+21,000 values took 30 s."""
 
 MAX_DIGITS = 500
 """Digits of a number. 200,000 took 2.0.0 3 s; DuckDB's longest type has 38, a double 309."""
@@ -126,6 +134,25 @@ def check_shape(text: str, tokens: Sequence[Token]) -> None:
             position=tokens[0].start,
             hint="Read a CTE or an alias once where you can, and list columns instead of *.",
         )
+
+
+def check_depth(text: str, tokens: Sequence[Token]) -> None:
+    """Refuse an owner's statement whose brackets would end the process.
+
+    Raises:
+        NotSupported: more than OWNERS_DEPTH brackets are inside each other.
+    """
+    depth = 0
+    for token in tokens:
+        if token.kind == "symbol":
+            depth += (token.text in _OPEN) - (token.text in _CLOSE)
+            if depth > OWNERS_DEPTH:
+                raise NotSupported(
+                    f"A statement with DP calls has at most {OWNERS_DEPTH} brackets inside each "
+                    "other.",
+                    text=text,
+                    position=token.start,
+                )
 
 
 def check_parameters(parameters: object) -> None:
@@ -189,7 +216,8 @@ class _Scan:
     def run(self) -> None:
         self._index = min(MAX_TOKENS, len(self._tokens) - 1)
         self._most(len(self._tokens), MAX_TOKENS, "words and signs")
-        for self._index, token in enumerate(self._tokens):
+        for index, token in enumerate(self._tokens):
+            self._index = index
             if token.kind == "symbol":
                 self._symbol(token.text)
             elif token.name is not None:
@@ -198,6 +226,8 @@ class _Scan:
                 self._most(len(token.text), MAX_DIGITS, "digits in one number")
             self._frames[-1].chain += 1
             self._count(_CHAIN, MAX_CHAIN)
+        readings = self._counts[_CALLS] * len(self._tokens)
+        self._most(readings, MAX_READINGS, "words and signs times DP calls")
 
     def _symbol(self, sign: str) -> None:
         if sign in _OPEN:
@@ -217,7 +247,7 @@ class _Scan:
         frame, word = self._frames[-1], token.upper
         before = self._before(1)
         if self._follows("(") and (token.name or "").upper() in FUNCTIONS:
-            self._count("DP calls", MAX_CALLS)
+            self._count(_CALLS, MAX_CALLS)
         if word in _ANEW or (word in _BRANCHES and frame.is_case):
             self._begin_anew()
         if word in _RELATIONS:
@@ -307,6 +337,7 @@ class _Scan:
             )
 
 
+_CALLS = "DP calls"
 _CHAIN = "words and signs in one expression"
 _ARROWS = "arrows and lambdas inside or behind each other"
 _PARTS = "queries, tables, joins, windows and DISTINCT"

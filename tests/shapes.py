@@ -144,10 +144,8 @@ SHAPES: dict[str, Shape] = {
     "cte nm double": lambda n: (
         "WITH a0 AS NOT MATERIALIZED (SELECT 1 AS x), "
         + ", ".join(
-
-                f"a{i + 1} AS NOT MATERIALIZED (SELECT * FROM a{i} UNION ALL SELECT * FROM a{i})"
-                for i in range(n)
-
+            f"a{i + 1} AS NOT MATERIALIZED (SELECT * FROM a{i} UNION ALL SELECT * FROM a{i})"
+            for i in range(n)
         )
         + f" SELECT * FROM a{n}"
     ),
@@ -174,9 +172,7 @@ SHAPES: dict[str, Shape] = {
         "SELECT 1 FROM range(1) t(x) GROUP BY CUBE(" + ", ".join(f"x+{i}" for i in range(n)) + ")"
     ),
     "rollup": lambda n: (
-        "SELECT 1 FROM range(1) t(x) GROUP BY ROLLUP("
-        + ", ".join(f"x+{i}" for i in range(n))
-        + ")"
+        "SELECT 1 FROM range(1) t(x) GROUP BY ROLLUP(" + ", ".join(f"x+{i}" for i in range(n)) + ")"
     ),
     "cube,cube": lambda n: (
         "SELECT 1 FROM range(1) t(x) GROUP BY " + ", ".join(f"CUBE(x+{i})" for i in range(n))
@@ -294,10 +290,8 @@ SHAPES: dict[str, Shape] = {
     "correlated": lambda n: (
         "SELECT 1 FROM range(1) t0(x0) WHERE "
         + "".join(
-
-                f"EXISTS (SELECT 1 FROM range(1) t{i + 1}(x{i + 1}) WHERE x{i + 1} = x{i} AND "
-                for i in range(n)
-
+            f"EXISTS (SELECT 1 FROM range(1) t{i + 1}(x{i + 1}) WHERE x{i + 1} = x{i} AND "
+            for i in range(n)
         )
         + "true"
         + ")" * n

@@ -574,7 +574,10 @@ def test_sigterm_ends_the_server_in_seconds_whatever_is_running(
         assert process.stdout is not None
         while "COUNT_DISTINCT" not in process.stdout.readline():
             assert process.poll() is None
-        asking = [served.start("-c", f"FROM dp($$ {question} $$)", analyst="reporting") for question in questions]
+        asking = [
+            served.start("-c", f"FROM dp($$ {question} $$)", analyst="reporting")
+            for question in questions
+        ]
         time.sleep(3)
         started = time.monotonic()
         process.send_signal(signal.SIGTERM)

@@ -6,6 +6,7 @@ DuckDB's threads: a hole here ends the process.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+import dp_sql
 from dp_sql import statement_limits as limits
 from dp_sql.errors import NotSupported, ParseError, QueryError
 from dp_sql.parse import statements
@@ -53,8 +55,6 @@ def largest(name: str) -> int:
 
 def ask_all(folder: str, names: list[str]) -> None:
     """Ask shapes at the limits and beyond, alone and as a condition of a DP call."""
-    import dp_sql
-
     session = dp_sql.connect(f"{folder}/shop.duckdb", policy=f"{folder}/policy.toml")
     for name in names:
         most = largest(name)
@@ -63,10 +63,8 @@ def ask_all(folder: str, names: list[str]) -> None:
             condition = f"{TOP} WHERE score = {text.removeprefix('SELECT ')}"
             for statement in (text, f"EXPLAIN {text}", f"SELECT * FROM ({text})", condition):
                 started = time.monotonic()
-                try:
+                with contextlib.suppress(dp_sql.DpSqlError, duckdb.Error):
                     session.sql(statement)
-                except (dp_sql.DpSqlError, duckdb.Error):
-                    pass
                 took = time.monotonic() - started
                 if took > LONGEST:
                     print(f"{name} x {n} took {took:.1f} s: {statement[:80]}", flush=True)
@@ -182,6 +180,14 @@ def test_tokens_digits_and_calls_hold_exactly() -> None:
         check("SELECT " + ", ".join([call] * (limits.MAX_CALLS + 1)) + " FROM ratings")
 
 
+def test_many_calls_do_not_read_a_long_list_again_and_again() -> None:
+    call, values = "DP_TOPK(title, 1, epsilon := 1)", ", ".join(["'b0'"] * 20_000)
+    source = f" FROM ratings WHERE title IN ({values})"
+    check("SELECT " + ", ".join([call] * 3) + source)
+    with pytest.raises(NotSupported, match="150,000 words and signs times DP calls"):
+        check("SELECT " + ", ".join([call] * 4) + source)
+
+
 def test_bytes_are_counted_in_utf_8_and_before_anything_is_read() -> None:
     check("SELECT '" + "é" * 99_995 + "'")
     with pytest.raises(NotSupported, match="200,000 bytes"):
@@ -284,3 +290,22 @@ def test_a_long_line_is_cut_around_the_caret() -> None:
 def test_a_short_line_is_shown_whole() -> None:
     error = QueryError("No.", text="SELECT\n\tx FROM t\nWHERE", position=8)
     assert str(error) == "No.\n\nLINE 2: \tx FROM t\n        \t^"
+
+
+def test_an_owners_brackets_end_before_the_process_does() -> None:
+    text = "SELECT DP_COUNT_DISTINCT(i, epsilon := 1, privacy_unit := i) FROM {}range(9){}"
+    with dp_sql.connect() as session:
+        with pytest.raises(NotSupported, match="500 brackets inside each other"):
+            session.sql(text.format("(FROM " * 45_000, ")" * 45_000))
+        with pytest.raises(NotSupported, match="500 brackets inside each other"):
+            session.explain(text.format("(FROM " * 45_000, ")" * 45_000))
+        plain = "SELECT " + "(" * 600 + "1" + ")" * 600  # no DP call: it is DuckDB's alone
+        assert (
+            len(session.sql(plain.replace("(" * 600, "(" * 200).replace(")" * 600, ")" * 200))) == 1
+        )
+
+
+def test_ten_megabytes_of_a_literal_are_lexed_at_once() -> None:
+    started = time.monotonic()
+    assert len(statements("SELECT '" + "x" * 10**7 + "', E'" + "\\n" * 10**6 + "'")[0]) == 4
+    assert time.monotonic() - started < LONGEST

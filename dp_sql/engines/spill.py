@@ -1,8 +1,8 @@
 """Where private queries put what does not fit into memory, and how much of each they may take.
 
 DuckDB would write beside the database file, up to 90 % of that disk, in files that others can read.
-Here each database file of a process has a folder of its own, for its owner alone (0700), removed when
-the last session on the file closes. The folder holds rows of people.
+Here each database file of a process has a folder of its own, for its owner alone (0700), removed
+when the last session on the file closes. The folder holds rows of people.
 
 Sessions of one process on the same file share a DuckDB instance and its settings: a later
 session can only narrow them.
