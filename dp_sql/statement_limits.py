@@ -77,6 +77,9 @@ MAX_READINGS = 150_000
 """Words and signs times DP calls. Each call reads its source anew: 100 calls beside a list of
 21,000 values took 30 s."""
 
+MAX_ITEMS = 1000
+"""What stands in lists with DP calls. sqlglot reads each: 20,000 constants took 6 s."""
+
 MAX_DIGITS = 500
 """Digits of a number. 200,000 took 2.0.0 3 s; DuckDB's longest type has 38, a double 309."""
 
@@ -194,6 +197,7 @@ class _Frame:
 
     query: "" where it holds no query, "table" or "scalar" where it does.
     chain, arrows: tokens and arrows of the expression that stands here now.
+    items: commas so far. has_call: whether a DP call stands in the lists of this query.
     """
 
     query: str = ""
@@ -201,6 +205,8 @@ class _Frame:
     one_by_one: bool = False
     chain: int = 0
     arrows: int = 0
+    items: int = 0
+    has_call: bool = False
 
 
 class _Scan:
@@ -226,6 +232,7 @@ class _Scan:
                 self._most(len(token.text), MAX_DIGITS, "digits in one number")
             self._frames[-1].chain += 1
             self._count(_CHAIN, MAX_CHAIN)
+        self._end_items()
         readings = self._counts[_CALLS] * len(self._tokens)
         self._most(readings, MAX_READINGS, "words and signs times DP calls")
 
@@ -236,6 +243,7 @@ class _Scan:
             self._close()
         elif sign == ",":
             self._begin_anew()
+            self._frames[-1].items += 1
             if self._frames[-1].one_by_one:
                 self._count(_PARTS, MAX_RELATIONS)
         elif sign == "->":
@@ -248,6 +256,8 @@ class _Scan:
         before = self._before(1)
         if self._follows("(") and (token.name or "").upper() in FUNCTIONS:
             self._count(_CALLS, MAX_CALLS)
+            queries = [frame for frame in self._frames if frame.query]
+            (queries or self._frames[:1])[-1].has_call = True
         if word in _ANEW or (word in _BRANCHES and frame.is_case):
             self._begin_anew()
         if word in _RELATIONS:
@@ -284,7 +294,14 @@ class _Scan:
     def _close(self) -> None:
         if len(self._frames) > 1:  # else DuckDB says that this bracket was never opened
             self._begin_anew()
+            self._end_items()
             self._frames.pop()
+
+    def _end_items(self) -> None:
+        frame = self._frames[-1]
+        if frame.has_call:
+            self._counts[_ITEMS] += frame.items
+            self._most(self._counts[_ITEMS], MAX_ITEMS, _ITEMS)
 
     def _is_table(self) -> bool:
         """Whether the query in the bracket that opens here is read as a table."""
@@ -338,6 +355,7 @@ class _Scan:
 
 
 _CALLS = "DP calls"
+_ITEMS = "items beside DP calls"
 _CHAIN = "words and signs in one expression"
 _ARROWS = "arrows and lambdas inside or behind each other"
 _PARTS = "queries, tables, joins, windows and DISTINCT"

@@ -188,6 +188,14 @@ def test_many_calls_do_not_read_a_long_list_again_and_again() -> None:
         check("SELECT " + ", ".join([call] * 4) + source)
 
 
+@pytest.mark.parametrize("form", ["SELECT {} FROM ratings", "SELECT * FROM (SELECT {} FROM t)"])
+@pytest.mark.parametrize("call", ["DP_TOPK(title, 1, epsilon := 1)", "unnest(dp_topk(title, 1))"])
+def test_lists_with_dp_calls_have_a_limit(form: str, call: str) -> None:
+    check(form.format(", ".join(["1"] * limits.MAX_ITEMS + [call])))
+    with pytest.raises(NotSupported, match="1,000 items beside DP calls"):
+        check(form.format(", ".join(["1"] * (limits.MAX_ITEMS + 1) + [call])))
+
+
 def test_bytes_are_counted_in_utf_8_and_before_anything_is_read() -> None:
     check("SELECT '" + "é" * 99_995 + "'")
     with pytest.raises(NotSupported, match="200,000 bytes"):
