@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -172,3 +174,18 @@ def test_no_warning_where_a_size_is_set_or_nothing_is_said(tmp_path: Path) -> No
     limits = Limits(Fraction(1), temp_directory=tmp_path, max_temp_directory_size="1GB")
     assert len(spill_advice(limits, ledger)) == len(spill_advice(Limits(), ledger)) == 1
     assert "no folder" in spill_advice(Limits(temp_directory=tmp_path / "no"), ledger)[1]
+
+
+def test_a_session_that_is_never_closed_leaves_no_folder(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    (tmp_path / "spill").mkdir()
+    program = (
+        "import dp_sql\n"
+        f"s = dp_sql.connect({str(tmp_path / 'shop.duckdb')!r}, "
+        f"policy={str(tmp_path / 'policy.toml')!r})\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program], check=True, timeout=60,
+        env={**os.environ, "TMPDIR": str(tmp_path / "spill")},
+    )  # fmt: skip
+    assert os.listdir(tmp_path / "spill") == []

@@ -10,6 +10,7 @@ session can only narrow them.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -114,6 +115,9 @@ def remove_spill_folders() -> None:
     """Remove all folders of this process, which ends now."""
     for spill in list(_open.values()):  # without the lock: whoever holds it may never let go
         shutil.rmtree(spill.folder, ignore_errors=True)
+
+
+atexit.register(remove_spill_folders)  # for sessions that nobody has closed
 
 
 def _folder(parent: Path | None) -> Path:
