@@ -17,6 +17,8 @@ The tree::
 
 from __future__ import annotations
 
+_AROUND = 100  # characters of a line that are shown on each side of the caret
+
 
 class DpSqlError(Exception):
     """The root of every error that dp_sql raises."""
@@ -80,15 +82,24 @@ class QueryError(DpSqlError):
         before = self.text[: self.position]
         return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
+    def _shown_line(self, column: int) -> tuple[str, int]:
+        """The line of the offending part and its column there; a long line is cut around it."""
+        assert self.text is not None and self.position is not None
+        start, end = self.position - column + 1, self.text.find("\n", self.position)
+        end = len(self.text) if end < 0 else end
+        first = max(start, self.position - _AROUND)
+        last = min(end, self.position + _AROUND)
+        before, after = "… " * (first > start), " …" * (last < end)
+        return before + self.text[first:last] + after, len(before) + self.position - first + 1
+
     def _render(self) -> str:
         lines = [self.message]
         place = self._place()
         if place is not None and self.text is not None:
-            row, column = place
-            source = self.text.split("\n")[row - 1]
+            source, column = self._shown_line(place[1])
             # A tab must stay a tab for the caret to stand under its character.
             pad = "".join("\t" if c == "\t" else " " for c in source[: column - 1])
-            prefix = f"LINE {row}: "
+            prefix = f"LINE {place[0]}: "
             lines += ["", prefix + source, " " * len(prefix) + pad + "^"]
         if self.hint:
             lines += ["", self.hint] if place is not None else [self.hint]

@@ -44,6 +44,7 @@ from dp_sql.rewrite import (
 )
 from dp_sql.shown import describe_sql, tables_sql
 from dp_sql.spending import Spending, open_ledger
+from dp_sql.statement_limits import check_bytes, check_parameters, check_shape
 from dp_sql.types import full_name, quote
 from udfs.spec import in_words
 
@@ -64,7 +65,7 @@ class GuardedSession:
         self._policy = policy
         self._analyst = analyst
         self._lock = threading.RLock()
-        self._private = PrivateSide(database)
+        self._private = PrivateSide(database, policy.limits)
         try:
             wrong = misfits(policy, self._private.catalogue)
             if wrong:
@@ -76,7 +77,7 @@ class GuardedSession:
         except BaseException:
             self._private.close()
             raise
-        self._public = PublicSide()
+        self._public = PublicSide(policy.limits.public_memory_limit, policy.limits.threads)
         self._question: Question | None = None
 
     def sql(self, text: str, *, params: object = None) -> Any:
@@ -181,6 +182,7 @@ class GuardedSession:
             raise NotSupported("A query is a text.")
         if params is not None and not isinstance(params, list | tuple | dict):
             raise NotSupported("Parameters are a list, a tuple or a dictionary.")
+        check_parameters(params)
         tokens = _one_select(text)
         question = Question(self._policy.limits.deadline_seconds, self._private.interrupt)
         with self._lock:
@@ -372,6 +374,7 @@ def _stand_in(ready: Plan) -> str:
 
 
 def _one_select(text: str) -> Sequence[Token]:
+    check_bytes(text)
     if "\0" in text:  # DuckDB would read the text up to there
         raise NotSupported("A query has no NUL in it.", text=text, position=text.index("\0"))
     found = statements(text)
@@ -381,4 +384,5 @@ def _one_select(text: str) -> Sequence[Token]:
             text=text,
             position=found[1][0].start if len(found) > 1 else 0,
         )
+    check_shape(text, found[0])
     return found[0]

@@ -17,14 +17,16 @@ from dp_sql.errors import ParseError
 
 _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 
+_HALF = re.compile("[\ud800-\udfff]")
+_MAX_COMMENTS = 100  # DuckDB 1.5 looks at all of them again for each: 5,000 take it a second
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+)
   | (?P<comment>--[^\n]*)
   | (?P<block>/\*)
-  | (?P<string>[eE]'(?:[^'\\]|\\.|'')*'|[xXbB]?'(?:[^']|'')*')
-  | (?P<dollar>\$(?P<tag>[^\W\d]\w*)?\$.*?\$(?(tag)(?P=tag))\$)
-  | (?P<quoted>"(?:[^"]|"")*")
+  | (?P<string>[eE]'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|[xXbB]?'[^']*(?:''[^']*)*')
+  | (?P<dollar>\$(?:[^\W\d]\w*)?\$)
+  | (?P<quoted>"[^"]*(?:""[^"]*)*")
   | (?P<number>(?:[0-9]+(?:_[0-9]+)*(?:\.(?!\.)(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)
         (?:[eE][+-]?[0-9]+)?)
   | (?P<word>[^\W\d][\w$]*)
@@ -69,9 +71,9 @@ def tokenize(text: str) -> list[Token]:
     ['SELECT', '5', '!', ',', "$$a'b$$", 'FROM', 't']
     """
     found: list[Token] = []
-    position = next((i for i, sign in enumerate(text) if "\ud800" <= sign <= "\udfff"), None)
-    if position is not None:
-        raise ParseError("This sign is half a character.", text=None, position=position)
+    half = _HALF.search(text)
+    if half is not None:
+        raise ParseError("This sign is half a character.", text=None, position=half.start())
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -80,13 +82,22 @@ def tokenize(text: str) -> list[Token]:
         kind, end = match.lastgroup, match.end()
         if kind == "block":
             end = _end_of_comment(text, position)
+        elif kind == "dollar":
+            end = _end_of_dollars(text, match)
+            found.append(Token("string", text[position:end], position, end))
         elif kind == "symbol" and match.group() in {"'", '"'}:
             raise ParseError("This quote is never closed.", text=text, position=position)
         elif kind not in {"space", "comment"}:
-            kind = "string" if kind in {"dollar", "tag"} else kind
             found.append(Token(kind, match.group(), position, end))
         position = end
     return found
+
+
+def _end_of_dollars(text: str, mark: re.Match[str]) -> int:
+    end = text.find(mark.group(), mark.end())
+    if end < 0:
+        raise ParseError("This quote is never closed.", text=text, position=mark.start())
+    return end + len(mark.group())
 
 
 def _end_of_comment(text: str, start: int) -> int:
@@ -97,6 +108,12 @@ def _end_of_comment(text: str, start: int) -> int:
             raise ParseError("This comment is never closed.", text=text, position=start)
         depth += 1 if mark.group() == "/*" else -1
         position = mark.end()
+        if depth > _MAX_COMMENTS:
+            raise ParseError(
+                f"At most {_MAX_COMMENTS} comments stand inside each other.",
+                text=text,
+                position=start,
+            )
         if depth == 0:
             return position
 

@@ -119,7 +119,7 @@ def parse_policy(
         public=public,
         views=views,
         domains=_domains(document, tables, public),
-        limits=read_limits(document),
+        limits=read_limits(document, file),
         budget=read_budget(document, file),
         lines=_lines(document),
     )

@@ -87,6 +87,11 @@ tables = []{views}
 # deadline_seconds = 5          # answers come after this time, so that the clock tells nothing
 # max_rows_per_person = 1000    # rows of one person in a join that multiplies rows
 # max_joined_rows_per_person = 1000000  # rows that such joins may make of them
+# memory_limit = "4GB"          # memory of the queries that read private rows
+# public_memory_limit = "1GB"   # memory of the rest of a statement; it writes nothing to disk
+# temp_directory = "spill"      # where private queries write what does not fit into memory
+# max_temp_directory_size = "10GB"
+# threads = 4
 """
 
 

@@ -54,6 +54,7 @@ from dp_sql.rewrite import (
     with_releases,
 )
 from dp_sql.spending import Spending, Ticket
+from dp_sql.statement_limits import check_depth
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
 # What may stand before a query with DP calls. The releases are made first, then the text runs.
@@ -231,6 +232,7 @@ class Session:
             plans = []
             for text in texts:
                 for tokens in statements(text):
+                    check_depth(text, tokens)
                     planned = _plans(recognise(text, tokens), engine)
                     plans += [plan for _, found in planned for plan in found]
             return self._cost(plans, engine)
@@ -274,6 +276,8 @@ class Session:
         if not isinstance(text, str) or not (mentions_dp(text) or mentions_books(text)):
             return last(engine, text, params)
         parts = statements(text)
+        for tokens in parts:
+            check_depth(text, tokens)
         result = None
         with self._lock:
             for number, tokens in enumerate(parts):

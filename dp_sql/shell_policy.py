@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from dp_sql.engines.duckdb_catalogue import opened
+from dp_sql.engines.spill import spill_advice
 from dp_sql.errors import DpSqlError
 from dp_sql.policy import UNNAMED, read_policy
 from dp_sql.policy_budget import advice
@@ -118,6 +119,7 @@ def _check(path: str, database: str) -> int:
             f"{column} is an ENUM whose labels analysts do not see. If the labels are public, "
             f'write [domains] "{column}" = "enum".'
         )
-    for sentence in [*work, *advice(policy.budget)]:
+    ledger = None if policy.budget is None else policy.budget.ledger
+    for sentence in [*work, *spill_advice(policy.limits, ledger), *advice(policy.budget)]:
         print(sentence)
     return 0

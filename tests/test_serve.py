@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import os
 import signal
 import socket
 import subprocess
@@ -543,6 +544,60 @@ def test_the_command_serves_stops_and_serves_again_on_the_same_port(
     assert served.spent("reporting") == 20_000
 
 
+LIKE = "SELECT repeat('ab', 200000) LIKE '%a%b%a_b%c%a_a%d%' AS it"  # 1.5 cannot interrupt it
+
+
+@real
+@pytest.mark.parametrize(
+    ("limits", "questions"),
+    [
+        ("deadline_seconds = 3600", [COUNT, COUNT + " ", COUNT + "  "]),
+        ("", [LIKE, COUNT]),
+        ("", ["SELECT count(*) FROM range(1000000000000)", COUNT]),
+    ],
+    ids=["a deadline and a queue", "what cannot be interrupted", "a long query"],
+)
+def test_sigterm_ends_the_server_in_seconds_whatever_is_running(
+    tmp_path: Path, limits: str, questions: list[str]
+) -> None:
+    served = Served(tmp_path, limits)
+    spilled = tmp_path / "tmp"
+    spilled.mkdir()
+    command = [
+        sys.executable, "-c", PROGRAM, str(served.database), "--policy", str(served.policy),
+        "--listen", str(served.where),
+    ]  # fmt: skip
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
+        env={**os.environ, "TMPDIR": str(spilled)},
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        while "COUNT_DISTINCT" not in process.stdout.readline():
+            assert process.poll() is None
+        asking = [
+            served.start("-c", f"FROM dp($$ {question} $$)", analyst="reporting")
+            for question in questions
+        ]
+        time.sleep(3)
+        started = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+        took = time.monotonic() - started
+        for client in asking:
+            client.kill()
+            client.communicate()
+    assert took < serve._GRACE_SECONDS + 10
+    assert list(spilled.glob("dp_sql-*")) == []
+
+
+@real
+def test_an_answer_that_has_no_end_is_refused_and_the_server_goes_on(served: Served) -> None:
+    client = served.python("reporting")
+    with pytest.raises(duckdb.Error, match="at most 256 MB"):
+        asked(client, "FROM range(1000000000000)")
+    assert asked(client, "SELECT 1 AS one") == [(1,)]
+
+
 @real
 def test_a_port_that_is_taken_is_said(served: Served) -> None:
     with pytest.raises(NotSupported, match="Cannot listen on"):
@@ -764,6 +819,37 @@ def test_five_questions_of_an_analyst_are_taken_and_the_sixth_is_refused_at_once
         thread.join()
     assert len(told) == 5
     assert it.answer(names[5], "SELECT 1").startswith("FROM answer")
+
+
+def test_waiting_questions_leave_room_for_other_analysts(
+    door: tuple[Door, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = door
+    monkeypatch.setattr(dp_sql.serving.door, "_WAITING_AT_ONCE", 3)
+    monkeypatch.setattr(dp_sql.serving.door, "_ASKED_AT_ONCE", 4)
+    for name, who in (("a", "reporting"), ("b", "poor")):
+        assert it.admit(name, served.token(who))
+    reporting, other = it._analyst("reporting"), it._analyst("other")
+    reporting.asking = 3
+    with pytest.raises(NotSupported, match=r"Busy: 3 questions of all analysts .* cost nothing"):
+        it.answer("a", "SELECT 1")
+    assert it.answer("b", "SELECT 1").startswith("FROM answer")  # it asks nothing else
+    other.asking = 1
+    with pytest.raises(NotSupported, match="Busy: 4 questions of all analysts"):
+        it.answer("b", "SELECT 1")
+    reporting.asking = other.asking = 0
+    assert it.answer("a", "SELECT 1").startswith("FROM answer")
+
+
+def test_all_analysts_together_cannot_take_every_thread_of_quack() -> None:
+    assert dp_sql.serving.door._WAITING_AT_ONCE < dp_sql.serving.door._ASKED_AT_ONCE < 120
+
+
+def test_what_does_not_end_in_time_is_told_from_what_fails() -> None:
+    assert serve._ends_within(5, lambda: None)
+    assert not serve._ends_within(0.01, threading.Event().wait)
+    with pytest.raises(ZeroDivisionError):
+        serve._ends_within(5, lambda: print(1 / 0))
 
 
 @pytest.mark.parametrize("what", ["left", "removed"])

@@ -18,9 +18,11 @@ from dp_sql.desk import Desk
 from dp_sql.engines.duckdb import Connection, Engine, hide_progress, open_database
 from dp_sql.engines.duckdb_catalogue import DatabaseCatalogue
 from dp_sql.engines.duckdb_install import number_of, register
+from dp_sql.engines.spill import let_go, limit_private
 from dp_sql.errors import InternalError, QueryError, SourceError
 from dp_sql.parse import folded
 from dp_sql.plan import Plan
+from dp_sql.policy_limits import Limits
 from dp_sql.result import Receipt
 from dp_sql.rewrite import private_sql, release_columns
 from dp_sql.total import text
@@ -47,11 +49,15 @@ class PrivateSide:
 
     Args:
         database: path of a DuckDB file.
+        limits: the policy's: memory, threads, and where rows may spill to.
     """
 
-    def __init__(self, database: str) -> None:
+    def __init__(self, database: str, limits: Limits | None = None) -> None:
         self._connection: Connection = open_database(database, read_only=True)
+        self._spill: contextlib.ExitStack = contextlib.ExitStack()
         try:
+            limit_private(database, limits or Limits(), self._run)
+            self._spill.callback(let_go, database)
             hide_progress(self._connection)
             for setting in _SETTINGS:
                 self._run(setting)
@@ -60,7 +66,7 @@ class PrivateSide:
             self.catalogue = DatabaseCatalogue(self._connection)
             self._listed = self.catalogue.listed()
         except BaseException:
-            self._connection.close()
+            self.close()
             raise
         self._known: dict[str, list[tuple[str, str]]] = {}
         self._numbers: dict[str, int] = {}
@@ -71,8 +77,9 @@ class PrivateSide:
         self._connection.interrupt()
 
     def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+        """Close the connection; what it has spilled is removed."""
+        with self._spill:
+            self._connection.close()
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:

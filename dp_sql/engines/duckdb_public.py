@@ -27,11 +27,29 @@ _LOCK = (
 )
 
 
-class PublicSide:
-    """Holds what analysts may see."""
+DEFAULT_MEMORY = "1GB"
+"""Memory of the public side where the policy does not say."""
 
-    def __init__(self) -> None:
-        config: dict[str, Any] = {"enable_external_access": "false"}
+
+class PublicSide:
+    """Holds what analysts may see.
+
+    It writes nothing to disk: by default DuckDB would spill into the working folder, up to 90 % of
+    that disk. A query beyond its memory ends with DuckDB's error.
+
+    Args:
+        memory_limit: a size as DuckDB writes it.
+        threads: how many DuckDB may use; its default where left out.
+    """
+
+    def __init__(self, memory_limit: str | None = None, threads: int | None = None) -> None:
+        config: dict[str, Any] = {
+            "enable_external_access": "false",
+            "temp_directory": "",
+            "memory_limit": memory_limit or DEFAULT_MEMORY,
+        }
+        if threads is not None:
+            config["threads"] = threads
         self._connection: Connection = duckdb.connect(":memory:", config=config)
         hide_progress(self._connection)
         for setting in _LOCK:

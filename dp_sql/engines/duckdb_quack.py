@@ -49,6 +49,8 @@ _LISTEN = re.compile(r"(?:quack:)?(?P<host>[^\s:/\[\]']+|\[[0-9A-Fa-f:]+\])(?::(
 _LOCAL = {"localhost", "127.0.0.1", "[::1]"}
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 _PORT = 9494
+_MEMORY = "2GB"  # of the held answers, all together; nothing of them is written to disk
+_MAX_ANSWER = 256 * 10**6  # bytes of one answer
 _BUG = "The server failed at this question, not you. What it may have cost is spent."
 
 
@@ -107,9 +109,31 @@ def taken(relation: Any) -> Rows:
         )
         sql = f"SELECT {listed} FROM __dp_taken AS t({', '.join(places)})"
         relation = relation.query("__dp_taken", sql)
-    table = relation.to_arrow_table()
+    table = _table(relation)
     columns = tuple(zip(names, written, strict=True))
     return Rows(columns, table.rename_columns([f"c{n}" for n in range(len(columns))]))
+
+
+def _table(relation: Any) -> Any:
+    """The rows as an arrow table, taken in pieces: a public table may be asked for 10^12 rows.
+
+    Raises:
+        NotSupported: they take more memory than one answer may.
+    """
+    import pyarrow as pa
+
+    n_bytes, pieces = 0, []
+    reader = relation.to_arrow_reader()
+    for piece in reader:
+        n_bytes += piece.nbytes
+        pieces.append(piece)
+        if n_bytes > _MAX_ANSWER:
+            reader.close()
+            raise NotSupported(
+                f"An answer of a served database holds at most {_MAX_ANSWER // 10**6} MB.",
+                hint="Add LIMIT, or count.",
+            )
+    return pa.Table.from_batches(pieces, reader.schema)
 
 
 def _is_nameless(relation: Any, kind: str) -> bool:
@@ -160,7 +184,8 @@ class QuackServer:
     """The served instance: `hold` answers in it, `start` it, `close` it."""
 
     def __init__(self) -> None:
-        self._connection: Connection = duckdb.connect(":memory:", config={"threads": 1})
+        config: dict[str, Any] = {"threads": 1, "memory_limit": _MEMORY, "temp_directory": ""}
+        self._connection: Connection = duckdb.connect(":memory:", config=config)
         self._numbers = itertools.count(1)
         self._address: Address | None = None
         self._functions: tuple[object, ...] = ()

@@ -6,6 +6,7 @@ Knows where to listen and which files to open; nothing of who asks what.
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import textwrap
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dp_sql.engines.duckdb_quack import QuackServer, address
+from dp_sql.engines.spill import remove_spill_folders
 from dp_sql.errors import DpSqlError, NotSupported, PolicyError
 from dp_sql.serving.door import Door
 from dp_sql.serving.tokens import tokens_beside
@@ -50,6 +52,10 @@ _OTHERS = """\
 {where} can be reached from other machines. Tokens, questions and answers cross the network as
 they are: put a proxy that speaks TLS in front, and let nobody past it.
 """
+
+
+_GRACE_SECONDS = 5.0
+"""How long running questions have to end after SIGTERM or SIGINT."""
 
 
 def paste(where: str) -> str:
@@ -92,10 +98,47 @@ def _serve(options: argparse.Namespace, wait: Callable[[], None]) -> int:
             print(_OTHERS.format(where=where), file=sys.stderr, flush=True)
         wait()
     finally:
-        door.interrupt()
-        server.close()
-        door.close()
+
+        def stop() -> None:
+            door.interrupt()
+            server.close()
+            door.close()
+
+        if not _ends_within(_GRACE_SECONDS, stop):
+            _leave()
     return 0
+
+
+def _ends_within(seconds: float, act: Callable[[], None]) -> bool:
+    """Do something in a thread of its own; returns whether it ended in time."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            act()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    return not thread.is_alive()
+
+
+def _leave() -> None:
+    """End the process although a question is still running: DuckDB cannot interrupt every step.
+
+    This is safe at any moment, as a crash is. The database is open for reading only. A loss was
+    written to the ledger and synced before the first row was read; a question that ends here stays
+    in the ledger as spent, and its answer reaches no client. Files of spilled rows are removed.
+    """
+    print("Stopped. Questions were still running; what they cost is spent.", file=sys.stderr)
+    remove_spill_folders()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _until_stopped() -> None:

@@ -340,7 +340,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings ) UNION ALL ( SELECT 1
 -- ParseError: This quote is never closed.
 "
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- ParseError: This quote is never closed
 $$
 
 -- ParseError: This comment is never closed.
@@ -358,7 +358,7 @@ E'\'
 -- ParseError: This quote is never closed.
 SELECT "x
 
--- ParserException: Parser Error:
+-- ParseError: This quote is never closed
 SELECT $a$ b $c$
 
 -- NotSupported: Under a policy one statement is answered at a time.
@@ -415,8 +415,8 @@ $1
 -- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
 .tables
 
--- NotSupported: GROUP BY of a SELECT with a DP call takes
+-- NotSupported: A statement has at most 500 digits in one number
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings GROUP BY <5000*1>
 
--- NotPrivate
+-- NotSupported: A statement has at most 500 digits in one number
 SELECT DP_COUNT_DISTINCT(n, epsilon := 1) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY <5000*1>)
