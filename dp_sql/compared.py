@@ -62,12 +62,14 @@ class Value:
     origin: the column of a base table that it is, unchanged: the table's full name and the
         column's.
     is_person: whether it is the privacy unit of its row.
+    collation: how its strings are compared, as collations.py names it.
     """
 
     sql: str
     type: str
     origin: tuple[tuple[str, ...], str] | None = None
     is_person: bool = False
+    collation: str = ""
 
     @property
     def origin_name(self) -> str | None:

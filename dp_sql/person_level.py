@@ -21,6 +21,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from dp_sql.collations import agree, collations
 from dp_sql.compared import SMALL
 from dp_sql.errors import NotPrivate
 from dp_sql.parse import folded
@@ -53,6 +54,9 @@ class Schema(Protocol):
 
     def readable(self, text: str, type_name: str) -> bool:
         """Whether a text can be cast to a type."""
+
+    def binds(self, select: str) -> bool:
+        """Whether DuckDB can bind a SELECT; it is not run."""
 
 
 _MOST_PRIVATE = 3
@@ -215,7 +219,7 @@ class Compiler:
             )
         values = tuple(
             replace(a, origin=a.origin if a.origin == b.origin else None,
-                    is_person=a.is_person and b.is_person)
+                    is_person=a.is_person and b.is_person, collation=agree(tree, a, b))
             for a, b in zip(left.values, right.values, strict=True)
         )  # fmt: skip
         return Rows(
@@ -347,8 +351,11 @@ class Compiler:
     def _whole(self, full: Parts) -> Rows:
         listed = self.schema.columns(f"SELECT * FROM {full_name(full)}")
         names = tuple(folded(name) for name, _ in listed)
+        strings = [name for name, kind in listed if family(kind) == "VARCHAR"]
+        compared = collations(self.schema.binds, full_name(full), strings)
         values = tuple(
-            Value(f"c{i}", kind, (full, folded(name))) for i, (name, kind) in enumerate(listed)
+            Value(f"c{i}", kind, (full, folded(name)), collation=compared.get(name, ""))
+            for i, (name, kind) in enumerate(listed)
         )
         columns = ", ".join(f"{quote(name)} AS c{i}" for i, (name, _) in enumerate(listed))
         return Rows(
@@ -438,6 +445,7 @@ class Compiler:
         for a, b in equal:
             if a.type != b.type:
                 raise refuse(join, f"A join compares {a.type} with {b.type}", "Join equal types.")
+            agree(join, a, b)
         if not equal:
             raise refuse(join, "A join needs an equal column on both sides", _HINT)
         if owner is not None and part.rows.private:
@@ -547,16 +555,15 @@ class Compiler:
             raise refuse(
                 group, "GROUP BY must hold the privacy unit: then each group is one person's", _HINT
             )
-        grouped = _of_group(scope, by)
+        groups = _Groups(scope, by)
+        grouped = groups.scope
         names = [_name(node) for node in tree.expressions]
-        values = [_in_group(node, scope, grouped, by) for node in listed]
-        person = f"{source.private.ours}.__dp_person"
-        tail += f" GROUP BY {', '.join([person, *sorted(key.sql for key in by.values())])}"
-        having = tree.args.get("having")
+        values = [groups.listed(node) for node in listed]
+        having, kept = tree.args.get("having"), ""
         if having is not None:
             named = {n: v for n, v in zip(names, values, strict=True) if names.count(n) == 1}
-            tail += f" HAVING {self._having(having.this, grouped, named)}"
-        return _rows("", names, values, source, tail)
+            kept = f" WHERE {self._having(having.this, grouped, named)}"
+        return _rows("", names, values, groups.relation(source, tail), kept)
 
     def _key(self, node: Node, listed: Sequence[Node]) -> Node:
         if isinstance(node, exp.Literal) and not node.is_string and _NUMBER.fullmatch(node.this):
@@ -574,25 +581,54 @@ class Compiler:
         return condition(node, replace(grouped, column=column))
 
 
-def _of_group(scope: Scope, by: Mapping[str, Value]) -> Scope:
-    """What an expression over groups may use: keys, and aggregates of anything."""
+class _Groups:
+    """Groups of one person's rows: an inner SELECT of keys and aggregates, to compute with outside.
 
-    def column(node: exp.Column) -> Value:
-        value = scope.column(node)
-        if value.sql not in by:
+    DuckDB binds no aggregate inside TRY(…), and year(min(day)) needs one.
+    """
+
+    def __init__(self, scope: Scope, by: Mapping[str, Value]) -> None:
+        """Take the scope of the rows, and the settled keys by the SQL of what they were."""
+        self._rows = scope
+        self._keys = list(by.values())
+        self._by = {sql: replace(key, sql=f"g.k{i}") for i, (sql, key) in enumerate(by.items())}
+        self._computed: list[str] = []
+        self.scope = replace(scope, column=self._column, aggregate=self._aggregate)
+
+    def _column(self, node: exp.Column) -> Value:
+        found = self._by.get(self._rows.column(node).sql)
+        if found is None:
             raise refuse(node, f"{node.sql(dialect='duckdb')} is no key of GROUP BY", _HINT)
-        return by[value.sql]
+        return found
 
-    return replace(scope, column=column, aggregate=lambda node: _aggregate(node, scope))
+    def _aggregate(self, node: Node) -> Value:
+        value = _aggregate(node, self._rows)
+        if value.sql not in self._computed:
+            self._computed.append(value.sql)
+        return replace(value, sql=f"g.a{self._computed.index(value.sql)}")
 
+    def listed(self, node: Node) -> Value:
+        """An expression that is a key as it stands, or made of keys and aggregates."""
+        if not _aggregates(node):
+            key = self._by.get(compiled(node, self._rows).sql)
+            if key is not None:
+                return key
+        return compiled(node, self.scope)
 
-def _in_group(node: Node, scope: Scope, grouped: Scope, by: Mapping[str, Value]) -> Value:
-    """An expression that is a key as it stands, or made of keys and aggregates."""
-    if not _aggregates(node):
-        value = compiled(node, scope)
-        if value.sql in by:
-            return by[value.sql]
-    return compiled(node, grouped)
+    def relation(self, source: _From, tail: str) -> _From:
+        """The inner SELECT as a FROM clause, once all that it must compute is known."""
+        keys = [f"{key.sql} AS k{i}" for i, key in enumerate(self._keys)]
+        computed = [f"{sql} AS a{i}" for i, sql in enumerate(self._computed)]
+        by = sorted(key.sql for key in self._keys)
+        rows = _rows("", (), (), source, "")
+        owner = source.private
+        assert owner is not None
+        person = f"{owner.ours}.__dp_person"
+        sql = (
+            f"SELECT {', '.join([f'{person} AS __dp_person', *keys, *computed])} "
+            f"FROM {source.sql}{tail} GROUP BY {', '.join([person, *by])}"
+        )
+        return _From([_Part(None, "g", replace(rows, sql=sql))], sql=f"({sql}) AS g")
 
 
 def _name(node: Node) -> str:

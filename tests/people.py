@@ -201,3 +201,10 @@ class Database:
         except duckdb.Error:
             return False
         return True
+
+    def binds(self, select: str) -> bool:
+        try:
+            self.columns(select)
+        except duckdb.Error:
+            return False
+        return True

@@ -113,6 +113,14 @@ class PrivateSide:
             return False
         return True
 
+    def binds(self, select: str) -> bool:
+        """Whether DuckDB can bind a SELECT; no row is read."""
+        try:
+            self.columns(select)
+        except duckdb.Error:
+            return False
+        return True
+
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
         try:
