@@ -137,6 +137,7 @@ class Database:
     def new(cls) -> Database:
         connection = duckdb.connect(config={"threads": 1})
         connection.execute("SET TimeZone = 'UTC'; SET autoload_known_extensions = false")
+        connection.execute("SET disabled_optimizers = 'statistics_propagation'")  # as PrivateSide
         connection.execute(TABLES)
         return cls(connection)
 
