@@ -51,12 +51,12 @@ def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
 
 
 def _function(pattern: str) -> tuple[str, str]:
-    """The function that matches a pattern, and its second argument.
+    r"""The function that matches a pattern, and its second argument.
 
     >>> [_function(p) for p in ("a", "a%", "%a", "%a%")]
     [('=', 'a'), ('starts_with', 'a'), ('ends_with', 'a'), ('contains', 'a')]
     >>> print(*_function("%a_c%d.%"))
-    regexp_full_match .*a.c.*d\\..*
+    regexp_full_match .*a.c.*d\..*
     """
     inner = pattern.strip("%")
     if "%" in inner or "_" in inner:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 PARTS = ["year", "quarter", "month", "week", "day", "hour", "minute", "second"]
+# No 'infinity' among the dates: DuckDB 1.5 rewrites date_trunc(…) = 'infinity' to a condition that
+# is never true; what is compiled here finds the rows.
 LITERALS: Mapping[str, Sequence[str]] = {
     "int": ["1", "-5", "2.5", "1e3", "2020", "NULL", "9223372036854775808"],
-    "date": ["'2020-01-31'", "DATE '2024-02-29'", "NULL", "'infinity'", "'0044-03-15 (BC)'"],
+    "date": ["'2020-01-31'", "DATE '2024-02-29'", "NULL", "'0044-03-15 (BC)'"],
     "text": ["'Dune'", "''", "'é'", "NULL", "'2020-01-31'"],
     "real": ["0", "0.1", "1e0", "NULL"],
     "bool": ["TRUE", "FALSE"],
@@ -119,7 +121,9 @@ class Expressions:
 
     def bool(self, depth: int) -> str:
         one = self.of("bool", depth - 1)
-        match self.one(["like", "compare", "compare", "null", "between", "in", "and", "not", "two"]):
+        match self.one(
+            ["like", "compare", "compare", "null", "between", "in", "and", "not", "two"]
+        ):
             case "like":
                 word = self.one(["LIKE", "NOT LIKE", "ILIKE", "NOT ILIKE"])
                 return f"{self.of('text', depth - 1)} {word} '{self.one(PATTERNS)}'"
@@ -156,7 +160,10 @@ def _query(draw: st.DrawFn, relation: Relation, depth: int) -> tuple[str, str]:
     if rows.chance(45):
         item, kind = rows.any(depth)
         word = "DISTINCT " if rows.chance(20) else ""
-        return f"SELECT {word}{relation.unit} AS unit, {item} AS x FROM {relation.text}{where}", kind
+        return (
+            f"SELECT {word}{relation.unit} AS unit, {item} AS x FROM {relation.text}{where}",
+            kind,
+        )
     keys = [rows.any(1) for _ in range(draw(st.integers(0, 2)))]
     known = {kind: [text for text, one in keys if one == kind] for _, kind in keys}
     group = Expressions(draw, relation, known)

@@ -90,7 +90,7 @@ def test_the_corpus_is_large_and_read_to_its_end() -> None:
 _NAMES = {
     "shop", "main", "other", "ratings", "orders", "order_items", "catalog", "twice", "recent",
     "user_id", "title", "score", "day", "region", "price", "mood", "weight", "tags", "order_id",
-    "product", "genre", "binary", "__dp_person", "__dp_item", "__dp_g0",
+    "product", "genre", "binary", "NOCASE", "nocase", "NOACCENT", "noaccent", "__dp_person", "__dp_item", "__dp_g0",
 }  # fmt: skip
 _WORDS = {
     "SELECT", "DESCRIBE", "DISTINCT", "FROM", "WHERE", "AS", "JOIN", "LEFT", "ON", "AND", "OR",
@@ -106,7 +106,7 @@ _WORDS = {
     "autoinstall_known_extensions", "autoload_known_extensions", "list_extract", "list_filter",
     "value", "item", "listed", "domain", "counted", "counts", "items", "n", "o", "k", "p", "w",
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "lots",
-    "pairs", "CROSS",
+    "pairs", "CROSS", "starts_with", "ends_with", "contains", "regexp_full_match", "g",
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
@@ -118,7 +118,7 @@ _FORMS = {
     ),
     "sql": re.compile(r'SELECT "title", "genre" FROM "shop"\."main"\."catalog"$'),
     "get_table_names": re.compile(
-        _TABLE + r"|SELECT \* FROM \(SELECT r0\.__dp_person AS __dp_person, "
+        _TABLE + r"|SELECT \* FROM \(SELECT (r0|g)\.__dp_person AS __dp_person, "
     ),
 }
 _PIECE = re.compile(r"""'(?:[^']|'')*'|"((?:[^"]|"")*)"|(\$?\w+)|--|/\*""")
@@ -131,7 +131,7 @@ def strange(statement: str) -> list[str]:
         name, word = piece.groups()
         if name is not None and name not in _NAMES:
             found.append(piece.group())
-        known = word is None or word in _WORDS or re.fullmatch(r"\$?\d+|[cr]\d+|__dp_\w+", word)
+        known = word is None or word in _WORDS or re.fullmatch(r"\$?\d+|[acrk]\d+|__dp_\w+", word)
         if not known or piece.group() in {"--", "/*"}:
             found.append(piece.group())
     return found

@@ -52,6 +52,7 @@ def written(pattern: str, fold: bool = False, collation: str = "", column: str =
 
 def strings_near(pattern: str, chance: random.Random) -> list[str]:
     """Strings that a pattern matches or nearly matches, some of them with NUL."""
+
     def filled(sign: str) -> str:
         if sign == "%":
             return "".join(chance.choices([*SIGNS, "\0"], k=chance.randint(0, 3)))
@@ -76,7 +77,9 @@ def check_like(con: duckdb.DuckDBPyConnection, seconds: float, fold: bool, colla
         assert all(his == ours for _, his, ours in rows), (pattern, rows)
 
 
-@pytest.mark.parametrize(("fold", "collation"), [(False, ""), (True, ""), (False, "nocase"), (True, "nocase")])
+@pytest.mark.parametrize(
+    ("fold", "collation"), [(False, ""), (True, ""), (False, "nocase"), (True, "nocase")]
+)
 def test_like_means_what_it_means_in_duckdb(
     con: duckdb.DuckDBPyConnection, fold: bool, collation: str
 ) -> None:
@@ -88,7 +91,9 @@ def test_the_check_finds_a_wrong_translation(
 ) -> None:
     right = like._one
     for sign, wrong in (("_", ".?"), ("%", "[^\\n]*"), (".", ".")):
-        monkeypatch.setattr(like, "_one", lambda s, sign=sign, wrong=wrong: wrong if s == sign else right(s))
+        monkeypatch.setattr(
+            like, "_one", lambda s, sign=sign, wrong=wrong: wrong if s == sign else right(s)
+        )
         with pytest.raises(AssertionError):
             check_like(con, 20, False, "")
 
@@ -106,7 +111,9 @@ def test_ilike_folds_every_code_point_as_duckdb_does(con: duckdb.DuckDBPyConnect
 def test_ilike_of_one_row_does_not_depend_on_other_rows(con: duckdb.DuckDBPyConnection) -> None:
     """DuckDB's own does: where statistics say ASCII, it does not fold the pattern."""
     for others in ("('x')", "('é')"):
-        con.execute(f"CREATE OR REPLACE TABLE words AS SELECT * FROM (VALUES ('k'), {others}) AS w(s)")
+        con.execute(
+            f"CREATE OR REPLACE TABLE words AS SELECT * FROM (VALUES ('k'), {others}) AS w(s)"
+        )
         asked = f"SELECT {written(chr(0x212A), True)} FROM words WHERE s = 'k'"
         assert con.execute(asked).fetchall() == [(True,)]
 
@@ -220,12 +227,18 @@ def test_a_collation_that_sorts_marks_is_found() -> None:
 def test_the_earliest_and_latest_date_of_all_rows_decide_nothing(tmp_path: Path, day: str) -> None:
     """DuckDB computes date_trunc of a column's smallest value when it plans, outside any TRY."""
     side = Side(tmp_path / "shop", False)
-    path = side.session._private._connection.execute("SELECT path FROM duckdb_databases() WHERE path IS NOT NULL").fetchone()[0]  # type: ignore[attr-defined]
+    path = side.session._private._connection.execute(
+        "SELECT path FROM duckdb_databases() WHERE path IS NOT NULL"
+    ).fetchone()[0]  # type: ignore[attr-defined]
     side.session.close()
     with duckdb.connect(path) as owner:
         owner.execute(f"INSERT INTO ratings (user_id, title, day) VALUES (1, 'b0', '{day}')")
     policy = Path(path).with_name("policy.toml")
     with dp_sql.connect(path, policy=policy, analyst="reporting") as session:
-        for item in ("date_trunc('week', day)", "date_part('week', day)", "date_trunc('year', day)"):
+        for item in (
+            "date_trunc('week', day)",
+            "date_part('week', day)",
+            "date_trunc('year', day)",
+        ):
             inner = f"SELECT user_id, {item} AS x FROM ratings"
             session.sql(f"SELECT DP_COUNT_DISTINCT(x, epsilon := 1) AS n FROM ({inner})").fetchall()
