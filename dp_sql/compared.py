@@ -49,6 +49,9 @@ _WRITTEN = {
     "TIMESTAMP_S": "TIMESTAMP_S", "TIMESTAMP_MS": "TIMESTAMP_MS", "TIMESTAMP_NS": "TIMESTAMP_NS",
 }  # fmt: skip
 _MOST_DIGITS = 38
+MAX_TEXT_BYTES = 100_000
+"""The longest string that functions read; they see a longer one as NULL."""
+_COLUMN = re.compile(r"r\d+c\d+", re.ASCII)
 WAY_OUT = (
     "Known: comparisons with literals, BETWEEN, IN (a list), IS NULL, AND, OR, NOT, LIKE, lower, "
     "upper, trim, substr, date_trunc, year, month, day, coalesce with a literal."
@@ -62,12 +65,14 @@ class Value:
     origin: the column of a base table that it is, unchanged: the table's full name and the
         column's.
     is_person: whether it is the privacy unit of its row.
+    collation: how its strings are compared, as collations.py names it.
     """
 
     sql: str
     type: str
     origin: tuple[tuple[str, ...], str] | None = None
     is_person: bool = False
+    collation: str = ""
 
     @property
     def origin_name(self) -> str | None:
@@ -111,6 +116,20 @@ def text(value: str) -> str:
     'it''s'
     """
     return "'" + value.replace("'", "''") + "'"
+
+
+def short(sql: str) -> str:
+    r"""A string as a function reads it: NULL where a column holds one that is too long.
+
+    Functions take time that grows with the string, and one row could hold gigabytes.
+
+    >>> print(short("r0c1"), short("lower(r0c1)"), sep="\n")
+    (CASE WHEN system.main.strlen(r0c1) <= 100000 THEN r0c1 END)
+    lower(r0c1)
+    """
+    if not _COLUMN.fullmatch(sql):
+        return sql
+    return f"(CASE WHEN system.main.strlen({sql}) <= {MAX_TEXT_BYTES} THEN {sql} END)"
 
 
 def is_literal(node: Node) -> bool:

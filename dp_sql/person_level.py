@@ -22,6 +22,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from dp_sql.collations import agree, collations
 from dp_sql.compared import SMALL
 from dp_sql.errors import NotPrivate
 from dp_sql.parse import folded
@@ -63,6 +64,9 @@ class Schema(PublicFacts, Protocol):
 
     def readable(self, text: str, type_name: str) -> bool:
         """Whether a text can be cast to a type."""
+
+    def binds(self, select: str) -> bool:
+        """Whether DuckDB can bind a SELECT; it is not run."""
 
 
 _NUMBER = re.compile(r"\d{1,6}", re.ASCII)
@@ -241,7 +245,7 @@ class Compiler:
             )
         values = tuple(
             replace(a, origin=a.origin if a.origin == b.origin else None,
-                    is_person=a.is_person and b.is_person)
+                    is_person=a.is_person and b.is_person, collation=agree(tree, a, b))
             for a, b in zip(left.values, right.values, strict=True)
         )  # fmt: skip
         relation = UnionAll(left.relation, right.relation)
@@ -369,9 +373,11 @@ class Compiler:
         listed = self.schema.columns(f"SELECT * FROM {full_name(full)}")
         names = tuple(folded(name) for name, _ in listed)
         types = [kind for _, kind in self.columns_of(full)]
+        strings = [name for name, kind in listed if family(kind) == "VARCHAR"]
+        compared = collations(self.schema.binds, full_name(full), strings)
         values = tuple(
-            Value(f"c{i}", kind, (full, name))
-            for i, (name, kind) in enumerate(zip(names, types, strict=True))
+            Value(f"c{i}", kind, (full, folded(name)), collation=compared.get(name, ""))
+            for i, ((name, _), kind) in enumerate(zip(listed, types, strict=True))
         )
         columns = tuple(
             quote(name) if kind == own else f"CAST({quote(name)} AS {kind})"
@@ -469,6 +475,7 @@ class Compiler:
         for a, b in equal:
             if as_key("", a.type)[1] != as_key("", b.type)[1]:
                 raise refuse(join, f"A join compares {a.type} with {b.type}", "Join equal types.")
+            agree(join, a, b)
         if not equal:
             raise refuse(join, "A join needs an equal column on both sides", _HINT)
         if owner is not None and part.rows.private:
@@ -591,21 +598,15 @@ class Compiler:
             raise refuse(
                 group, "GROUP BY must hold the privacy unit: then each group is one person's", _HINT
             )
-        grouped = _of_group(scope, by)
+        groups = _Groups(scope, by)
+        grouped = groups.scope
         names = [_name(node) for node in tree.expressions]
-        values = [_in_group(node, scope, grouped, by) for node in listed]
-        having, kept = tree.args.get("having"), None
+        values = [groups.listed(node) for node in listed]
+        having, kept = tree.args.get("having"), []
         if having is not None:
             named = {n: v for n, v in zip(names, values, strict=True) if names.count(n) == 1}
-            kept = self._having(having.this, grouped, named)
-        aggregated = [*listed, *([having] if having is not None else [])]
-        group_by = Group(
-            keys=tuple(sorted(key.sql for key in by.values())),
-            is_whole=all(key.is_person for key in by.values()),
-            having=kept,
-            counts_rows=any(_counts_rows(inner) for node in aggregated for inner in node.walk()),
-        )
-        relation = source.select(values, group=group_by)
+            kept = [self._having(having.this, grouped, named)]
+        relation = groups.source(source, kept).select(values)
         return Rows(relation, tuple(names), tuple(values), source.person_type)
 
     def _key(self, node: Node, listed: Sequence[Node]) -> Node:
@@ -624,25 +625,55 @@ class Compiler:
         return condition(node, replace(grouped, column=column))
 
 
-def _of_group(scope: Scope, by: Mapping[str, Value]) -> Scope:
-    """What an expression over groups may use: keys, and aggregates of anything."""
+class _Groups:
+    """Groups of one person's rows: an inner SELECT of keys and aggregates, to compute with outside.
 
-    def column(node: exp.Column) -> Value:
-        value = scope.column(node)
-        if value.sql not in by:
+    DuckDB binds no aggregate inside TRY(…), and year(min(day)) needs one.
+    """
+
+    def __init__(self, scope: Scope, by: Mapping[str, Value]) -> None:
+        """Take the scope of the rows, and the settled keys by the SQL of what they were."""
+        self._rows = scope
+        self._keys = list(by.values())
+        self._by = {sql: replace(key, sql=f"r0c{i}") for i, (sql, key) in enumerate(by.items())}
+        self._computed: list[Value] = []
+        self._counts_rows = False
+        self.scope = replace(scope, column=self._column, aggregate=self._aggregate)
+
+    def _column(self, node: exp.Column) -> Value:
+        found = self._by.get(self._rows.column(node).sql)
+        if found is None:
             raise refuse(node, f"{node.sql(dialect='duckdb')} is no key of GROUP BY", _HINT)
-        return by[value.sql]
+        return found
 
-    return replace(scope, column=column, aggregate=lambda node: _aggregate(node, scope))
+    def _aggregate(self, node: Node) -> Value:
+        value = _aggregate(node, self._rows)
+        self._counts_rows |= _counts_rows(node)
+        written = [known.sql for known in self._computed]
+        if value.sql not in written:
+            self._computed.append(value)
+            written.append(value.sql)
+        return replace(value, sql=f"r0c{len(self._keys) + written.index(value.sql)}")
 
+    def listed(self, node: Node) -> Value:
+        """An expression that is a key as it stands, or made of keys and aggregates."""
+        if not _aggregates(node):
+            key = self._by.get(compiled(node, self._rows).sql)
+            if key is not None:
+                return key
+        return compiled(node, self.scope)
 
-def _in_group(node: Node, scope: Scope, grouped: Scope, by: Mapping[str, Value]) -> Value:
-    """An expression that is a key as it stands, or made of keys and aggregates."""
-    if not _aggregates(node):
-        value = compiled(node, scope)
-        if value.sql in by:
-            return by[value.sql]
-    return compiled(node, grouped)
+    def source(self, rows: From, having: list[str]) -> From:
+        """The inner SELECT as a FROM clause, once all that it must compute is known."""
+        group = Group(
+            keys=tuple(sorted(key.sql for key in self._keys)),
+            is_whole=all(key.is_person for key in self._keys),
+            counts_rows=self._counts_rows,
+        )
+        values = (*self._keys, *self._computed)
+        relation = rows.select(values, group=group)
+        inner = Rows(relation, ("",) * len(values), values, rows.person_type)
+        return From([_Part(None, 0, inner)], where=having)
 
 
 def _name(node: Node) -> str:

@@ -219,14 +219,12 @@ class _Writer:
         every_row = every_row and not select.distinct
         values = {i: select.values[i] for i in sorted(need)}
         keys = () if group is None else group.keys
-        having = [] if group is None or group.having is None else [group.having]
-        used = _columns([*values.values(), *keys, *having])
+        used = _columns([*values.values(), *keys])
         source = self._from(select, used, every_row if group is None else group.counts_rows)
         person = [] if owner is None else [f"r{owner}p"]
         most, tail = source.most, _where(source.conditions)
         if group is not None:
             tail += f" GROUP BY {', '.join([*person, *keys])}"
-            tail += "".join(f" HAVING {condition}" for condition in having)
             most = 1 if group.is_whole else most
         reduced = source.multiplies and group is None and not every_row
         if reduced:

@@ -86,7 +86,6 @@ class Group:
 
     keys: tuple[str, ...]
     is_whole: bool
-    having: str | None
     counts_rows: bool
 
 

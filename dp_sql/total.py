@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dp_sql.collations import BINARY, agree
 from dp_sql.compared import (
     FLOATS,
     SMALL,
@@ -25,9 +26,11 @@ from dp_sql.compared import (
     is_double,
     is_literal,
     refuse,
+    short,
     text,
     whole_number,
 )  # fmt: skip
+from dp_sql.like import like
 from dp_sql.trees import Node
 from dp_sql.types import EXACT_TYPES, family
 
@@ -83,7 +86,7 @@ def settled(value: Value, node: Node) -> Value:
     """
     kind = family(value.type)
     if kind == "VARCHAR":
-        return replace(value, sql=f'({value.sql} COLLATE "binary")')
+        return replace(value, sql=f'({value.sql} COLLATE "binary")', collation=BINARY)
     if kind in FLOATS:
         zero, nan = (f"CAST({text(word)} AS {kind})" for word in ("0", "nan"))
         cases = f"WHEN {value.sql} = {zero} THEN {zero} WHEN {value.sql} = {nan} THEN {nan}"
@@ -153,9 +156,12 @@ def _compare(node: Node, scope: Scope) -> Value:
     sign = _COMPARISONS[type(node)]
     left, right = node.this, node.expression
     if is_literal(left) and not is_literal(right):
-        a, b = beside(_operand(right, scope), left, scope)
+        value = _operand(right, scope)
+        agree(node, value)
+        a, b = beside(value, left, scope)
         return _boolean(f"{b} {sign} {a}")
     value = _operand(left, scope)
+    agree(node, value)
     if is_literal(right):
         a, b = beside(value, right, scope)
         return _boolean(f"{a} {sign} {b}")
@@ -163,6 +169,7 @@ def _compare(node: Node, scope: Scope) -> Value:
         return _among(node, value, right.this, scope)  # IN (SELECT …), as stored views have it
     other = _operand(right, scope)
     if value.type == other.type and family(value.type) in COMPARABLE:
+        agree(node, value, other)
         return _boolean(f"{value.sql} {sign} {other.sql}")
     if {family(value.type), family(other.type)} <= SMALL:
         return _boolean(f"CAST({value.sql} AS HUGEINT) {sign} CAST({other.sql} AS HUGEINT)")
@@ -178,6 +185,7 @@ def _between(node: Node, scope: Scope) -> Value:
     if not all(is_literal(limit) for limit in limits):
         raise refuse(node, "BETWEEN takes literals")
     _same_kind(node, limits)
+    agree(node, value)
     bounds = []
     for sign, limit in zip((">=", "<="), limits, strict=True):
         a, b = beside(value, limit, scope)
@@ -201,6 +209,7 @@ def _in(node: Node, scope: Scope) -> Value:
     if not choices or not all(is_literal(choice) for choice in choices):
         raise refuse(node, "IN takes a list of literals, or a column of a public table")
     _same_kind(node, choices)
+    agree(node, value)
     pairs = [beside(value, choice, scope) for choice in choices]
     if len({a for a, _ in pairs}) == 1:
         return _boolean(f"{pairs[0][0]} IN ({', '.join(b for _, b in pairs)})")
@@ -211,6 +220,7 @@ def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
     listed = scope.listed(query)
     if listed.type != value.type or family(value.type) not in COMPARABLE:
         raise refuse(node, f"{value.type} is looked for among {listed.type}")
+    agree(node, value, listed)
     return _boolean(f"{value.sql} IN {listed.sql}")
 
 
@@ -220,8 +230,7 @@ def _like(node: Node, scope: Scope) -> Value:
     plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\0" not in pattern.this
     if family(value.type) != "VARCHAR" or not plain:
         raise refuse(node, "LIKE takes a text column and a pattern in quotes")
-    word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
-    return _maybe_not(node, f"{value.sql} {word} {text(pattern.this)}")
+    return _maybe_not(node, like(node, value, pattern.this, isinstance(node, exp.ILike)))
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -230,16 +239,18 @@ def _like(node: Node, scope: Scope) -> Value:
 def _of_text(word: str) -> Callable[[Node, Scope], Value]:
     def compile_one(node: Node, scope: Scope) -> Value:
         _plain(node, "this")
-        return Value(f"system.main.{word}({_text_argument(node.this, scope)})", "VARCHAR")
+        return _of_string(word, node.this, scope)
 
     return compile_one
 
 
-def _text_argument(node: Node, scope: Scope) -> str:
+def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:
+    """A function of a string; what it returns keeps the collation."""
     value = compiled(node, scope)
     if family(value.type) != "VARCHAR":
         raise refuse(node, f"This takes text, not {value.type}")
-    return value.sql
+    listed = ", ".join([short(value.sql), *more])
+    return Value(f"system.main.{word}({listed})", "VARCHAR", collation=value.collation)
 
 
 def _trim(node: Node, scope: Scope) -> Value:
@@ -249,7 +260,7 @@ def _trim(node: Node, scope: Scope) -> Value:
     )
     if word is None:
         raise refuse(node, "This form of trim is not known here")
-    return Value(f"system.main.{word}({_text_argument(node.this, scope)})", "VARCHAR")
+    return _of_string(word, node.this, scope)
 
 
 def _substring(node: Node, scope: Scope) -> Value:
@@ -263,8 +274,7 @@ def _substring(node: Node, scope: Scope) -> Value:
         if bound is None or number is None or is_double(bound) or abs(number) > _FARTHEST:
             raise refuse(node, "substr takes literal bounds up to a million")
         bounds.append(str(number))
-    inside = ", ".join([_text_argument(node.this, scope), *bounds])
-    return Value(f"system.main.substr({inside})", "VARCHAR")
+    return _of_string("substr", node.this, scope, *bounds)
 
 
 def _part(word: str) -> Callable[[Node, Scope], Value]:
@@ -287,7 +297,7 @@ def _named(node: Node, scope: Scope) -> Value:
     if word == "date_part" and len(given) == 2 and given[0].is_string:
         return _date_part(_part_name(given[0]), given[1], scope)
     if word in {"lower", "upper", "trim", "ltrim", "rtrim"} and len(given) == 1:
-        return Value(f"system.main.{word}({_text_argument(given[0], scope)})", "VARCHAR")
+        return _of_string(word, given[0], scope)
     if word.upper() in _PARTS and len(given) == 1:
         return _date_part(word, given[0], scope)
     raise refuse(node, f"{_shown(node)} is not known to be total on every row")
@@ -335,7 +345,7 @@ def _coalesce(node: Node, scope: Scope) -> Value:
     sql, other = beside(value, others[0], scope)
     if sql != value.sql:
         raise refuse(node, f"The literal of coalesce must be a {value.type}")
-    return Value(f"coalesce({sql}, {other})", value.type)
+    return Value(f"coalesce({sql}, {other})", value.type, collation=value.collation)
 
 
 def _to_text(node: Node, scope: Scope) -> Value:
@@ -346,7 +356,7 @@ def _to_text(node: Node, scope: Scope) -> Value:
     value = compiled(node.this, scope)
     if family(value.type) not in COMPARABLE:
         raise refuse(node, f"The text of {value.type} is not known here")
-    return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR")
+    return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR", collation=value.collation)
 
 
 _BEYOND = {"TIMESTAMP_S", "TIMESTAMP_MS"}

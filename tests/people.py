@@ -138,6 +138,7 @@ class Database:
     def new(cls) -> Database:
         connection = duckdb.connect(config={"threads": 1})
         connection.execute("SET TimeZone = 'UTC'; SET autoload_known_extensions = false")
+        connection.execute("SET disabled_optimizers = 'statistics_propagation'")  # as PrivateSide
         connection.execute(TABLES)
         return cls(connection)
 
@@ -207,6 +208,13 @@ class Database:
     def readable(self, text: str, type_name: str) -> bool:
         try:
             self.connection.execute(f"SELECT CAST($1 AS {type_name})", [text]).fetchall()
+        except duckdb.Error:
+            return False
+        return True
+
+    def binds(self, select: str) -> bool:
+        try:
+            self.columns(select)
         except duckdb.Error:
             return False
         return True

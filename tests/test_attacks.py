@@ -90,7 +90,7 @@ def test_the_corpus_is_large_and_read_to_its_end() -> None:
 _NAMES = {
     "shop", "main", "other", "ratings", "orders", "order_items", "catalog", "twice", "recent",
     "user_id", "title", "score", "day", "region", "price", "mood", "weight", "tags", "order_id",
-    "product", "genre", "binary", "__dp_person", "__dp_item", "__dp_g0",
+    "product", "genre", "binary", "NOCASE", "nocase", "NOACCENT", "noaccent", "__dp_person", "__dp_item", "__dp_g0",
 }  # fmt: skip
 _WORDS = {
     "SELECT", "DESCRIBE", "DISTINCT", "FROM", "WHERE", "AS", "JOIN", "LEFT", "ON", "AND", "OR",
@@ -107,7 +107,8 @@ _WORDS = {
     "value", "item", "listed", "domain", "counted", "counts", "items", "n", "o", "k", "p", "w",
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "lots",
     "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
-    "TRY_CAST", "typeof", "stated", "declared",
+    "TRY_CAST", "typeof", "stated", "declared", "starts_with", "ends_with", "contains",
+    "regexp_full_match", "strlen", "disabled_optimizers", "statistics_propagation",
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {

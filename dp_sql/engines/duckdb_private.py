@@ -36,6 +36,9 @@ _SETTINGS = (
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET TimeZone = 'UTC'",
+    # With it, DuckDB's planner computes date_trunc of a column's smallest and largest value outside
+    # of TRY, and fails for all where one person has the earliest date.
+    "SET disabled_optimizers = 'statistics_propagation'",
 )
 
 
@@ -121,6 +124,14 @@ class PrivateSide:
         """Whether a text can be cast to a type; no row is read."""
         try:
             self._run(f"SELECT CAST({text(value)} AS {type_name})").fetchall()
+        except duckdb.Error:
+            return False
+        return True
+
+    def binds(self, select: str) -> bool:
+        """Whether DuckDB can bind a SELECT; no row is read."""
+        try:
+            self.columns(select)
         except duckdb.Error:
             return False
         return True

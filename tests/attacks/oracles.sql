@@ -332,3 +332,9 @@ SELECT sleep_ms('x')
 
 -- InvalidInputException: Invalid Input Error: SETSEED accepts seed values between -1.0 an
 SELECT setseed(5)
+
+-- NotPrivate: This pattern has over 100 characters.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title LIKE '%b<200*_>'
+
+-- NotPrivate: This pattern has over 1000 characters.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title LIKE '<2000*b>%'
