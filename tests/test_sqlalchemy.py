@@ -50,7 +50,7 @@ def debits(shop: Path) -> int:
     with dp_sql.connect(
         str(shop / "shop.duckdb"), policy=shop / "policy.toml", analyst="ann"
     ) as session:
-        rows = session.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'reserved'").fetchall()
+        rows = session.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'spent'").fetchall()
     return int(rows[0][0])
 
 

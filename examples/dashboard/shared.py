@@ -76,7 +76,7 @@ def _fits(shared: Shared, question: Question, hundredths: int) -> bool:
 
 
 LOSSES = """
-SELECT epsilon FROM dp_ledger() WHERE kind = 'reserved' AND ticket NOT IN
+SELECT epsilon FROM dp_ledger() WHERE kind = 'spent' AND ticket NOT IN
     (SELECT ticket FROM dp_ledger() WHERE kind = 'cancelled') ORDER BY number
 """
 

@@ -182,7 +182,7 @@ def debits(folder: Path) -> int:
     """How often the ledger was charged."""
     shop, policy = str(folder / "shop.duckdb"), folder / "policy.toml"
     with dp_sql.connect(shop, policy=policy, analyst="superset") as session:
-        (row,) = session.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'reserved'").fetchall()
+        (row,) = session.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'spent'").fetchall()
     return int(row[0])
 
 
