@@ -32,6 +32,7 @@ from dp_sql.person_tree import (
     Table,
     UnionAll,
     is_plain,
+    is_scanned,
     name_of,
 )
 from dp_sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, full_name
@@ -75,12 +76,14 @@ class Written:
     tables: what it reads.
     rows_per_person: how many rows of each person a join that multiplies rows keeps; None: all.
     joined_rows_per_person: how many rows the joins make of them at most; None: no join multiplies.
+    is_scan: whether it reads rows one by one: no operator waits for all rows of the source.
     """
 
     sql: str
     tables: frozenset[Parts]
     rows_per_person: int | None
     joined_rows_per_person: int | None
+    is_scan: bool
 
 
 def written(
@@ -103,7 +106,8 @@ def written(
     except RecursionError:
         raise NotSupported("This source is nested too deeply.") from None
     cap = limits.rows_per_person if limits is not None and writer.peak is not None else None
-    return Written(sql, writer.tables(sql), cap, writer.peak)
+    is_scan = writer.peak is None and is_scanned(relation)
+    return Written(sql, writer.tables(sql), cap, writer.peak, is_scan)
 
 
 @dataclass(frozen=True)
@@ -193,9 +197,10 @@ class _Writer:
         owners = self.relation(linked.owner, {linked.key}, False).sql
         listed = "".join(f", w.c{i} AS c{i}" for i in sorted(need))
         return _Sql(
-            f"SELECT o.__dp_person AS __dp_person{listed} FROM ({rows}) AS w JOIN "
-            f"(SELECT DISTINCT __dp_person, {exact(f'c{linked.key}', kind)} AS k "
-            f"FROM ({owners}) AS p) AS o ON {exact(f'w.c{linked.column}', kind)} = o.k"
+            f"SELECT o.__dp_person AS __dp_person{listed} FROM ({rows}) AS w LEFT JOIN "
+            f"(SELECT DISTINCT __dp_person, {exact(f'c{linked.key}', kind)} AS k, 1 AS __dp_found "
+            f"FROM ({owners}) AS p) AS o ON {exact(f'w.c{linked.column}', kind)} = o.k "
+            f"WHERE {_is_found('o.__dp_found', f'w.c{linked.column}')}"
         )
 
     def _union(self, union: UnionAll, need: Collection[int], every_row: bool) -> _Sql:
@@ -262,9 +267,7 @@ class _Writer:
                 still = {*used, *_columns(rest), *_columns(behind), *_columns(on[part.number])}
                 source = _matched(select, source, part, still, order[:place])
             else:
-                word = "LEFT JOIN" if part.number in _left(select) else "JOIN"
-                terms = " AND ".join(on[part.number])
-                source.sql += f" {word} ({part.sql}) AS r{part.number} ON {terms}"
+                source = _joined(select, source, part, on[part.number])
             source.most = _times(source.most, part.fan)
             self._check(select, source, parts[1 : place + 1])
             ready = [c for c in rest if _numbers(c) <= set(order[: place + 1])]
@@ -570,6 +573,30 @@ def _capped(select: Select, part: _Part, sql: str, cap: int) -> str:
     by = f" ORDER BY {', '.join(order)}" if order else ""
     number = f"system.main.row_number() OVER (PARTITION BY {person}{by})"
     return f"SELECT {_listed([person, *part.columns])} FROM ({sql}) AS t QUALIFY {number} <= {cap}"
+
+
+def _joined(select: Select, source: _From, part: _Part, terms: Sequence[str]) -> _From:
+    """The relations so far, joined with one more."""
+    number, word = part.number, "JOIN"
+    sql = part.sql
+    if number in _left(select):
+        word = "LEFT JOIN"
+    elif select.relations[number].is_private:
+        word, found = "LEFT JOIN", f"__dp_found_{number}"
+        sql = f"SELECT *, 1 AS {found} FROM ({sql}) AS t"
+        source.conditions.append(_is_found(found, f"r{_owner(select)}p"))
+    source.sql += f" {word} ({sql}) AS r{number} ON {' AND '.join(terms)}"
+    return source
+
+
+def _is_found(found: str, left: str) -> str:
+    """Whether a LEFT JOIN found a row: with this condition it is an inner join.
+
+    An inner join leaves out all of its left side where its right side is empty. One row on the right
+    would decide whether the rows of all others are worked through. So private right sides are joined
+    by LEFT JOIN, and this is written so that DuckDB does not make an inner join of it.
+    """
+    return f"coalesce({found}, 0) = (CASE WHEN {left} IS NULL THEN 2 ELSE 1 END)"
 
 
 def _matched(

@@ -133,6 +133,21 @@ def is_plain(relation: Relation) -> bool:
     return isinstance(relation, Table)
 
 
+def is_scanned(relation: Relation) -> bool:
+    """Whether one table's rows are read one by one, beside public rows; or several, one by one."""
+    match relation:
+        case Table():
+            return True
+        case UnionAll():
+            return is_scanned(relation.left) and is_scanned(relation.right)
+        case Select():
+            private = [one for one in relation.relations if one.is_private]
+            is_bare = not relation.distinct and relation.group is None and not relation.left_joins
+            return is_bare and len(private) <= 1 and all(map(is_scanned, private))
+        case _:
+            return False
+
+
 def name_of(relation: Relation) -> str:
     """What a message calls a relation."""
     match relation:

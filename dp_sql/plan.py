@@ -51,10 +51,12 @@ class Work:
     rows_per_person: how many rows of each person a join that multiplies rows keeps; None: all.
     joined_rows_per_person: how many rows the joins make of them at most; None: no join multiplies
         rows.
+    is_scan: whether it reads rows one by one: no operator waits for all rows of the source.
     """
 
     rows_per_person: int | None = None
     joined_rows_per_person: int | None = None
+    is_scan: bool = False
 
 
 @dataclass(frozen=True)

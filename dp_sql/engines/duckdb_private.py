@@ -34,13 +34,16 @@ _SETTINGS = (
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET TimeZone = 'UTC'",
-    # Joins run in the order in which they are written, each with its public side built first. DuckDB
-    # would choose by statistics of private rows, might join public tables with each other, and might
-    # leave out public work where no private row is left: one row would decide how long it takes.
-    "SET disabled_optimizers = 'join_order,build_side_probe_side,empty_result_pullup'",
 )
 
 
+# Joins run in the order in which they are written, each with its public side built first. DuckDB
+# would choose by statistics of private rows, might join public tables with each other, and might
+# leave out public work where no private row is left: one row would decide how long it takes.
+_IN_ORDER = "join_order,build_side_probe_side,empty_result_pullup"
+# Where an operator waits for all rows of a source, nothing that is read from rows may skip it: not
+# the least and largest value of a column, nor what a join found on its other side.
+_STEADY = f"{_IN_ORDER},statistics_propagation,join_filter_pushdown"
 _KEPT_PUBLIC_ROWS = 200  # more than one statement may need
 _AS_TEXT = frozenset({"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"})
 """Types that do not keep their values in arrow on every version."""
@@ -210,6 +213,7 @@ class PrivateSide:
         """
         rows = None
         with contextlib.suppress(Exception):  # of any kind: a rarer one would tell as much
+            self._run(f"SET disabled_optimizers = '{left_out(_is_scan(plan))}'")
             rows = self._run(_released_sql(plan, ticket)).fetchall()
         self._desk.withdraw(ticket)
         if rows is None:
@@ -225,6 +229,15 @@ class PrivateSide:
 
     def _run(self, sql: str, parameters: object = None) -> Connection:
         return self._connection.execute(sql, parameters)
+
+
+def left_out(is_scan: bool) -> str:
+    """The optimizers of DuckDB that a source is read without; see Work.is_scan."""
+    return _IN_ORDER if is_scan else _STEADY
+
+
+def _is_scan(plan: Plan) -> bool:
+    return plan.work is not None and plan.work.is_scan
 
 
 def _released_sql(plan: Plan, ticket: str) -> str:
