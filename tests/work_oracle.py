@@ -196,3 +196,4 @@ def _check_growth(before: Work, after: Work, allowed: int, what: str) -> None:
     assert growth <= allowed + PUBLIC_ROWS, (
         f"{what} makes {growth:,} rows more; {allowed:,} and the public rows were promised"
     )
+    assert -growth <= PUBLIC_ROWS, f"{what} saves the work of {-growth:,} rows"
