@@ -592,9 +592,9 @@ def _joined(select: Select, source: _From, part: _Part, terms: Sequence[str]) ->
 def _is_found(found: str, left: str) -> str:
     """Whether a LEFT JOIN found a row: with this condition it is an inner join.
 
-    An inner join leaves out all of its left side where its right side is empty. One row on the right
-    would decide whether the rows of all others are worked through. So private right sides are joined
-    by LEFT JOIN, and this is written so that DuckDB does not make an inner join of it.
+    An inner join leaves out its left side where its right side is empty: one row on the right would
+    decide whether the rows of all others are worked through. So private right sides are joined by
+    LEFT JOIN, and this is written so that DuckDB does not make an inner join of it.
     """
     return f"coalesce({found}, 0) = (CASE WHEN {left} IS NULL THEN 2 ELSE 1 END)"
 

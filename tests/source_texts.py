@@ -92,13 +92,7 @@ REFUSED = ["{c} = 1 / 0", "CAST({c} AS INTEGER) > 1", "EXISTS (SELECT 1 FROM rat
            "{c} IN (SELECT title FROM ratings)", "{c} = (SELECT max(title) FROM catalog)", "row_number() OVER () < 3",
            "CASE WHEN {c} IS NULL THEN error('x') ELSE TRUE END", "{c} = ANY (SELECT title FROM ratings)", "now() > '2020-01-01'",
            "{c} + 1 > 2", "regexp_matches({c}, 'x')", "{c} = {c}", "length({c}) > 3", "{c} IS NOT DISTINCT FROM 1"]  # fmt: skip
-_OF_DATES = [
-    "date_trunc('month', {})",
-    "date_trunc('hour', {})",
-    "year({})",
-    "extract(second FROM {})",
-    "month({})",
-]
+_OF_DATES = ["date_trunc('month', {})", "date_trunc('hour', {})", "year({})", "extract(second FROM {})", "month({})"]  # fmt: skip
 ITEMS: Mapping[str, Sequence[str]] = {
     **{key: ["lower({})", "substr({}, 1, 2)", "trim({})", "coalesce({}, 'none')", "{} LIKE 'D%'"] for key in ("text", "folded")},
     **dict.fromkeys(("date", "time", "zone", "nano", "sec"), _OF_DATES),
@@ -106,15 +100,8 @@ ITEMS: Mapping[str, Sequence[str]] = {
     **{key: ["CAST({} AS VARCHAR)", "coalesce({}, 0.5)", "{}::TEXT"] for key in ("double", "float")},
     **{key: ["CAST({} AS VARCHAR)"] for key in ("enum", "uuid", "clock", "bool")},
 }  # fmt: skip
-TAILS = [
-    "LIMIT 2",
-    "QUALIFY row_number() OVER () = 1",
-    "USING SAMPLE 2",
-    "LIMIT 50%",
-    "OFFSET 1",
-    "ORDER BY 1",
-    "ORDER BY 1 LIMIT 1",
-]
+TAILS = ["LIMIT 2", "QUALIFY row_number() OVER () = 1", "USING SAMPLE 2", "LIMIT 50%", "OFFSET 1", "ORDER BY 1",
+         "ORDER BY 1 LIMIT 1"]  # fmt: skip
 SHAPES = ["FROM {p} SELECT *", "SELECT * FROM {p}, catalog", "SELECT * FROM {p} TABLESAMPLE 50%", "SELECT * FROM {p} AS q(a, b)",
           "SELECT DISTINCT ON (title) * FROM {p}", "SELECT count(*) FROM {p}", "PIVOT {p} ON title", "SELECT COLUMNS(*) FROM {p}",
           "SELECT * FROM {p} NATURAL JOIN catalog", "SELECT * FROM {p} SEMI JOIN catalog USING (title)", "VALUES (1)",

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -116,7 +115,9 @@ def test_one_row_makes_no_more_rows_than_promised(name: str, shops: Shops) -> No
 
 def test_joins_that_would_make_too_many_rows_are_refused_before_any_is_read(shops: Shops) -> None:
     every = " AND ".join(f"f{i}.a < f{i + 1}.a" for i in range(7))
-    refused = shops.outcome(f"SELECT r.user_id, r.title FROM ratings r {FOURS} WHERE {every}", "row")
+    refused = shops.outcome(
+        f"SELECT r.user_id, r.title FROM ratings r {FOURS} WHERE {every}", "row"
+    )
     assert str(refused).startswith("NotSupported: These joins could make")
 
 
