@@ -130,7 +130,7 @@ def guarded_plans(
                 report=call.report,
                 call=call.display,
                 assumptions=("the policy",),
-                work=Work(found.rows_per_person, found.joined_rows_per_person, found.is_scan),
+                work=Work(found.rows_per_person, found.joined_rows_per_person, found.reading),
             )
         )
     return plans

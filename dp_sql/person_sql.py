@@ -27,13 +27,14 @@ from dp_sql.person_tree import (
     LeftJoin,
     LinkedTable,
     Parts,
+    Reading,
     Relation,
     Select,
     Table,
     UnionAll,
     is_plain,
-    is_scanned,
     name_of,
+    reading_of,
 )
 from dp_sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, full_name
 
@@ -76,14 +77,14 @@ class Written:
     tables: what it reads.
     rows_per_person: how many rows of each person a join that multiplies rows keeps; None: all.
     joined_rows_per_person: how many rows the joins make of them at most; None: no join multiplies.
-    is_scan: whether it reads rows one by one: no operator waits for all rows of the source.
+    reading: how its rows are read.
     """
 
     sql: str
     tables: frozenset[Parts]
     rows_per_person: int | None
     joined_rows_per_person: int | None
-    is_scan: bool
+    reading: Reading
 
 
 def written(
@@ -103,11 +104,11 @@ def written(
     writer = _Writer(facts, limits)
     try:
         sql = writer.relation(relation, _all(relation), every_row).sql
+        reading = reading_of(relation) if writer.peak is None else "whole"
     except RecursionError:
         raise NotSupported("This source is nested too deeply.") from None
     cap = limits.rows_per_person if limits is not None and writer.peak is not None else None
-    is_scan = writer.peak is None and is_scanned(relation)
-    return Written(sql, writer.tables(sql), cap, writer.peak, is_scan)
+    return Written(sql, writer.tables(sql), cap, writer.peak, reading)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 Parts = tuple[str, ...]
 """A relation's full name as DuckDB spells it: database, schema, name."""
 _COLUMN = re.compile(r"r\d+c\d+", re.ASCII)
+_TEXT = r"'(?:[^']|'')*'"
+_COMPARED = re.compile(
+    rf'\(?\(?r\d+c\d+\)?(?: COLLATE "binary")? (?:[=<>]|<=|>=|<>) '
+    rf"(?:{_TEXT}|CAST\({_TEXT} AS [\w(), ]+\))\)?",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True)
@@ -133,19 +140,40 @@ def is_plain(relation: Relation) -> bool:
     return isinstance(relation, Table)
 
 
-def is_scanned(relation: Relation) -> bool:
-    """Whether one table's rows are read one by one, beside public rows; or several, one by one."""
-    match relation:
-        case Table():
-            return True
-        case UnionAll():
-            return is_scanned(relation.left) and is_scanned(relation.right)
-        case Select():
-            private = [one for one in relation.relations if one.is_private]
-            is_bare = not relation.distinct and relation.group is None and not relation.left_joins
-            return is_bare and len(private) <= 1 and all(map(is_scanned, private))
-        case _:
-            return False
+Reading = Literal["scan", "join", "whole"]
+"""How a source is read: the rows of tables one by one; the same beside public rows; or so that an
+operator waits for all rows, or a condition is not one that each block of a table can answer."""
+
+
+def reading_of(relation: Relation, known: dict[int, Reading] | None = None) -> Reading:
+    """How a relation is read where no join multiplies rows.
+
+    known: of relations that occur several times, by id.
+    """
+    known = {} if known is None else known
+    if id(relation) not in known:
+        inner: tuple[Relation, ...] = ()
+        found: Reading = "whole"
+        match relation:
+            case Table():
+                found = "scan"
+            case UnionAll():
+                inner, found = (relation.left, relation.right), "scan"
+            case Select() if _is_bare(relation):
+                inner = tuple(one for one in relation.relations if one.is_private)
+                found = "scan" if len(relation.relations) == 1 else "join"
+                found = found if len(inner) <= 1 else "whole"
+        order: tuple[Reading, ...] = ("whole", "join", "scan")
+        known[id(relation)] = min(
+            [found, *(reading_of(one, known) for one in inner)], key=order.index
+        )
+    return known[id(relation)]
+
+
+def _is_bare(select: Select) -> bool:
+    """Whether a SELECT only compares columns with literals, and joins by equal columns."""
+    is_grouped = select.distinct or select.group is not None or select.left_joins
+    return not is_grouped and all(_COMPARED.fullmatch(term) for term in select.where)
 
 
 def name_of(relation: Relation) -> str:

@@ -18,6 +18,7 @@ from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError
 from dp_sql.functions import Function
 from dp_sql.literals import ListLiteral, Reference
 from dp_sql.parse import folded
+from dp_sql.person_tree import Reading
 from dp_sql.recognise import DpSelect
 from dp_sql.types import EXACT_TYPES, NUMBERS, exact, family, full_name
 from udfs.spec import Loss, Udf
@@ -51,12 +52,12 @@ class Work:
     rows_per_person: how many rows of each person a join that multiplies rows keeps; None: all.
     joined_rows_per_person: how many rows the joins make of them at most; None: no join multiplies
         rows.
-    is_scan: whether it reads rows one by one: no operator waits for all rows of the source.
+    reading: how its rows are read.
     """
 
     rows_per_person: int | None = None
     joined_rows_per_person: int | None = None
-    is_scan: bool = False
+    reading: Reading = "whole"
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ class Shops:
     def work(self, source: Written, name: str) -> Work:
         """Run a source as a release runs it."""
         connection = self.sides[name]._connection
-        connection.execute(f"SET disabled_optimizers = '{left_out(source.is_scan)}'")
+        connection.execute(f"SET disabled_optimizers = '{left_out(source.reading)}'")
         return work_of(connection, source.sql)
 
 

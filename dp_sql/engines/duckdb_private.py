@@ -20,6 +20,7 @@ from dp_sql.engines.duckdb_catalogue import DatabaseCatalogue
 from dp_sql.engines.duckdb_install import number_of, register
 from dp_sql.errors import InternalError, QueryError, SourceError
 from dp_sql.parse import folded
+from dp_sql.person_tree import Reading
 from dp_sql.plan import Plan
 from dp_sql.result import Receipt
 from dp_sql.rewrite import private_sql, release_columns
@@ -42,7 +43,8 @@ _SETTINGS = (
 # leave out public work where no private row is left: one row would decide how long it takes.
 _IN_ORDER = "join_order,build_side_probe_side,empty_result_pullup"
 # Where an operator waits for all rows of a source, nothing that is read from rows may skip it: not
-# the least and largest value of a column, nor what a join found on its other side.
+# the least and largest value of a column, nor what a join found on its other side. A plain scan
+# needs no such care: what skips all of its blocks would skip them one by one.
 _STEADY = f"{_IN_ORDER},statistics_propagation,join_filter_pushdown"
 _KEPT_PUBLIC_ROWS = 200  # more than one statement may need
 _AS_TEXT = frozenset({"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"})
@@ -213,7 +215,7 @@ class PrivateSide:
         """
         rows = None
         with contextlib.suppress(Exception):  # of any kind: a rarer one would tell as much
-            self._run(f"SET disabled_optimizers = '{left_out(_is_scan(plan))}'")
+            self._run(f"SET disabled_optimizers = '{left_out(_reading(plan))}'")
             rows = self._run(_released_sql(plan, ticket)).fetchall()
         self._desk.withdraw(ticket)
         if rows is None:
@@ -231,13 +233,13 @@ class PrivateSide:
         return self._connection.execute(sql, parameters)
 
 
-def left_out(is_scan: bool) -> str:
-    """The optimizers of DuckDB that a source is read without; see Work.is_scan."""
-    return _IN_ORDER if is_scan else _STEADY
+def left_out(reading: Reading) -> str:
+    """The optimizers of DuckDB that a source is read without."""
+    return {"scan": "", "join": _IN_ORDER, "whole": _STEADY}[reading]
 
 
-def _is_scan(plan: Plan) -> bool:
-    return plan.work is not None and plan.work.is_scan
+def _reading(plan: Plan) -> Reading:
+    return "whole" if plan.work is None else plan.work.reading
 
 
 def _released_sql(plan: Plan, ticket: str) -> str:
