@@ -194,9 +194,10 @@ class _Writer:
         owners = self.relation(linked.owner, {linked.key}, False).sql
         listed = "".join(f", w.c{i} AS c{i}" for i in sorted(need))
         return _Sql(
-            f"SELECT o.__dp_person AS __dp_person{listed} FROM ({rows}) AS w JOIN "
-            f"(SELECT DISTINCT __dp_person, {there} AS k "
-            f"FROM ({owners}) AS p) AS o ON {here} = o.k"
+            f"SELECT o.__dp_person AS __dp_person{listed} FROM ({rows}) AS w LEFT JOIN "
+            f"(SELECT DISTINCT __dp_person, {there} AS k, 1 AS __dp_found "
+            f"FROM ({owners}) AS p) AS o ON {here} = o.k "
+            f"WHERE {_is_found('o.__dp_found', f'w.c{linked.column}')}"
         )
 
     def _union(self, union: UnionAll, need: Collection[int], every_row: bool) -> _Sql:
@@ -256,15 +257,17 @@ class _Writer:
         if _owner(select) is None:
             source.most = self.facts.public_number(_count(parts[0].sql))
         for place, part in enumerate(parts[1:], 1):
-            word = "LEFT JOIN" if part.number in _left(select) else "JOIN"
-            terms = " AND ".join(on[part.number])
-            source.sql += f" {word} ({part.sql}) AS r{part.number} ON {terms}"
+            behind = [term for n in order[place + 1 :] for term in on[n]]
+            if _beside(select, part.number):
+                still = {*used, *_columns(rest), *_columns(behind), *_columns(on[part.number])}
+                source = _matched(select, source, part, still, order[:place])
+            else:
+                source = _joined(select, source, part, on[part.number])
             source.most = _times(source.most, part.fan)
             self._check(select, source, parts[1 : place + 1])
             ready = [c for c in rest if _numbers(c) <= set(order[: place + 1])]
             source.conditions += ready
             rest = [c for c in rest if c not in ready]
-            behind = [term for n in order[place + 1 :] for term in on[n]]
             if behind and part.fan != 1 and not every_row:
                 still = {*used, *_columns(rest), *_columns(behind)}
                 source = _reduced(select, source, still, order[: place + 1])
@@ -445,16 +448,24 @@ def _pairs(select: Select, number: int, before: Collection[int]) -> list[tuple[s
 
 def _on(select: Select, number: int, before: Sequence[int]) -> list[str]:
     """What ON says of a relation, once those before it are there."""
-    if not before:
-        return []
+    return [*_equal(select, number, before), *_beside(select, number)] if before else []
+
+
+def _equal(select: Select, number: int, before: Sequence[int]) -> list[str]:
+    """The comparisons that join a relation to those before it."""
     equal = [
         f"{as_key(a, _type(select, a))[0]} = {as_key(b, _type(select, b))[0]}"
         for a, b in _pairs(select, number, before)
     ]
     if select.relations[number].is_private:
         equal.insert(0, f"r{before[0]}p = r{number}p")
+    return equal
+
+
+def _beside(select: Select, number: int) -> list[str]:
+    """What the ON of a LEFT JOIN says beside its equal columns of more than the new relation."""
     join = _left(select).get(number)
-    return equal + [t for t in (join.terms if join else ()) if _numbers(t) != {number}]
+    return [term for term in (join.terms if join else ()) if _numbers(term) != {number}]
 
 
 def _left(select: Select) -> dict[int, LeftJoin]:
@@ -559,16 +570,68 @@ def _capped(select: Select, part: _Part, sql: str, cap: int) -> str:
     return f"SELECT {_listed([person, *part.columns])} FROM ({sql}) AS t QUALIFY {number} <= {cap}"
 
 
+def _joined(select: Select, source: _From, part: _Part, terms: Sequence[str]) -> _From:
+    """The relations so far, joined with one more."""
+    number, word = part.number, "JOIN"
+    sql = part.sql
+    if number in _left(select):
+        word = "LEFT JOIN"
+    elif select.relations[number].is_private:
+        word, found = "LEFT JOIN", f"__dp_found_{number}"
+        sql = f"SELECT *, 1 AS {found} FROM ({sql}) AS t"
+        source.conditions.append(_is_found(found, f"r{_owner(select)}p"))
+    source.sql += f" {word} ({sql}) AS r{number} ON {' AND '.join(terms)}"
+    return source
+
+
+def _is_found(found: str, left: str) -> str:
+    """Whether a LEFT JOIN found a row: with this condition it is an inner join.
+
+    An inner join leaves out its left side where its right side is empty: one row on the right would
+    decide whether the rows of all others are worked through. So private right sides are joined by
+    LEFT JOIN, and this is written so that DuckDB does not make an inner join of it.
+    """
+    return f"coalesce({found}, 0) = (CASE WHEN {left} IS NULL THEN 2 ELSE 1 END)"
+
+
+def _matched(
+    select: Select, source: _From, part: _Part, still: Collection[str], before: Sequence[int]
+) -> _From:
+    """A LEFT JOIN whose ON says more than equal columns: all rows so far, beside those that match.
+
+    For an ON as it stands DuckDB 1.5 would compare each row with each, or not run it at all.
+    """
+    rows = [*_so_far(select, still, before), "system.main.row_number() OVER () AS __dp_row"]
+    first = f"SELECT {_listed(rows)} FROM {source.sql}{_where(source.conditions)}"
+    own = "".join(f", {column}" for column in part.columns)
+    match = (
+        f"SELECT __dp_row AS __dp_match{own} FROM __dp_before JOIN ({part.sql}) AS r{part.number} "
+        f"ON {' AND '.join(_equal(select, part.number, before))}"
+        f"{_where(_beside(select, part.number))}"
+    )
+    listed = [*_so_far(select, still, before), *part.columns]
+    sql = (
+        f"WITH __dp_before AS MATERIALIZED ({first}) SELECT {_listed(listed)} FROM __dp_before "
+        f"LEFT JOIN ({match}) AS __dp_matches ON __dp_row = __dp_match"
+    )
+    return _From(f"({sql}) AS s{part.number}", source.most, source.multiplies)
+
+
+def _so_far(select: Select, still: Collection[str], available: Collection[int]) -> list[str]:
+    """The person of a row so far, and the columns that are needed from here on."""
+    owner = _owner(select)
+    return ([] if owner is None else [f"r{owner}p"]) + [
+        f"r{number}c{i}" for number in sorted(available) for i in _of(select, number, still)
+    ]
+
+
 def _reduced(
     select: Select, source: _From, still: Collection[str], available: Collection[int]
 ) -> _From:
     """The distinct rows so far, with the person and the columns that are needed from here on."""
-    owner = _owner(select)
-    listed = [] if owner is None else [f"r{owner}p"]
-    listed += [
-        f"{_settled(column, _type(select, column))} AS {column}"
-        for number in sorted(available)
-        for column in (f"r{number}c{i}" for i in _of(select, number, still))
+    listed = [
+        column if column.endswith("p") else f"{_settled(column, _type(select, column))} AS {column}"
+        for column in _so_far(select, still, available)
     ]
     sql = f"SELECT DISTINCT {_listed(listed)} FROM {source.sql}{_where(source.conditions)}"
     return _From(f"({sql}) AS s{len(available)}", source.most, source.multiplies)

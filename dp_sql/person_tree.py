@@ -12,6 +12,7 @@ from functools import cached_property
 Parts = tuple[str, ...]
 """A relation's full name as DuckDB spells it: database, schema, name."""
 _COLUMN = re.compile(r"r\d+c\d+", re.ASCII)
+_TEXT = r"'(?:[^']|'')*'"
 
 
 @dataclass(frozen=True)

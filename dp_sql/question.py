@@ -43,6 +43,7 @@ class Question:
         self._deadline = deadline
         self._stop = stop
         self.is_abandoned = self._is_pressed = False
+        self._is_lost: bool | None = None  # decided once, when the work has ended
 
     def abandon(self) -> None:
         """Throw the answer away, whether it is ready or not; from any thread."""
@@ -65,9 +66,14 @@ class Question:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
+            if self._is_pressed and self._is_lost is False:  # too late: as if it came now
+                signal.raise_signal(signal.SIGINT)
 
     def run(self, work: Callable[[], T]) -> T | None:
-        """Do the work, and return at the deadline or its next multiple; None: it failed."""
+        """Do the work, and return at the deadline or its next multiple; None: it failed.
+
+        Whether the question was abandoned is decided when this returns; after that it is too late.
+        """
         answers: list[T] = []
         done = threading.Event()
 
@@ -83,13 +89,15 @@ class Question:
             if self.is_abandoned:
                 self._stop()
         self._wait()
-        return answers[0] if answers and not self.is_abandoned else None
+        self._is_lost = self.is_abandoned
+        return answers[0] if answers and not self._is_lost else None
 
     def check(self, *, is_spent: bool) -> None:
         """Raise where the question was abandoned: the same, whatever became of the work."""
-        if self._is_pressed:
+        is_lost = self.is_abandoned if self._is_lost is None else self._is_lost
+        if is_lost and self._is_pressed:
             raise KeyboardInterrupt
-        if self.is_abandoned:
+        if is_lost:
             raise QueryError(INTERRUPTED if is_spent else INTERRUPTED_UNSPENT)
 
     def _wait(self) -> None:

@@ -154,14 +154,20 @@ class Spy:
 
 
 class Side:
-    """A session over one database, and all that reached the private connection."""
+    """A session over one database, and all that reached the private connection.
 
-    def __init__(self, directory: Path, with_person: bool) -> None:
+    Args:
+        directory: where the database is made.
+        with_person: whether it has the one person.
+        more: what the policy says besides; it goes on with its section `limits`.
+    """
+
+    def __init__(self, directory: Path, with_person: bool, more: str = "") -> None:
         directory.mkdir()
         database, policy = directory / "shop.duckdb", directory / "policy.toml"
         with duckdb.connect(str(database)) as owner:
             owner.execute(_SHOP.replace("'merry'", _LABELS) + _PERSON if with_person else _SHOP)
-        policy.write_text(_POLICY, encoding="utf-8")
+        policy.write_text(_POLICY + more, encoding="utf-8")
         self.seen: list[tuple[str, str]] = []
         with pytest.MonkeyPatch.context() as patch:
             opened: Any = vars(duckdb_private)["open_database"]

@@ -92,13 +92,7 @@ REFUSED = ["{c} = 1 / 0", "CAST({c} AS INTEGER) > 1", "EXISTS (SELECT 1 FROM rat
            "{c} IN (SELECT title FROM ratings)", "{c} = (SELECT max(title) FROM catalog)", "row_number() OVER () < 3",
            "CASE WHEN {c} IS NULL THEN error('x') ELSE TRUE END", "{c} = ANY (SELECT title FROM ratings)", "now() > '2020-01-01'",
            "{c} + 1 > 2", "regexp_matches({c}, 'x')", "{c} = {c}", "length({c}) > 3", "{c} IS NOT DISTINCT FROM 1"]  # fmt: skip
-_OF_DATES = [
-    "date_trunc('month', {})",
-    "date_trunc('hour', {})",
-    "year({})",
-    "extract(second FROM {})",
-    "month({})",
-]
+_OF_DATES = ["date_trunc('month', {})", "date_trunc('hour', {})", "year({})", "extract(second FROM {})", "month({})"]  # fmt: skip
 ITEMS: Mapping[str, Sequence[str]] = {
     **{key: ["lower({})", "substr({}, 1, 2)", "trim({})", "coalesce({}, 'none')", "{} LIKE 'D%'"] for key in ("text", "folded")},
     **dict.fromkeys(("date", "time", "zone", "nano", "sec"), _OF_DATES),
@@ -106,15 +100,8 @@ ITEMS: Mapping[str, Sequence[str]] = {
     **{key: ["CAST({} AS VARCHAR)", "coalesce({}, 0.5)", "{}::TEXT"] for key in ("double", "float")},
     **{key: ["CAST({} AS VARCHAR)"] for key in ("enum", "uuid", "clock", "bool")},
 }  # fmt: skip
-TAILS = [
-    "LIMIT 2",
-    "QUALIFY row_number() OVER () = 1",
-    "USING SAMPLE 2",
-    "LIMIT 50%",
-    "OFFSET 1",
-    "ORDER BY 1",
-    "ORDER BY 1 LIMIT 1",
-]
+TAILS = ["LIMIT 2", "QUALIFY row_number() OVER () = 1", "USING SAMPLE 2", "LIMIT 50%", "OFFSET 1", "ORDER BY 1",
+         "ORDER BY 1 LIMIT 1"]  # fmt: skip
 SHAPES = ["FROM {p} SELECT *", "SELECT * FROM {p}, catalog", "SELECT * FROM {p} TABLESAMPLE 50%", "SELECT * FROM {p} AS q(a, b)",
           "SELECT DISTINCT ON (title) * FROM {p}", "SELECT count(*) FROM {p}", "PIVOT {p} ON title", "SELECT COLUMNS(*) FROM {p}",
           "SELECT * FROM {p} NATURAL JOIN catalog", "SELECT * FROM {p} SEMI JOIN catalog USING (title)", "VALUES (1)",
@@ -122,6 +109,38 @@ SHAPES = ["FROM {p} SELECT *", "SELECT * FROM {p}, catalog", "SELECT * FROM {p} 
           "SELECT *, row_number() OVER () AS rn FROM {p}", "SELECT unnest([1, 2]) AS u, * FROM {p}", "SELECT rowid, * FROM {p}",
           "SELECT * FROM {p} FULL JOIN catalog USING (title)", "SELECT * FROM query('FROM {p}')", "SELECT 1",
           "SELECT * FROM {p} EXCEPT SELECT * FROM {p}", "WITH RECURSIVE w AS (FROM {p}) FROM w", "SELECT max(title) FROM {p} GROUP BY title"]  # fmt: skip
+
+
+def _derived(text: str, listed: str) -> Rel:
+    """A subquery that is read like a table."""
+    return replace(_rel("", listed), text=text, alias=text)
+
+
+_RATINGS = "!user_id big,title text,genre folded,score int,four int,x double,price dec,mood enum"
+WIDE = {
+    rel.alias: rel
+    for rel in (
+        _rel("ratings", _RATINGS),
+        _rel("orders", "order_id int,!buyer big,title text,score int"),
+        _rel("items", "order_id int,product text,score int"),
+        _rel("liked", "!reader big,title text,four int"),
+        _derived("(FROM ratings UNION ALL FROM ratings UNION ALL FROM ratings)", _RATINGS),
+        _derived(
+            "(SELECT user_id, four, count(*) AS n FROM ratings JOIN four ON four = k GROUP BY ALL)",
+            "!user_id big,four int,n big",
+        ),
+        _rel("catalog", "title text,genre folded,year big,x double,price dec,mood enum"),
+        _rel("four", "k int,a big,b big,c big"),
+        _rel("years", "year big,decade big"),
+        _derived(
+            "(SELECT f.k, g.a, g.b FROM four f JOIN four g ON f.k = g.k)", "k int,a big,b big"
+        ),
+        _derived("(SELECT DISTINCT genre, mood FROM catalog)", "genre folded,mood enum"),
+    )
+}
+"""Tables of work_oracle.py, where public tables have many rows for a key, and subqueries of them."""
+_PUBLIC = ["catalog", "four", "years", *[name for name in WIDE if not WIDE[name].private][-2:]]
+_PEOPLE = [name for name in WIDE if WIDE[name].private or name == "items"]
 
 
 @dataclass(frozen=True)
@@ -320,6 +339,48 @@ class Writer:
 def sources(draw: st.DrawFn, depth: int = 2) -> str:
     """The text of a query."""
     return Writer(draw).query(depth).text
+
+
+@st.composite
+def multiplied(draw: st.DrawFn) -> str:
+    """The text of a query whose joins may multiply rows, over the tables of work_oracle.py."""
+    writer = Writer(draw)
+    inner = _chain(writer, writer.draw(st.integers(1, 4)))
+    person = next((col.name for col in inner.cols if col.person), None)
+    if person is None or writer.chance(60):
+        return inner.text
+    names = [f"{alias}.{col.name}" for alias in "ab" for col in inner.cols if not col.person]
+    listed = ", ".join([f"a.{person}", *names[:1], *names[-1:]])  # a CTE joined with itself
+    return f"WITH w AS ({inner.text}) SELECT {listed} FROM w a JOIN w b ON a.{person} = b.{person}"
+
+
+def _chain(writer: Writer, n_joins: int) -> Rel:
+    """A SELECT of a private table joined with others, one after the other."""
+    rels = [_called(WIDE[writer.one(_PEOPLE)], 0)]
+    tail = f"FROM {rels[0].text}"
+    for _ in range(n_joins):
+        right = _called(WIDE[writer.one(_PUBLIC if writer.chance(75) else _PEOPLE)], len(rels))
+        pairs = [
+            f"{rel.alias}.{a.name} = {right.alias}.{b.name}"
+            for rel in rels
+            for a in rel.cols
+            for b in right.cols
+            if a.type == b.type and (not right.private or a.person * b.person)
+        ]
+        if pairs:
+            side = writer.one(["JOIN", "JOIN", "LEFT JOIN"])
+            tail += f" {side} {right.text} ON {writer.one(pairs)}"
+            rels.append(right)
+            tail += f" AND {writer.condition(rels)}" if writer.chance(30) else ""
+    tail += f" WHERE {writer.condition(rels)}" if writer.chance(45) else ""
+    if writer.chance(15):
+        return writer.grouped(rels, tail)
+    text, cols = writer.listed(rels)
+    return Rel(f"SELECT {text} {tail}", "", tuple(cols))
+
+
+def _called(rel: Rel, number: int) -> Rel:
+    return replace(rel, text=f"{rel.text} AS q{number}", alias=f"q{number}")
 
 
 @st.composite

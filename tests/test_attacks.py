@@ -108,7 +108,7 @@ _WORDS = {
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "lots",
     "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
     "TRY_CAST", "typeof", "stated", "declared", "starts_with", "ends_with", "contains",
-    "regexp_full_match", "strlen", "disabled_optimizers", "statistics_propagation",
+    "regexp_full_match", "strlen", "disabled_optimizers",
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
@@ -116,6 +116,7 @@ _FORMS = {
         r"DESCRIBE SELECT |SELECT CAST\('|SELECT system\.main\.count\(\*\) FROM \(SELECT "
         r"|SELECT CAST\(__dp_value AS |SELECT (__dp_group, .*)?__dp_value FROM \(WITH __dp_rows AS "
         r"|SELECT __dp_group, (CAST\()?__dp_key_0.* FROM \(WITH __dp_rows AS "
+        r"|SET disabled_optimizers = '\w+(,\w+)*'$"
         r"|SELECT sql FROM system\.main\.duckdb_views\(\) "
         r"|SELECT greatest\(1, coalesce\(system\.main\.max\(n\), 1\)\) FROM \(SELECT "
         r"|CREATE TEMP TABLE \"temp\"\.\"main\"\.\"__dp_public_[0-9a-f]{32}\" AS SELECT "
