@@ -129,13 +129,12 @@ def test_extremes_of_a_column_do_not_skip_the_rows_of_others(shops: Shops) -> No
 
 @pytest.mark.parametrize(
     "condition",
-    ["score > 100 OR price > 1000", "coalesce(score, 0) > 100", "year(DATE '2020-01-01') > score"],
+    ["score > 100 OR price > 1000", "coalesce(score, 0) > 100"],
 )
 def test_extremes_of_two_columns_do_not_skip_a_scan(condition: str, shops: Shops) -> None:
     """DuckDB skips the blocks of a table by one column; a whole scan it would skip by several."""
     text = f"SELECT user_id, title FROM ratings WHERE ({condition}) AND lower(title) LIKE '%a%'"
-    found = shops.outcome(text, "before")
-    assert isinstance(found, str) or found.reading == "whole"
+    assert shops.written(text).reading == "whole"
 
 
 @pytest.mark.parametrize(
