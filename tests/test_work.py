@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from dp_sql import person_sql
-from dp_sql.engines import duckdb_private
 from dp_sql.errors import DpSqlError
 from dp_sql.guarded import GuardedSession, _one_select
 from dp_sql.plan import Plan
