@@ -45,10 +45,12 @@ class Relation:
     parts: its full name (database, schema, name); empty where it has none.
     view_sql: the text that created it, for a view; "" for a view whose text nobody kept; None
         for a table, and for a view that only shows a dataframe.
+    is_table: whether it is a base table of the database.
     """
 
     parts: tuple[str, ...]
     view_sql: str | None
+    is_table: bool = False
 
 
 class Catalog(Protocol):

@@ -59,6 +59,9 @@ class Schema(PublicFacts, Protocol):
     def view(self, parts: Sequence[str]) -> str | None:
         """The query of a view; None where there is no such view."""
 
+    def inside(self, view: Sequence[str]) -> Schema:
+        """The schema as the query of a view reads names."""
+
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of a SELECT's columns, without running it."""
 
@@ -338,7 +341,7 @@ class Compiler:
                 return self._whole(full)[0]
         view = self._listed_view(parts)
         if view is not None:
-            return self._view(view, node)
+            return self._view(view, parts, node)
         raise refuse(
             node, f"There is no table {'.'.join(parts)}", "SHOW TABLES lists what there is."
         )
@@ -350,13 +353,13 @@ class Compiler:
             NotPrivate: the view is not provably person-level.
         """
         sql = self._listed_view(parts)
-        return (
-            None if sql is None else self._view(sql, exp.Table(this=exp.Identifier(this=parts[-1])))
-        )
+        if sql is None:
+            return None
+        return self._view(sql, parts, exp.Table(this=exp.Identifier(this=parts[-1])))
 
-    def _view(self, sql: str, node: Node) -> Rows:
+    def _view(self, sql: str, parts: Sequence[str], node: Node) -> Rows:
         try:
-            return Compiler(self.policy, self.schema).query(tree_of(sql))
+            return Compiler(self.policy, self.schema.inside(parts)).query(tree_of(sql))
         except (Unreadable, NotPrivate):
             raise refuse(
                 node, f"The view {node.name} is not provably person-level",
@@ -515,13 +518,17 @@ class Compiler:
         """A relation as SQL; see person_sql.written."""
         return written(rows.relation, self.schema, self.limits, every_row=every_row)
 
+    def sql_of(self, relation: Relation) -> Written:
+        """The rows that a release reads, as SQL; see person_sql.written."""
+        return written(relation, self.schema, self.limits)
+
     def _computed(self, rows: Rows) -> Written:
         """A public relation as SQL; what is more than a table is computed here, once."""
         found = self.written(rows)
         if is_plain(rows.relation):
             return found
-        table = self.schema.public_rows(found.sql, found.tables)
-        return replace(found, sql=f"SELECT c0 FROM {full_name(table)}", tables=frozenset({table}))
+        rows, tables = self.schema.public_rows(found.sql, found.tables)
+        return replace(found, sql=f"SELECT c0 FROM {rows}", tables=tables)
 
     def _public_column(self, query: Node) -> Rows:
         """A public query of one column, as the right side of IN."""
