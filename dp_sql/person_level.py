@@ -527,8 +527,8 @@ class Compiler:
         found = self.written(rows)
         if is_plain(rows.relation):
             return found
-        rows, tables = self.schema.public_rows(found.sql, found.tables)
-        return replace(found, sql=f"SELECT c0 FROM {rows}", tables=tables)
+        held, tables = self.schema.public_rows(found.sql, found.tables)
+        return replace(found, sql=f"SELECT c0 FROM {held}", tables=tables)
 
     def _public_column(self, query: Node) -> Rows:
         """A public query of one column, as the right side of IN."""
