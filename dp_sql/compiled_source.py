@@ -58,13 +58,16 @@ class Rows:
     work: Work
 
 
-def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compiler) -> Source:
+def compiled_source(
+    select: DpSelect, bodies: Mapping[str, str], compiler: Compiler, if_public: NotPrivate
+) -> Source:
     """Compile the source of a SELECT.
 
     Args:
         select: where its parts stand in the text.
         bodies: the texts of the CTEs in scope, by folded name, in their order.
         compiler: knows which tables are private.
+        if_public: the refusal of a source that reads none of them.
 
     Raises:
         NotPrivate: the source is not provably person-level.
@@ -89,12 +92,7 @@ def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compi
     except (NotPrivate, NotSupported) as refusal:
         raise refusal.at(select.text, select.source[0]) from None
     if rows.person_type is None:
-        raise NotPrivate(
-            "This source is public: it holds nobody's rows.",
-            text=select.text,
-            position=select.source[0],
-            hint="Ask it without DP: SELECT … FROM it is free.",
-        )
+        raise if_public
     person = Column('"__dp_person"', rows.person_type)
     keys = tuple(_exact(select, key, value_of(select, key, scope), "group") for key in select.keys)
     return Source(select, compiler, rows, unfiltered, scope, person, keys)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from dp_sql.arguments import DpCall
 from dp_sql.compiled_source import compiled_plan, compiled_source, rows_of
 from dp_sql.domain import Domain
-from dp_sql.errors import ArgumentError, InternalError, QueryError
+from dp_sql.errors import ArgumentError, InternalError, NotPrivate, QueryError
 from dp_sql.functions import MAX_GROUPS
 from dp_sql.guard_domains import Side, public_values
 from dp_sql.person_level import Compiler
@@ -42,7 +42,14 @@ def guarded_plans(
         ParseError: a part of it is beyond our grammar.
         ArgumentError: a domain is missing or unreadable, or a limit of the policy is exceeded.
     """
-    source = compiled_source(select, bodies, Compiler(policy, side, policy.limits.work))
+    public = NotPrivate(
+        "This source is public: it holds nobody's rows.",
+        text=select.text,
+        position=select.source[0],
+        hint="Ask it without DP: SELECT … FROM it is free.",
+    )
+    compiler = Compiler(policy, side, policy.limits.work)
+    source = compiled_source(select, bodies, compiler, public)
     plans = []
     for call in select.calls:
         _check_limits(select, call, policy)

@@ -178,8 +178,9 @@ def policy_of(found: Found, unit: str, side: OwnerSide) -> Policy:
                 if without_labels(kind) != kind
             }
     joined = {_folded(full) for full in found.tables} - tables.keys()
-    views = frozenset(_folded(full) for full in found.views)
-    return Policy(tables, frozenset(joined), views, domains)
+    views = {_folded(full) for full in found.views}
+    views |= {(database, name) for database, _, name in views}  # DuckDB leaves out the schema, too
+    return Policy(tables, frozenset(joined), frozenset(views), domains)
 
 
 def _folded(parts: Parts) -> Parts:

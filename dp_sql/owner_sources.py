@@ -135,15 +135,15 @@ def _asked(select: DpSelect, call: DpCall, tokens: Sequence[Token], side: OwnerS
     found = relations(trees, side)
     unit = call.privacy_unit
     policy = policy_of(found, unit.parts[-1], side)
-    if not policy.tables:
-        raise NotPrivate(
-            f"No table of this source has a column {unit.parts[-1]}.",
-            text=select.text,
-            position=unit.position,
-            hint="Joins, CTEs, UNION ALL and groups are read down to the tables: the privacy unit "
-            "is a column of theirs.",
-        )
-    source = compiled_source(select, bodies, Compiler(policy, side))
+    nobodys = NotPrivate(
+        f"No table of this source has a column {unit.parts[-1]}.",
+        text=select.text,
+        position=unit.position,
+        hint="Joins, CTEs, UNION ALL and groups are read down to the tables: the privacy unit is "
+        "a column of theirs.",
+    )
+    compiler = Compiler(policy, side, shows_views=True)
+    source = compiled_source(select, bodies, compiler, nobodys)
     if not value_of(select, unit, source.scope).is_person:
         raise NotPrivate(
             f"{unit.text} is not the privacy unit of a table as it stands: it is an expression, "

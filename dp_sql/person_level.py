@@ -192,12 +192,14 @@ class Compiler:
 
     limits: how much work one person's rows may cause; None: not limited.
     ctes: bodies of the CTEs in scope, by folded name; compiled where they are read.
+    shows_views: whether a refusal may say what is wrong inside a view.
     """
 
     policy: Policy
     schema: Schema
     limits: WorkLimits | None = None
     ctes: Mapping[str, Callable[[], Rows]] = field(default_factory=dict)
+    shows_views: bool = False
 
     def with_ctes(self, bodies: Mapping[str, Node]) -> Compiler:
         """The compiler with CTEs in scope, each seeing those before it."""
@@ -358,13 +360,17 @@ class Compiler:
         return self._view(sql, parts, exp.Table(this=exp.Identifier(this=parts[-1])))
 
     def _view(self, sql: str, parts: Sequence[str], node: Node) -> Rows:
+        inside = self.schema.inside(parts)
         try:
-            return Compiler(self.policy, self.schema.inside(parts)).query(tree_of(sql))
-        except (Unreadable, NotPrivate):
+            compiler = Compiler(self.policy, inside, shows_views=self.shows_views)
+            return compiler.query(tree_of(sql))
+        except (Unreadable, NotPrivate) as inner:
+            why, hint = "", "Its owner can write it in the grammar that analysts have."
+            if self.shows_views and isinstance(inner, NotPrivate):
+                why, hint = f": {inner.message.rstrip('.')}", inner.hint or _HINT
             raise refuse(
-                node, f"The view {node.name} is not provably person-level",
-                "Its owner can write it in the grammar that analysts have.",
-            ) from None  # fmt: skip
+                node, f"The view {node.name} is not provably person-level{why}", hint
+            ) from None
 
     def _listed_view(self, parts: Sequence[str]) -> str | None:
         """The query of a view that the policy lists."""
