@@ -161,8 +161,8 @@ def _asked(select: DpSelect, call: DpCall, tokens: Sequence[Token], side: OwnerS
             hint="Make it a table (CREATE TABLE … AS …) and name that table.",
         )
     aliases = {part.alias for part in source.rows.parts if part.rows.private and part.alias}
-    own = private_names(found, policy.tables) | aliases | bodies.keys()
-    return _Asked(call, source, rows, frozenset(own))
+    own = private_names(found, policy.tables) | aliases
+    return _Asked(call, source, rows, own)
 
 
 def _bodies(select: DpSelect, tokens: Sequence[Token]) -> dict[str, str]:
@@ -195,7 +195,7 @@ def _check_texts(select: DpSelect, call: DpCall, bodies: Iterable[str], side: Ow
     if any(map(has_escapes, texts)):
         wrong = "A string with escapes is read in more than one way."
     for name in sorted(side.engine.function_kinds(frozenset())):
-        wrong = f"This database has a function {name} of its own, which replaces DuckDB's."
+        wrong = f"This database has a function {name} of its own, which could replace DuckDB's."
     if wrong is not None:
         raise NotPrivate(wrong, text=select.text, position=select.source[0])
 
