@@ -10,10 +10,14 @@ import pytest
 
 import dp_sql
 from dp_sql import owner_sources
+from dp_sql.desk import Desk
 from dp_sql.engines.duckdb import Engine
 from dp_sql.errors import ArgumentError, NotPrivate
-from dp_sql.owner_side import OwnerSide, policy_of
+from dp_sql.owner_side import Found, OwnerSide, policy_of
+from dp_sql.owner_sources import owners_plan
+from dp_sql.parse import statements
 from dp_sql.policy import Policy
+from dp_sql.recognise import recognise
 from dp_sql.total import Value
 
 from .conftest import READING_LOG, SURE
@@ -24,7 +28,8 @@ CREATE TABLE books AS SELECT DISTINCT title, CASE title WHEN 'Dune' THEN 'space'
     AS genre, 1900 + length(title) AS year FROM catalog WHERE title IS NOT NULL;
 CREATE TABLE shelves (genre VARCHAR, floor INTEGER);
 INSERT INTO shelves VALUES ('space', 1), ('space', 2), ('earth', 3), ('earth', 3), ('sea', 4);
-CREATE TABLE clubs AS SELECT i % 40 AS user_id, 'club ' || i % 3 AS club, i % 5 AS n FROM range(80) t(i);
+CREATE TABLE clubs AS SELECT i % 40 AS user_id, 'club ' || i % 3 AS club, i % 5 AS n,
+    2000 + i % 7 AS year, 'page of ' || i % 40 AS page FROM range(80) t(i);
 ALTER TABLE ratings ADD COLUMN day DATE;
 UPDATE ratings SET day = DATE '2024-01-01' + CAST(year - 2000 + coalesce(user_id, 0) AS INTEGER);
 CREATE VIEW shelved AS SELECT r.user_id, s.floor FROM ratings r JOIN books b USING (title)
@@ -101,6 +106,52 @@ def test_an_owner_is_answered_what_duckdb_would_answer(
     assert receipt.source == source
     inner = f"SELECT {count(item, unit)} AS n FROM {source}"
     assert shop.sql(f"FROM dp($$ {inner} $$)").fetchall() == wanted
+
+
+def pairs(session: dp_sql.Session, item: str, unit: str, source: str) -> set[tuple[str, str]]:
+    """The (person, item) pairs that a plan reads, as text."""
+    text = f"SELECT {count(item, unit)} FROM {source}"
+    (tokens,) = statements(text)
+    (select,) = recognise(text, tokens)
+    engine = Engine(session.connection, Desk())
+    plan = owners_plan(select, select.calls[0], tokens, engine)
+    sql = f"SELECT __dp_person::VARCHAR, __dp_item::VARCHAR FROM {plan.source}"
+    found = session.connection.execute(sql).fetchall()
+    return {(person, item) for person, item in found if None not in (person, item)}
+
+
+def moved(session: dp_sql.Session, item: str, unit: str, source: str) -> set[tuple[str, str]]:
+    """The pairs of others that come or go when one person leaves."""
+    before = pairs(session, item, unit, source)
+    session.execute("DELETE FROM ratings WHERE user_id = 2; DELETE FROM clubs WHERE user_id = 2")
+    after = pairs(session, item, unit, source)
+    assert any(person == "2" for person, _ in before - after)
+    return {pair for pair in before ^ after if pair[0] != "2"}
+
+
+@pytest.mark.parametrize(("item", "unit", "source"), [case[:3] for case in SOURCES])
+def test_nobody_else_changes_when_a_person_leaves(
+    shop: dp_sql.Session, item: str, unit: str, source: str
+) -> None:
+    plain = f"SELECT DISTINCT ({unit})::VARCHAR, ({item})::VARCHAR FROM {source}"
+    wanted = {row for row in shop.execute(plain).fetchall() if None not in row}
+    assert pairs(shop, item, unit, source) == wanted
+    assert moved(shop, item, unit, source) == set()
+
+
+def test_the_oracle_sees_a_table_that_was_taken_for_public(
+    shop: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner_sources, "policy_of", forgetful)
+    assert moved(shop, "c.page", "r.user_id", "ratings r JOIN clubs c ON r.year = c.year") != set()
+
+
+def forgetful(found: Found, unit: str, side: OwnerSide) -> Policy:
+    """A planted fault: clubs counts as public."""
+    policy = policy_of(found, unit, side)
+    name = ("memory", "main", "clubs")
+    tables = {key: table for key, table in policy.tables.items() if key != name}
+    return Policy(tables, policy.public | {name}, policy.views, policy.domains)
 
 
 MINE = "mine AS (SELECT * FROM ratings WHERE region = 'north')"
@@ -218,7 +269,7 @@ def test_each_call_has_its_own_privacy_unit(shop: dp_sql.Session) -> None:
         ("(SELECT title, count(*) FROM ratings GROUP BY title)", "user_id", "must hold the privacy"),
         ("(SELECT b.year AS user_id, title FROM ratings JOIN books b USING (title))", "user_id",
          "not the privacy unit|must come from"),
-        ("(SELECT r.user_id % 2 AS user_id, title FROM ratings r UNION ALL FROM clubs)", "user_id",
+        ("(SELECT r.user_id % 2 AS user_id, title FROM ratings r UNION ALL SELECT user_id, club FROM clubs)", "user_id",
          "not known to be total|not the privacy unit"),
         ("gossip", "user_id", "The view gossip is not provably person-level: clubs has the privacy unit"),
         ("gossip g JOIN books b ON g.club = b.title", "user_id",
@@ -340,12 +391,6 @@ def test_the_checks_reject_planted_faults(
     shop: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without them these questions would be answered: each check is what refuses."""
-
-    def forgetful(found: object, unit: str, side: OwnerSide) -> Policy:
-        policy = policy_of(found, unit, side)  # type: ignore[arg-type]
-        name = ("memory", "main", "clubs")
-        tables = {key: table for key, table in policy.tables.items() if key != name}
-        return Policy(tables, policy.public | {name}, policy.views, policy.domains)
 
     text = f"SELECT {count('club', 'r.user_id')} FROM ratings r JOIN clubs c ON r.title = c.club"
     with pytest.raises(NotPrivate):
