@@ -7,6 +7,7 @@ through. Names mean what DuckDB takes them for. Reads no row of its own accord.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,7 +17,8 @@ from sqlglot import exp
 from dp_sql.check import Catalog, Relation, Scope, view_body
 from dp_sql.errors import NotPrivate, SourceError
 from dp_sql.parse import folded, tokenize
-from dp_sql.person_tree import Parts
+from dp_sql.person_tree import LinkedTable, Parts, Select, Table, UnionAll
+from dp_sql.person_tree import Relation as Tree
 from dp_sql.policy import Policy, PrivateTable
 from dp_sql.total import text
 from dp_sql.trees import Node, Unreadable, tree_of
@@ -192,3 +194,57 @@ def private_names(found: Found, tables: Mapping[Parts, PrivateTable]) -> frozens
     private = {full for full in found.tables if _folded(full) in tables}
     views = {full for full, behind in found.views.items() if behind & private}
     return frozenset(folded(full[-1]) for full in private | views)
+
+
+# --- what the receipt says of it ------------------------------------------------------------------
+
+
+def assumptions(relation: Tree, unit: str) -> tuple[str, ...]:
+    """What the promise rests on: whose rows the tables hold."""
+    tables, listed = _read(relation)
+    names = _shown({table.name for table in tables} | listed)
+    said = [
+        f"each row of {names[table.name]} belongs to the person in {unit}"
+        for table in tables
+        if table.is_private
+    ]
+    said += [
+        f"each row of {names[table.name]} is public, or belongs to the person it is joined to"
+        for table in tables
+        if not table.is_private
+    ]
+    said += [f"{names[name]} is public" for name in sorted(listed)]
+    return tuple(dict.fromkeys(said))
+
+
+def _read(relation: Tree) -> tuple[list[Table], set[Parts]]:
+    """The tables that a relation reads in FROM, in order, and those of IN (SELECT …).
+
+    What is there many times, as a CTE of a CTE may be, is looked at once.
+    """
+    tables: list[Table] = []
+    listed: set[Parts] = set()
+    seen: set[int] = set()
+    waiting: list[Tree] = [relation]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        match one:
+            case Table():
+                tables.append(one)
+            case LinkedTable():
+                waiting += [one.table, one.owner]
+            case UnionAll():
+                waiting += [one.right, one.left]
+            case Select():
+                waiting += reversed(one.relations)
+                listed = listed.union(*(names for _, names in one.looked_in))
+    return tables, listed
+
+
+def _shown(tables: Collection[Parts]) -> dict[Parts, str]:
+    """What messages call tables: by their names, and with schema and database where two agree."""
+    often = Counter(name[-1] for name in tables)
+    return {name: name[-1] if often[name[-1]] == 1 else ".".join(name) for name in tables}

@@ -8,7 +8,7 @@ through the same person-level compiler as under a policy, without its limits on 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -31,6 +31,7 @@ from dp_sql.literals import no_column
 from dp_sql.owner_side import (
     OwnersEngine,
     OwnerSide,
+    assumptions,
     has_escapes,
     policy_of,
     private_names,
@@ -38,7 +39,6 @@ from dp_sql.owner_side import (
 )
 from dp_sql.parse import Token, cte_bodies, folded
 from dp_sql.person_level import Compiler
-from dp_sql.person_tree import LinkedTable, Parts, Relation, Select, Table, UnionAll
 from dp_sql.plan import Column, Plan, assumed, owners_groups, plan, values_of
 from dp_sql.recognise import DpSelect
 from dp_sql.trees import Unreadable, tree_of
@@ -220,55 +220,13 @@ def _plan(asked: _Asked, engine: OwnersEngine) -> Plan:
         kind = asked.rows.item.type
         domain = read_domain(select, call, call.domain, kind, asked.own, engine)
     unit = call.privacy_unit.parts[-1]
-    assumptions = _assumptions(asked.rows.relation, unit) + assumed(select, call, groups, domain)
+    words = assumptions(asked.rows.relation, unit) + assumed(select, call, groups, domain)
     return compiled_plan(
         source,
         call,
         asked.rows,
         domain=domain,
         groups=groups,
-        assumptions=assumptions,
+        assumptions=words,
         work=None,
     )
-
-
-def _assumptions(relation: Relation, unit: str) -> tuple[str, ...]:
-    """What the promise rests on: whose rows the tables hold."""
-    tables, listed = _read(relation)
-    names = _shown({table.name for table in tables} | listed)
-    said = [
-        f"each row of {names[table.name]} belongs to the person in {unit}"
-        for table in tables
-        if table.is_private
-    ]
-    said += [
-        f"each row of {names[table.name]} is public, or belongs to the person it is joined to"
-        for table in tables
-        if not table.is_private
-    ]
-    said += [f"{names[name]} is public" for name in sorted(listed)]
-    return tuple(dict.fromkeys(said))
-
-
-def _read(relation: Relation) -> tuple[list[Table], set[Parts]]:
-    """The tables that a relation reads in FROM, in order, and those of IN (SELECT …)."""
-    match relation:
-        case Table():
-            return [relation], set()
-        case LinkedTable():
-            inner: tuple[Relation, ...] = (relation.owner, relation.table)
-        case UnionAll():
-            inner = (relation.left, relation.right)
-        case Select():
-            inner = relation.relations
-    found = [_read(one) for one in inner]
-    listed = {name for _, names in found for name in names}
-    if isinstance(relation, Select):
-        listed |= {name for _, names in relation.looked_in for name in names}
-    return [table for tables, _ in found for table in tables], listed
-
-
-def _shown(tables: Collection[Parts]) -> dict[Parts, str]:
-    """What messages call tables: by their names, and with schema and database where two agree."""
-    often = Counter(name[-1] for name in tables)
-    return {name: name[-1] if often[name[-1]] == 1 else ".".join(name) for name in tables}

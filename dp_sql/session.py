@@ -217,7 +217,10 @@ class Session:
         return tuple(release for release, _ in self._frozen)
 
     def explain(self, text: str) -> Cost:
-        """What a statement would cost; spends nothing and reads no private row."""
+        """What a statement would cost; spends nothing and reads no private row.
+
+        How far a join multiplies rows is read from the table that is joined.
+        """
         return self.cost([text])
 
     def cost(self, texts: Sequence[str]) -> Cost:

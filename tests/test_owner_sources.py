@@ -376,6 +376,15 @@ def test_a_chain_of_joins_that_multiply_rows_is_answered_at_once() -> None:
         assert (answer, time.perf_counter() - start < 1) == ([(3,)], True)
 
 
+def test_ctes_of_ctes_are_planned_at_once(shop: dp_sql.Session) -> None:
+    doubled = ", ".join(f"d{i} AS (FROM d{i - 1} UNION ALL FROM d{i - 1})" for i in range(1, 40))
+    text = f"WITH d0 AS (FROM ratings), {doubled} SELECT {count('title')} FROM d39"
+    start = time.perf_counter()
+    assert shop.sql(text).fetchall() == [(4,)]
+    assert time.perf_counter() - start < 5
+    assert shop.receipts[0].assumptions == (RATINGS,)
+
+
 def test_what_duckdb_reads_otherwise_is_read_as_written_or_refused(
     shop: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
