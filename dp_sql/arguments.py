@@ -69,8 +69,7 @@ def read_call(text: str, tokens: Sequence[Token], index: int, *, guarded: bool =
         text: the statement.
         tokens: its tokens.
         index: where the call's name stands.
-        guarded: under a policy, which says whose row each row is and may know the domain; there
-            the item may be an expression.
+        guarded: under a policy, which says whose row each row is and may know the domain.
 
     Raises:
         ArgumentError: an argument is missing, unknown, not a literal, out of range, or none of
@@ -91,7 +90,7 @@ def read_call(text: str, tokens: Sequence[Token], index: int, *, guarded: bool =
                 position=tokens[index].start,
                 hint=f"For example: {function.example}",
             )
-    values = {name: _read(argument, name, function, guarded) for name, argument in given.items()}
+    values = {name: _read(argument, name, function) for name, argument in given.items()}
     mechanism = _mechanism(function, values, tokens[index].start, text, guarded)
     shown = ", ".join(argument.written for argument in positional)
     return DpCall(
@@ -116,7 +115,6 @@ _COLUMNS = ("item", "privacy_unit", "candidate", "score", "sensitivity")
 
 
 _READERS: Mapping[str, Callable[[Argument, str], Any]] = {
-    "item": literals.read_reference,
     "candidate": literals.read_reference,
     "score": literals.read_reference,
     "sensitivity": literals.read_column_or_number,
@@ -151,9 +149,9 @@ def _refuse_the_owners(
         )
 
 
-def _read(argument: Argument, name: str, function: Function, guarded: bool) -> Any:
+def _read(argument: Argument, name: str, function: Function) -> Any:
     """The value of one argument."""
-    if guarded and name == "item":
+    if name == "item":
         return literals.read_expression(argument, name)
     if name == "mechanism":
         known = tuple(REGISTRY[function.kind])

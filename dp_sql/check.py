@@ -45,10 +45,12 @@ class Relation:
     parts: its full name (database, schema, name); empty where it has none.
     view_sql: the text that created it, for a view; "" for a view whose text nobody kept; None
         for a table, and for a view that only shows a dataframe.
+    is_table: whether it is a base table of the database.
     """
 
     parts: tuple[str, ...]
     view_sql: str | None
+    is_table: bool = False
 
 
 class Catalog(Protocol):
@@ -90,6 +92,7 @@ class Approved:
     private: names of the relations whose rows it reads.
     columns: names of its columns.
     scopes: what a column of it may be qualified with.
+    joins: whether it joins people's rows with others, in a subquery or view.
     """
 
     reason: str
@@ -99,6 +102,7 @@ class Approved:
     private: frozenset[str]
     columns: frozenset[str]
     scopes: frozenset[tuple[str, ...]]
+    joins: bool = False
 
 
 @dataclass
@@ -158,6 +162,7 @@ def approve(select: DpSelect, unit: str, catalog: Catalog) -> Approved:
         private=frozenset(findings.private),
         columns=columns,
         scopes=_scopes(_from(tree), findings),
+        joins=bool(findings.joined),
     )
 
 
@@ -494,6 +499,12 @@ def _simple_select(tree: Node, unit: str, findings: _Findings) -> None:
             _known(part, own.union(*others), None)
     _distinct_names(tree, joins, own, others)
     inner = _traced(tree, source, unit, own, frozenset().union(*others))
+    for join, columns in zip(joins, others, strict=True):
+        if {folded(unit), folded(inner)} & columns:
+            raise NotPrivate(
+                f"{join.this.name} has the privacy unit as a column, so its rows are people's.",
+                hint=_WAY_OUT,
+            )
     _source(source, inner, findings)
 
 

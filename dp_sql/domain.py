@@ -5,7 +5,7 @@ Reads public tables only, and says k is too large before anything is spent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,10 +39,18 @@ def read_domain(
     call: DpCall,
     given: Reference | ListLiteral,
     item_type: str,
-    approved: Approved,
+    own: Collection[str],
     catalog: Catalog,
 ) -> Domain:
     """The domain of a call as SQL that lists each item once, of the item's type, without NULL.
+
+    Args:
+        select: where the call stands.
+        call: the call.
+        given: how the domain is written.
+        item_type: of the items.
+        own: names of the relations that hold people's rows, and their aliases, folded.
+        catalog: answers what names mean, and reads public values.
 
     Raises:
         ArgumentError: it cannot be read, or holds fewer than k items.
@@ -54,7 +62,7 @@ def read_domain(
     elif folded(given.text) == "observed":
         return Domain(None, "the values observed in the source")
     else:
-        found, described = _reference_domain(select, call, given, item_type, approved, catalog)
+        found, described = _reference_domain(select, call, given, item_type, own, catalog)
         values = Domain(found, described)
     at = (given.text, given.position)
     return listed_domain(
@@ -211,14 +219,13 @@ def _reference_domain(
     call: DpCall,
     given: Reference,
     item_type: str,
-    approved: Approved,
+    own: Collection[str],
     catalog: Catalog,
 ) -> tuple[str, str]:
     """SQL that lists the values of a domain given by name, and how the receipt says it."""
-    private = approved.private | _own_names(approved)
-    own = len(given.parts) > 1 and folded(given.parts[-2]) in private
-    itself = folded(given.parts[-1]) == folded(call.item.parts[-1])
-    if itself and (own or len(given.parts) == 1):
+    is_own = len(given.parts) > 1 and folded(given.parts[-2]) in own
+    itself = [folded(given.parts[-1])] == [folded(part) for part in call.item.parts[-1:]]
+    if itself and (is_own or len(given.parts) == 1):
         if family(item_type) != "ENUM":
             raise ArgumentError(
                 f"{given.text} is the private column itself, of type {item_type}: "
@@ -244,7 +251,7 @@ def _reference_domain(
             hint="Name a public table's column with its table, domain := catalog.title; a list, "
             "domain := ['a', 'b']; an ENUM; or domain := observed.",
         )
-    if own:
+    if is_own:
         raise ArgumentError(
             f"{given.text} is a column of the private source itself.",
             text=select.text,
@@ -270,15 +277,15 @@ def _enum(type_name: str) -> str:
     return f"SELECT unnest(system.main.enum_range(NULL::{type_name})) AS value"
 
 
-def _own_names(approved: Approved) -> set[str]:
-    """The names that the source goes by: its tables' and their aliases."""
+def own_names(approved: Approved) -> frozenset[str]:
+    """The names that an approved source goes by: its tables' and their aliases."""
     try:
         tree: Node = tree_of(f"SELECT 1 FROM {approved.source}\n")
     except Unreadable:  # pragma: no cover - check has read it
-        return set()
-    return {folded(t.name) for t in tree.find_all(exp.Table)} | {
-        folded(t.alias) for t in tree.find_all(exp.Table, exp.Subquery) if t.alias
-    }
+        return approved.private
+    names = {folded(t.name) for t in tree.find_all(exp.Table)}
+    aliases = {folded(t.alias) for t in tree.find_all(exp.Table, exp.Subquery) if t.alias}
+    return approved.private | names | aliases
 
 
 def _only_literals(select: DpSelect, given: ListLiteral) -> bool:

@@ -12,31 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from sqlglot import exp
-
 from dp_sql.arguments import DpCall
-from dp_sql.check import parsed_source, place_of, unreadable
+from dp_sql.compiled_source import compiled_plan, compiled_source, rows_of
 from dp_sql.domain import Domain
-from dp_sql.errors import (
-    ArgumentError,
-    InternalError,
-    NotPrivate,
-    NotSupported,
-    ParseError,
-    QueryError,
-)
+from dp_sql.errors import ArgumentError, InternalError, NotPrivate, QueryError
 from dp_sql.functions import MAX_GROUPS
 from dp_sql.guard_domains import Side, public_values
-from dp_sql.literals import Reference
-from dp_sql.person_level import Compiler, conditions
-from dp_sql.person_sql import WorkLimits, Written, written
-from dp_sql.person_tree import Relation
-from dp_sql.plan import Column, Groups, Plan, Work, needs_cap, shared
+from dp_sql.person_level import Compiler
+from dp_sql.plan import Groups, Plan, needs_cap
 from dp_sql.policy import Policy
 from dp_sql.recognise import DpSelect
-from dp_sql.total import Refused, Scope, Value, compiled
-from dp_sql.trees import Node, Unreadable, projection, tree_of
-from dp_sql.types import EXACT_TYPES, family
+from dp_sql.total import Value
 from udfs.spec import in_words
 
 
@@ -56,131 +42,32 @@ def guarded_plans(
         ParseError: a part of it is beyond our grammar.
         ArgumentError: a domain is missing or unreadable, or a limit of the policy is exceeded.
     """
-    limits = policy.limits.work
-    ctes = {n: _tree(select, b) for n, b in bodies.items()}
-    compiler = Compiler(policy, side, limits).with_ctes(ctes)
-    compiler = compiler.without_ctes(select.ctes - bodies.keys())
-    try:
-        tree = parsed_source(select)
-        extra = {"expressions", "from", "from_", "joins", "where"}
-        for key, value in tree.args.items():
-            if value and key not in extra:
-                raise NotPrivate("The source of a DP call is FROM and WHERE.")
-        source = compiler.from_clause(tree)
-        scope = compiler.scope(source)
-        source.where += conditions(tree.args.get("where"), scope)
-    except Unreadable:
-        raise unreadable(select) from None
-    except Refused as refusal:
-        raise _said(refusal, select, _place(select, refusal)) from None
-    except (NotPrivate, NotSupported) as refusal:
-        raise refusal.at(select.text, select.source[0]) from None
-    if source.person_type is None:
-        raise NotPrivate(
-            "This source is public: it holds nobody's rows.",
-            text=select.text,
-            position=select.source[0],
-            hint="Ask it without DP: SELECT … FROM it is free.",
-        )
-    person = Column('"__dp_person"', source.person_type)
-    keys = [_exact(select, key, _compiled(select, key, scope), "group") for key in select.keys]
-    columns = tuple(Column(f'"__dp_g{i}"', key.type) for i, key in enumerate(keys))
-    listed = "".join(f", c{i + 1} AS __dp_g{i}" for i in range(len(keys)))
+    public = NotPrivate(
+        "This source is public: it holds nobody's rows.",
+        text=select.text,
+        position=select.source[0],
+        hint="Ask it without DP: SELECT … FROM it is free.",
+    )
+    compiler = Compiler(policy, side, policy.limits.work)
+    source = compiled_source(select, bodies, compiler, public)
     plans = []
     for call in select.calls:
         _check_limits(select, call, policy)
-        item = _exact(select, call.item, _compiled(select, call.item, scope), "item")
-        found = _as_sql(select, source.select([item, *keys]), side, limits)
-        rows = (
-            f"(SELECT __dp_person, c0 AS __dp_item{listed} FROM ({found.sql}) AS t) AS __dp_people"
-        )
-        if not side.agrees(rows, found.tables):
+        rows = rows_of(source, call)
+        if not side.agrees(rows.sql, rows.tables):
             raise InternalError("What was built reads other tables than it should.")
-        domain = _domain(select, call, item, policy, side)
-        groups = _groups(select, call, keys, policy, side) if keys else None
-        parameters, loss = call.parameters, call.mechanism.loss(**call.parameters)
-        if groups is not None:
-            parameters, loss = shared(call, groups)
         plans.append(
-            Plan(
-                function=call.function,
-                mechanism=call.mechanism,
-                parameters=parameters,
-                loss=loss,
-                source=rows,
-                written=_written(select),
-                condition=None,
-                columns={"item": Column('"__dp_item"', item.type), "privacy_unit": person},
-                keys=columns,
-                groups=groups,
-                keep_source=True,
-                domain=domain,
-                beta=call.beta,
-                report=call.report,
-                call=call.display,
+            compiled_plan(
+                source,
+                call,
+                rows,
+                domain=_domain(select, call, rows.item, policy, side),
+                groups=_groups(select, call, source.keys, policy, side) if source.keys else None,
                 assumptions=("the policy",),
-                work=Work(found.rows_per_person, found.joined_rows_per_person),
+                work=rows.work,
             )
         )
     return plans
-
-
-def _as_sql(select: DpSelect, relation: Relation, side: Side, limits: WorkLimits | None) -> Written:
-    """The rows of a source as SQL, or a refusal of the work that they could cause."""
-    try:
-        return written(relation, side, limits)
-    except NotSupported as refusal:
-        raise refusal.at(select.text, select.source[0]) from None
-
-
-def _written(select: DpSelect) -> str:
-    """The source as the receipt shows it, with its condition."""
-    tail = "" if select.condition_text is None else f" WHERE {select.condition_text}"
-    return select.source_text + tail
-
-
-# --- texts and places -----------------------------------------------------------------------------
-
-
-def _tree(select: DpSelect, sql: str) -> Node:
-    try:
-        return tree_of(sql)
-    except Unreadable:
-        raise unreadable(select) from None
-
-
-def _place(select: DpSelect, refusal: Refused) -> int:
-    """Where the refused node stands; the beginning of the source where that is not known."""
-    begin = select.source[0]
-    found = place_of(select, refusal.node)
-    return begin if found is None or not begin <= found <= len(select.text) else found
-
-
-def _said(refusal: Refused, select: DpSelect, position: int) -> NotPrivate:
-    """A refusal in the words and the class that users see."""
-    return NotPrivate(refusal.message, text=select.text, position=position, hint=refusal.hint)
-
-
-def _compiled(select: DpSelect, reference: Reference, scope: Scope) -> Value:
-    """An item or a key as SQL of ours: a column, or a total function of columns."""
-    tree = projection(reference.text)
-    if tree is None or isinstance(tree, exp.Alias):
-        raise ParseError("This is no column.", text=select.text, position=reference.position)
-    try:
-        return compiled(tree, scope)
-    except Refused as refusal:
-        raise _said(refusal, select, reference.position) from None
-
-
-def _exact(select: DpSelect, reference: Reference, value: Value, what: str) -> Value:
-    if family(value.type) not in EXACT_TYPES:
-        raise ArgumentError(
-            f"The {what} {reference.text} has type {value.type}, whose equality is not exact.",
-            text=select.text,
-            position=reference.position,
-            hint="CAST(… AS VARCHAR) is exact.",
-        )
-    return value
 
 
 # --- limits ---------------------------------------------------------------------------------------

@@ -54,15 +54,22 @@ class Argument:
         return ArgumentError(message, text=self.text, position=self.position, hint=hint)
 
 
+def no_column(text: str, position: int, what: str, written: str) -> ArgumentError:
+    """The refusal of an expression where a column is wanted."""
+    return ArgumentError(
+        f"{what} must be a column, not the expression {written}.",
+        text=text,
+        position=position,
+        hint="Put the expression into a view or a column of its own, and name that.",
+    )
+
+
 def read_reference(argument: Argument, what: str) -> Reference:
     """A column's name, with or without its table's."""
     parts = [t.name for t in argument.tokens[::2]]
     dots = argument.tokens[1::2]
     if None in parts or len(parts) != len(dots) + 1 or not all(t.is_symbol(".") for t in dots):
-        raise argument.refuse(
-            f"{what} must be a column, not the expression {argument.written}.",
-            "Put the expression into a view or a column of its own, and name that.",
-        )
+        raise no_column(argument.text, argument.position, what, argument.written)
     return Reference(tuple(p for p in parts if p is not None), argument.written, argument.position)
 
 

@@ -59,6 +59,9 @@ class Schema(PublicFacts, Protocol):
     def view(self, parts: Sequence[str]) -> str | None:
         """The query of a view; None where there is no such view."""
 
+    def inside(self, view: Sequence[str]) -> Schema:
+        """The schema as the query of a view reads names."""
+
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of a SELECT's columns, without running it."""
 
@@ -189,12 +192,14 @@ class Compiler:
 
     limits: how much work one person's rows may cause; None: not limited.
     ctes: bodies of the CTEs in scope, by folded name; compiled where they are read.
+    shows_views: whether a refusal may say what is wrong inside a view.
     """
 
     policy: Policy
     schema: Schema
     limits: WorkLimits | None = None
     ctes: Mapping[str, Callable[[], Rows]] = field(default_factory=dict)
+    shows_views: bool = False
 
     def with_ctes(self, bodies: Mapping[str, Node]) -> Compiler:
         """The compiler with CTEs in scope, each seeing those before it."""
@@ -338,7 +343,7 @@ class Compiler:
                 return self._whole(full)[0]
         view = self._listed_view(parts)
         if view is not None:
-            return self._view(view, node)
+            return self._view(view, parts, node)
         raise refuse(
             node, f"There is no table {'.'.join(parts)}", "SHOW TABLES lists what there is."
         )
@@ -350,18 +355,22 @@ class Compiler:
             NotPrivate: the view is not provably person-level.
         """
         sql = self._listed_view(parts)
-        return (
-            None if sql is None else self._view(sql, exp.Table(this=exp.Identifier(this=parts[-1])))
-        )
+        if sql is None:
+            return None
+        return self._view(sql, parts, exp.Table(this=exp.Identifier(this=parts[-1])))
 
-    def _view(self, sql: str, node: Node) -> Rows:
+    def _view(self, sql: str, parts: Sequence[str], node: Node) -> Rows:
+        inside = self.schema.inside(parts)
         try:
-            return Compiler(self.policy, self.schema).query(tree_of(sql))
-        except (Unreadable, NotPrivate):
+            compiler = Compiler(self.policy, inside, shows_views=self.shows_views)
+            return compiler.query(tree_of(sql))
+        except (Unreadable, NotPrivate) as inner:
+            why, hint = "", "Its owner can write it in the grammar that analysts have."
+            if self.shows_views and isinstance(inner, NotPrivate):
+                why, hint = f": {inner.message.rstrip('.')}", inner.hint or _HINT
             raise refuse(
-                node, f"The view {node.name} is not provably person-level",
-                "Its owner can write it in the grammar that analysts have.",
-            ) from None  # fmt: skip
+                node, f"The view {node.name} is not provably person-level{why}", hint
+            ) from None
 
     def _listed_view(self, parts: Sequence[str]) -> str | None:
         """The query of a view that the policy lists."""
@@ -515,13 +524,17 @@ class Compiler:
         """A relation as SQL; see person_sql.written."""
         return written(rows.relation, self.schema, self.limits, every_row=every_row)
 
+    def sql_of(self, relation: Relation) -> Written:
+        """The rows that a release reads, as SQL; see person_sql.written."""
+        return written(relation, self.schema, self.limits)
+
     def _computed(self, rows: Rows) -> Written:
         """A public relation as SQL; what is more than a table is computed here, once."""
         found = self.written(rows)
         if is_plain(rows.relation):
             return found
-        table = self.schema.public_rows(found.sql, found.tables)
-        return replace(found, sql=f"SELECT c0 FROM {full_name(table)}", tables=frozenset({table}))
+        held, tables = self.schema.public_rows(found.sql, found.tables)
+        return replace(found, sql=f"SELECT c0 FROM {held}", tables=tables)
 
     def _public_column(self, query: Node) -> Rows:
         """A public query of one column, as the right side of IN."""

@@ -52,8 +52,13 @@ class PublicFacts(Protocol):
     def public_number(self, select: str) -> int:
         """The number that a SELECT over public tables answers."""
 
-    def public_rows(self, select: str, tables: frozenset[Parts]) -> Parts:
-        """A temporary table that holds the rows of a SELECT over just these public tables."""
+    def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
+        """What to read for the rows of a SELECT over just these public tables.
+
+        Returns:
+            A relation of FROM as SQL, and the tables that it reads: a temporary table that holds
+            the rows, or the SELECT itself in brackets.
+        """
 
 
 @dataclass(frozen=True)
@@ -312,10 +317,9 @@ class _Writer:
             if fan == 1 or every_row:
                 return replace(part, fan=fan)
         sql = part.sql if every_row else _distinct(select, part)
-        table = self.facts.public_rows(sql, self.tables(sql))
-        name = full_name(table)
-        self.read.append((name, frozenset({table})))
-        sql = f"SELECT {_listed(part.columns)} FROM {name}"
+        rows, tables = self.facts.public_rows(sql, self.tables(sql))
+        self.read.append((rows, tables))
+        sql = f"SELECT {_listed(part.columns)} FROM {rows}"
         is_keyed = not every_row and set(part.columns) <= set(keys)
         return replace(part, sql=sql, fan=1 if is_keyed else self._largest(sql, select, keys))
 

@@ -6,14 +6,14 @@ an `Approved` source, and nowhere else; making one reads no private row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from dp_sql.arguments import DpCall
 from dp_sql.check import PLACES, Approved, Catalog
-from dp_sql.domain import Domain, read_domain
+from dp_sql.domain import Domain, own_names, read_domain
 from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError
 from dp_sql.functions import Function
 from dp_sql.literals import ListLiteral, Reference
@@ -113,15 +113,14 @@ def plan(select: DpSelect, call: DpCall, approved: Approved, catalog: Catalog) -
     groups = None
     parameters, loss = call.parameters, call.mechanism.loss(**call.parameters)
     if select.keys and call.function.kind != "select":
-        groups = _groups(select, call, keys, approved, catalog)
+        groups = owners_groups(
+            select, call, keys, lambda key: _observed(key, approved), own_names(approved), catalog
+        )
         parameters, loss = shared(call, groups)
     domain = None
-    assumptions = approved.assumptions
-    if groups is not None and not isinstance(select.groups, ListLiteral):
-        assumptions += (f"the set of groups, {select.groups and select.groups.text}, is public",)
     if call.domain is not None:
-        domain = read_domain(select, call, call.domain, columns["item"].type, approved, catalog)
-        assumptions += _assumed(select, call, domain)
+        item_type, own = columns["item"].type, own_names(approved)
+        domain = read_domain(select, call, call.domain, item_type, own, catalog)
     return Plan(
         function=call.function,
         mechanism=call.mechanism,
@@ -138,18 +137,25 @@ def plan(select: DpSelect, call: DpCall, approved: Approved, catalog: Catalog) -
         beta=call.beta,
         report=call.report,
         call=call.display,
-        assumptions=assumptions,
+        assumptions=approved.assumptions + assumed(select, call, groups, domain),
     )
 
 
-def _assumed(select: DpSelect, call: DpCall, domain: Domain) -> tuple[str, ...]:
-    """What the owner says by naming a domain; a list in the statement is public by being there."""
+def assumed(
+    select: DpSelect, call: DpCall, groups: Groups | None, domain: Domain | None
+) -> tuple[str, ...]:
+    """What the owner says by naming groups and a domain; a list is public by being written."""
+    said: tuple[str, ...] = ()
+    if groups is not None and not isinstance(select.groups, ListLiteral):
+        said = (f"the set of groups, {select.groups and select.groups.text}, is public",)
+    if domain is None:
+        return said
     if domain.select is None:
         also = "" if select.condition_text is None else ", also of the rows that WHERE keeps"
-        return (f"the set of values in {call.item.text} is public{also}",)
+        return (*said, f"the set of values in {call.item.text} is public{also}")
     if isinstance(call.domain, ListLiteral):
-        return ()
-    return (f"the domain, {domain.described}, is public",)
+        return said
+    return (*said, f"the domain, {domain.described}, is public")
 
 
 # --- groups ---------------------------------------------------------------------------------------
@@ -182,14 +188,24 @@ def needs_cap(select: DpSelect, call: DpCall) -> ArgumentError:
     )
 
 
-def _groups(
+def owners_groups(
     select: DpSelect,
     call: DpCall,
     keys: Sequence[Column],
-    approved: Approved,
+    observed: Callable[[Column], str],
+    own: Collection[str],
     catalog: Catalog,
 ) -> Groups:
-    """The groups of a call on the owner's connection, as the statement says them."""
+    """The groups of a call on the owner's connection, as the statement says them.
+
+    Args:
+        select: where the call stands.
+        call: the call.
+        keys: the columns of GROUP BY.
+        observed: SQL that lists the values of a key in the source without WHERE, as `item`.
+        own: as in read_domain.
+        catalog: answers what names mean, and reads public values.
+    """
     if call.max_groups_contributed is None:
         raise needs_cap(select, call)
     given = select.groups
@@ -203,7 +219,7 @@ def _groups(
             "'south'], or, if the set of values is itself public, groups := observed.",
         )
     if isinstance(given, Reference) and folded(given.text) == "observed":
-        return Groups(tuple(_observed(key, approved) for key in keys), call.max_groups_contributed)
+        return Groups(tuple(observed(key) for key in keys), call.max_groups_contributed)
     if len(keys) > 1:
         raise ArgumentError(
             "For several keys groups can only be observed here; a policy declares them key by key.",
@@ -211,7 +227,7 @@ def _groups(
             position=given.position,
         )
     wanted = replace(call, parameters={}, columns={**call.columns, "item": select.keys[0]})
-    domain = read_domain(select, wanted, given, keys[0].type, approved, catalog)
+    domain = read_domain(select, wanted, given, keys[0].type, own, catalog)
     if domain.select is None:
         raise InternalError("Groups without their values.")
     return Groups((domain.select,), call.max_groups_contributed)
@@ -219,8 +235,13 @@ def _groups(
 
 def _observed(key: Column, approved: Approved) -> str:
     """All values of a column of the source, whatever WHERE keeps and whatever else is NULL."""
+    return values_of(key, approved.source)
+
+
+def values_of(key: Column, source: str) -> str:
+    """SQL that lists the values of a column of a relation of FROM once, as `item`."""
     value = exact(key.sql, key.type)
-    return f"SELECT DISTINCT {value} AS item FROM {approved.source}\n WHERE {key.sql} IS NOT NULL"
+    return f"SELECT DISTINCT {value} AS item FROM {source}\n WHERE {key.sql} IS NOT NULL"
 
 
 # --- columns --------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, overload
 
-from dp_sql.arguments import DpCall
 from dp_sql.beside import check_list
 from dp_sql.books import (
     book_calls,
@@ -30,7 +29,6 @@ from dp_sql.books import (
 from dp_sql.budget.account import BudgetRow, owner_rows
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.terms import name_of
-from dp_sql.check import Approved, approve, approve_scores
 from dp_sql.desk import Desk
 from dp_sql.engines.duckdb import Connection, Engine, freeze, open_database
 from dp_sql.engines.duckdb_install import create_macros, desk_of, number_of, register
@@ -38,8 +36,9 @@ from dp_sql.errors import NotSupported, PolicyError, QueryError, SourceError
 from dp_sql.explained import Cost, cost, cost_sql, explained
 from dp_sql.guarded import GuardedSession
 from dp_sql.kept import named_release
+from dp_sql.owner_sources import owners_plan
 from dp_sql.parse import Token, at_depth_zero, statements
-from dp_sql.plan import Plan, plan
+from dp_sql.plan import Plan
 from dp_sql.policy import read_policy
 from dp_sql.recognise import DpSelect, mentions_dp, recognise
 from dp_sql.result import Receipt, Release
@@ -218,7 +217,10 @@ class Session:
         return tuple(release for release, _ in self._frozen)
 
     def explain(self, text: str) -> Cost:
-        """What a statement would cost; spends nothing and reads no private row."""
+        """What a statement would cost; spends nothing and reads no private row.
+
+        How far a join multiplies rows is read from the table that is joined.
+        """
         return self.cost([text])
 
     def cost(self, texts: Sequence[str]) -> Cost:
@@ -233,7 +235,7 @@ class Session:
             for text in texts:
                 for tokens in statements(text):
                     check_depth(text, tokens)
-                    planned = _plans(recognise(text, tokens), engine)
+                    planned = _plans(recognise(text, tokens), tokens, engine)
                     plans += [plan for _, found in planned for plan in found]
             return self._cost(plans, engine)
 
@@ -298,7 +300,7 @@ class Session:
             return spliced(text, books, start, stop)
         begin = _query_start(text, tokens)
         if begin == 1 and tokens[0].upper == "EXPLAIN":
-            plans = [plan for _, found in _plans(selects, engine) for plan in found]
+            plans = [plan for _, found in _plans(selects, tokens, engine) for plan in found]
             return cost_sql(self._cost(plans, engine))
         if begin is not None and tokens[0].upper == "PREPARE":
             # 1.5 plans a prepared text once, with its query number; the macro binds it anew.
@@ -308,7 +310,7 @@ class Session:
         if begin is not None:
             inline = _with_inline(text, tokens[begin:], selects, engine)
             return text[start : tokens[begin].start] + inline
-        planned = _plans(selects, engine)
+        planned = _plans(selects, tokens, engine)
         # Whatever DuckDB has to say against the text around, it says before anything is spent.
         empty = _edits(planned, lambda select, ready: f"(SELECT {stand_ins(ready)})")
         engine.bind(spliced(text, [*books, *empty], start, stop), tokens[0].upper, params)
@@ -398,22 +400,14 @@ def _edits(planned: Planned, relation: Callable[[DpSelect, Plan], str]) -> list[
 Planned = list[tuple[DpSelect, list[Plan]]]
 
 
-def _plans(selects: Sequence[DpSelect], engine: Engine) -> Planned:
+def _plans(selects: Sequence[DpSelect], tokens: Sequence[Token], engine: Engine) -> Planned:
     """Every call of a statement, approved and planned; no row is read before all of them are."""
     planned: Planned = []
     for select in selects:
         check_list(select, engine)
-        plans = []
-        for call in select.calls:
-            plans.append(plan(select, call, _approved(select, call, engine), engine))
+        plans = [owners_plan(select, call, tokens, engine) for call in select.calls]
         planned.append((select, plans))
     return planned
-
-
-def _approved(select: DpSelect, call: DpCall, engine: Engine) -> Approved:
-    if call.function.kind == "select":
-        return approve_scores(select)
-    return approve(select, call.privacy_unit.parts[-1], engine)
 
 
 def _inline(text: str, engine: Engine) -> str:
@@ -446,7 +440,7 @@ def _with_inline(
         releases.append((f"__dp_release_{number}", private_sql(ready, ticket, again=True)))
         return f"__dp_release_{number}"
 
-    edits = _edits(_plans(selects, engine), relation)
+    edits = _edits(_plans(selects, tokens, engine), relation)
     start, stop = tokens[0].start, tokens[-1].end
     return with_releases(spliced(text, edits, start, stop), tokens, start, releases)
 

@@ -192,6 +192,9 @@ class Database:
         ).fetchall()
         return view_body(rows[0][0]) if rows else None
 
+    def inside(self, view: Sequence[str]) -> Database:
+        return self
+
     def columns(self, select: str) -> list[tuple[str, str]]:
         return [
             (row[0], row[1]) for row in self.connection.execute(f"DESCRIBE {select}").fetchall()
@@ -200,10 +203,12 @@ class Database:
     def public_number(self, select: str) -> int:
         return int(self.connection.execute(select).fetchall()[0][0])
 
-    def public_rows(self, select: str, tables: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
+    def public_rows(
+        self, select: str, tables: frozenset[tuple[str, ...]]
+    ) -> tuple[str, frozenset[tuple[str, ...]]]:
         name = f"__dp_public_{hashlib.sha256(select.encode()).hexdigest()[:32]}"
         self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {select}")
-        return ("temp", "main", name)
+        return f"temp.main.{name}", frozenset({("temp", "main", name)})
 
     def readable(self, text: str, type_name: str) -> bool:
         try:

@@ -138,7 +138,7 @@ def test_views_schemas_and_simple_subqueries_are_sources(
     "definition",
     [
         "SELECT * FROM ratings LIMIT 10", "SELECT user_id % 2 AS user_id, title FROM ratings",
-        "SELECT user_id, max(title) AS title FROM ratings GROUP BY user_id",
+        "SELECT any_value(user_id) AS user_id, title FROM ratings GROUP BY title",
         "SELECT title, row_number() OVER () AS user_id FROM ratings",
         "SELECT a.user_id, b.title FROM ratings a JOIN ratings b ON a.title = b.title",
         "SELECT a.user_id, b.title FROM (FROM ratings) a JOIN ratings b ON a.title = b.title",
@@ -181,8 +181,8 @@ def test_what_the_owner_asserts_is_on_the_receipt(session: dp_sql.Session) -> No
     session.sql(f"SELECT DP_TOPK(title, 1, {UNIT}, domain := observed) FROM v WHERE year > 1")
     (receipt,) = session.receipts
     assert receipt.assumptions == (
-        "each row of v belongs to the person in user_id",
-        "catalog is public (it is joined to people's rows)",
+        "each row of ratings belongs to the person in user_id",
+        "each row of catalog is public, or belongs to the person it is joined to",
         "the set of values in title is public, also of the rows that WHERE keeps",
     )
     assert receipt.source == "v WHERE year > 1"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -123,7 +123,8 @@ class Engine:
         if not meant:
             return self._variable(name) if not scope else None
         database, schema, own_name, sql = meant[0]
-        return Relation((database, schema, own_name), self._view_text(meant[0][:3], sql))
+        text = self._view_text(meant[0][:3], sql)
+        return Relation((database, schema, own_name), text, is_table=sql is None)
 
     def _scoped(self, scope: list[str], found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Those of the found relations that schema.name or database.schema.name may mean."""
@@ -219,6 +220,10 @@ class Engine:
             return [row[0] for row in self.run(select).fetchall()]
         except duckdb.Error as error:
             raise SourceError(_first_line(error)) from None
+
+    def agrees(self, source: str, tables: Collection[tuple[str, ...]]) -> bool:
+        """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
+        return reads_just(self.connection, source, tables)
 
     def _fetch(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, parameters).fetchall()
@@ -335,6 +340,21 @@ def freeze(
         given = [value for row in some for value in row]
         connection.execute(f"INSERT INTO {table} VALUES {', '.join([values] * len(some))}", given)
     return f"(SELECT {', '.join(name for name, _ in columns)} FROM {table})"
+
+
+def reads_just(connection: Connection, source: str, tables: Collection[tuple[str, ...]]) -> bool:
+    """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
+    try:
+        connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    except duckdb.Error:
+        return False
+    # Extracting names binds no types, and then a collation has nothing to stand on.
+    bare = f"SELECT * FROM {source}".replace(' COLLATE "binary"', "")
+    named = connection.get_table_names(bare, qualified=True)
+    meant = set()
+    for parts in tables:
+        meant |= connection.get_table_names(f"SELECT * FROM {full_name(parts)}", qualified=True)
+    return named == meant
 
 
 def _first_line(error: Exception) -> str:

@@ -15,7 +15,13 @@ import duckdb
 
 from dp_sql.check import view_body
 from dp_sql.desk import Desk
-from dp_sql.engines.duckdb import Connection, Engine, hide_progress, open_database
+from dp_sql.engines.duckdb import (
+    Connection,
+    Engine,
+    hide_progress,
+    open_database,
+    reads_just,
+)
 from dp_sql.engines.duckdb_catalogue import DatabaseCatalogue
 from dp_sql.engines.duckdb_install import number_of, register
 from dp_sql.engines.spill import let_go, limit_private
@@ -113,6 +119,10 @@ class PrivateSide:
         ).fetchall()
         return view_body(rows[0][0]) if len(rows) == 1 else None
 
+    def inside(self, view: Sequence[str]) -> PrivateSide:
+        """The same: here a name means the one relation that is called so, or nothing."""
+        return self
+
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of a SELECT's columns, bound and not run.
 
@@ -153,8 +163,13 @@ class PrivateSide:
             self._numbers[select] = int(str(number))
         return self._numbers[select]
 
-    def public_rows(self, select: str, tables: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
+    def public_rows(
+        self, select: str, tables: frozenset[tuple[str, ...]]
+    ) -> tuple[str, frozenset[tuple[str, ...]]]:
         """A temporary table that holds the rows of a SELECT over just these public tables.
+
+        Returns:
+            Its name as SQL, and the table itself as all that reading it reads.
 
         Raises:
             InternalError: DuckDB reads the SELECT as reading other tables.
@@ -164,7 +179,7 @@ class PrivateSide:
         parts = ("temp", "main", f"__dp_public_{digest}")
         if parts in self._public_rows:
             self._public_rows.move_to_end(parts)
-            return parts
+            return full_name(parts), frozenset({parts})
         if not self.agrees(f"({select}) AS t", tables):
             raise InternalError("What was built reads other tables than it should.")
         try:
@@ -174,7 +189,7 @@ class PrivateSide:
         self._public_rows[parts] = None
         if len(self._public_rows) > _KEPT_PUBLIC_ROWS:
             self._run(f"DROP TABLE {full_name(self._public_rows.popitem(last=False)[0])}")
-        return parts
+        return full_name(parts), frozenset({parts})
 
     def public_table(self, parts: Sequence[str]) -> Any:
         """A public table as arrow."""
@@ -186,18 +201,7 @@ class PrivateSide:
 
     def agrees(self, source: str, tables: frozenset[tuple[str, ...]]) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
-        try:
-            self._run(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        except duckdb.Error:
-            return False
-        # Extracting names binds no types, and then a collation has nothing to stand on.
-        bare = f"SELECT * FROM {source}".replace(' COLLATE "binary"', "")
-        named = self._connection.get_table_names(bare, qualified=True)
-        meant = set()
-        for parts in tables:
-            whole = f"SELECT * FROM {full_name(parts)}"
-            meant |= self._connection.get_table_names(whole, qualified=True)
-        return named == meant
+        return reads_just(self._connection, source, tables)
 
     # --- releases ---
 

@@ -51,8 +51,8 @@ SELECT DP_TOPK(title, epsilon := 1, privacy_unit := user_id, domain := observed)
 SELECT DP_TOPK(title, epsilon := 1, privacy_unit := user_id, 3) FROM ratings
 
 -- ArgumentError: the item must be a column
--- ^ upper(title)
-SELECT DP_TOPK(upper(title), 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+-- ^ title || 'x'
+SELECT DP_TOPK(title || 'x', 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
 -- ArgumentError: privacy_unit must be a column
 -- ^ user_id || 1
@@ -398,11 +398,11 @@ CALL f((SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain :
 -- ^ (SELECT * FROM ratings LIMIT 5)
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM (SELECT * FROM ratings LIMIT 5)
 
--- NotPrivate: The source of a DP call cannot have a join
+-- NotPrivate: Two private tables are joined on their privacy units
 -- ^ ratings b
 SELECT DP_TOPK(a.title, 3, epsilon := 1, privacy_unit := a.user_id, domain := observed) FROM ratings a JOIN ratings b ON a.title = b.title
 
--- NotPrivate: The source of a DP call cannot have a join
+-- NotPrivate: Only inner and left joins on equal columns are known here
 -- ^ catalog
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings, catalog
 
@@ -442,7 +442,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ query(
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM query('FROM ratings')
 
--- NotPrivate: ratings is a CTE, and a DP call reads tables
+-- NotPrivate: In ratings: A source without FROM holds nobody's rows
 -- ^ ratings
 WITH ratings AS (SELECT 1 AS user_id, 'a' AS title) SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
