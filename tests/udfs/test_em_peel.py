@@ -27,12 +27,30 @@ Q_OF_RATE = {
 }
 
 
-def exact_take(this, path):
-    """`take`, its loop replaced by the law of the shipped attempt given that it is accepted."""
+class OncePerRound:
+    """`take`, its loop replaced by a law of the whole round, which is worked out once per round."""
+
+    def __init__(self, law_of_round):
+        self.law_of_round, self.known = law_of_round, {}
+
+    def __call__(self, this, path):
+        rate = this.odds.rate
+        key = (*this.gaps.tolist(), this.first, this.cut, *this.taken, rate, Q_OF_RATE[rate])
+        key = (key, tuple(this.blocks), em_peel.Round.level)
+        if key not in self.known:
+            self.known[key] = self.law_of_round(this)
+        ranks, probabilities = zip(*self.known[key].items(), strict=True)
+        return ranks[path._step(list(probabilities))]
+
+
+def weight_law(this):
+    """The law of the shipped attempt given that it is accepted."""
     law, unfinished = law_of(this.attempt, Q_OF_RATE)
     assert unfinished == 0
-    ranks, probabilities = zip(*accepted(law).items(), strict=True)
-    return ranks[path._step(list(probabilities))]
+    return accepted(law)
+
+
+exact_take = OncePerRound(weight_law)
 
 
 def shipped_law(counts, k, cut, take=exact_take):

@@ -147,11 +147,15 @@ graphs = small | rarely_shared
 read_budgets = st.sampled_from(READS)
 
 
-@given(runs=graphs, times=read_budgets)
-@settings(max_examples=500, deadline=None)
-def test_every_bound_comes_with_a_cover_and_a_cut_of_the_same_size(runs: Runs, times: int) -> None:
-    with reading(times):
-        check_every_bound(runs, 12)
+@pytest.mark.parametrize("examples", [80, pytest.param(500, marks=pytest.mark.slow)])
+def test_every_bound_comes_with_a_cover_and_a_cut_of_the_same_size(examples: int) -> None:
+    @given(runs=graphs, times=read_budgets)
+    @settings(max_examples=examples, deadline=None)
+    def check(runs: Runs, times: int) -> None:
+        with reading(times):
+            check_every_bound(runs, 12)
+
+    check()
 
 
 @given(runs=graphs, times=read_budgets)

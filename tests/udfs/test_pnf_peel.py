@@ -14,8 +14,8 @@ from udfs.flip import Clock
 from udfs.topk import em_peel, pnf_peel
 
 
-def exact_take(this, path):
-    """`take`, the loop of its race replaced by the law of the shipped attempt that counts."""
+def flip_law(this):
+    """The law of the shipped race, its loop replaced by the law of the attempt that counts."""
 
     @cache
     def race_law(gone, clocks):
@@ -31,7 +31,10 @@ def exact_take(this, path):
 
     law, unfinished = law_of(first_accepted, {})
     assert unfinished == 0
-    return list(law)[path._step(list(law.values()))]
+    return law
+
+
+exact_take = peeling.OncePerRound(flip_law)
 
 
 def shipped_law(counts, k, cut):
