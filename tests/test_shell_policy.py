@@ -61,9 +61,10 @@ def test_an_owner_is_shown_how_far_joins_multiply_rows(shop: str, tmp_path: Path
         connection.execute("INSERT INTO catalog SELECT * FROM catalog")
     path = tmp_path / "policy.toml"
     path.write_text('[tables.ratings]\nprivacy_unit = "user_id"\n[public]\ntables = ["catalog"]\n')
-    assert "catalog.title: up to 2 rows have the same value." in run(
-        "policy", "check", str(path), shop
-    ).stdout
+    assert (
+        "catalog.title: up to 2 rows have the same value."
+        in run("policy", "check", str(path), shop).stdout
+    )
 
 
 def test_problems_go_to_standard_error_one_on_a_line(shop: str, tmp_path: Path) -> None:

@@ -1,13 +1,17 @@
-"""Permute-and-flip, by a race of clocks. Knows levels; never counts, floats or how to propose.
+"""The exponential mechanism and permute-and-flip, from proposals. Knows levels; never counts.
 
-Permute-and-flip visits the outcomes in random order and returns the first that it accepts,
-outcome x with probability q**level(x). `first_accepted` has that law and looks at about one
-outcome, however many there are. The proof is in flip.md.
+Outcome x is at level(x) >= 0 and weighs q**level(x). The exponential mechanism draws an outcome
+in proportion to its weight. Permute-and-flip visits the outcomes in random order and returns the
+first that it accepts, outcome x with probability q**level(x). Both look at about one outcome,
+however many there are; permute-and-flip by a race of exponential clocks. The proof is in flip.md.
 """
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from typing import Protocol, TypeVar
+
+from udfs.exact import Draws, Odds
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 
@@ -17,6 +21,57 @@ class Clock:
     """What a race returns when a clock that was started beside it rang first."""
 
     index: int
+
+
+class Proposals(Protocol[Outcome]):
+    """Outcomes of which one can be proposed at a time."""
+
+    def level(self, outcome: Outcome, /) -> int:
+        """Return the level of an outcome, >= 0; 0 for at least one."""
+
+    def attempt(self, draws: Draws, clocks: Sequence[int] = ()) -> Outcome | Clock | None:
+        """Let every outcome x, with weight q**level(x), race against clocks.
+
+        Args:
+            draws: where the randomness comes from.
+            clocks: levels; a clock of level e has weight 1 - q**e.
+
+        Returns:
+            The outcome or the clock that came first, or None when this attempt is rejected.
+        """
+
+
+def with_clocks(odds: Odds, clocks: Sequence[int]) -> Odds:
+    """Add clocks to the odds that an attempt begins with, one outcome each."""
+    if not clocks:
+        return odds
+    return Odds([*odds.weights, *(((1, 0), (-1, e)) for e in clocks)], odds.rate)
+
+
+def is_rejected(excess: int, odds: Odds, draws: Draws) -> bool:
+    """Reject a proposal with probability 1 - q**excess, where its block weighs it too heavily."""
+    return bool(excess and draws.choose(Odds((((1, excess),), ((1, 0), (-1, excess))), odds.rate)))
+
+
+def by_weight(this: Proposals[Outcome], draws: Draws) -> Outcome:
+    """Draw an outcome with probability proportional to q**level: the exponential mechanism."""
+    while (hit := this.attempt(draws)) is None or isinstance(hit, Clock):
+        pass
+    return hit
+
+
+def by_flips(this: Proposals[Outcome], draws: Draws) -> Outcome:
+    """Draw an outcome with the distribution of permute-and-flip."""
+    return first_accepted(partial(_race, this, draws), this.level)
+
+
+def _race(
+    this: Proposals[Outcome], draws: Draws, gone: frozenset[Outcome], clocks: Sequence[int]
+) -> Outcome | Clock:
+    """Let the outcomes that are not gone race against clocks, by attempts until one counts."""
+    while (hit := this.attempt(draws, clocks)) is None or hit in gone:
+        pass
+    return hit
 
 
 def first_accepted(

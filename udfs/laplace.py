@@ -6,7 +6,8 @@ is 1/rate. Proofs are in exact.md.
 
 from fractions import Fraction
 
-from udfs.exact import Draws, Odds, exp_enclosure, geometric, ln_enclosure
+from udfs.exact import Draws, Odds, geometric
+from udfs.intervals import exp_enclosure, ln_enclosure
 
 
 def discrete_laplace(rate: Fraction, draws: Draws) -> int:

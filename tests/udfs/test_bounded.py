@@ -8,15 +8,17 @@ from itertools import product
 
 import pytest
 
-from tests.udfs.choices import EPSILON, PowersOf, law_of_choice, law_on_grid
-from tests.udfs.laws import NotPrivateError, check_neighbours, normalized
-from tests.udfs.test_combined_gem import (
+from tests.udfs.cases_select import (
     break_the_response,
     give_the_choice_all,
     is_positive,
+    lose_the_factor_two,
+    reach,
     skip_the_response,
 )
-from tests.udfs.test_gem import lose_the_factor_two, reach, weights
+from tests.udfs.cases_select import weights_on_grid as weights
+from tests.udfs.choices import EPSILON, PowersOf, law_of_choice, law_on_grid
+from tests.udfs.laws import NotPrivateError, check_neighbours, normalized
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import secret_draws
@@ -147,11 +149,11 @@ def test_the_losses_of_a_choice_lie_within_a_range_of_its_epsilon(selection):
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3)])
 def test_each_selection_has_its_price(epsilon):
     half, quarter = epsilon / 2, epsilon / 4
-    noise, weighed = Loss(half), exponential.loss(half)
+    noise, weighed = Loss(half), exponential.exponential_loss(half)
     price = {selection: bounded.loss(epsilon, BETAS[0], 5, selection) for selection in SELECTIONS}
     assert price["gem"] == price["mgem"] == replace(noise + weighed, bounded_range=3 * half)
     assert bounded.loss(epsilon, BETAS[0], 5, "rnm") == price["gem"]
-    assert price["combined_gem"] == noise + Loss(quarter) + exponential.loss(quarter)
+    assert price["combined_gem"] == noise + Loss(quarter) + exponential.exponential_loss(quarter)
     assert bounded.loss(epsilon, BETAS[0], 5, 3) == Loss(epsilon)
     assert {loss.epsilon for loss in price.values()} == {epsilon}
 

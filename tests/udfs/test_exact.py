@@ -13,15 +13,14 @@ import numpy as np
 import pytest
 
 from tests.udfs.laws import fits, law_of
-from udfs import exact
+from udfs import exact, intervals
 from udfs.exact import (
     ExactDraws,
     Odds,
-    exp_enclosure,
     geometric,
-    ln_enclosure,
     secret_draws,
 )
+from udfs.intervals import exp_enclosure, ln_enclosure
 from udfs.laplace import discrete_laplace, laplace_quantile
 
 ROOT = Path(__file__).parents[2]
@@ -85,9 +84,9 @@ def test_every_short_tape_is_decided_as_the_true_boundaries_say(odds, width):
 
 @pytest.fixture
 def fresh_powers():
-    exact._powers.cache_clear()
+    intervals._powers.cache_clear()
     yield
-    exact._powers.cache_clear()
+    intervals._powers.cache_clear()
 
 
 @pytest.mark.parametrize("odds", ODDS)
@@ -102,7 +101,8 @@ def test_a_product_rounded_the_wrong_way_would_be_noticed(monkeypatch, fresh_pow
         excess = max(0, high.bit_length() - bits)
         return low >> excess, high >> excess, e + excess
 
-    monkeypatch.setattr(exact, "_times", rounded_down)
+    for module in (exact, intervals):
+        monkeypatch.setattr(module, "times", rounded_down)
     assert not all(sums_are_enclosed(odds, bits) for odds in ODDS for bits in range(8, 40))
 
 

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from udfs.exact import Draws, ln_enclosure
+from udfs.exact import Draws
+from udfs.flip import by_weight
+from udfs.intervals import ln_enclosure
 from udfs.laplace import discrete_laplace, laplace_quantile
-from udfs.select import combined_gem, exponential, gem, mgem
-from udfs.select.levels import Levels, by_weight, law_by_weight
+from udfs.select import exponential, gem
+from udfs.select.levels import Levels, law_by_weight
 from udfs.select.normalized import grid_of, round_up
 from udfs.spec import Loss, in_words
 
@@ -115,7 +117,7 @@ def _levels(
 ) -> Levels:
     """Sort the bounds by how far each is behind, as one of BOUND_SELECTIONS sees it."""
     if selection == "combined_gem":
-        return combined_gem.levels_of(utilities, bounds, epsilon, beta, draws)
+        return gem.combined_levels_of(utilities, bounds, epsilon, beta, draws)
     return _fixed_levels(utilities, bounds, epsilon, beta, selection)
 
 
@@ -129,16 +131,16 @@ def _fixed_levels(
     """Sort them as gem, mgem or rnm does, which draw nothing to do so."""
     if selection == "rnm":
         return exponential.levels_of(utilities, bounds, epsilon)
-    levels_of = {"gem": gem.levels_of, "mgem": mgem.levels_of}[selection]
-    return levels_of(utilities, bounds, epsilon, beta)
+    favoured = {"gem": gem.LOW, "mgem": gem.HIGH}[selection]
+    return gem.levels_of(utilities, bounds, epsilon, beta, favoured)
 
 
 def _choice_loss(epsilon: Fraction, selection: str) -> Loss:
     """Price the choice: an exponential mechanism, and randomised response before it or not."""
     if selection == "combined_gem":
-        share = combined_gem.sign_share(epsilon)
-        return Loss(share) + exponential.loss(epsilon - share)
-    return exponential.loss(epsilon)
+        share = gem.sign_share(epsilon)
+        return Loss(share) + exponential.exponential_loss(epsilon - share)
+    return exponential.exponential_loss(epsilon)
 
 
 def noise_share(epsilon: Fraction, bound: str | int) -> Fraction:

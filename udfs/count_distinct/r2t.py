@@ -46,10 +46,11 @@ def count_distinct(
     Source: Dong, Fang, Yi, Tao and Machanavajjhala 2022; integer noise, see r2t.md.
     """
     bounded.check_public(epsilon, beta, max_contributions, 1)
-    from udfs.count_distinct import flow
+    from udfs.count_distinct.flow import max_cover_counts
+    from udfs.count_distinct.graph import build_graph
 
-    graph = flow.build_graph(offsets, people)
-    cover = flow.max_cover_counts(graph, max_contributions)
+    graph = build_graph(offsets, people)
+    cover = max_cover_counts(graph, max_contributions)
     return _release([int(n) for n in cover], epsilon, beta, secret_draws())
 
 
@@ -117,7 +118,7 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
     return f"{says} (epsilon = {in_words(epsilon)})"
 
 
-UDF = Udf(
+R2T = Udf(
     name="r2t",
     function="count_distinct",
     samples="integer noise on the most items covered under each of a few contribution bounds",

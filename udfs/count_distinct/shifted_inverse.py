@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
-from udfs.exact import Draws, Odds, ln_enclosure, secret_draws
+from udfs.exact import Draws, Odds, secret_draws
+from udfs.intervals import ln_enclosure
 from udfs.spec import Loss, Udf, in_words
 
 _Ints = npt.NDArray[np.int64]
@@ -62,10 +63,11 @@ def count_distinct(
     Source: Fang, Dong and Yi 2022; people removed by a linear program, see shifted_inverse.md.
     """
     bounded.check_public(epsilon, beta, max_contributions, 1)
-    from udfs.count_distinct import flow
+    from udfs.count_distinct.flow import max_cover_counts
+    from udfs.count_distinct.graph import build_graph
 
-    graph = flow.build_graph(offsets, people)
-    cover = flow.max_cover_counts(graph, max_contributions)
+    graph = build_graph(offsets, people)
+    cover = max_cover_counts(graph, max_contributions)
     return _release(cover, epsilon, beta, secret_draws())
 
 
@@ -172,7 +174,7 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
     )
 
 
-UDF = Udf(
+SHIFTED_INVERSE = Udf(
     name="shifted_inverse",
     function="count_distinct",
     samples="a value under which the count falls when a public number of people go",

@@ -14,7 +14,8 @@ from itertools import islice
 
 import numpy as np
 
-from udfs.exact import Draws, Odds, geometric, ln_enclosure, secret_draws
+from udfs.exact import Draws, Odds, geometric, secret_draws
+from udfs.intervals import ln_enclosure
 from udfs.spec import Loss, Udf, in_words
 from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 
@@ -82,9 +83,10 @@ def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
     A beta below 2**-40 is read as 2**-40: lists beyond the cut are all equally likely.
     """
     beta = max(beta, _TAIL)
+    bound = error_bound(d, k, epsilon, beta)
     return (
         f"with probability at least {in_words(1 - beta)} no item is listed whose count is more "
-        f"than {error_bound(d, k, epsilon, beta)} below the count that belongs at its rank "
+        f"than {bound} below the count that belongs at its rank "
         f"(d = {d}, k = {k}, epsilon = {in_words(epsilon)})"
     )
 
@@ -232,7 +234,7 @@ def _split(pieces: list[_Piece], ranking: Ranking) -> list[_Piece]:
     return parts
 
 
-UDF = Udf(
+JOINT = Udf(
     name="joint",
     function="topk",
     samples="a list of k items, by the exponential mechanism over whole lists",
