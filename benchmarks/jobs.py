@@ -19,7 +19,7 @@ import dp_sql
 from benchmarks.measure import DATA, in_fresh_process, median, paired
 from benchmarks.spending import budget
 from dp_sql.guarded import GuardedSession
-from udfs import REGISTRY, Udf
+from udfs import REGISTRY, Mechanism
 
 SETS = ("gowalla", "amazon_book_kgat", "retail_baskets", "imdb_words")
 UNIT = "epsilon := 1, privacy_unit := user_id"
@@ -333,7 +333,9 @@ def selection_error() -> list[str]:
     return lines + missing(SETS)
 
 
-def _drawn(udf: Udf, public: dict[str, Fraction], counts: object, k: int, _: Fraction) -> list[int]:
+def _drawn(
+    udf: Mechanism, public: dict[str, Fraction], counts: object, k: int, _: Fraction
+) -> list[int]:
     given = {"k": k, **public}
     largest = counts if udf.n_largest is None else counts[: udf.n_largest(k)]  # type: ignore[index]
     found: list[int] = udf.run(largest, **{name: given[name] for name in udf.parameters})

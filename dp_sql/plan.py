@@ -20,7 +20,7 @@ from dp_sql.literals import ListLiteral, Reference
 from dp_sql.parse import folded
 from dp_sql.recognise import DpSelect
 from dp_sql.types import EXACT_TYPES, NUMBERS, exact, family, full_name
-from udfs.spec import Loss, Udf
+from udfs.spec import Loss, Mechanism
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Plan:
     """
 
     function: Function
-    mechanism: Udf
+    mechanism: Mechanism
     parameters: Mapping[str, Any]
     loss: Loss
     source: str

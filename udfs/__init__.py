@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 from udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
 from udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
-from udfs.spec import Loss, Udf
+from udfs.spec import Loss, Mechanism
 from udfs.topk import joint, limited_domain, peeling, pnf_joint
 
-__all__ = ["REGISTRY", "Loss", "Udf"]
+__all__ = ["REGISTRY", "Loss", "Mechanism"]
 
 _ALL = (
     joint.JOINT,
@@ -37,7 +37,7 @@ _ALL = (
     k_randomised_response.K_RANDOMISED_RESPONSE,
 )
 
-REGISTRY: Mapping[str, Mapping[str, Udf]] = MappingProxyType(
+REGISTRY: Mapping[str, Mapping[str, Mechanism]] = MappingProxyType(
     {
         function: MappingProxyType({udf.name: udf for udf in _ALL if udf.function == function})
         for function in ("topk", "count_distinct", "select")

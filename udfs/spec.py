@@ -66,7 +66,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Udf:
+class Mechanism:
     """One mechanism.
 
     What `run` takes first depends on the function: the counts of items (topk); the offsets and

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.udfs.laws import NotPrivateError, check_neighbours
-from udfs.spec import Loss, Udf
+from udfs.spec import Loss, Mechanism
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Case:
             neighbours use most of what is paid for, or that a better price would be wrong.
     """
 
-    mechanism: Udf
+    mechanism: Mechanism
     domains: Mapping[str, Domain]
     mutants: Mapping[str, Mutant]
     loss: Loss

@@ -21,7 +21,7 @@ from tests.udfs.cases_bounded import GRAPH
 from tests.udfs.conformance import check_law, check_privacy
 from tests.udfs.laws import NotPrivateError
 from udfs import REGISTRY
-from udfs.spec import Udf
+from udfs.spec import Mechanism
 
 MODULES = [
     cases_lists,
@@ -80,7 +80,7 @@ def test_every_mechanism_has_a_case():
 @each
 def test_it_is_registered_under_its_own_names(name):
     udf = MECHANISMS[name]
-    assert isinstance(udf, Udf)
+    assert isinstance(udf, Mechanism)
     assert REGISTRY[udf.function][name] is udf
     assert udf.name == name
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import secret_draws
-from udfs.spec import Udf
+from udfs.spec import Mechanism
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -126,7 +126,7 @@ def _compiled_rounds() -> Callable[..., Any]:
     return compiled(_rounds)
 
 
-GREEDY = Udf(
+GREEDY = Mechanism(
     name="greedy",
     function="count_distinct",
     samples="a contribution bound, then integer noise on the items covered greedily under it",

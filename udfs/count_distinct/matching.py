@@ -13,7 +13,7 @@ import numpy.typing as npt
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import secret_draws
-from udfs.spec import Udf
+from udfs.spec import Mechanism
 
 
 def count_distinct(
@@ -63,7 +63,7 @@ def cover_counts(
     return [int(n) for n in max_cover_counts(graph, max_bound)]
 
 
-MATCHING = Udf(
+MATCHING = Mechanism(
     name="matching",
     function="count_distinct",
     samples="a contribution bound, then integer noise on the most items covered under it",

@@ -14,7 +14,7 @@ from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import Draws, secret_draws
 from udfs.laplace import discrete_laplace, laplace_quantile
-from udfs.spec import Loss, Udf, in_words
+from udfs.spec import Loss, Mechanism, in_words
 
 
 def count_distinct(
@@ -118,7 +118,7 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
     return f"{says} (epsilon = {in_words(epsilon)})"
 
 
-R2T = Udf(
+R2T = Mechanism(
     name="r2t",
     function="count_distinct",
     samples="integer noise on the most items covered under each of a few contribution bounds",

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import Draws, secret_draws
-from udfs.spec import Udf
+from udfs.spec import Mechanism
 
 
 def count_distinct(
@@ -110,7 +110,7 @@ def _in_a_row(
     return closed
 
 
-SAMPLING = Udf(
+SAMPLING = Mechanism(
     name="sampling",
     function="count_distinct",
     samples="items of each person, a contribution bound, then integer noise on the items sampled",

@@ -14,7 +14,7 @@ from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import Draws, Odds, secret_draws
 from udfs.intervals import ln_enclosure
-from udfs.spec import Loss, Udf, in_words
+from udfs.spec import Loss, Mechanism, in_words
 
 _Ints = npt.NDArray[np.int64]
 
@@ -174,7 +174,7 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
     )
 
 
-SHIFTED_INVERSE = Udf(
+SHIFTED_INVERSE = Mechanism(
     name="shifted_inverse",
     function="count_distinct",
     samples="a value under which the count falls when a public number of people go",

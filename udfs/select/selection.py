@@ -21,7 +21,7 @@ from inspect import getdoc
 from udfs.exact import Draws, secret_draws
 from udfs.select.accuracy import check_public
 from udfs.select.candidates import Numbers, check_beta, check_candidates, check_epsilon
-from udfs.spec import Loss, Udf
+from udfs.spec import Loss, Mechanism
 
 Choose = Callable[[Numbers, Numbers, Fraction, Draws], int]
 """choose(scores, sensitivities, epsilon, draws)"""
@@ -40,7 +40,7 @@ def pure(epsilon: Fraction) -> Loss:
 
 def selection(
     name: str, samples: str, choose: Choose, accuracy: Accuracy, price: Callable[[Fraction], Loss]
-) -> Udf:
+) -> Mechanism:
     """Register a mechanism without beta; `price` gives its loss from epsilon alone."""
 
     def run(scores: Numbers, sensitivities: Numbers, epsilon: Fraction) -> int:
@@ -52,7 +52,7 @@ def selection(
         return price(epsilon)
 
     run.__doc__ = getdoc(choose)
-    return Udf(name, "select", samples, ("epsilon",), loss, run, _checked(accuracy))
+    return Mechanism(name, "select", samples, ("epsilon",), loss, run, _checked(accuracy))
 
 
 def selection_with_beta(
@@ -61,7 +61,7 @@ def selection_with_beta(
     choose: ChooseWithBeta,
     accuracy: Accuracy,
     price: Callable[[Fraction], Loss],
-) -> Udf:
+) -> Mechanism:
     """Register a mechanism whose distribution depends on beta; its privacy never does."""
 
     def run(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> int:
@@ -74,7 +74,7 @@ def selection_with_beta(
         return price(epsilon)
 
     run.__doc__ = getdoc(choose)
-    return Udf(name, "select", samples, ("epsilon", "beta"), loss, run, _checked(accuracy))
+    return Mechanism(name, "select", samples, ("epsilon", "beta"), loss, run, _checked(accuracy))
 
 
 def _checked(accuracy: Accuracy) -> Accuracy:

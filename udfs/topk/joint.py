@@ -16,7 +16,7 @@ import numpy as np
 
 from udfs.exact import Draws, Odds, geometric, secret_draws
 from udfs.intervals import ln_enclosure
-from udfs.spec import Loss, Udf, in_words
+from udfs.spec import Loss, Mechanism, in_words
 from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 
 _TAIL_BITS = 40
@@ -234,7 +234,7 @@ def _split(pieces: list[_Piece], ranking: Ranking) -> list[_Piece]:
     return parts
 
 
-JOINT = Udf(
+JOINT = Mechanism(
     name="joint",
     function="topk",
     samples="a list of k items, by the exponential mechanism over whole lists",

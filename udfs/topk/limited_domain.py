@@ -16,7 +16,7 @@ import numpy as np
 from udfs.exact import Draws, secret_draws
 from udfs.flip import by_weight
 from udfs.intervals import ln_enclosure
-from udfs.spec import Loss, Udf, in_words
+from udfs.spec import Loss, Mechanism, in_words
 from udfs.topk.ranking import Ints, check_counts
 from udfs.topk.rounds import Round, sort_ranks
 
@@ -220,7 +220,7 @@ def _reach(n_ranks: int, rate: Fraction) -> int:
     return -(-7 * (n_ranks.bit_length() + 4) // (10 * rate))
 
 
-LIMITED_DOMAIN = Udf(
+LIMITED_DOMAIN = Mechanism(
     name="limited_domain",
     function="topk",
     samples="up to k items, one after the other, by the exponential mechanism, until it stops",

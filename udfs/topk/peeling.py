@@ -22,7 +22,7 @@ import numpy as np
 from udfs.exact import Draws, secret_draws
 from udfs.flip import by_flips, by_weight
 from udfs.intervals import ln_enclosure
-from udfs.spec import Loss, Udf, in_words
+from udfs.spec import Loss, Mechanism, in_words
 from udfs.topk.ranking import Ints, check_counts, check_public, rank
 from udfs.topk.rounds import Round, sort_ranks
 
@@ -241,7 +241,7 @@ def _accuracy(d: int, k: int, rate: Fraction, beta: Fraction, price: str) -> str
     )
 
 
-EM_PEEL = Udf(
+EM_PEEL = Mechanism(
     name="em_peel",
     function="topk",
     samples="k items, one after the other, by the exponential mechanism",
@@ -250,7 +250,7 @@ EM_PEEL = Udf(
     run=em_peel,
     accuracy=pure_accuracy,
 )
-PNF_PEEL = Udf(
+PNF_PEEL = Mechanism(
     name="pnf_peel",
     function="topk",
     samples="k items, one after the other, by permute-and-flip",
@@ -259,7 +259,7 @@ PNF_PEEL = Udf(
     run=pnf_peel,
     accuracy=pure_accuracy,
 )
-CDP_PEEL = Udf(
+CDP_PEEL = Mechanism(
     name="cdp_peel",
     function="topk",
     samples="k items, one after the other, by the exponential mechanism",

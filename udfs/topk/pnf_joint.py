@@ -13,7 +13,7 @@ import numpy as np
 
 from udfs.exact import Draws, secret_draws
 from udfs.flip import Clock, by_flips, with_clocks
-from udfs.spec import Loss, Udf
+from udfs.spec import Loss, Mechanism
 from udfs.topk import joint
 from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 
@@ -88,7 +88,7 @@ def _lists(counts: Ints, k: int, rate: Fraction, cut: int) -> _Lists:
     return _Lists(counts, counts[ranking.places[:k]], ranking, joint._staircase(ranking, rate))
 
 
-PNF_JOINT = Udf(
+PNF_JOINT = Mechanism(
     name="pnf_joint",
     function="topk",
     samples="a list of k items, by permute-and-flip over whole lists",
