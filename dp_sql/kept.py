@@ -22,7 +22,7 @@ from typing import Any
 from dp_sql.errors import LedgerError
 from dp_sql.plan import Plan
 from dp_sql.result import Receipt, Release
-from udfs.spec import Loss
+from udfs.spec import PrivacyLoss
 
 Rows = Sequence[tuple[object, ...]]
 _TABLE = (
@@ -174,7 +174,7 @@ def _kept(plain: dict[str, Any]) -> Kept:
         call=plain["call"],
         source=plain["source"],
         mechanism=plain["mechanism"],
-        loss=Loss(epsilon, delta, rho, bounded),
+        loss=PrivacyLoss(epsilon, delta, rho, bounded),
         accuracy=plain["accuracy"],
         assumptions=tuple(plain["assumptions"]),
     )

@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 from udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
 from udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
-from udfs.spec import Loss, Mechanism
+from udfs.spec import Mechanism, PrivacyLoss
 from udfs.topk import joint, limited_domain, peeling, pnf_joint
 
-__all__ = ["REGISTRY", "Loss", "Mechanism"]
+__all__ = ["REGISTRY", "PrivacyLoss", "Mechanism"]
 
 _ALL = (
     joint.JOINT,

@@ -14,7 +14,7 @@ from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, wit
 from tests.udfs.laws import NotPrivateError, fits, law_of
 from udfs.count_distinct import bounded, greedy, matching, sampling
 from udfs.select import normalized
-from udfs.spec import Loss
+from udfs.spec import PrivacyLoss
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
@@ -89,7 +89,7 @@ def case_of_bounded(mechanism, domains, mutants):
         mechanism=mechanism,
         domains=domains,
         mutants=mutants,
-        loss=Loss(EPSILON, rho=Fraction(5, 32), bounded_range=Fraction(3, 2)),
+        loss=PrivacyLoss(EPSILON, rho=Fraction(5, 32), bounded_range=Fraction(3, 2)),
         says="with probability at least 0.95 the estimate exceeds the true number of distinct "
         "items by at most 5 when the contribution bound is 1, rising to 461 when it is 100 "
         "(epsilon = 1)",

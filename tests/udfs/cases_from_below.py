@@ -15,7 +15,7 @@ from tests.udfs.laws import fits, law_of, normalized
 from udfs.count_distinct import r2t, shifted_inverse
 from udfs.exact import secret_draws
 from udfs.laplace import laplace_quantile
-from udfs.spec import Loss
+from udfs.spec import PrivacyLoss
 
 BETA = Fraction(1, 20)
 
@@ -175,7 +175,7 @@ R2T = Case(
         "bounds that depend on data": Mutant(race(), law=bounds_from_data),
         "an estimate cut to the truth": Mutant(race(), law=cut_to_the_truth),
     },
-    loss=Loss(Fraction(1), rho=Fraction(1, 14)),
+    loss=PrivacyLoss(Fraction(1), rho=Fraction(1, 14)),
     says="with probability at least 0.95 the estimate is at most the true number of distinct "
     "items; with at least the same probability it is at most 118 below it if nobody has more than "
     "2, rising to 5948 if nobody has more than 100 (epsilon = 1)",
@@ -319,7 +319,7 @@ SHIFTED_INVERSE = Case(
             ALL_AIMS, law=all_aims(wanted_by_the_data)
         ),
     },
-    loss=Loss(Fraction(1), rho=Fraction(1, 8), bounded_range=Fraction(1)),
+    loss=PrivacyLoss(Fraction(1), rho=Fraction(1, 8), bounded_range=Fraction(1)),
     says="with probability at least 0.95 the estimate is at most the true number of distinct "
     "items; with at least the same probability it is at most 115 times l below it, and one part in "
     "2048, if nobody has more than l items, for each l up to 100 (epsilon = 1)",

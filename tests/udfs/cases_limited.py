@@ -12,7 +12,7 @@ import pytest
 from tests.udfs.conformance import Case, Domain, Mutant, changed
 from tests.udfs.laws import NotPrivateError, accepted, added_people, fits, law_of
 from udfs.intervals import exp_enclosure, ln_enclosure
-from udfs.spec import Loss
+from udfs.spec import PrivacyLoss
 from udfs.topk import limited_domain, rounds
 from udfs.topk.limited_domain import Constants
 
@@ -273,7 +273,7 @@ LIMITED_DOMAIN = Case(
             law=uncached(Releases(1, replace(RIGHT, threshold=3))),
         ),
     },
-    loss=Loss(EPSILON, Fraction(1, 10**6)),
+    loss=PrivacyLoss(EPSILON, Fraction(1, 10**6)),
     says="with probability at least 0.95 no item is listed whose count is more than 111 below the "
     "count that belongs at its rank, and only a full list leaves out an item whose count is more "
     "than 238 above the count at rank 1001 (k = 10, epsilon = 1, delta = 0.000001)",

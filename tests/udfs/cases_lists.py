@@ -14,7 +14,7 @@ from tests.udfs.laws import PathTooLongError, accepted, added_people, fits, law_
 from udfs import flip
 from udfs.exact import Odds
 from udfs.flip import Clock
-from udfs.spec import Loss
+from udfs.spec import PrivacyLoss
 from udfs.topk import joint, pnf_joint, ranking
 
 EPSILON = Fraction(1)
@@ -170,7 +170,7 @@ JOINT = Case(
             one_histogram((3, 2, 0), 2, 4), half_the_staircase, check=check_law
         ),
     },
-    loss=Loss(EPSILON, rho=Fraction(1, 8), bounded_range=EPSILON),
+    loss=PrivacyLoss(EPSILON, rho=Fraction(1, 8), bounded_range=EPSILON),
     says="with probability at least 0.95 no item is listed whose count is more than 144 below the "
     "count that belongs at its rank (d = 1000, k = 10, epsilon = 1)",
     fits=joint_fits,
@@ -430,7 +430,7 @@ PNF_JOINT = Case(
             for k in (1, 2, 3)
         },
     },
-    loss=Loss(EPSILON),
+    loss=PrivacyLoss(EPSILON),
     says=JOINT.says,
     fits=pnf_fits,
 )

@@ -16,7 +16,7 @@ from tests.udfs.laws import NotPrivateError, fits
 from udfs.exact import secret_draws
 from udfs.intervals import ln_enclosure
 from udfs.select import random_stopping, rnm_laplace
-from udfs.spec import Loss
+from udfs.spec import PrivacyLoss
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
@@ -159,7 +159,7 @@ RNM_LAPLACE = Case(
             ),
         ]
     },
-    loss=Loss(EPSILON),
+    loss=PrivacyLoss(EPSILON),
     says="with probability at least 0.95 the score of the chosen candidate is at most 28.37 below "
     "the largest (3 candidates, epsilon = 1)",
     fits=fit_noisy_max,
@@ -469,7 +469,7 @@ def case_of_stopping(mechanism, this, epsilon, says):
             for grid in GRIDS
             for name, mutant in mutants_of_stopping(this, grid)
         },
-        loss=Loss(EPSILON),
+        loss=PrivacyLoss(EPSILON),
         says=f"with probability at least 0.95 the score of the chosen candidate is at most {says} "
         "(3 candidates, epsilon = 1)",
         fits=partial(fit_stopping, this, (5, 0, 0, 0), epsilon),

@@ -16,7 +16,7 @@ from tests.udfs.laws import NotPrivateError, accepted, added_people, fits, law_o
 from tests.udfs.test_flip import drawn_from, permute_and_flip
 from udfs import flip
 from udfs.intervals import exp_enclosure, ln_enclosure
-from udfs.spec import Loss
+from udfs.spec import PrivacyLoss
 from udfs.topk import peeling, ranking, rounds
 
 EPSILON = Fraction(1)
@@ -260,10 +260,10 @@ EM_PEEL = case_of_peeling(
     peeling.EM_PEEL,
     take_by_weight,
     normalized,
-    Loss(EPSILON, rho=Fraction(1, 80), bounded_range=Fraction(19, 10)),
+    PrivacyLoss(EPSILON, rho=Fraction(1, 80), bounded_range=Fraction(19, 10)),
 )
 PNF_PEEL = case_of_peeling(
-    peeling.PNF_PEEL, take_by_flips, permute_and_flip, Loss(EPSILON, rho=Fraction(1, 20))
+    peeling.PNF_PEEL, take_by_flips, permute_and_flip, PrivacyLoss(EPSILON, rho=Fraction(1, 20))
 )
 
 
@@ -492,7 +492,7 @@ CDP_PEEL = Case(
             for this in SETTINGS
         },
     },
-    loss=Loss(
+    loss=PrivacyLoss(
         EPSILON,
         Fraction(1, 10**6),
         rho=10 * peeling.cdp_rate(10, EPSILON, Fraction(1, 10**6)) ** 2 / 8,

@@ -24,10 +24,10 @@ from udfs.exact import Odds, secret_draws
 from udfs.select import exponential, gem
 from udfs.select import k_randomised_response as response
 from udfs.select import normalized as scaling
-from udfs.spec import Loss
+from udfs.spec import PrivacyLoss
 
 HALF = Fraction(1, 2)
-PURE = Loss(EPSILON)
+PURE = PrivacyLoss(EPSILON)
 N_SAMPLES = 8_000
 
 
@@ -140,7 +140,7 @@ def case_at_largest(mechanism, choose, one_choice, loss):
     )
 
 
-RANGE = Loss(EPSILON, rho=EPSILON**2 / 8, bounded_range=EPSILON)
+RANGE = PrivacyLoss(EPSILON, rho=EPSILON**2 / 8, bounded_range=EPSILON)
 AT_LARGEST = [
     case_at_largest(exponential.EXPONENTIAL, exponential.exponential, normalized, RANGE),
     case_at_largest(exponential.RNM_GUMBEL, exponential.exponential, normalized, RANGE),
@@ -425,7 +425,7 @@ COMBINED = Case(
         "no response": Mutant(COMBINED_PAIR, skip_the_response),
         "a choice that takes all of epsilon": Mutant(COMBINED_PAIR, give_the_choice_all),
     },
-    loss=Loss(HALF) + Loss(HALF),
+    loss=PrivacyLoss(HALF) + PrivacyLoss(HALF),
     says="with probability at least 0.95 no other score exceeds the chosen one by more than 32.76 "
     "times the larger of the two candidates' sensitivities (3 candidates, epsilon = 1)",
     fits=fit_combined,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.udfs.laws import NotPrivateError, check_neighbours
-from udfs.spec import Loss, Mechanism
+from udfs.spec import Mechanism, PrivacyLoss
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Case:
     mechanism: Mechanism
     domains: Mapping[str, Domain]
     mutants: Mapping[str, Mutant]
-    loss: Loss
+    loss: PrivacyLoss
     says: str
     fits: Callable[[int, pytest.MonkeyPatch], bool]
     tight: Mapping[str, Domain] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import secret_draws
 from udfs.select import exponential
 from udfs.select.normalized import grid_of
-from udfs.spec import Loss
+from udfs.spec import PrivacyLoss
 
 HALF = Fraction(1, 2)
 BETAS = [Fraction(1, 20), Fraction(49, 100)]
@@ -149,12 +149,14 @@ def test_the_losses_of_a_choice_lie_within_a_range_of_its_epsilon(selection):
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3)])
 def test_each_selection_has_its_price(epsilon):
     half, quarter = epsilon / 2, epsilon / 4
-    noise, weighed = Loss(half), exponential.exponential_loss(half)
+    noise, weighed = PrivacyLoss(half), exponential.exponential_loss(half)
     price = {selection: bounded.loss(epsilon, BETAS[0], 5, selection) for selection in SELECTIONS}
     assert price["gem"] == price["mgem"] == replace(noise + weighed, bounded_range=3 * half)
     assert bounded.loss(epsilon, BETAS[0], 5, "rnm") == price["gem"]
-    assert price["combined_gem"] == noise + Loss(quarter) + exponential.exponential_loss(quarter)
-    assert bounded.loss(epsilon, BETAS[0], 5, 3) == Loss(epsilon)
+    assert price["combined_gem"] == noise + PrivacyLoss(quarter) + exponential.exponential_loss(
+        quarter
+    )
+    assert bounded.loss(epsilon, BETAS[0], 5, 3) == PrivacyLoss(epsilon)
     assert {loss.epsilon for loss in price.values()} == {epsilon}
 
 

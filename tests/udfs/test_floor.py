@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import udfs
-from udfs import REGISTRY, Loss, laplace
+from udfs import REGISTRY, PrivacyLoss, laplace
 from udfs.spec import in_words
 
 ROOT = Path(__file__).parents[2]
@@ -126,54 +126,59 @@ def test_the_registry_cannot_be_changed():
 
 
 def test_the_floor_shows_three_names():
-    assert udfs.__all__ == ["REGISTRY", "Loss", "Mechanism"]
+    assert udfs.__all__ == ["REGISTRY", "PrivacyLoss", "Mechanism"]
 
 
 def test_losses_add():
-    one, other = Loss(Fraction(1, 3)), Loss(Fraction(1, 6), Fraction(1, 100), Fraction(1, 9))
-    assert one + other == Loss(Fraction(1, 2), Fraction(1, 100), Fraction(1, 18) + Fraction(1, 9))
-    assert (one + Loss(Fraction(1), Fraction(1, 100))).rho is None
+    one, other = (
+        PrivacyLoss(Fraction(1, 3)),
+        PrivacyLoss(Fraction(1, 6), Fraction(1, 100), Fraction(1, 9)),
+    )
+    assert one + other == PrivacyLoss(
+        Fraction(1, 2), Fraction(1, 100), Fraction(1, 18) + Fraction(1, 9)
+    )
+    assert (one + PrivacyLoss(Fraction(1), Fraction(1, 100))).rho is None
 
 
 def test_pure_privacy_implies_concentrated_privacy():
-    assert Loss(Fraction(1, 3)).rho == Fraction(1, 18)
-    assert Loss(Fraction(1, 3), rho=Fraction(1, 72)).rho == Fraction(1, 72)
+    assert PrivacyLoss(Fraction(1, 3)).rho == Fraction(1, 18)
+    assert PrivacyLoss(Fraction(1, 3), rho=Fraction(1, 72)).rho == Fraction(1, 72)
 
 
 @pytest.mark.parametrize("bad", [1, 0.5, "1", True])
 def test_a_rho_of_another_type_is_refused(bad):
     with pytest.raises(TypeError, match="rho"):
-        Loss(Fraction(1), rho=bad)
+        PrivacyLoss(Fraction(1), rho=bad)
 
 
 @pytest.mark.parametrize("bad", [Fraction(0), Fraction(-1)])
 def test_a_rho_out_of_range_is_refused(bad):
     with pytest.raises(ValueError, match="rho"):
-        Loss(Fraction(1), rho=bad)
+        PrivacyLoss(Fraction(1), rho=bad)
 
 
 @pytest.mark.parametrize("bad", [1, 1.0, float("nan"), True, "1", None])
 def test_a_loss_of_another_type_is_refused(bad):
     with pytest.raises(TypeError, match="Fractions"):
-        Loss(bad)
+        PrivacyLoss(bad)
 
 
 @pytest.mark.parametrize("bad", [0, 0.0, None, "0"])
 def test_a_delta_of_another_type_is_refused(bad):
     with pytest.raises(TypeError, match="Fractions"):
-        Loss(Fraction(1), bad)
+        PrivacyLoss(Fraction(1), bad)
 
 
 @pytest.mark.parametrize("bad", [Fraction(0), Fraction(-1)])
 def test_an_epsilon_out_of_range_is_refused(bad):
     with pytest.raises(ValueError, match="epsilon"):
-        Loss(bad)
+        PrivacyLoss(bad)
 
 
 @pytest.mark.parametrize("bad", [Fraction(1), Fraction(-1, 10)])
 def test_a_delta_out_of_range_is_refused(bad):
     with pytest.raises(ValueError, match="delta"):
-        Loss(Fraction(1), bad)
+        PrivacyLoss(Fraction(1), bad)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from udfs.laplace import discrete_laplace, laplace_quantile
 from udfs.select import exponential, gem
 from udfs.select.levels import Levels, law_by_weight
 from udfs.select.normalized import grid_of, round_up
-from udfs.spec import Loss, in_words
+from udfs.spec import PrivacyLoss, in_words
 
 BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
 """The ways of choosing a bound; each spends half of epsilon.
@@ -135,11 +135,11 @@ def _fixed_levels(
     return gem.levels_of(utilities, bounds, epsilon, beta, favoured)
 
 
-def _choice_loss(epsilon: Fraction, selection: str) -> Loss:
+def _choice_loss(epsilon: Fraction, selection: str) -> PrivacyLoss:
     """Price the choice: an exponential mechanism, and randomised response before it or not."""
     if selection == "combined_gem":
         share = gem.sign_share(epsilon)
-        return Loss(share) + exponential.exponential_loss(epsilon - share)
+        return PrivacyLoss(share) + exponential.exponential_loss(epsilon - share)
     return exponential.exponential_loss(epsilon)
 
 
@@ -166,18 +166,20 @@ def _noise_rate(share: Fraction, at: int) -> Fraction:
     return share * Fraction(1, at)
 
 
-def loss(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int) -> Loss:
+def loss(
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int
+) -> PrivacyLoss:
     """Price one run: noise, and before it the choice of the bound where none is given."""
     share = noise_share(epsilon, bound)
     if isinstance(bound, str):
         choice = _choice_loss(epsilon - share, bound)
-        both = choice + Loss(share)
+        both = choice + PrivacyLoss(share)
         if choice.bounded_range is None:
             return both
         # Given the counts the choice comes first, so no answer moves its interval; the noise has
         # 2 share. Where the counts are drawn, as in sampling.md, this is the range given the draws.
         return replace(both, bounded_range=choice.bounded_range + 2 * share)
-    return Loss(share)
+    return PrivacyLoss(share)
 
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int) -> str:

@@ -14,7 +14,7 @@ from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import Draws, secret_draws
 from udfs.laplace import discrete_laplace, laplace_quantile
-from udfs.spec import Loss, Mechanism, in_words
+from udfs.spec import Mechanism, PrivacyLoss, in_words
 
 
 def count_distinct(
@@ -87,9 +87,9 @@ def _penalty(rate: Fraction, beta: Fraction, n_bounds: int) -> int:
     return laplace_quantile(rate, beta * Fraction(1, n_bounds)) - 1
 
 
-def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> Loss:
+def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> PrivacyLoss:
     """Price one run: L releases of epsilon/L each, every one (epsilon/L)^2/2-zCDP."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 2 * len(bounds(max_contributions))))
+    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 2 * len(bounds(max_contributions))))
 
 
 def shortfall(bound: int, epsilon: Fraction, beta: Fraction, max_contributions: int) -> int:

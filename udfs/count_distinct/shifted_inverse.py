@@ -14,7 +14,7 @@ from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import Draws, Odds, secret_draws
 from udfs.intervals import ln_enclosure
-from udfs.spec import Loss, Mechanism, in_words
+from udfs.spec import Mechanism, PrivacyLoss, in_words
 
 _Ints = npt.NDArray[np.int64]
 
@@ -157,9 +157,9 @@ def people_left_out(epsilon: Fraction, beta: Fraction) -> tuple[int, int]:
     return wanted, wanted + -(-log_below // _rate(epsilon))
 
 
-def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> Loss:
+def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> PrivacyLoss:
     """Price one run: one exponential mechanism of range epsilon, see shifted_inverse.md."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
+    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
 
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:

@@ -17,7 +17,7 @@ from udfs.select.accuracy import reach_of, rounded_up, sentence
 from udfs.select.candidates import Numbers, in_units
 from udfs.select.levels import Levels, sort_into_levels
 from udfs.select.selection import pure, selection
-from udfs.spec import Loss
+from udfs.spec import PrivacyLoss
 
 
 def exponential(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:
@@ -67,9 +67,9 @@ def accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
     return sentence(sensitivities, epsilon, beta, holds)
 
 
-def exponential_loss(epsilon: Fraction) -> Loss:
+def exponential_loss(epsilon: Fraction) -> PrivacyLoss:
     """Price an exponential mechanism of range epsilon, see exponential.md."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
+    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
 
 
 EXPONENTIAL = selection(

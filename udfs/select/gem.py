@@ -16,7 +16,7 @@ from udfs.select.correlation import sign_of_spearman
 from udfs.select.levels import Levels
 from udfs.select.normalized import levels_at, reach_on_grid
 from udfs.select.selection import pure, selection_with_beta
-from udfs.spec import Loss
+from udfs.spec import PrivacyLoss
 
 LOW, HIGH = 1, -1
 """The sensitivities that a mechanism favours: the sign of its reach."""
@@ -87,10 +87,10 @@ def _respond(truth: bool, epsilon: Fraction, draws: Draws) -> bool:
     return truth != bool(lies)
 
 
-def _combined_loss(epsilon: Fraction) -> Loss:
+def _combined_loss(epsilon: Fraction) -> PrivacyLoss:
     """Price two pure mechanisms, one after the other."""
     share = sign_share(epsilon)
-    return Loss(share) + Loss(epsilon - share)
+    return PrivacyLoss(share) + PrivacyLoss(epsilon - share)
 
 
 def _gem_accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:

@@ -21,7 +21,7 @@ from inspect import getdoc
 from udfs.exact import Draws, secret_draws
 from udfs.select.accuracy import check_public
 from udfs.select.candidates import Numbers, check_beta, check_candidates, check_epsilon
-from udfs.spec import Loss, Mechanism
+from udfs.spec import Mechanism, PrivacyLoss
 
 Choose = Callable[[Numbers, Numbers, Fraction, Draws], int]
 """choose(scores, sensitivities, epsilon, draws)"""
@@ -33,13 +33,17 @@ Accuracy = Callable[[Numbers, Fraction, Fraction], str]
 """accuracy(sensitivities, epsilon, beta): one sentence that holds for all scores."""
 
 
-def pure(epsilon: Fraction) -> Loss:
+def pure(epsilon: Fraction) -> PrivacyLoss:
     """Price a mechanism that is epsilon-DP and for which no better rho is known."""
-    return Loss(epsilon)
+    return PrivacyLoss(epsilon)
 
 
 def selection(
-    name: str, samples: str, choose: Choose, accuracy: Accuracy, price: Callable[[Fraction], Loss]
+    name: str,
+    samples: str,
+    choose: Choose,
+    accuracy: Accuracy,
+    price: Callable[[Fraction], PrivacyLoss],
 ) -> Mechanism:
     """Register a mechanism without beta; `price` gives its loss from epsilon alone."""
 
@@ -48,7 +52,7 @@ def selection(
         check_epsilon(epsilon)
         return choose(scores, sensitivities, epsilon, secret_draws())
 
-    def loss(epsilon: Fraction) -> Loss:
+    def loss(epsilon: Fraction) -> PrivacyLoss:
         return price(epsilon)
 
     run.__doc__ = getdoc(choose)
@@ -60,7 +64,7 @@ def selection_with_beta(
     samples: str,
     choose: ChooseWithBeta,
     accuracy: Accuracy,
-    price: Callable[[Fraction], Loss],
+    price: Callable[[Fraction], PrivacyLoss],
 ) -> Mechanism:
     """Register a mechanism whose distribution depends on beta; its privacy never does."""
 
@@ -70,7 +74,7 @@ def selection_with_beta(
         check_beta(beta)
         return choose(scores, sensitivities, epsilon, beta, secret_draws())
 
-    def loss(epsilon: Fraction, beta: Fraction) -> Loss:
+    def loss(epsilon: Fraction, beta: Fraction) -> PrivacyLoss:
         return price(epsilon)
 
     run.__doc__ = getdoc(choose)

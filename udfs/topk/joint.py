@@ -16,7 +16,7 @@ import numpy as np
 
 from udfs.exact import Draws, Odds, geometric, secret_draws
 from udfs.intervals import ln_enclosure
-from udfs.spec import Loss, Mechanism, in_words
+from udfs.spec import Mechanism, PrivacyLoss, in_words
 from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 
 _TAIL_BITS = 40
@@ -91,9 +91,9 @@ def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
     )
 
 
-def loss(k: int, epsilon: Fraction) -> Loss:
+def loss(k: int, epsilon: Fraction) -> PrivacyLoss:
     """Price one run: an exponential mechanism of range epsilon, see joint.md."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
+    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
 
 
 def _rate(k: int, epsilon: Fraction) -> Fraction:

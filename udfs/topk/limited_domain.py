@@ -16,7 +16,7 @@ import numpy as np
 from udfs.exact import Draws, secret_draws
 from udfs.flip import by_weight
 from udfs.intervals import ln_enclosure
-from udfs.spec import Loss, Mechanism, in_words
+from udfs.spec import Mechanism, PrivacyLoss, in_words
 from udfs.topk.ranking import Ints, check_counts
 from udfs.topk.rounds import Round, sort_ranks
 
@@ -78,10 +78,10 @@ def n_largest(k: int) -> int:
     return max(_LEAST_CANDIDATES, _CANDIDATES_PER_PICK * k) + 1
 
 
-def loss(k: int, epsilon: Fraction, delta: Fraction) -> Loss:
+def loss(k: int, epsilon: Fraction, delta: Fraction) -> PrivacyLoss:
     """Price one run, whatever the length of its list; refuse what a run would refuse."""
     _public_constants(k, epsilon, delta)
-    return Loss(epsilon, delta)
+    return PrivacyLoss(epsilon, delta)
 
 
 def error_bounds(k: int, epsilon: Fraction, delta: Fraction, beta: Fraction) -> tuple[int, int]:

@@ -22,7 +22,7 @@ import numpy as np
 from udfs.exact import Draws, secret_draws
 from udfs.flip import by_flips, by_weight
 from udfs.intervals import ln_enclosure
-from udfs.spec import Loss, Mechanism, in_words
+from udfs.spec import Mechanism, PrivacyLoss, in_words
 from udfs.topk.ranking import Ints, check_counts, check_public, rank
 from udfs.topk.rounds import Round, sort_ranks
 
@@ -181,21 +181,21 @@ def _cut(d: int, k: int, rate: Fraction) -> int:
     return -(-7 * ((d * k).bit_length() + _TAIL_BITS) // (10 * rate))
 
 
-def em_loss(k: int, epsilon: Fraction) -> Loss:
+def em_loss(k: int, epsilon: Fraction) -> PrivacyLoss:
     """Price one run: k exponential mechanisms of range epsilon/k, see em_peel.md."""
     bounded = epsilon * (2 - Fraction(1, k))
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8 * k), bounded_range=bounded)
+    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8 * k), bounded_range=bounded)
 
 
-def pnf_loss(k: int, epsilon: Fraction) -> Loss:
+def pnf_loss(k: int, epsilon: Fraction) -> PrivacyLoss:
     """Price one run: k rounds of epsilon/k, each pure, see pnf_peel.md."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 2 * k))
+    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 2 * k))
 
 
-def cdp_loss(k: int, epsilon: Fraction, delta: Fraction) -> Loss:
+def cdp_loss(k: int, epsilon: Fraction, delta: Fraction) -> PrivacyLoss:
     """Price one run: k exponential mechanisms, each of range cdp_rate, see cdp_peel.md."""
     _check_public(k, k, epsilon, delta)
-    return Loss(epsilon, delta, rho=k * cdp_rate(k, epsilon, delta) ** 2 * Fraction(1, 8))
+    return PrivacyLoss(epsilon, delta, rho=k * cdp_rate(k, epsilon, delta) ** 2 * Fraction(1, 8))
 
 
 def error_bound(d: int, k: int, rate: Fraction, beta: Fraction) -> int:

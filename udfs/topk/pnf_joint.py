@@ -13,7 +13,7 @@ import numpy as np
 
 from udfs.exact import Draws, secret_draws
 from udfs.flip import Clock, by_flips, with_clocks
-from udfs.spec import Loss, Mechanism
+from udfs.spec import Mechanism, PrivacyLoss
 from udfs.topk import joint
 from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 
@@ -52,9 +52,9 @@ def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
     return joint.accuracy(d, k, epsilon, beta)
 
 
-def loss(k: int, epsilon: Fraction) -> Loss:
+def loss(k: int, epsilon: Fraction) -> PrivacyLoss:
     """Price one run: pure, and no rho better than that of pure privacy is known."""
-    return Loss(epsilon)
+    return PrivacyLoss(epsilon)
 
 
 @dataclass(frozen=True)
