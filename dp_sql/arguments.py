@@ -19,7 +19,7 @@ from dp_sql.literals import Argument, ListLiteral, Reference
 from dp_sql.parse import Token, matching, split, text_of
 from udfs import REGISTRY
 from udfs.count_distinct.bounded import BOUND_SELECTIONS
-from udfs.spec import Mechanism
+from udfs.mechanism import Mechanism
 
 
 @dataclass(frozen=True)

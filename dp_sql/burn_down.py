@@ -19,7 +19,7 @@ from dp_sql.budget.accountants import accountant
 from dp_sql.budget.amounts import NANO, Spent
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.terms import Terms
-from udfs.spec import in_words
+from udfs.mechanism import in_words
 
 POINTS = 1000
 """A curve has no more points than a picture can show; each costs a question to the accountant."""

@@ -38,7 +38,7 @@ from dp_sql.recognise import DpSelect
 from dp_sql.total import Refused, Scope, Value, compiled, is_literal, text
 from dp_sql.trees import Node, Unreadable, projection, tree_of
 from dp_sql.types import EXACT_TYPES, family, full_name, quote
-from udfs.spec import in_words
+from udfs.mechanism import in_words
 
 
 class Side(Schema, Protocol):

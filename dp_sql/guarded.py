@@ -45,7 +45,7 @@ from dp_sql.rewrite import (
 from dp_sql.shown import describe_sql, tables_sql
 from dp_sql.spending import Spending, open_ledger
 from dp_sql.types import full_name, quote
-from udfs.spec import in_words
+from udfs.mechanism import in_words
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
 Drawn = list[tuple[object, ...]]

@@ -22,7 +22,7 @@ from typing import Any
 from dp_sql.errors import LedgerError
 from dp_sql.plan import Plan
 from dp_sql.result import Receipt, Release
-from udfs.spec import PrivacyLoss
+from udfs.mechanism import PrivacyLoss
 
 Rows = Sequence[tuple[object, ...]]
 _TABLE = (

@@ -20,7 +20,7 @@ from dp_sql.literals import ListLiteral, Reference
 from dp_sql.parse import folded
 from dp_sql.recognise import DpSelect
 from dp_sql.types import EXACT_TYPES, NUMBERS, exact, family, full_name
-from udfs.spec import Mechanism, PrivacyLoss
+from udfs.mechanism import Mechanism, PrivacyLoss
 
 
 @dataclass(frozen=True)

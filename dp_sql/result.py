@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from udfs.spec import PrivacyLoss, in_words
+from udfs.mechanism import PrivacyLoss, in_words
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dp_sql.policy_check import problems
 from dp_sql.policy_limits import LIMITS
 from dp_sql.shell import _parser
 from udfs import REGISTRY
-from udfs.spec import in_words
+from udfs.mechanism import in_words
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -21,7 +21,7 @@ from dp_sql.errors import PolicyError
 from dp_sql.policy import parse_policy, read_policy
 from dp_sql.policy_budget import ACCOUNTANTS, BUDGET_KEYS, CAP_KEYS, advice
 from dp_sql.policy_draft import draft
-from udfs.spec import PrivacyLoss
+from udfs.mechanism import PrivacyLoss
 
 WHOLE = """\
 [budget]

@@ -32,7 +32,7 @@ from dp_sql.budget_bars import bar, bars, decimal
 from dp_sql.burn_down import Curve, curves
 from dp_sql.policy import read_policy
 from dp_sql.shell_budget import main_budget, main_ledger
-from udfs.spec import PrivacyLoss
+from udfs.mechanism import PrivacyLoss
 
 POLICY = """\
 [budget]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
+from udfs.mechanism import Mechanism, PrivacyLoss
 from udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
-from udfs.spec import Mechanism, PrivacyLoss
 from udfs.topk import joint, limited_domain, peeling, pnf_joint
 
 __all__ = ["REGISTRY", "PrivacyLoss", "Mechanism"]

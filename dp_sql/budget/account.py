@@ -16,7 +16,7 @@ from dp_sql.budget.amounts import ATTO, NANO, Amount, Spent, amount_of
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.terms import Cap, Terms
 from dp_sql.errors import BudgetExceeded
-from udfs.spec import PrivacyLoss, in_words
+from udfs.mechanism import PrivacyLoss, in_words
 
 Outcome = Literal["answered", "failed"]
 

@@ -19,7 +19,7 @@ from dp_sql.budget.amounts import ATTO, NANO, PICO, Amount, Spent, amount_of
 from dp_sql.budget.terms import AccountantName, Cap
 from dp_sql.errors import PolicyError
 from tests.budget.adversary import SCALE, Flip, coin, delta_of, log_between, worst
-from udfs.spec import PrivacyLoss
+from udfs.mechanism import PrivacyLoss
 
 TENTH = Fraction(1, 10)
 MILLIONTH = Fraction(1, 10**6)

@@ -20,7 +20,7 @@ from tests.budget.adversary import log_between
 from tests.budget.draws import Between, Case, Grouped, Pair, Person, exactly
 from tests.budget.test_accountants import how_many
 from tests.udfs.laws import NotPrivateError
-from udfs.spec import PrivacyLoss
+from udfs.mechanism import PrivacyLoss
 from udfs.topk import joint
 
 ROOT_OF_E = draws.exp_of(Fraction(1, 2))

@@ -35,7 +35,7 @@ from tests.budget.ledger_checks import (
     check_that_failures_cost,
     paths,
 )
-from udfs.spec import PrivacyLoss
+from udfs.mechanism import PrivacyLoss
 
 
 class _Clock:

@@ -13,8 +13,8 @@ from tests.udfs.choices import exact_loops
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
 from tests.udfs.laws import NotPrivateError, fits, law_of
 from udfs.count_distinct import bounded, greedy, matching, sampling
+from udfs.mechanism import PrivacyLoss
 from udfs.select import normalized
-from udfs.spec import PrivacyLoss
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)

@@ -15,7 +15,7 @@ from tests.udfs.laws import fits, law_of, normalized
 from udfs.count_distinct import r2t, shifted_inverse
 from udfs.exact import secret_draws
 from udfs.laplace import laplace_quantile
-from udfs.spec import PrivacyLoss
+from udfs.mechanism import PrivacyLoss
 
 BETA = Fraction(1, 20)
 

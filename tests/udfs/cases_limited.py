@@ -12,7 +12,7 @@ import pytest
 from tests.udfs.conformance import Case, Domain, Mutant, changed
 from tests.udfs.laws import NotPrivateError, accepted, added_people, fits, law_of
 from udfs.intervals import exp_enclosure, ln_enclosure
-from udfs.spec import PrivacyLoss
+from udfs.mechanism import PrivacyLoss
 from udfs.topk import limited_domain, rounds
 from udfs.topk.limited_domain import Constants
 

@@ -14,7 +14,7 @@ from tests.udfs.laws import PathTooLongError, accepted, added_people, fits, law_
 from udfs import flip
 from udfs.exact import Odds
 from udfs.flip import Clock
-from udfs.spec import PrivacyLoss
+from udfs.mechanism import PrivacyLoss
 from udfs.topk import joint, pnf_joint, ranking
 
 EPSILON = Fraction(1)

@@ -15,8 +15,8 @@ from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, wit
 from tests.udfs.laws import NotPrivateError, fits
 from udfs.exact import secret_draws
 from udfs.intervals import ln_enclosure
+from udfs.mechanism import PrivacyLoss
 from udfs.select import random_stopping, rnm_laplace
-from udfs.spec import PrivacyLoss
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)

@@ -16,7 +16,7 @@ from tests.udfs.laws import NotPrivateError, accepted, added_people, fits, law_o
 from tests.udfs.test_flip import drawn_from, permute_and_flip
 from udfs import flip
 from udfs.intervals import exp_enclosure, ln_enclosure
-from udfs.spec import PrivacyLoss
+from udfs.mechanism import PrivacyLoss
 from udfs.topk import peeling, ranking, rounds
 
 EPSILON = Fraction(1)

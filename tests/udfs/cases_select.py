@@ -21,10 +21,10 @@ from tests.udfs.laws import NotPrivateError, fits, law_of, normalized
 from tests.udfs.test_flip import permute_and_flip
 from tests.udfs.test_normalized import defined
 from udfs.exact import Odds, secret_draws
+from udfs.mechanism import PrivacyLoss
 from udfs.select import exponential, gem
 from udfs.select import k_randomised_response as response
 from udfs.select import normalized as scaling
-from udfs.spec import PrivacyLoss
 
 HALF = Fraction(1, 2)
 PURE = PrivacyLoss(EPSILON)

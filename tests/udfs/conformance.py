@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.udfs.laws import NotPrivateError, check_neighbours
-from udfs.spec import Mechanism, PrivacyLoss
+from udfs.mechanism import Mechanism, PrivacyLoss
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from tests.udfs.laws import NotPrivateError, check_neighbours, normalized
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import secret_draws
+from udfs.mechanism import PrivacyLoss
 from udfs.select import exponential
 from udfs.select.normalized import grid_of
-from udfs.spec import PrivacyLoss
 
 HALF = Fraction(1, 2)
 BETAS = [Fraction(1, 20), Fraction(49, 100)]

@@ -21,7 +21,7 @@ from tests.udfs.cases_bounded import GRAPH
 from tests.udfs.conformance import check_law, check_privacy
 from tests.udfs.laws import NotPrivateError
 from udfs import REGISTRY
-from udfs.spec import Mechanism
+from udfs.mechanism import Mechanism
 
 MODULES = [
     cases_lists,

@@ -11,7 +11,7 @@ import pytest
 
 import udfs
 from udfs import REGISTRY, PrivacyLoss, laplace
-from udfs.spec import in_words
+from udfs.mechanism import in_words
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "udfs").rglob("*.py"))

@@ -13,10 +13,10 @@ from udfs.exact import Draws
 from udfs.flip import by_weight
 from udfs.intervals import ln_enclosure
 from udfs.laplace import discrete_laplace, laplace_quantile
+from udfs.mechanism import PrivacyLoss, in_words
 from udfs.select import exponential, gem
 from udfs.select.levels import Levels, law_by_weight
 from udfs.select.normalized import grid_of, round_up
-from udfs.spec import PrivacyLoss, in_words
 
 BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
 """The ways of choosing a bound; each spends half of epsilon.

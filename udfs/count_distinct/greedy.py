@@ -17,7 +17,7 @@ import numpy.typing as npt
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import secret_draws
-from udfs.spec import Mechanism
+from udfs.mechanism import Mechanism
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import secret_draws
-from udfs.spec import Mechanism
+from udfs.mechanism import Mechanism
 
 
 def count_distinct(

@@ -14,7 +14,7 @@ from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import Draws, secret_draws
 from udfs.laplace import discrete_laplace, laplace_quantile
-from udfs.spec import Mechanism, PrivacyLoss, in_words
+from udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 
 def count_distinct(

@@ -14,7 +14,7 @@ from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
 from udfs.exact import Draws, Odds, secret_draws
 from udfs.intervals import ln_enclosure
-from udfs.spec import Mechanism, PrivacyLoss, in_words
+from udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 _Ints = npt.NDArray[np.int64]
 

@@ -3,8 +3,8 @@
 from fractions import Fraction
 
 from udfs.intervals import ln_enclosure
+from udfs.mechanism import in_words
 from udfs.select.candidates import Numbers, check_beta, check_epsilon, check_sensitivities
-from udfs.spec import in_words
 
 
 def reach_of(n_candidates: int, epsilon: Fraction, beta: Fraction) -> Fraction:

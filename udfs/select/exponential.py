@@ -13,11 +13,11 @@ from fractions import Fraction
 
 from udfs.exact import Draws
 from udfs.flip import by_flips, by_weight
+from udfs.mechanism import PrivacyLoss
 from udfs.select.accuracy import reach_of, rounded_up, sentence
 from udfs.select.candidates import Numbers, in_units
 from udfs.select.levels import Levels, sort_into_levels
 from udfs.select.selection import pure, selection
-from udfs.spec import PrivacyLoss
 
 
 def exponential(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:

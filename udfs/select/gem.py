@@ -10,13 +10,13 @@ from fractions import Fraction
 
 from udfs.exact import Draws, Odds
 from udfs.flip import by_flips
+from udfs.mechanism import PrivacyLoss
 from udfs.select.accuracy import rounded_up, sentence
 from udfs.select.candidates import Numbers
 from udfs.select.correlation import sign_of_spearman
 from udfs.select.levels import Levels
 from udfs.select.normalized import levels_at, reach_on_grid
 from udfs.select.selection import pure, selection_with_beta
-from udfs.spec import PrivacyLoss
 
 LOW, HIGH = 1, -1
 """The sensitivities that a mechanism favours: the sign of its reach."""

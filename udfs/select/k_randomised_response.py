@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from udfs.exact import Draws, Odds
 from udfs.intervals import exp_enclosure
+from udfs.mechanism import in_words
 from udfs.select.accuracy import of_what
 from udfs.select.candidates import Numbers
 from udfs.select.selection import pure, selection
-from udfs.spec import in_words
 
 _PLACES = 10**9
 

@@ -19,9 +19,9 @@ from fractions import Fraction
 from inspect import getdoc
 
 from udfs.exact import Draws, secret_draws
+from udfs.mechanism import Mechanism, PrivacyLoss
 from udfs.select.accuracy import check_public
 from udfs.select.candidates import Numbers, check_beta, check_candidates, check_epsilon
-from udfs.spec import Mechanism, PrivacyLoss
 
 Choose = Callable[[Numbers, Numbers, Fraction, Draws], int]
 """choose(scores, sensitivities, epsilon, draws)"""

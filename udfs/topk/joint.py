@@ -16,7 +16,7 @@ import numpy as np
 
 from udfs.exact import Draws, Odds, geometric, secret_draws
 from udfs.intervals import ln_enclosure
-from udfs.spec import Mechanism, PrivacyLoss, in_words
+from udfs.mechanism import Mechanism, PrivacyLoss, in_words
 from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 
 _TAIL_BITS = 40

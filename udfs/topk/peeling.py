@@ -22,7 +22,7 @@ import numpy as np
 from udfs.exact import Draws, secret_draws
 from udfs.flip import by_flips, by_weight
 from udfs.intervals import ln_enclosure
-from udfs.spec import Mechanism, PrivacyLoss, in_words
+from udfs.mechanism import Mechanism, PrivacyLoss, in_words
 from udfs.topk.ranking import Ints, check_counts, check_public, rank
 from udfs.topk.rounds import Round, sort_ranks
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from udfs.exact import Draws, secret_draws
 from udfs.flip import Clock, by_flips, with_clocks
-from udfs.spec import Mechanism, PrivacyLoss
+from udfs.mechanism import Mechanism, PrivacyLoss
 from udfs.topk import joint
 from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 
