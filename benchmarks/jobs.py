@@ -259,7 +259,7 @@ def _in_the_shell(text: str) -> float:
 def accuracy() -> list[str]:
     from udfs.count_distinct import bounded
     from udfs.count_distinct.flow import build_graph, max_cover_counts
-    from udfs.exact import secret_draws
+    from udfs.exact_sampling import secret_draws
 
     lines = [
         "## Accuracy of DP_COUNT_DISTINCT",

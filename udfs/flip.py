@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
-from udfs.exact import Draws, Odds
+from udfs.exact_sampling import Draws, Odds
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 

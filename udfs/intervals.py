@@ -1,6 +1,6 @@
 """Enclosures of exp and ln between fractions. Knows integers and fractions; never draws.
 
-Every end is rounded away from the true value. The argument for every step is in exact.md.
+Every end is rounded away from the true value. The argument for every step is in exact_sampling.md.
 """
 
 from fractions import Fraction

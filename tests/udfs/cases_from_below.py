@@ -13,7 +13,7 @@ from tests.udfs.cases_bounded import covered, data_sets
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
 from tests.udfs.laws import fits, law_of, normalized
 from udfs.count_distinct import r2t, shifted_inverse
-from udfs.exact import secret_draws
+from udfs.exact_sampling import secret_draws
 from udfs.laplace import laplace_quantile
 from udfs.mechanism import PrivacyLoss
 

@@ -12,7 +12,7 @@ import numpy as np
 from tests.udfs.conformance import Case, Domain, Mutant, changed, check_law, times_two, within
 from tests.udfs.laws import PathTooLongError, accepted, added_people, fits, law_of, normalized
 from udfs import flip
-from udfs.exact import Odds
+from udfs.exact_sampling import Odds
 from udfs.flip import Clock
 from udfs.mechanism import PrivacyLoss
 from udfs.topk import joint, pnf_joint, ranking

@@ -13,7 +13,7 @@ import pytest
 from tests.udfs.choices import neighbours
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
 from tests.udfs.laws import NotPrivateError, fits
-from udfs.exact import secret_draws
+from udfs.exact_sampling import secret_draws
 from udfs.intervals import ln_enclosure
 from udfs.mechanism import PrivacyLoss
 from udfs.select import random_stopping, rnm_laplace

@@ -20,7 +20,7 @@ from tests.udfs.conformance import Case, Domain, Mutant, changed, check_law, tim
 from tests.udfs.laws import NotPrivateError, fits, law_of, normalized
 from tests.udfs.test_flip import permute_and_flip
 from tests.udfs.test_normalized import defined
-from udfs.exact import Odds, secret_draws
+from udfs.exact_sampling import Odds, secret_draws
 from udfs.mechanism import PrivacyLoss
 from udfs.select import exponential, gem
 from udfs.select import k_randomised_response as response

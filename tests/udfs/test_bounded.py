@@ -21,7 +21,7 @@ from tests.udfs.choices import EPSILON, PowersOf, law_of_choice, law_on_grid
 from tests.udfs.laws import NotPrivateError, check_neighbours, normalized
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
-from udfs.exact import secret_draws
+from udfs.exact_sampling import secret_draws
 from udfs.mechanism import PrivacyLoss
 from udfs.select import exponential
 from udfs.select.normalized import grid_of

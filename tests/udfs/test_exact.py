@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from tests.udfs.laws import fits, law_of
-from udfs import exact, intervals
-from udfs.exact import (
+from udfs import exact_sampling as exact
+from udfs import intervals
+from udfs.exact_sampling import (
     ExactDraws,
     Odds,
     geometric,
@@ -402,7 +403,7 @@ def test_negative_sizes_are_refused():
 def test_forked_processes_draw_different_numbers():
     program = (
         "import os\n"
-        "from udfs.exact import secret_draws\n"
+        "from udfs.exact_sampling import secret_draws\n"
         "draws = secret_draws()\n"
         "draws.below(2**200)\n"
         "child = os.fork()\n"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.udfs.cases_select import HALF, law_at_largest, tables
 from tests.udfs.choices import BETA, EPSILON, PowersOf, law_of_choice
-from udfs.exact import ExactDraws, secret_draws
+from udfs.exact_sampling import ExactDraws, secret_draws
 from udfs.select import exponential, gem
 from udfs.select.exponential import EXPONENTIAL, PNF, RNM_GUMBEL
 

@@ -11,7 +11,7 @@ from tests.udfs.cases_limited import (
     defined_law,
     small_largest,
 )
-from udfs.exact import secret_draws
+from udfs.exact_sampling import secret_draws
 from udfs.intervals import exp_enclosure, ln_enclosure
 from udfs.topk import limited_domain
 from udfs.topk.limited_domain import Constants

@@ -10,7 +10,7 @@ from tests.udfs.laws import fits
 from tests.udfs.test_normalized import defined
 from udfs.count_distinct import bounded, matching
 from udfs.count_distinct.bounded import CountRelease
-from udfs.exact import secret_draws
+from udfs.exact_sampling import secret_draws
 from udfs.select.normalized import grid_of, round_up
 
 COVER = [40, 60, 70, 74, 75, 75]

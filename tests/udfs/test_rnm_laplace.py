@@ -9,7 +9,7 @@ import pytest
 
 from tests.udfs.cases_noise import BETA, EPSILON, Q, law_of_starts, noise_is
 from tests.udfs.laws import PathTooLongError, law_of
-from udfs.exact import Odds, secret_draws
+from udfs.exact_sampling import Odds, secret_draws
 from udfs.select import rnm_laplace
 
 

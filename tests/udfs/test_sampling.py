@@ -19,7 +19,7 @@ from tests.udfs.cases_bounded import (
 )
 from tests.udfs.laws import fits, law_of
 from udfs.count_distinct import bounded, flow, sampling
-from udfs.exact import secret_draws
+from udfs.exact_sampling import secret_draws
 
 
 def test_repetitions_do_not_change_the_law():

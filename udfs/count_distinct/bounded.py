@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from udfs.exact import Draws
+from udfs.exact_sampling import Draws
 from udfs.flip import by_weight
 from udfs.intervals import ln_enclosure
 from udfs.laplace import discrete_laplace, laplace_quantile

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
-from udfs.exact import secret_draws
+from udfs.exact_sampling import secret_draws
 from udfs.mechanism import Mechanism
 
 Int32s = npt.NDArray[np.int32]

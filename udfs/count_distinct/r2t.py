@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
-from udfs.exact import Draws, secret_draws
+from udfs.exact_sampling import Draws, secret_draws
 from udfs.laplace import discrete_laplace, laplace_quantile
 from udfs.mechanism import Mechanism, PrivacyLoss, in_words
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
-from udfs.exact import Draws, secret_draws
+from udfs.exact_sampling import Draws, secret_draws
 from udfs.mechanism import Mechanism
 
 

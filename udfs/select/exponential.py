@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from udfs.exact import Draws
+from udfs.exact_sampling import Draws
 from udfs.flip import by_flips, by_weight
 from udfs.mechanism import PrivacyLoss
 from udfs.select.accuracy import reach_of, rounded_up, sentence

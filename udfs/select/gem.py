@@ -8,7 +8,7 @@ and gem otherwise. Proofs are in gem.md, mgem.md and combined_gem.md.
 
 from fractions import Fraction
 
-from udfs.exact import Draws, Odds
+from udfs.exact_sampling import Draws, Odds
 from udfs.flip import by_flips
 from udfs.mechanism import PrivacyLoss
 from udfs.select.accuracy import rounded_up, sentence

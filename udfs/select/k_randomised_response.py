@@ -6,7 +6,7 @@ for scores that one person may move by any amount. Proofs are in k_randomised_re
 
 from fractions import Fraction
 
-from udfs.exact import Draws, Odds
+from udfs.exact_sampling import Draws, Odds
 from udfs.intervals import exp_enclosure
 from udfs.mechanism import in_words
 from udfs.select.accuracy import of_what

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from udfs.exact import Draws, Odds
+from udfs.exact_sampling import Draws, Odds
 from udfs.flip import Clock, is_rejected, with_clocks
 
 _N_BLOCKS = 64

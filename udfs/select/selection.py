@@ -18,7 +18,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from inspect import getdoc
 
-from udfs.exact import Draws, secret_draws
+from udfs.exact_sampling import Draws, secret_draws
 from udfs.mechanism import Mechanism, PrivacyLoss
 from udfs.select.accuracy import check_public
 from udfs.select.candidates import Numbers, check_beta, check_candidates, check_epsilon

@@ -14,7 +14,7 @@ from itertools import islice
 
 import numpy as np
 
-from udfs.exact import Draws, Odds, geometric, secret_draws
+from udfs.exact_sampling import Draws, Odds, geometric, secret_draws
 from udfs.intervals import ln_enclosure
 from udfs.mechanism import Mechanism, PrivacyLoss, in_words
 from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank

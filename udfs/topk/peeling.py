@@ -19,7 +19,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from udfs.exact import Draws, secret_draws
+from udfs.exact_sampling import Draws, secret_draws
 from udfs.flip import by_flips, by_weight
 from udfs.intervals import ln_enclosure
 from udfs.mechanism import Mechanism, PrivacyLoss, in_words

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from udfs.exact import Draws, secret_draws
+from udfs.exact_sampling import Draws, secret_draws
 from udfs.flip import Clock, by_flips, with_clocks
 from udfs.mechanism import Mechanism, PrivacyLoss
 from udfs.topk import joint

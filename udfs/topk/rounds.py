@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from udfs.exact import Draws, Odds
+from udfs.exact_sampling import Draws, Odds
 from udfs.flip import Clock, is_rejected, with_clocks
 from udfs.topk.ranking import Ints
 

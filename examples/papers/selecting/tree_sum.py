@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from udfs.exact import Draws
+from udfs.exact_sampling import Draws
 from udfs.laplace import discrete_laplace
 
 

@@ -2,7 +2,7 @@
 
 Turns fair bits into draws whose distribution is exactly the stated one, by directed rounding.
 Nothing is buffered in this process, so a fork cannot make two processes repeat each other.
-The argument for every step is in exact.md.
+The argument for every step is in exact_sampling.md.
 """
 
 from bisect import bisect_right
