@@ -15,6 +15,7 @@ import pytest
 from tests.udfs.laws import fits, law_of
 from udfs import exact_sampling as exact
 from udfs import intervals
+from udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from udfs.exact_sampling import (
     ExactDraws,
     Odds,
@@ -22,7 +23,6 @@ from udfs.exact_sampling import (
     secret_draws,
 )
 from udfs.intervals import exp_enclosure, ln_enclosure
-from udfs.laplace import discrete_laplace, laplace_quantile
 
 ROOT = Path(__file__).parents[2]
 DIGITS = 400

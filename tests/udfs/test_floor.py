@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import udfs
-from udfs import REGISTRY, PrivacyLoss, laplace
+from udfs import REGISTRY, PrivacyLoss, discrete_laplace
 from udfs.mechanism import in_words
 
 ROOT = Path(__file__).parents[2]
@@ -197,7 +197,7 @@ def test_fractions_are_written_as_people_write_them(x, words):
 
 
 def test_a_quantile_has_no_default():
-    arguments = inspect.signature(laplace.laplace_quantile).parameters.values()
+    arguments = inspect.signature(discrete_laplace.laplace_quantile).parameters.values()
     assert all(argument.default is inspect.Parameter.empty for argument in arguments)
 
 

@@ -8,7 +8,7 @@ from tests.udfs.cases_bounded import GRAPH
 from tests.udfs.cases_from_below import BETA, EPSILON, UNIT, Preset, Q, at_least, exactly
 from tests.udfs.laws import law_of
 from udfs.count_distinct import r2t
-from udfs.laplace import laplace_quantile
+from udfs.discrete_laplace import laplace_quantile
 
 
 @pytest.mark.parametrize("cover", [(1, 2), (3, 3), (5, 7)])

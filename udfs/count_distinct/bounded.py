@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from udfs.exact_sampling import Draws
 from udfs.flip import by_weight
 from udfs.intervals import ln_enclosure
-from udfs.laplace import discrete_laplace, laplace_quantile
 from udfs.mechanism import PrivacyLoss, in_words
 from udfs.select import exponential, gem
 from udfs.select.levels import Levels, law_by_weight

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
+from udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from udfs.exact_sampling import Draws, secret_draws
-from udfs.laplace import discrete_laplace, laplace_quantile
 from udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 

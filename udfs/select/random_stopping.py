@@ -9,9 +9,9 @@ released. Never lets the number of tries depend on data.
 from dataclasses import dataclass
 from fractions import Fraction
 
+from udfs.discrete_laplace import laplace_quantile
 from udfs.exact_sampling import Draws
 from udfs.intervals import exp_enclosure, ln_enclosure
-from udfs.laplace import laplace_quantile
 from udfs.select.accuracy import check_public, rounded_up, sentence
 from udfs.select.candidates import Numbers, in_units
 from udfs.select.normalized import grid_of

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
+from udfs.discrete_laplace import laplace_quantile
 from udfs.exact_sampling import Draws, Odds, geometric
-from udfs.laplace import laplace_quantile
 from udfs.select.accuracy import check_public, rounded_up, sentence
 from udfs.select.candidates import Numbers, in_units
 from udfs.select.normalized import grid_of
