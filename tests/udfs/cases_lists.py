@@ -11,10 +11,10 @@ import numpy as np
 
 from tests.udfs.conformance import Case, Domain, Mutant, changed, check_law, times_two, within
 from tests.udfs.laws import PathTooLongError, accepted, added_people, fits, law_of, normalized
-from udfs import flip
+from udfs import permute_and_flip as flip
 from udfs.exact_sampling import Odds
-from udfs.flip import Clock
 from udfs.mechanism import PrivacyLoss
+from udfs.permute_and_flip import Clock
 from udfs.topk import joint, pnf_joint, ranking
 
 EPSILON = Fraction(1)

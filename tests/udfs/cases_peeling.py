@@ -14,7 +14,7 @@ import pytest
 from tests.udfs.conformance import Case, Domain, Mutant, changed, check_law, within
 from tests.udfs.laws import NotPrivateError, accepted, added_people, fits, law_of, normalized
 from tests.udfs.test_flip import drawn_from, permute_and_flip
-from udfs import flip
+from udfs import permute_and_flip as flip
 from udfs.intervals import exp_enclosure, ln_enclosure
 from udfs.mechanism import PrivacyLoss
 from udfs.topk import peeling, ranking, rounds

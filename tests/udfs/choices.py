@@ -13,7 +13,7 @@ import pytest
 
 from tests.udfs.laws import accepted, law_of
 from tests.udfs.test_flip import drawn_from, permute_and_flip
-from udfs import flip
+from udfs import permute_and_flip as flip
 from udfs.select import levels, normalized
 
 EPSILON = Fraction(1)

@@ -9,9 +9,9 @@ import pytest
 from tests.udfs.choices import attempt_law, flip_law, weight_law
 from tests.udfs.laws import accepted, fits, law_of, normalized
 from tests.udfs.test_flip import permute_and_flip
-from udfs import flip
+from udfs import permute_and_flip as flip
 from udfs.exact_sampling import secret_draws
-from udfs.flip import Clock, by_flips, by_weight
+from udfs.permute_and_flip import Clock, by_flips, by_weight
 from udfs.select import levels
 from udfs.select.levels import sort_into_levels
 

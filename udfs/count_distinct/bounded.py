@@ -11,9 +11,9 @@ from fractions import Fraction
 
 from udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from udfs.exact_sampling import Draws
-from udfs.flip import by_weight
 from udfs.intervals import ln_enclosure
 from udfs.mechanism import PrivacyLoss, in_words
+from udfs.permute_and_flip import by_weight
 from udfs.select import exponential, gem
 from udfs.select.levels import Levels, law_by_weight
 from udfs.select.normalized import grid_of, round_up

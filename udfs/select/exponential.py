@@ -12,8 +12,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from udfs.exact_sampling import Draws
-from udfs.flip import by_flips, by_weight
 from udfs.mechanism import PrivacyLoss
+from udfs.permute_and_flip import by_flips, by_weight
 from udfs.select.accuracy import reach_of, rounded_up, sentence
 from udfs.select.candidates import Numbers, in_units
 from udfs.select.levels import Levels, sort_into_levels
@@ -36,7 +36,7 @@ def pnf(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws
     Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
         directions.
     Source: McKenna and Sheldon 2020; the same distribution as report noisy max with exponential
-        noise (Ding et al. 2021). Proved in pnf.md; drawn as in flip.md.
+        noise (Ding et al. 2021). Proved in pnf.md; drawn as in permute_and_flip.md.
     """
     return by_flips(levels_of(scores, sensitivities, epsilon), draws)
 

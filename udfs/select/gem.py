@@ -9,8 +9,8 @@ and gem otherwise. Proofs are in gem.md, mgem.md and combined_gem.md.
 from fractions import Fraction
 
 from udfs.exact_sampling import Draws, Odds
-from udfs.flip import by_flips
 from udfs.mechanism import PrivacyLoss
+from udfs.permute_and_flip import by_flips
 from udfs.select.accuracy import rounded_up, sentence
 from udfs.select.candidates import Numbers
 from udfs.select.correlation import sign_of_spearman

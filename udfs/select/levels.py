@@ -1,7 +1,7 @@
 """Choices among candidates that are so far behind. Knows levels; never scores or epsilon.
 
 With q = exp(-rate) a candidate at level e has weight q**e in the exponential mechanism
-(`by_weight` of flip.py), or is accepted with probability q**e in permute-and-flip (`by_flips`).
+(`by_weight` of permute_and_flip.py), or is accepted with probability q**e in permute-and-flip (`by_flips`).
 Both look at few candidates, however many there are. Proofs are in levels.md.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from udfs.exact_sampling import Draws, Odds
-from udfs.flip import Clock, is_rejected, with_clocks
+from udfs.permute_and_flip import Clock, is_rejected, with_clocks
 
 _N_BLOCKS = 64
 

@@ -14,9 +14,9 @@ from fractions import Fraction
 import numpy as np
 
 from udfs.exact_sampling import Draws, secret_draws
-from udfs.flip import by_weight
 from udfs.intervals import ln_enclosure
 from udfs.mechanism import Mechanism, PrivacyLoss, in_words
+from udfs.permute_and_flip import by_weight
 from udfs.topk.ranking import Ints, check_counts
 from udfs.topk.rounds import Round, sort_ranks
 

@@ -12,8 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 from udfs.exact_sampling import Draws, secret_draws
-from udfs.flip import Clock, by_flips, with_clocks
 from udfs.mechanism import Mechanism, PrivacyLoss
+from udfs.permute_and_flip import Clock, by_flips, with_clocks
 from udfs.topk import joint
 from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from udfs.exact_sampling import Draws, Odds
-from udfs.flip import Clock, is_rejected, with_clocks
+from udfs.permute_and_flip import Clock, is_rejected, with_clocks
 from udfs.topk.ranking import Ints
 
 

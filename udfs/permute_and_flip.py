@@ -3,7 +3,7 @@
 Outcome x is at level(x) >= 0 and weighs q**level(x). The exponential mechanism draws an outcome
 in proportion to its weight. Permute-and-flip visits the outcomes in random order and returns the
 first that it accepts, outcome x with probability q**level(x). Both look at about one outcome,
-however many there are; permute-and-flip by a race of exponential clocks. The proof is in flip.md.
+however many there are; permute-and-flip by a race of exponential clocks. The proof is in permute_and_flip.md.
 """
 
 from collections.abc import Callable, Hashable, Sequence
