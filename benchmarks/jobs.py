@@ -140,7 +140,8 @@ def flow() -> list[str]:
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
-    from udfs.count_distinct.flow import build_graph, max_cover_counts
+    from udfs.count_distinct.flow import max_cover_counts
+    from udfs.count_distinct.graph import build_graph
 
     lines = ["## Max flow for all bounds", ""]
     for name in filter(present, EXPECTED):
@@ -258,7 +259,8 @@ def _in_the_shell(text: str) -> float:
 
 def accuracy() -> list[str]:
     from udfs.count_distinct import bounded
-    from udfs.count_distinct.flow import build_graph, max_cover_counts
+    from udfs.count_distinct.flow import max_cover_counts
+    from udfs.count_distinct.graph import build_graph
     from udfs.exact_sampling import secret_draws
 
     lines = [

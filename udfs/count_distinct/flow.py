@@ -19,11 +19,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from udfs.count_distinct.graph import LIMIT, Graph, Int32s, Int64s, build_graph, read_only
+from udfs.count_distinct.graph import LIMIT, Graph, Int32s, Int64s, read_only
 from udfs.count_distinct.search_from_items import raise_from_items, start_from_items
 from udfs.count_distinct.search_from_people import FromPeople, raise_from_people, turn_round
-
-__all__ = ["build_graph", "covers", "max_cover_counts"]
 
 _READS_PER_EDGE = 3  # what the search from items may read
 
