@@ -1,6 +1,6 @@
 """Mechanisms: integers in, integers out. Knows no SQL, no DuckDB and no ledger.
 
-This floor is the dangerous one: whoever calls a mechanism here has to have paid for it.
+Calling a mechanism here charges no budget: the caller must have paid for it before.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from udfs.mechanism import Mechanism, PrivacyLoss
 from udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
 from udfs.topk import joint, limited_domain, peeling, pnf_joint
 
-__all__ = ["REGISTRY", "PrivacyLoss", "Mechanism"]
+__all__ = ["REGISTRY", "Mechanism", "PrivacyLoss"]
 
 _ALL = (
     joint.JOINT,

@@ -93,7 +93,7 @@ class Draws(Protocol):
 
 
 class ExactDraws:
-    """Draws with the exact law, made from independent fair bits.
+    """Draws with the exact distribution, made from independent fair bits.
 
     Args:
         bits: bits(n) returns n fresh bits as an integer in [0, 2**n).
@@ -154,8 +154,8 @@ def _orders(sizes: _Int64s, words: Callable[[int], _Words]) -> _Int64s:
 
     Args:
         sizes: of the groups, >= 0.
-        words: words(n) draws n independent words of one law. What is left of a word when its last
-            bits give room to the group's number is not certain.
+        words: words(n) draws n independent words of one distribution. What is left of a word
+            when its last bits give room to the group's number is not certain.
     """
     group_bits = np.uint64(sizes.size.bit_length())
     numbers = np.arange(sizes.size, dtype=np.uint64) << np.uint64(_WORD_BITS) - group_bits

@@ -3,7 +3,8 @@
 Outcome x is at level(x) >= 0 and weighs q**level(x). The exponential mechanism draws an outcome
 in proportion to its weight. Permute-and-flip visits the outcomes in random order and returns the
 first that it accepts, outcome x with probability q**level(x). Both look at about one outcome,
-however many there are; permute-and-flip by a race of exponential clocks. The proof is in permute_and_flip.md.
+however many there are; permute-and-flip by a race of exponential clocks. The proof is in
+permute_and_flip.md.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -78,7 +79,7 @@ def first_accepted(
     race: Callable[[frozenset[Outcome], Sequence[int]], Outcome | Clock],
     level: Callable[[Outcome], int],
 ) -> Outcome:
-    """Draw an outcome with the law of permute-and-flip.
+    """Draw an outcome with the distribution of permute-and-flip.
 
     Args:
         race: race(gone, clocks) draws an outcome x that is not gone with weight q**level(x), or

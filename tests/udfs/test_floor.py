@@ -126,7 +126,7 @@ def test_the_registry_cannot_be_changed():
 
 
 def test_the_floor_shows_three_names():
-    assert udfs.__all__ == ["REGISTRY", "PrivacyLoss", "Mechanism"]
+    assert udfs.__all__ == ["REGISTRY", "Mechanism", "PrivacyLoss"]
 
 
 def test_losses_add():

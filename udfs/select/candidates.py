@@ -1,7 +1,7 @@
 """The candidates of a selection as they arrive: types, ranges and one common unit.
 
-Knows scores and sensitivities; never a law or randomness. A sensitivity is public; it may be 0,
-and such a score depends on no one.
+Knows scores and sensitivities; never a distribution or randomness. A sensitivity is public; it
+may be 0, and such a score depends on no one.
 """
 
 import math
@@ -59,12 +59,12 @@ def in_units(scores: Numbers, sensitivities: Numbers) -> tuple[list[int], list[i
     """Write all scores and sensitivities as integers, in one common unit.
 
     The unit is one over the least common denominator of all of them, so it depends on the data.
-    Only a mechanism whose law is a function of ratios alone may use it: one that gives the same
-    law when all scores and all sensitivities are multiplied by one positive number. Then the
-    law on the integers is the law on the numbers, whatever the unit is; and two neighbours,
-    each in a unit of its own, have the laws that they have in a unit common to both. Each proof
-    note says that of its mechanism. Any other use of the unit (a rate, a grid or a cut that is
-    counted in units) would be a leak.
+    Only a mechanism whose distribution is a function of ratios alone may use it: one that does
+    not change when all scores and all sensitivities are multiplied by one positive number. Then
+    the distribution is the same on the integers, whatever the unit is; and two neighbours, each
+    in a unit of its own, have the distributions that they have in a unit common to both. Each
+    proof note says that of its mechanism. Any other use of the unit (a rate, a grid or a cut
+    that is counted in units) would be a leak.
 
     The time that it takes grows with the common denominator: scores such as means over groups
     of many different sizes are better rounded to a public grid before they come here, with

@@ -1,8 +1,8 @@
 """Choices among candidates that are so far behind. Knows levels; never scores or epsilon.
 
 With q = exp(-rate) a candidate at level e has weight q**e in the exponential mechanism
-(`by_weight` of permute_and_flip.py), or is accepted with probability q**e in permute-and-flip (`by_flips`).
-Both look at few candidates, however many there are. Proofs are in levels.md.
+(`by_weight` of permute_and_flip.py), or is accepted with probability q**e in permute-and-flip
+(`by_flips`). Both look at few candidates, however many there are. Proofs are in levels.md.
 """
 
 from collections.abc import Sequence
@@ -72,5 +72,5 @@ def law_by_weight(levels: Levels, bits: int) -> list[tuple[Fraction, Fraction]]:
 
 
 def _width(rate: Fraction) -> int:
-    """Choose how many levels share a block. Decides the speed, never the law."""
+    """Choose how many levels share a block. Decides the speed, never the distribution."""
     return max(1, rate.denominator // rate.numerator)

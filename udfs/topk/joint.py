@@ -2,7 +2,7 @@
 
 Draws a whole list at once, P(list) proportional to q**min(err(list), cut), where err is the
 largest shortfall of a listed count against the count that belongs at its rank. The proofs of
-the law and of the privacy are in joint.md.
+the distribution and of the privacy are in joint.md.
 """
 
 import math
@@ -23,7 +23,7 @@ _TAIL_BITS = 40
 _TAIL = Fraction(1, 1 << _TAIL_BITS)
 """The cut is so far out that all lists beyond it weigh at most 2**-40 together."""
 
-# These decide the speed, never the law (joint.md, "Any staircase will do").
+# These decide the speed, never the distribution (joint.md, "Any staircase will do").
 _STEP_BITS = 4
 _FORGET_BITS = 6
 _FAN = 4
@@ -135,7 +135,7 @@ class _Staircase:
 
 
 def _attempt(ranking: Ranking, stairs: _Staircase, draws: Draws) -> list[int] | None:
-    """Draw a list with the law of joint.md, or None when this attempt is rejected."""
+    """Draw a list with the distribution of joint.md, or None when this attempt is rejected."""
     return _attempt_from(draws.choose(stairs.odds), ranking, stairs, draws)
 
 
@@ -176,7 +176,7 @@ last of them and low the number just before the first."""
 
 
 def _staircase(ranking: Ranking, rate: Fraction) -> _Staircase:
-    """Fit a staircase to the number of lists: finely wherever the law has weight."""
+    """Fit a staircase to the number of lists: finely wherever the distribution has weight."""
     steps = [*sorted(_fit(ranking, rate)), (ranking.cut, ranking.all_lists())]
     starts, heights, weights = [], [0], []
     for start, height in steps:

@@ -216,7 +216,7 @@ def _round(gaps: Ints, taken: Sequence[int], rate: Fraction) -> Round:
 
 
 def _reach(n_ranks: int, rate: Fraction) -> int:
-    """Choose how far blocks are of even width. Decides the speed, never the law."""
+    """Choose how far blocks are of even width. Decides the speed, never the distribution."""
     return -(-7 * (n_ranks.bit_length() + 4) // (10 * rate))
 
 

@@ -51,7 +51,7 @@ class Round:
 
 
 def _width(rate: Fraction) -> int:
-    """Choose how many shortfalls share a block. Decides the speed, never the law."""
+    """Choose how many shortfalls share a block. Decides the speed, never the distribution."""
     return max(1, rate.denominator // rate.numerator)
 
 
