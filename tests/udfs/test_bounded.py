@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from tests.udfs.cases_select import (
+from tests.udfs.cases_gem import (
     break_the_response,
     give_the_choice_all,
     is_positive,
@@ -16,7 +16,7 @@ from tests.udfs.cases_select import (
     reach,
     skip_the_response,
 )
-from tests.udfs.cases_select import weights_on_grid as weights
+from tests.udfs.cases_gem import weights_on_grid as weights
 from tests.udfs.choices import EPSILON, PowersOf, law_of_choice, law_on_grid
 from tests.udfs.laws import NotPrivateError, check_neighbours, normalized
 from udfs.count_distinct import bounded

@@ -10,12 +10,17 @@ import pytest
 
 from tests.udfs import (
     cases_bounded,
+    cases_cdp_peel,
     cases_from_below,
+    cases_gem,
     cases_limited,
     cases_lists,
     cases_noise,
     cases_peeling,
+    cases_pnf_joint,
+    cases_sampling,
     cases_select,
+    cases_stopping,
 )
 from tests.udfs.cases_bounded import GRAPH
 from tests.udfs.conformance import check_law, check_privacy
@@ -25,12 +30,17 @@ from udfs.mechanism import Mechanism
 
 MODULES = [
     cases_lists,
+    cases_pnf_joint,
     cases_peeling,
+    cases_cdp_peel,
     cases_limited,
     cases_bounded,
+    cases_sampling,
     cases_from_below,
     cases_select,
+    cases_gem,
     cases_noise,
+    cases_stopping,
 ]
 CASES = {case.mechanism.name: case for module in MODULES for case in module.CASES}
 

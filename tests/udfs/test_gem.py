@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from tests.udfs.cases_select import COMBINED_Q_OF, GRIDS, reach, shipped_gem
+from tests.udfs.cases_gem import COMBINED_Q_OF, GRIDS, reach, shipped_gem
 from tests.udfs.choices import BETA, EPSILON, law_of_choice
 from tests.udfs.test_normalized import defined
 from udfs.select import gem, normalized

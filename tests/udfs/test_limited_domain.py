@@ -4,13 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.udfs.cases_limited import (
-    DELTA,
-    EPSILON,
-    HALVING,
-    defined_law,
-    small_largest,
-)
+from tests.udfs.cases_limited import DELTA, EPSILON, HALVING, defined_law, small_largest
 from udfs.exact_sampling import secret_draws
 from udfs.intervals import exp_enclosure, ln_enclosure
 from udfs.topk import limited_domain

@@ -7,16 +7,8 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from tests.udfs.cases_peeling import (
-    BITS,
-    CONCENTRATED,
-    EPSILON,
-    PURE,
-    Q_OF_RATE,
-    SETTINGS,
-    cdp_law,
-    defined_law,
-)
+from tests.udfs.cases_cdp_peel import BITS, CONCENTRATED, PURE, SETTINGS, cdp_law
+from tests.udfs.cases_peeling import EPSILON, Q_OF_RATE, defined_law
 from udfs.intervals import ln_enclosure
 from udfs.topk import peeling
 

@@ -4,15 +4,13 @@ from itertools import product
 
 import pytest
 
-from tests.udfs.cases_lists import (
-    EPSILON,
+from tests.udfs.cases_lists import EPSILON, err, joint_law
+from tests.udfs.cases_pnf_joint import (
     HALF,
     defined_weights,
-    err,
     flips,
     flips_of_lists,
     histograms,
-    joint_law,
     pnf_law,
 )
 from tests.udfs.laws import (

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from tests.udfs.cases_noise import (
+from tests.udfs.cases_stopping import (
     BINOMIAL,
     ETAS,
     GEOMETRIC,

@@ -7,16 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.udfs.cases_bounded import (
-    BETA,
-    EPSILON,
-    GRAPH,
-    HALF,
-    given_law,
-    graph_of,
-    law_of_counts,
-    mixed,
-)
+from tests.udfs.cases_bounded import BETA, EPSILON, GRAPH, HALF, given_law, graph_of
+from tests.udfs.cases_sampling import law_of_counts, mixed
 from tests.udfs.laws import fits, law_of
 from udfs.count_distinct import bounded, flow, sampling
 from udfs.exact_sampling import secret_draws

@@ -21,7 +21,8 @@ import pytest
 from tests.budget import draws
 from tests.budget.adversary import log_between
 from tests.budget.draws import Case, Law, exactly
-from tests.udfs.cases_bounded import graph_of, law_of_counts
+from tests.udfs.cases_bounded import graph_of
+from tests.udfs.cases_sampling import law_of_counts
 from tests.udfs.laws import NotPrivateError
 from tests.udfs.test_bounded import shipped_law
 from udfs.count_distinct import bounded, sampling
