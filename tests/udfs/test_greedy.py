@@ -17,6 +17,7 @@ from tests.udfs.cases_bounded import (
     runs_by_value,
 )
 from udfs.count_distinct import bounded, flow, greedy
+from udfs.count_distinct.graph import build_graph
 
 
 def by_rarity(data):
@@ -70,7 +71,7 @@ def test_whoever_leaves_moves_larger_counts_by_at_most_the_bound(runs, leaver):
 def test_the_cover_is_at_least_half_the_largest_and_never_falls(runs):
     counts = in_turns(runs, 12)
     offsets = np.cumsum([0, *map(len, runs)])
-    graph = flow.build_graph(offsets, np.array([p for run in runs for p in run], dtype=np.int32))
+    graph = build_graph(offsets, np.array([p for run in runs for p in run], dtype=np.int32))
     largest = flow.max_cover_counts(graph, 12).tolist()
     assert all(n <= most <= 2 * n for n, most in zip(counts, largest, strict=True))
     assert counts == sorted(counts)

@@ -11,6 +11,7 @@ from tests.udfs.cases_bounded import BETA, EPSILON, GRAPH, HALF, given_law, grap
 from tests.udfs.cases_sampling import law_of_counts, mixed
 from tests.udfs.laws import fits, law_of
 from udfs.count_distinct import bounded, flow, sampling
+from udfs.count_distinct.graph import build_graph
 from udfs.exact_sampling import secret_draws
 
 
@@ -63,7 +64,7 @@ def test_larger_samples_never_shrink_and_never_exceed_the_largest_cover(runs):
     offsets = np.cumsum([0, *map(len, runs)])
     people = np.array([p for run in runs for p in run], dtype=np.int32)
     counts = sampling._sampled_counts(offsets, people, 25, secret_draws())
-    largest = flow.max_cover_counts(flow.build_graph(offsets, people), 25).tolist()
+    largest = flow.max_cover_counts(build_graph(offsets, people), 25).tolist()
     assert counts == sorted(counts)
     assert all(n <= most for n, most in zip(counts, largest, strict=True))
     assert counts[-1] == sum(1 for run in runs if run)

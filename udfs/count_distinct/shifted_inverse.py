@@ -22,7 +22,7 @@ _DIGITS = 12
 """Binary digits that a value on the scale keeps; the others are 0."""
 
 _LIMIT = 1 << 31
-"""No graph has as many items: flow.build_graph refuses it."""
+"""No graph has as many items: graph.build_graph refuses it."""
 
 _ABOVE = 3
 """What a person too few costs, when one too many costs 1."""
