@@ -19,7 +19,7 @@ import dp_sql
 from benchmarks.measure import DATA, in_fresh_process, median, paired
 from benchmarks.spending import budget
 from dp_sql.guarded import GuardedSession
-from udfs import REGISTRY, Udf
+from udfs import REGISTRY, Mechanism
 
 SETS = ("gowalla", "amazon_book_kgat", "retail_baskets", "imdb_words")
 UNIT = "epsilon := 1, privacy_unit := user_id"
@@ -140,7 +140,8 @@ def flow() -> list[str]:
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
-    from udfs.count_distinct.flow import build_graph, max_cover_counts
+    from udfs.count_distinct.flow import max_cover_counts
+    from udfs.count_distinct.graph import build_graph
 
     lines = ["## Max flow for all bounds", ""]
     for name in filter(present, EXPECTED):
@@ -258,8 +259,9 @@ def _in_the_shell(text: str) -> float:
 
 def accuracy() -> list[str]:
     from udfs.count_distinct import bounded
-    from udfs.count_distinct.flow import build_graph, max_cover_counts
-    from udfs.exact import secret_draws
+    from udfs.count_distinct.flow import max_cover_counts
+    from udfs.count_distinct.graph import build_graph
+    from udfs.exact_sampling import secret_draws
 
     lines = [
         "## Accuracy of DP_COUNT_DISTINCT",
@@ -333,7 +335,9 @@ def selection_error() -> list[str]:
     return lines + missing(SETS)
 
 
-def _drawn(udf: Udf, public: dict[str, Fraction], counts: object, k: int, _: Fraction) -> list[int]:
+def _drawn(
+    udf: Mechanism, public: dict[str, Fraction], counts: object, k: int, _: Fraction
+) -> list[int]:
     given = {"k": k, **public}
     largest = counts if udf.n_largest is None else counts[: udf.n_largest(k)]  # type: ignore[index]
     found: list[int] = udf.run(largest, **{name: given[name] for name in udf.parameters})

@@ -13,10 +13,10 @@ import dp_sql
 from benchmarks.measure import median, paired
 from dp_sql.budget.amounts import amount_of
 from dp_sql.budget.ledger import Ledger
-from udfs.spec import Loss
+from udfs.mechanism import PrivacyLoss
 
 N_EVENTS = 1_000_000
-_AMOUNT = amount_of(Loss(Fraction(1, 1000)))
+_AMOUNT = amount_of(PrivacyLoss(Fraction(1, 1000)))
 _POLICY = '[tables.seen]\nprivacy_unit = "user_id"\n'
 _BUDGET = "[budget]\ndataset = 'seen'\nepsilon = 100000\n"
 _COUNT = "SELECT DP_COUNT_DISTINCT(item, epsilon := 0.1) FROM seen"

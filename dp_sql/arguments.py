@@ -19,7 +19,7 @@ from dp_sql.literals import Argument, ListLiteral, Reference
 from dp_sql.parse import Token, matching, split, text_of
 from udfs import REGISTRY
 from udfs.count_distinct.bounded import BOUND_SELECTIONS
-from udfs.spec import Udf
+from udfs.mechanism import Mechanism
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class DpCall:
     display: str
     columns: Mapping[str, Reference]
     domain: Reference | ListLiteral | None
-    mechanism: Udf
+    mechanism: Mechanism
     parameters: Mapping[str, Any]
     beta: Fraction
     report: bool
@@ -168,7 +168,7 @@ def _read(argument: Argument, name: str, function: Function) -> Any:
 
 def _mechanism(
     function: Function, values: Mapping[str, Any], at: int, text: str, guarded: bool
-) -> Udf:
+) -> Mechanism:
     """The mechanism of a call; for DP_TOPK also whether it has the domain or delta it needs."""
     without_domain = "domain" in function.named and "domain" not in values
     default = function.default_mechanism
@@ -209,7 +209,7 @@ _TAKEN_AS = {
 
 
 def _parameters(
-    mechanism: Udf, values: Mapping[str, Any], given: Mapping[str, Argument]
+    mechanism: Mechanism, values: Mapping[str, Any], given: Mapping[str, Argument]
 ) -> dict[str, Any]:
     """The public numbers of a mechanism; what it does not take is refused."""
     for name, parameter in _TAKEN_AS.items():
@@ -239,7 +239,7 @@ def _parameters(
     return {name: known[name] for name in mechanism.parameters}
 
 
-def _takers(mechanism: Udf, name: str, parameter: str) -> str:
+def _takers(mechanism: Mechanism, name: str, parameter: str) -> str:
     others = REGISTRY[mechanism.function].items()
     takers = [other for other, udf in others if parameter in udf.parameters]
     if not takers:

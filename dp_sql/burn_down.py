@@ -21,7 +21,7 @@ from dp_sql.budget.amounts import NANO, Spent
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.terms import Terms, normal_name
 from dp_sql.files import open_private
-from udfs.spec import in_words
+from udfs.mechanism import in_words
 
 POINTS = 1000
 """A curve has no more points than a picture can show; each costs a question to the accountant."""

@@ -12,7 +12,7 @@ from dp_sql.errors import NotSupported
 from dp_sql.plan import Plan, Work
 from dp_sql.rewrite import private_sql
 from dp_sql.shown import values_sql
-from udfs.spec import Loss, in_words
+from udfs.mechanism import PrivacyLoss, in_words
 
 COST_COLUMNS = (
     "call", "mechanism", "epsilon", "delta", "epsilon_per_group", "accuracy", "budget_before",
@@ -45,7 +45,7 @@ class Explanation:
 
     call: str
     mechanism: str
-    loss: Loss
+    loss: PrivacyLoss
     epsilon_per_group: Fraction
     accuracy: str
     kept: str | None

@@ -23,7 +23,7 @@ from dp_sql.plan import Groups, Plan, needs_cap
 from dp_sql.policy import Policy
 from dp_sql.recognise import DpSelect
 from dp_sql.total import Value
-from udfs.spec import in_words
+from udfs.mechanism import in_words
 
 
 def guarded_plans(

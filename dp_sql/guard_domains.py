@@ -24,7 +24,7 @@ from dp_sql.recognise import DpSelect
 from dp_sql.total import Value, is_literal, text
 from dp_sql.trees import Node, projection
 from dp_sql.types import can_be, family, full_name, quote
-from udfs.spec import in_words
+from udfs.mechanism import in_words
 
 
 class Side(Schema, Protocol):

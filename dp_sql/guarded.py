@@ -46,7 +46,7 @@ from dp_sql.shown import describe_sql, tables_sql
 from dp_sql.spending import Spending, open_ledger
 from dp_sql.statement_limits import check_bytes, check_parameters, check_shape
 from dp_sql.types import full_name, quote
-from udfs.spec import in_words
+from udfs.mechanism import in_words
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
 Drawn = list[tuple[object, ...]]

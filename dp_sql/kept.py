@@ -24,7 +24,7 @@ from dp_sql.errors import LedgerError
 from dp_sql.files import make_private
 from dp_sql.plan import Plan
 from dp_sql.result import Receipt, Release
-from udfs.spec import Loss
+from udfs.mechanism import PrivacyLoss
 
 Rows = Sequence[tuple[object, ...]]
 _TABLE = (
@@ -186,7 +186,7 @@ def _kept(plain: dict[str, Any]) -> Kept:
         call=plain["call"],
         source=plain["source"],
         mechanism=plain["mechanism"],
-        loss=Loss(epsilon, delta, rho, bounded),
+        loss=PrivacyLoss(epsilon, delta, rho, bounded),
         accuracy=plain["accuracy"],
         assumptions=tuple(plain["assumptions"]),
     )

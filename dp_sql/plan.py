@@ -20,7 +20,7 @@ from dp_sql.literals import ListLiteral, Reference
 from dp_sql.parse import folded
 from dp_sql.recognise import DpSelect
 from dp_sql.types import EXACT_TYPES, NUMBERS, exact, family, full_name
-from udfs.spec import Loss, Udf
+from udfs.mechanism import Mechanism, PrivacyLoss
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class Plan:
     """
 
     function: Function
-    mechanism: Udf
+    mechanism: Mechanism
     parameters: Mapping[str, Any]
-    loss: Loss
+    loss: PrivacyLoss
     source: str
     written: str
     condition: str | None
@@ -89,7 +89,7 @@ class Plan:
     work: Work | None = None
 
 
-def loss_at(plan: Plan, factor: Fraction) -> Loss:
+def loss_at(plan: Plan, factor: Fraction) -> PrivacyLoss:
     """What a plan would cost with its epsilon times a factor from (0, 1]."""
     epsilon = Fraction(plan.parameters["epsilon"]) * factor
     loss = plan.mechanism.loss(**{**plan.parameters, "epsilon": epsilon})
@@ -161,7 +161,7 @@ def assumed(
 # --- groups ---------------------------------------------------------------------------------------
 
 
-def shared(call: DpCall, groups: Groups) -> tuple[dict[str, Any], Loss]:
+def shared(call: DpCall, groups: Groups) -> tuple[dict[str, Any], PrivacyLoss]:
     """What one group gets of what the call says, and what all groups cost one person.
 
     Each person counts in at most c groups, each group is a release at epsilon/c (and delta/c) on

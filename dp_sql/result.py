@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from udfs.spec import Loss, in_words
+from udfs.mechanism import PrivacyLoss, in_words
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Receipt:
     call: str
     source: str
     mechanism: str
-    loss: Loss
+    loss: PrivacyLoss
     accuracy: str
     assumptions: tuple[str, ...]
 

@@ -12,9 +12,9 @@ import pytest
 
 import dp_sql
 from tests.conftest import SURE
-from tests.udfs import test_em_peel as peeling
+from tests.udfs import cases_peeling as peeling
 from tests.udfs.laws import NotPrivateError, check_neighbours, fits, law_of
-from udfs.exact import Draws
+from udfs.exact_sampling import Draws
 
 UNIT = "privacy_unit := user_id"
 

@@ -26,11 +26,11 @@ from dp_sql.kept import KeptReleases
 from dp_sql.policy import parse_policy
 from dp_sql.serving.tokens import add_token, digest_of, owner_of, read_tokens, remove_token
 from tests.budget.ledger_checks import admit_all, paths
-from udfs.spec import Loss
+from udfs.mechanism import PrivacyLoss
 
 ZOE = "Zo\u00eb"
 SPELLINGS = ["Zo\u00eb", "Zoe\u0308", " Zo\u00eb", "Zoe\u0308 ", "\u00a0Zo\u00eb\u2003"]
-HALF = amount_of(Loss(Fraction(1, 2)))
+HALF = amount_of(PrivacyLoss(Fraction(1, 2)))
 POLICY = """
 [tables.ratings]
 privacy_unit = "user_id"
@@ -179,9 +179,9 @@ def test_what_was_spent_under_old_names_counts(old: Ledger, tmp_path: Path, name
 def test_what_was_spent_under_old_names_is_refused_by_the_cap(old: Ledger, tmp_path: Path) -> None:
     account = Account(old, terms(tmp_path), ZOE)
     assert account.rows()[1].epsilon_left == Fraction(1, 2)
-    account.reserve(lambda factor: [Loss(Fraction(1, 2) * factor)])
+    account.reserve(lambda factor: [PrivacyLoss(Fraction(1, 2) * factor)])
     with pytest.raises(BudgetExceeded, match=f"left of the budget of {ZOE} in shop"):
-        account.reserve(lambda factor: [Loss(Fraction(1, 2) * factor)])
+        account.reserve(lambda factor: [PrivacyLoss(Fraction(1, 2) * factor)])
     assert old.spent(ZOE).n == 6
 
 

@@ -20,7 +20,7 @@ from examples.papers.selecting.comparing import Z_99, Claim, judged, note_on, si
 from examples.papers.selecting.errors import Errors, Wanted, compared
 from examples.papers.selecting.sweep import STRENGTHS, Measured
 from examples.papers.selecting.tree_sum import HybridSum
-from udfs.exact import secret_draws
+from udfs.exact_sampling import secret_draws
 
 MANY, FEW = 1000, 40
 EPSILONS = tuple(map(Fraction, (1, 4, 16)))

@@ -21,7 +21,7 @@ from dp_sql.errors import PolicyError
 from dp_sql.policy import parse_policy, read_policy
 from dp_sql.policy_budget import ACCOUNTANTS, BUDGET_KEYS, CAP_KEYS, advice
 from dp_sql.policy_draft import draft
-from udfs.spec import Loss
+from udfs.mechanism import PrivacyLoss
 
 WHOLE = """\
 [budget]
@@ -277,7 +277,9 @@ def test_the_numbers_of_queries_that_fit_are_right() -> None:
         r"^\| into ε = (\d) \| (\d+) \| (\d+) \| (\d+) \|$", BUDGET_PAGE, re.MULTILINE
     )
     assert [row[0] for row in rows] == ["1", "3"]
-    amount = amount_of(Loss(Fraction(1, 10), rho=Fraction(1, 800), bounded_range=Fraction(1, 10)))
+    amount = amount_of(
+        PrivacyLoss(Fraction(1, 10), rho=Fraction(1, 800), bounded_range=Fraction(1, 10))
+    )
     for epsilon, *shown in rows:
         cap = Cap(Fraction(epsilon), Fraction(1, 10**6))
         for name, number in zip(ACCOUNTANTS, map(int, shown), strict=True):

@@ -32,7 +32,7 @@ from dp_sql.budget_bars import bar, bars, decimal
 from dp_sql.burn_down import Curve, curves
 from dp_sql.policy import read_policy
 from dp_sql.shell_budget import main_budget, main_ledger
-from udfs.spec import Loss
+from udfs.mechanism import PrivacyLoss
 
 POLICY = """\
 [budget]
@@ -69,7 +69,7 @@ class Shop:
 
     def spend(self, analyst: str, epsilon: str, outcome: str = "answered") -> str:
         with self.open() as ledger:
-            amount = amount_of(Loss(Fraction(epsilon)))
+            amount = amount_of(PrivacyLoss(Fraction(epsilon)))
             (ticket,) = ledger.reserve(analyst, [amount], lambda of_all, own: None)
             if outcome == "cancelled":
                 ledger.cancel(ticket)
@@ -398,7 +398,7 @@ def test_an_accountant_that_counts_less_is_drawn_as_it_counts(tmp_path: Path) ->
     shop = Shop(tmp_path, 'delta = 1e-6\naccountant = "zcdp"')
     with shop.open() as ledger:
         for _ in range(100):
-            amount = amount_of(Loss(Fraction(1, 50), rho=Fraction(1, 20000)))
+            amount = amount_of(PrivacyLoss(Fraction(1, 50), rho=Fraction(1, 20000)))
             ledger.reserve("a", [amount], lambda of_all, own: None)
         whole, own = curves(ledger, shop.terms, shop.clock.now)
     assert own.points[-1] == whole.points[-1] and Fraction(1, 4) < whole.points[-1][1] < 1
@@ -413,7 +413,7 @@ def test_a_ledger_without_losses_is_a_curve_at_nothing(tmp_path: Path) -> None:
 
 def test_a_long_ledger_is_thinned_and_keeps_its_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
     def events() -> Iterator[Any]:
-        amount = amount_of(Loss(Fraction(1, 1000)))
+        amount = amount_of(PrivacyLoss(Fraction(1, 1000)))
         for n in range(5000):
             time = START + timedelta(hours=n)
             yield SimpleNamespace(
@@ -441,7 +441,7 @@ def test_many_losses_in_one_second_are_one_step(
     monkeypatch.setattr(burn_down, "POINTS", 5)
     shop = Shop(tmp_path)
     with shop.open() as ledger:
-        ledger.reserve("a", [amount_of(Loss(Fraction(1)))] * 20, lambda of_all, own: None)
+        ledger.reserve("a", [amount_of(PrivacyLoss(Fraction(1)))] * 20, lambda of_all, own: None)
         whole, _ = curves(ledger, shop.terms, START)
     assert [epsilon for _, epsilon in whole.points] == [0, 20]
 

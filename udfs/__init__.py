@@ -1,54 +1,43 @@
 """Mechanisms: integers in, integers out. Knows no SQL, no DuckDB and no ledger.
 
-This floor is the dangerous one: whoever calls a mechanism here has to have paid for it.
+Calling a mechanism here charges no budget: the caller must have paid for it before.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
-from udfs.select import (
-    combined_gem,
-    exponential,
-    gem,
-    k_randomised_response,
-    mgem,
-    pnf,
-    random_stopping,
-    random_stopping_tnb,
-    rnm_gumbel,
-    rnm_laplace,
-)
-from udfs.spec import Loss, Udf
-from udfs.topk import cdp_peel, em_peel, joint, limited_domain, pnf_joint, pnf_peel
+from udfs.mechanism import Mechanism, PrivacyLoss
+from udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
+from udfs.topk import joint, limited_domain, peeling, pnf_joint
 
-__all__ = ["REGISTRY", "Loss", "Udf"]
+__all__ = ["REGISTRY", "Mechanism", "PrivacyLoss"]
 
 _ALL = (
-    joint.UDF,
-    pnf_joint.UDF,
-    em_peel.UDF,
-    pnf_peel.UDF,
-    cdp_peel.UDF,
-    limited_domain.UDF,
-    matching.UDF,
-    greedy.UDF,
-    sampling.UDF,
-    r2t.UDF,
-    shifted_inverse.UDF,
-    exponential.UDF,
-    pnf.UDF,
-    rnm_laplace.UDF,
-    rnm_gumbel.UDF,
-    gem.UDF,
-    mgem.UDF,
-    combined_gem.UDF,
-    random_stopping.UDF,
-    random_stopping_tnb.UDF,
-    k_randomised_response.UDF,
+    joint.JOINT,
+    pnf_joint.PNF_JOINT,
+    peeling.EM_PEEL,
+    peeling.PNF_PEEL,
+    peeling.CDP_PEEL,
+    limited_domain.LIMITED_DOMAIN,
+    matching.MATCHING,
+    greedy.GREEDY,
+    sampling.SAMPLING,
+    r2t.R2T,
+    shifted_inverse.SHIFTED_INVERSE,
+    exponential.EXPONENTIAL,
+    exponential.PNF,
+    rnm_laplace.RNM_LAPLACE,
+    exponential.RNM_GUMBEL,
+    gem.GEM,
+    gem.MGEM,
+    gem.COMBINED_GEM,
+    random_stopping.RANDOM_STOPPING,
+    random_stopping.RANDOM_STOPPING_TNB,
+    k_randomised_response.K_RANDOMISED_RESPONSE,
 )
 
-REGISTRY: Mapping[str, Mapping[str, Udf]] = MappingProxyType(
+REGISTRY: Mapping[str, Mapping[str, Mechanism]] = MappingProxyType(
     {
         function: MappingProxyType({udf.name: udf for udf in _ALL if udf.function == function})
         for function in ("topk", "count_distinct", "select")

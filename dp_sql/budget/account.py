@@ -16,11 +16,11 @@ from dp_sql.budget.amounts import ATTO, NANO, Amount, Spent, amount_of
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.terms import Cap, Terms
 from dp_sql.errors import BudgetExceeded
-from udfs.spec import Loss, in_words
+from udfs.mechanism import PrivacyLoss, in_words
 
 Outcome = Literal["answered", "failed"]
 
-Scaled = Callable[[Fraction], Sequence[Loss]]
+Scaled = Callable[[Fraction], Sequence[PrivacyLoss]]
 """The losses of a query with each epsilon in it times a factor from (0, 1]."""
 
 _NO_CAP = "none"
@@ -96,7 +96,7 @@ class Account:
         for ticket in tickets:
             self._ledger.cancel(ticket)
 
-    def rows(self, asked: Sequence[Loss] = ()) -> list[BudgetRow]:
+    def rows(self, asked: Sequence[PrivacyLoss] = ()) -> list[BudgetRow]:
         """All analysts together, then this one; as it would be after these losses."""
         more = [amount_of(loss) for loss in asked]
         dataset = self._ledger.dataset
@@ -111,7 +111,7 @@ class Account:
             ),
         ]
 
-    def fits(self, losses: Sequence[Loss]) -> bool:
+    def fits(self, losses: Sequence[PrivacyLoss]) -> bool:
         """Whether these losses could be reserved now."""
         more = [amount_of(loss) for loss in losses]
         return self._admits(more, self._after(None, more), self._after(self.analyst, more))

@@ -18,7 +18,7 @@ from dp_sql.budget import pld
 from dp_sql.budget.amounts import ATTO, NANO, PICO, Amount, Spent
 from dp_sql.budget.terms import AccountantName, Cap
 from dp_sql.errors import PolicyError
-from udfs.spec import in_words
+from udfs.mechanism import in_words
 
 
 class Accountant(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from udfs.spec import Loss
+from udfs.mechanism import PrivacyLoss
 
 NANO = 10**9
 """Epsilon and a bounded range are counted in 1e-9."""
@@ -76,7 +76,7 @@ class Spent:
         )
 
 
-def amount_of(loss: Loss) -> Amount:
+def amount_of(loss: PrivacyLoss) -> Amount:
     """A loss in whole units, rounded up; what is too large for a ledger counts as unknown.
 
     Raises:

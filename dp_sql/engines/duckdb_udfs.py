@@ -18,7 +18,7 @@ from dp_sql.desk import Desk, Drawn
 from dp_sql.errors import ArgumentError, DpSqlError, InternalError
 from dp_sql.plan import Plan
 from dp_sql.types import BINARY_TYPES, family
-from udfs.exact import secret_draws
+from udfs.exact_sampling import secret_draws
 
 
 def mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:

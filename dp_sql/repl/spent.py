@@ -14,7 +14,7 @@ from dp_sql.guarded import GuardedSession
 from dp_sql.parse import called, tokenize
 from dp_sql.result import Receipt
 from dp_sql.session import Session
-from udfs.spec import in_words
+from udfs.mechanism import in_words
 
 _BAR = 20
 _SHOWS = {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}

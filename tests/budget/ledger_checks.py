@@ -24,9 +24,9 @@ from dp_sql.budget.trust import added_up
 from dp_sql.budget.verify import verify
 from dp_sql.budget.witness import Held, Mark
 from dp_sql.errors import BudgetExceeded, LedgerError
-from udfs.spec import Loss
+from udfs.mechanism import PrivacyLoss
 
-TENTH = amount_of(Loss(Fraction("0.1")))
+TENTH = amount_of(PrivacyLoss(Fraction("0.1")))
 
 
 def admit_all(everybody: Spent, analyst: Spent) -> None:

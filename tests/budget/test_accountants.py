@@ -19,35 +19,35 @@ from dp_sql.budget.amounts import ATTO, NANO, PICO, Amount, Spent, amount_of
 from dp_sql.budget.terms import AccountantName, Cap
 from dp_sql.errors import PolicyError
 from tests.budget.adversary import SCALE, Flip, coin, delta_of, log_between, worst
-from udfs.spec import Loss
+from udfs.mechanism import PrivacyLoss
 
 TENTH = Fraction(1, 10)
 MILLIONTH = Fraction(1, 10**6)
 CAP = Cap(Fraction(1), MILLIONTH)
-TOPK = Loss(TENTH, rho=TENTH**2 / 8, bounded_range=TENTH)
-COUNT = Loss(TENTH)
+TOPK = PrivacyLoss(TENTH, rho=TENTH**2 / 8, bounded_range=TENTH)
+COUNT = PrivacyLoss(TENTH)
 
 
-def sum_of(*losses: Loss) -> Spent:
+def sum_of(*losses: PrivacyLoss) -> Spent:
     spent = Spent()
     for loss in losses:
         spent = spent.plus(amount_of(loss))
     return spent
 
 
-def how_many(judge: Accountant, loss: Loss) -> int:
+def how_many(judge: Accountant, loss: PrivacyLoss) -> int:
     spent, n = sum_of(loss), 0
     while judge.fits(spent):
         spent, n = spent.plus(amount_of(loss)), n + 1
     return n
 
 
-def price(flip: Flip) -> Loss:
+def price(flip: Flip) -> PrivacyLoss:
     """What a mechanism with these two outcomes states of itself."""
     up, down = log_between(flip.up)[1], log_between(1 / flip.down)[1]
     if up == down:
-        return Loss(up)
-    return Loss(up + down, rho=(up + down) ** 2 / 8, bounded_range=up + down)
+        return PrivacyLoss(up)
+    return PrivacyLoss(up + down, rho=(up + down) ** 2 / 8, bounded_range=up + down)
 
 
 # --- basic ---------------------------------------------------------------------------------------
@@ -56,16 +56,16 @@ def price(flip: Flip) -> Loss:
 def test_basic_adds_exactly_to_the_cap_and_not_beyond() -> None:
     judge = accountant("basic", Cap(Fraction(1)), None)
     assert how_many(judge, COUNT) == 10
-    assert judge.fits(sum_of(*[Loss(Fraction(1, 4))] * 4))
-    assert not judge.fits(sum_of(Loss(Fraction(1)), Loss(Fraction(1, NANO))))
-    assert not judge.fits(sum_of(*[Loss(Fraction(1, 3))] * 3)), "each third is rounded up"
+    assert judge.fits(sum_of(*[PrivacyLoss(Fraction(1, 4))] * 4))
+    assert not judge.fits(sum_of(PrivacyLoss(Fraction(1)), PrivacyLoss(Fraction(1, NANO))))
+    assert not judge.fits(sum_of(*[PrivacyLoss(Fraction(1, 3))] * 3)), "each third is rounded up"
 
 
 def test_basic_adds_deltas_exactly() -> None:
     judge = accountant("basic", CAP, None)
-    half = Loss(TENTH, Fraction(1, 2 * 10**6))
+    half = PrivacyLoss(TENTH, Fraction(1, 2 * 10**6))
     assert judge.fits(sum_of(half, half))
-    assert not judge.fits(sum_of(half, half, Loss(TENTH, Fraction(1, ATTO))))
+    assert not judge.fits(sum_of(half, half, PrivacyLoss(TENTH, Fraction(1, ATTO))))
     assert (judge.epsilon_spent(sum_of(half)), judge.delta_spent(sum_of(half))) == (
         NANO // 10,
         ATTO // (2 * 10**6),
@@ -248,7 +248,7 @@ def delta_reached(fits: Callable[[Spent], bool], chosen: list[tuple[int, int, bo
     spent, ran = Spent(), []
     for up, down, pure in chosen:
         u = (up + down) * STEP[1]
-        loss = Loss(up * STEP[1]) if pure else Loss(u, rho=u**2 / 8, bounded_range=u)
+        loss = PrivacyLoss(up * STEP[1]) if pure else PrivacyLoss(u, rho=u**2 / 8, bounded_range=u)
         if fits(after := spent.plus(amount_of(loss))):
             spent = after
             ran.append((up, down))
@@ -270,7 +270,7 @@ def test_a_budget_for_each_alternative_side_by_side_is_found_out() -> None:
         return min(spent.n, 9)
 
     u = 10 * STEP[1]
-    one = amount_of(Loss(u, rho=u**2 / 8, bounded_range=u))
+    one = amount_of(PrivacyLoss(u, rho=u**2 / 8, bounded_range=u))
     chosen = [(10, 10, True)] * 9 + [(5, 5, False)] * 30
     assert delta_reached(judge.fits, chosen) <= MILLIONTH < delta_reached(apart, chosen)
 
@@ -331,8 +331,8 @@ def test_an_accountant_that_composes_each_path_s_distributions_is_found_out() ->
 
 # --- the alternatives ------------------------------------------------------------------------------
 
-UNKNOWN = Loss(TENTH, MILLIONTH / 2)
-KNOWN = Loss(TENTH, MILLIONTH / 2, rho=TENTH**2 / 8, bounded_range=TENTH)
+UNKNOWN = PrivacyLoss(TENTH, MILLIONTH / 2)
+KNOWN = PrivacyLoss(TENTH, MILLIONTH / 2, rho=TENTH**2 / 8, bounded_range=TENTH)
 
 
 def counts_the_unknown(judge: Any) -> bool:
@@ -391,7 +391,7 @@ def test_a_unit_that_is_no_whole_number_of_units_still_takes_its_own_releases() 
     assert isinstance(judge, accountants._Pld)
     n = judge.most
     assert n >= 3
-    assert judge.fits(sum_of(*[Loss(third, rho=third**2 / 8, bounded_range=third)] * n))
+    assert judge.fits(sum_of(*[PrivacyLoss(third, rho=third**2 / 8, bounded_range=third)] * n))
 
 
 @pytest.mark.parametrize("name", ["zcdp", "pld"])
@@ -401,7 +401,7 @@ def test_what_fits_by_basic_composition_of_pure_losses_always_fits(
     name: AccountantName, sizes: list[int], delta_places: int
 ) -> None:
     cap = Cap(Fraction(1), Fraction(1, 10**delta_places))
-    spent = sum_of(*[Loss(Fraction(size, 1000)) for size in sizes])
+    spent = sum_of(*[PrivacyLoss(Fraction(size, 1000)) for size in sizes])
     judge = accountant(name, cap, TENTH)
     assert judge.fits(spent) or not accountant("basic", cap, None).fits(spent)
     assert judge.epsilon_spent(spent) <= spent.epsilon
@@ -432,8 +432,8 @@ def test_so_many_queries_fit_into_epsilon_1_and_delta_1e_6(
     name, unit, size = row
     epsilon = Fraction(size)
     judge = accountant(name, CAP, None if unit is None else Fraction(unit))
-    topk = Loss(epsilon, rho=epsilon**2 / 8, bounded_range=epsilon)
-    assert (how_many(judge, topk), how_many(judge, Loss(epsilon))) == TABLE[row]
+    topk = PrivacyLoss(epsilon, rho=epsilon**2 / 8, bounded_range=epsilon)
+    assert (how_many(judge, topk), how_many(judge, PrivacyLoss(epsilon))) == TABLE[row]
 
 
 def test_the_table_of_the_notes_is_the_tested_one() -> None:

@@ -20,7 +20,7 @@ from tests.budget.adversary import log_between
 from tests.budget.draws import Between, Case, Grouped, Pair, Person, exactly
 from tests.budget.test_accountants import how_many
 from tests.udfs.laws import NotPrivateError
-from udfs.spec import Loss
+from udfs.mechanism import PrivacyLoss
 from udfs.topk import joint
 
 ROOT_OF_E = draws.exp_of(Fraction(1, 2))
@@ -28,7 +28,7 @@ E = ROOT_OF_E**2
 TINY = Fraction(1, 10**20)
 
 
-def declared(factor_root: Between, cap: int) -> Loss:
+def declared(factor_root: Between, cap: int) -> PrivacyLoss:
     """The price of a DP_TOPK with GROUP BY whose epsilon is u, or a little less."""
     return joint.loss(1, log_between((factor_root**2).low)[0] / cap).times(cap)
 

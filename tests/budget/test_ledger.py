@@ -35,7 +35,7 @@ from tests.budget.ledger_checks import (
     check_that_failures_cost,
     paths,
 )
-from udfs.spec import Loss
+from udfs.mechanism import PrivacyLoss
 
 
 class _Clock:
@@ -516,8 +516,8 @@ def test_adding_up_reads_one_index_from_end_to_end_and_sorts_nothing(ledger: Led
 
 
 def test_what_an_accountant_needs_is_added_up(ledger: Ledger) -> None:
-    _one(ledger, amount=amount_of(Loss(Fraction(1), bounded_range=Fraction(1))))
-    _one(ledger, amount=amount_of(Loss(Fraction(1, 2), Fraction(1, 10**6))))
+    _one(ledger, amount=amount_of(PrivacyLoss(Fraction(1), bounded_range=Fraction(1))))
+    _one(ledger, amount=amount_of(PrivacyLoss(Fraction(1, 2), Fraction(1, 10**6))))
     assert ledger.spent() == Spent(2, 15 * 10**8, 10**12, 5 * 10**11, 1, 1, 10**9)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.udfs.laws import accepted, law_of
 from tests.udfs.test_flip import drawn_from, permute_and_flip
-from udfs import flip
+from udfs import permute_and_flip as flip
 from udfs.select import levels, normalized
 
 EPSILON = Fraction(1)
@@ -49,6 +49,9 @@ def weight_law(behind, rate, q):
     return accepted(attempt_law(levels.sort_into_levels(behind, rate), q))
 
 
+_first_accepted = flip.first_accepted
+
+
 @cache
 def flip_law(behind, rate, q):
     """The law of the shipped race; of more than four candidates, for speed, of its definition."""
@@ -65,7 +68,7 @@ def flip_law(behind, rate, q):
         def race(gone, clocks):
             return drawn_from(race_law(gone, tuple(clocks)), clocks, path)
 
-        return flip.first_accepted(race, this.of)
+        return _first_accepted(race, this.level)
 
     law, unfinished = law_of(run, {})
     assert unfinished == 0
@@ -92,7 +95,7 @@ def exact_loops(q_of):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(levels.Levels, "attempt", attempt)
-        patch.setattr(levels, "first_accepted", first_accepted)
+        patch.setattr(flip, "first_accepted", first_accepted)
         yield
 
 

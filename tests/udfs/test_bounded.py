@@ -8,21 +8,23 @@ from itertools import product
 
 import pytest
 
-from tests.udfs.choices import EPSILON, PowersOf, law_of_choice, law_on_grid
-from tests.udfs.laws import NotPrivateError, check_neighbours, normalized
-from tests.udfs.test_combined_gem import (
+from tests.udfs.cases_gem import (
     break_the_response,
     give_the_choice_all,
     is_positive,
+    lose_the_factor_two,
+    reach,
     skip_the_response,
 )
-from tests.udfs.test_gem import lose_the_factor_two, reach, weights
+from tests.udfs.cases_gem import weights_on_grid as weights
+from tests.udfs.choices import EPSILON, PowersOf, law_of_choice, law_on_grid
+from tests.udfs.laws import NotPrivateError, check_neighbours, normalized
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
-from udfs.exact import secret_draws
+from udfs.exact_sampling import secret_draws
+from udfs.mechanism import PrivacyLoss
 from udfs.select import exponential
 from udfs.select.normalized import grid_of
-from udfs.spec import Loss
 
 HALF = Fraction(1, 2)
 BETAS = [Fraction(1, 20), Fraction(49, 100)]
@@ -147,12 +149,14 @@ def test_the_losses_of_a_choice_lie_within_a_range_of_its_epsilon(selection):
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3)])
 def test_each_selection_has_its_price(epsilon):
     half, quarter = epsilon / 2, epsilon / 4
-    noise, weighed = Loss(half), exponential.loss(half)
+    noise, weighed = PrivacyLoss(half), exponential.exponential_loss(half)
     price = {selection: bounded.loss(epsilon, BETAS[0], 5, selection) for selection in SELECTIONS}
     assert price["gem"] == price["mgem"] == replace(noise + weighed, bounded_range=3 * half)
     assert bounded.loss(epsilon, BETAS[0], 5, "rnm") == price["gem"]
-    assert price["combined_gem"] == noise + Loss(quarter) + exponential.loss(quarter)
-    assert bounded.loss(epsilon, BETAS[0], 5, 3) == Loss(epsilon)
+    assert price["combined_gem"] == noise + PrivacyLoss(quarter) + exponential.exponential_loss(
+        quarter
+    )
+    assert bounded.loss(epsilon, BETAS[0], 5, 3) == PrivacyLoss(epsilon)
     assert {loss.epsilon for loss in price.values()} == {epsilon}
 
 

@@ -1,110 +1,41 @@
+"""What is special to the mechanisms at the largest sensitivity; the rest is test_conformance.py."""
+
 import math
-import time
-from collections import Counter
 from fractions import Fraction
-from itertools import product
 
 import pytest
 
-from tests.udfs.choices import BETA, EPSILON, PowersOf, law_of_choice, neighbours
-from tests.udfs.laws import NotPrivateError, check_neighbours, fits, normalized
-from udfs.exact import secret_draws
-from udfs.select import exponential
+from tests.udfs.cases_select import HALF, law_at_largest, tables
+from tests.udfs.choices import BETA, EPSILON, PowersOf, law_of_choice
+from udfs.exact_sampling import ExactDraws, secret_draws
+from udfs.select import exponential, gem
+from udfs.select.exponential import EXPONENTIAL, PNF, RNM_GUMBEL
 
-SIZES = [(0, 0), (0, 1), (1, 1), (2, 1), (Fraction(1, 2), 0), (0, 3, 1), (1, 1, 1)]
-STEPS = 36
-"""How many steps of q = 1/2 make up half of epsilon; all sensitivities in use divide it."""
-
-HALF = Fraction(1, 2)
-LOSS = HALF ** (-2 * STEPS)
-Q_OF = PowersOf(HALF, EPSILON / 2 / STEPS)
+BOTH = [exponential.exponential, exponential.pnf]
 
 
-def tables(n):
-    return product((0, 2, 9) if n < 3 else (0, 9), repeat=n)
+@pytest.mark.parametrize("choose", BOTH)
+def test_only_the_best_are_left_where_no_score_is_sensitive(choose):
+    law = law_at_largest(choose, (0, 0, 0, 0), (3, 7, 7, -1))
+    assert law == {1: HALF, 2: HALF}
 
 
-def shipped_law(scores, sizes, epsilon=EPSILON):
-    return law_of_choice(lambda draws: exponential._select(scores, sizes, epsilon, draws), Q_OF)
-
-
-def weights(scores, sizes):
-    """The weights of the definition, the best one being 1."""
-    behind = [max(scores) - score for score in scores]
-    if not max(sizes):
-        return {i: Fraction(b == 0) for i, b in enumerate(behind)}
-    steps = [Fraction(STEPS * b) / max(sizes) for b in behind]
-    assert all(n.denominator == 1 for n in steps)
-    return {i: HALF ** int(n) for i, n in enumerate(steps)}
-
-
-def defined_law(scores, sizes):
-    return {i: p for i, p in normalized(weights(scores, sizes)).items() if p}
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-def test_the_law_is_the_definition_for_every_small_table(sizes):
-    for scores, moved in neighbours(tables(len(sizes)), sizes):
-        for table in (scores, moved):
-            assert shipped_law(table, sizes) == defined_law(table, sizes)
-
-
-def check_privacy(law, sizes):
-    pairs = neighbours(tables(len(sizes)), sizes)
-    check_neighbours(lambda scores: law(scores, sizes), pairs, LOSS)
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-def test_no_neighbours_can_be_told_apart(sizes):
-    check_privacy(shipped_law, sizes)
-
-
-def check_range(law, sizes):
-    """Raise unless, over all outcomes, the losses of each pair lie within epsilon."""
-    for scores, moved in neighbours(tables(len(sizes)), sizes):
-        p, p_moved = law(scores, sizes), law(moved, sizes)
-        ratios = [p[i] / p_moved[i] for i in p]
-        if max(ratios) > LOSS * min(ratios):
-            raise NotPrivateError(f"{scores} and {moved}")
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-def test_the_losses_lie_within_a_range_of_epsilon(sizes):
-    check_range(shipped_law, sizes)
-
-
-def test_rho_is_that_of_a_range_of_epsilon():
-    assert exponential.loss(Fraction(1, 3)).rho == Fraction(1, 3) ** 2 / 8
-
-
-def test_a_lost_factor_two_is_not_private(monkeypatch):
-    right = exponential._rate
-    monkeypatch.setattr(exponential, "_rate", lambda epsilon, size: 2 * right(epsilon, size))
-    for check in (check_privacy, check_range):
-        with pytest.raises(NotPrivateError):
-            check(shipped_law, (1, 1))
-
-
-@pytest.mark.parametrize("wrong", [min, lambda sizes: sum(sizes) // len(sizes), lambda sizes: 1])
-def test_less_than_the_largest_sensitivity_is_not_private(monkeypatch, wrong):
-    monkeypatch.setattr(exponential, "_size", wrong)
-    with pytest.raises(NotPrivateError):
-        check_privacy(shipped_law, (1, 3, 3))
-
-
-def test_only_the_best_are_left_where_nobody_matters():
-    assert shipped_law((3, 7, 7, -1), (0, 0, 0, 0)) == {1: HALF, 2: HALF}
-
-
+@pytest.mark.parametrize("choose", BOTH)
 @pytest.mark.parametrize("scale", [6, Fraction(1, 30)])
-def test_the_unit_does_not_matter(scale):
+def test_the_unit_does_not_matter(choose, scale):
     scores, sizes = (3, 5, 1), (2, 0, 1)
     scaled = [[x * scale for x in row] for row in (scores, sizes)]
-    draws = PowersOf(HALF, EPSILON / 8640)
-    law = law_of_choice(lambda path: exponential._select(*scaled, EPSILON, path), draws)
-    assert law == law_of_choice(
-        lambda path: exponential._select(scores, sizes, EPSILON, path), draws
-    )
+    q_of = PowersOf(HALF, EPSILON / 8640)
+    law = law_of_choice(lambda path: choose(*scaled, EPSILON, path), q_of)
+    assert law == law_of_choice(lambda path: choose(scores, sizes, EPSILON, path), q_of)
+
+
+def test_permute_and_flip_is_never_worse_than_the_exponential_mechanism():
+    for scores in tables(3):
+        weighed, flips = (law_at_largest(choose, (2, 2, 2), scores) for choose in BOTH)
+        for limit in set(scores):
+            worse = [i for i in range(3) if scores[i] <= limit < max(scores)]
+            assert sum(flips.get(i, 0) for i in worse) <= sum(weighed[i] for i in worse)
 
 
 @pytest.mark.parametrize("beta", [Fraction(1, 2), Fraction(1, 20)])
@@ -112,35 +43,72 @@ def test_the_unit_does_not_matter(scale):
 def test_the_accuracy_sentence_holds(size, beta):
     """The worst table: all but one candidate just beyond what the sentence allows."""
     n, epsilon = 20, Fraction(1, 2)
-    says = exponential.accuracy([size] * n, epsilon, beta)
+    says = EXPONENTIAL.accuracy([size] * n, epsilon, beta)
     allowed = Fraction(says.split("at most ")[1].split(" below")[0])
     beyond = math.exp(-float(epsilon * allowed / (2 * size)))
     assert (n - 1) * beyond / (1 + (n - 1) * beyond) <= beta
     assert (n - 1) * beyond > beta * 0.9, "the sentence is not needlessly weak"
 
 
-def test_the_accuracy_sentence_is_made_of_public_numbers():
-    assert exponential.accuracy([1, 2, Fraction(1, 2)], EPSILON, BETA) == (
-        "with probability at least 0.95 the chosen score is at most 16.38 below the largest "
-        "(3 candidates, epsilon = 1)"
-    )
+def test_all_three_say_the_same_of_their_accuracy():
+    public = ([1, 2, Fraction(1, 2)], EPSILON, BETA)
+    assert PNF.accuracy(*public) == RNM_GUMBEL.accuracy(*public) == EXPONENTIAL.accuracy(*public)
 
 
-@pytest.mark.parametrize("size", [1, 10**-3, 10**4])
-def test_a_hundred_thousand_candidates_are_quick(size):
-    size = Fraction(size).limit_denominator(1000)
-    scores = [Fraction(7919 * i % 10**6, 1000) for i in range(10**5)]
-    start = time.perf_counter()
-    assert exponential.select(scores, [size] * len(scores), EPSILON) in range(10**5)
-    assert time.perf_counter() - start < 2, "twenty times what it takes, for slow machines"
+def cdf(x, scale):
+    return math.exp(-math.exp(-x / scale))
 
 
-REAL = (3, 6, 9, 2), (1, 2, 0, 1)
+def integrated(scores, scale):
+    """P(i has the largest score plus Gumbel noise), by a sum over narrow cells."""
+    low, high, n = min(scores) - 8 * scale, max(scores) + 25 * scale, 20_000
+    width = (high - low) / n
+    law = []
+    for i, score in enumerate(scores):
+        others = [s for j, s in enumerate(scores) if j != i]
+        total, before = 0.0, 0.0
+        for cell in range(n):
+            end = low + (cell + 1) * width
+            here = cdf(end - score, scale)
+            total += (here - before) * math.prod(
+                cdf(end - width / 2 - other, scale) for other in others
+            )
+            before = here
+        law.append(total)
+    return law
 
 
-@pytest.mark.parametrize(("tenths", "passes"), [(7, False), (10, True), (13, False)])
-def test_only_choices_with_the_right_epsilon_fit(tenths, passes):
-    draws, epsilon = secret_draws(), Fraction(tenths, 10)
-    observed = Counter(exponential._select(*REAL, epsilon, draws) for _ in range(8000))
-    law = normalized({i: math.exp((score - 9) / 4) for i, score in enumerate(REAL[0])})
-    assert fits(observed, law) is passes
+@pytest.mark.parametrize("scores", [(0, 0), (0, 1, 5), (3, 0, -2)])
+def test_gumbel_noise_has_the_law_that_is_drawn(scores):
+    scale = 2 * 3 / 0.5
+    weights = [math.exp(score / scale) for score in scores]
+    for p, weight in zip(integrated(scores, scale), weights, strict=True):
+        assert p == pytest.approx(weight / sum(weights), abs=1e-5)
+
+
+def test_gumbel_noise_is_another_name_for_the_exponential_mechanism():
+    assert RNM_GUMBEL.run is EXPONENTIAL.run
+    assert RNM_GUMBEL.loss is EXPONENTIAL.loss
+
+
+CROWDS = {
+    "spread": lambda i: 7919 * i % 10**6,
+    "equal": lambda i: 5,
+    "one leader": lambda i: 40 * (i == 77),
+    "near": lambda i: i % 3,
+}
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+@pytest.mark.parametrize("choose", [*BOTH, lambda *given: gem.gem(*given[:3], BETA, given[3])])
+def test_few_of_many_candidates_are_looked_at(choose, crowd):
+    asked = []
+    system = secret_draws()
+
+    def bits(n):
+        asked.append(n)
+        return system._bits(n)
+
+    scores = [CROWDS[crowd](i) for i in range(20_000)]
+    assert choose(scores, [1] * len(scores), EPSILON, ExactDraws(bits)) in range(20_000)
+    assert len(asked) < 2_000

@@ -4,8 +4,8 @@ from itertools import combinations_with_replacement
 import pytest
 
 from tests.udfs.laws import law_of, normalized
-from udfs import flip
-from udfs.flip import Clock
+from udfs import permute_and_flip as flip
+from udfs.permute_and_flip import Clock
 
 HALF = Fraction(1, 2)
 

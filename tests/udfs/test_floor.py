@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import udfs
-from udfs import REGISTRY, Loss, Udf, laplace
-from udfs.spec import in_words
+from udfs import REGISTRY, PrivacyLoss, discrete_laplace
+from udfs.mechanism import in_words
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "udfs").rglob("*.py"))
@@ -23,12 +23,11 @@ NODES = [(name, node) for name, tree in SOURCES.items() for node in ast.walk(tre
 
 MAY_IMPORT = {
     "ast", "bisect", "collections", "dataclasses", "fractions", "functools", "itertools", "math",
-    "numpy", "types", "typing", "udfs", "__future__",
+    "inspect", "numpy", "types", "typing", "udfs", "__future__",
 }  # fmt: skip
 MAY_IMPORT_ALSO = {
-    "exact": {"secrets"},
-    "count_distinct/flow": {"numba"},
-    "count_distinct/greedy": {"numba"},
+    "randomness": {"secrets"},
+    "count_distinct/compiled": {"numba"},
 }
 MATH_ON_INTEGERS = {"comb", "gcd", "isqrt", "lcm", "perm", "prod"}
 FLOATING = ("float", "double", "single", "half", "complex", "longdouble")
@@ -38,11 +37,6 @@ NOT_INTEGER = {
     "true_divide", "urandom", "var",
 }  # fmt: skip
 SWITCHES = ("seed", "noise", "rng", "random", "state", "test", "debug", "determin", "mock")
-MECHANISMS = [
-    pytest.param(udf, id=f"{function}-{name}")
-    for function, named in REGISTRY.items()
-    for name, udf in named.items()
-]
 
 
 def offences(forbidden):
@@ -94,7 +88,7 @@ def test_mathematics_is_on_integers_only():
     assert offences(real) == []
 
 
-def test_only_listed_modules_are_imported_and_secrets_only_by_exact():
+def test_only_listed_modules_are_imported_and_secrets_only_by_randomness():
     def foreign(name, node):
         roots = {module.split(".")[0] for module in imported(node)}
         return not roots <= MAY_IMPORT | MAY_IMPORT_ALSO.get(name, set())
@@ -116,23 +110,6 @@ def test_no_function_has_a_seed_or_a_noise_switch():
     assert offences(switch) == []
 
 
-DATA = {
-    "topk": ["counts"],
-    "count_distinct": ["offsets", "people"],
-    "select": ["scores", "sensitivities"],
-}
-
-
-@pytest.mark.parametrize("udf", MECHANISMS)
-def test_mechanisms_take_data_and_the_declared_numbers_without_defaults(udf):
-    parameters = inspect.signature(udf.run).parameters
-    assert list(parameters) == [*DATA[udf.function], *udf.parameters]
-    assert list(inspect.signature(udf.loss).parameters) == list(udf.parameters)
-    for call in (udf.run, udf.loss, udf.accuracy, laplace.laplace_quantile):
-        arguments = inspect.signature(call).parameters.values()
-        assert all(argument.default is inspect.Parameter.empty for argument in arguments)
-
-
 def test_importing_the_floor_does_not_import_the_compiler():
     program = (
         "import sys, udfs; print([m for m in ('numba', 'duckdb', 'sqlglot') if m in sys.modules])"
@@ -143,95 +120,65 @@ def test_importing_the_floor_does_not_import_the_compiler():
     assert run.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("udf", MECHANISMS)
-def test_each_mechanism_is_registered_under_its_own_names(udf):
-    assert isinstance(udf, Udf)
-    assert REGISTRY[udf.function][udf.name] is udf
-
-
-PUBLIC = {
-    "k": 5,
-    "epsilon": Fraction(1, 3),
-    "delta": Fraction(1, 10**6),
-    "beta": Fraction(1, 20),
-    "max_contributions": 100,
-    "bound": "gem",
-}
-
-
-@pytest.mark.parametrize("udf", MECHANISMS)
-def test_each_mechanism_costs_the_epsilon_it_is_given(udf):
-    loss = udf.loss(**{name: PUBLIC[name] for name in udf.parameters})
-    assert loss.epsilon == PUBLIC["epsilon"]
-    assert loss.delta == (PUBLIC["delta"] if "delta" in udf.parameters else 0)
-    if not loss.delta:
-        assert 0 < loss.rho <= loss.epsilon**2 / 2
-
-
-@pytest.mark.parametrize("udf", MECHANISMS)
-def test_each_mechanism_has_its_proof_beside_it(udf):
-    proof = Path(inspect.getfile(udf.run)).with_suffix(".md").read_text()
-    for part in ("Precondition", "Pseudocode", "Postcondition", "Proof", "Differences"):
-        assert f"## {part}" in proof
-    docstring = inspect.getdoc(udf.run)
-    assert "Privacy: " in docstring
-    assert "Source: " in docstring
-
-
 def test_the_registry_cannot_be_changed():
     with pytest.raises(TypeError):
         REGISTRY["topk"]["other"] = REGISTRY["topk"]["joint"]
 
 
 def test_the_floor_shows_three_names():
-    assert udfs.__all__ == ["REGISTRY", "Loss", "Udf"]
+    assert udfs.__all__ == ["REGISTRY", "Mechanism", "PrivacyLoss"]
 
 
 def test_losses_add():
-    one, other = Loss(Fraction(1, 3)), Loss(Fraction(1, 6), Fraction(1, 100), Fraction(1, 9))
-    assert one + other == Loss(Fraction(1, 2), Fraction(1, 100), Fraction(1, 18) + Fraction(1, 9))
-    assert (one + Loss(Fraction(1), Fraction(1, 100))).rho is None
+    one, other = (
+        PrivacyLoss(Fraction(1, 3)),
+        PrivacyLoss(Fraction(1, 6), Fraction(1, 100), Fraction(1, 9)),
+    )
+    assert one + other == PrivacyLoss(
+        Fraction(1, 2), Fraction(1, 100), Fraction(1, 18) + Fraction(1, 9)
+    )
+    assert (one + PrivacyLoss(Fraction(1), Fraction(1, 100))).rho is None
 
 
 def test_pure_privacy_implies_concentrated_privacy():
-    assert Loss(Fraction(1, 3)).rho == Fraction(1, 18)
-    assert Loss(Fraction(1, 3), rho=Fraction(1, 72)).rho == Fraction(1, 72)
+    assert PrivacyLoss(Fraction(1, 3)).rho == Fraction(1, 18)
+    assert PrivacyLoss(Fraction(1, 3), rho=Fraction(1, 72)).rho == Fraction(1, 72)
 
 
 @pytest.mark.parametrize("bad", [1, 0.5, "1", True])
 def test_a_rho_of_another_type_is_refused(bad):
     with pytest.raises(TypeError, match="rho"):
-        Loss(Fraction(1), rho=bad)
+        PrivacyLoss(Fraction(1), rho=bad)
 
 
 @pytest.mark.parametrize("bad", [Fraction(0), Fraction(-1)])
 def test_a_rho_out_of_range_is_refused(bad):
     with pytest.raises(ValueError, match="rho"):
-        Loss(Fraction(1), rho=bad)
+        PrivacyLoss(Fraction(1), rho=bad)
 
 
 @pytest.mark.parametrize("bad", [1, 1.0, float("nan"), True, "1", None])
 def test_a_loss_of_another_type_is_refused(bad):
     with pytest.raises(TypeError, match="Fractions"):
-        Loss(bad)
+        PrivacyLoss(bad)
 
 
 @pytest.mark.parametrize("bad", [0, 0.0, None, "0"])
 def test_a_delta_of_another_type_is_refused(bad):
     with pytest.raises(TypeError, match="Fractions"):
-        Loss(Fraction(1), bad)
+        PrivacyLoss(Fraction(1), bad)
 
 
 @pytest.mark.parametrize("bad", [Fraction(0), Fraction(-1)])
 def test_an_epsilon_out_of_range_is_refused(bad):
     with pytest.raises(ValueError, match="epsilon"):
-        Loss(bad)
+        PrivacyLoss(bad)
 
 
 @pytest.mark.parametrize("bad", [Fraction(1), Fraction(-1, 10)])
 def test_a_delta_out_of_range_is_refused(bad):
     with pytest.raises(ValueError, match="delta"):
-        Loss(Fraction(1), bad)
+        PrivacyLoss(Fraction(1), bad)
 
 
 @pytest.mark.parametrize(
@@ -247,3 +194,19 @@ def test_a_delta_out_of_range_is_refused(bad):
 )
 def test_fractions_are_written_as_people_write_them(x, words):
     assert in_words(x) == words
+
+
+def test_a_quantile_has_no_default():
+    arguments = inspect.signature(discrete_laplace.laplace_quantile).parameters.values()
+    assert all(argument.default is inspect.Parameter.empty for argument in arguments)
+
+
+def test_no_file_is_longer_than_400_lines_and_no_function_but_the_kernels_than_60():
+    long_files = [path.name for path in FILES if len(path.read_text().splitlines()) > 400]
+    assert long_files == []
+    functions = [
+        node
+        for _, node in NODES
+        if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= 60
+    ]
+    assert {node.name for node in functions} <= {"_phase_from_items", "_phase_from_people"}

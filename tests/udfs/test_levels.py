@@ -9,10 +9,11 @@ import pytest
 from tests.udfs.choices import attempt_law, flip_law, weight_law
 from tests.udfs.laws import accepted, fits, law_of, normalized
 from tests.udfs.test_flip import permute_and_flip
-from udfs.exact import secret_draws
-from udfs.flip import Clock
+from udfs import permute_and_flip as flip
+from udfs.exact_sampling import secret_draws
+from udfs.permute_and_flip import Clock, by_flips, by_weight
 from udfs.select import levels
-from udfs.select.levels import by_flips, by_weight, sort_into_levels
+from udfs.select.levels import sort_into_levels
 
 HALF = Fraction(1, 2)
 RATE = Fraction(2, 5)
@@ -83,19 +84,19 @@ def test_the_loop_tries_again_after_a_rejection():
 def test_the_race_tries_again_after_a_rejection_and_after_one_that_is_gone():
     script = [None, 7, 7, 3, Clock(0)]
     scripted = SimpleNamespace(attempt=lambda draws, clocks: script.pop(0))
-    assert levels._race(scripted, None, frozenset({7}), []) == 3
-    assert levels._race(scripted, None, frozenset({7}), [1]) == Clock(0)
+    assert flip._race(scripted, None, frozenset({7}), []) == 3
+    assert flip._race(scripted, None, frozenset({7}), [1]) == Clock(0)
 
 
 def test_blocks_that_forget_the_excess_are_not_the_law(monkeypatch):
-    monkeypatch.setattr(levels.Levels, "of", lambda this, i: this.levels[i] // 2 * 2)
+    monkeypatch.setattr(levels.Levels, "level", lambda this, i: this.levels[i] // 2 * 2)
     law = accepted(attempt_law(sort_into_levels((0, 1, 4), RATE), HALF))
     assert law != normalized(weights((0, 1, 4)))
 
 
 def test_candidates_that_are_never_chosen_have_no_level():
     with pytest.raises(ValueError, match="never chosen"):
-        sort_into_levels((0, None), RATE).of(1)
+        sort_into_levels((0, None), RATE).level(1)
 
 
 def test_a_small_run_of_the_shipped_loops_ends():

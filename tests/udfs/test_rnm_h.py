@@ -13,7 +13,9 @@ import pytest
 
 from tests.udfs.choices import BETA, EPSILON, PowersOf, law_of_choice, law_on_grid
 from tests.udfs.laws import NotPrivateError, check_neighbours
-from udfs.select import combined_gem, exponential, gem, k_randomised_response, mgem, pnf
+from udfs.select.exponential import exponential, pnf
+from udfs.select.gem import combined_gem, gem, mgem
+from udfs.select.k_randomised_response import k_randomised_response
 
 ROOT, STEPS = Fraction(1, 4), 2
 """exp(-epsilon / (2 l)) is ROOT**(STEPS / l): rational for the sensitivities 1 and 2."""
@@ -114,21 +116,20 @@ def right_laws():
     """Each selection that is private, as a law of (scores, sizes)."""
     steps = PowersOf(ROOT, EPSILON / 4)
 
-    def on_scores(module):
+    def on_scores(choose):
         return lambda scores, sizes: law_of_choice(
-            lambda path: module._select(scores, sizes, EPSILON, path), steps
+            lambda path: choose(scores, sizes, EPSILON, path), steps
         )
 
-    def on_a_grid(module, share):
+    def on_a_grid(choose, share):
         return lambda scores, sizes: law_on_grid(
-            lambda path: module._select(scores, sizes, EPSILON, BETA, path), 1, share
+            lambda path: choose(scores, sizes, EPSILON, BETA, path), 1, share
         )
 
-    for module in (exponential, pnf):
-        yield module.UDF.name, on_scores(module), LOSS
-    yield "k_randomised_response", on_scores(k_randomised_response), LOSS
-    for module in (gem, mgem):
-        yield module.UDF.name, on_a_grid(module, 1), Fraction(1, 2) ** -2
+    for choose in (exponential, pnf, k_randomised_response):
+        yield choose.__name__, on_scores(choose), LOSS
+    for choose in (gem, mgem):
+        yield choose.__name__, on_a_grid(choose, 1), Fraction(1, 2) ** -2
     yield "combined_gem", on_a_grid(combined_gem, Fraction(1, 2)), Fraction(1, 2) ** -4
 
 

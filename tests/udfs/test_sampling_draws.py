@@ -21,9 +21,10 @@ import pytest
 from tests.budget import draws
 from tests.budget.adversary import log_between
 from tests.budget.draws import Case, Law, exactly
+from tests.udfs.cases_bounded import graph_of
+from tests.udfs.cases_sampling import law_of_counts
 from tests.udfs.laws import NotPrivateError
 from tests.udfs.test_bounded import shipped_law
-from tests.udfs.test_sampling import graph_of, law_of_counts
 from udfs.count_distinct import bounded, sampling
 
 BETA = Fraction(1, 20)

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from udfs.exact import Draws, ln_enclosure
-from udfs.laplace import discrete_laplace, laplace_quantile
-from udfs.select import combined_gem, exponential, gem, mgem
-from udfs.select.levels import Levels, by_weight, law_by_weight
+from udfs.discrete_laplace import discrete_laplace, laplace_quantile
+from udfs.exact_sampling import Draws
+from udfs.intervals import ln_enclosure
+from udfs.mechanism import PrivacyLoss, in_words
+from udfs.permute_and_flip import by_weight
+from udfs.select import exponential, gem
+from udfs.select.levels import Levels, law_by_weight
 from udfs.select.normalized import grid_of, round_up
-from udfs.spec import Loss, in_words
 
 BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
 """The ways of choosing a bound; each spends half of epsilon.
@@ -115,7 +117,7 @@ def _levels(
 ) -> Levels:
     """Sort the bounds by how far each is behind, as one of BOUND_SELECTIONS sees it."""
     if selection == "combined_gem":
-        return combined_gem.levels_of(utilities, bounds, epsilon, beta, draws)
+        return gem.combined_levels_of(utilities, bounds, epsilon, beta, draws)
     return _fixed_levels(utilities, bounds, epsilon, beta, selection)
 
 
@@ -129,16 +131,16 @@ def _fixed_levels(
     """Sort them as gem, mgem or rnm does, which draw nothing to do so."""
     if selection == "rnm":
         return exponential.levels_of(utilities, bounds, epsilon)
-    levels_of = {"gem": gem.levels_of, "mgem": mgem.levels_of}[selection]
-    return levels_of(utilities, bounds, epsilon, beta)
+    favoured = {"gem": gem.LOW, "mgem": gem.HIGH}[selection]
+    return gem.levels_of(utilities, bounds, epsilon, beta, favoured)
 
 
-def _choice_loss(epsilon: Fraction, selection: str) -> Loss:
+def _choice_loss(epsilon: Fraction, selection: str) -> PrivacyLoss:
     """Price the choice: an exponential mechanism, and randomised response before it or not."""
     if selection == "combined_gem":
-        share = combined_gem.sign_share(epsilon)
-        return Loss(share) + exponential.loss(epsilon - share)
-    return exponential.loss(epsilon)
+        share = gem.sign_share(epsilon)
+        return PrivacyLoss(share) + exponential.exponential_loss(epsilon - share)
+    return exponential.exponential_loss(epsilon)
 
 
 def noise_share(epsilon: Fraction, bound: str | int) -> Fraction:
@@ -164,18 +166,20 @@ def _noise_rate(share: Fraction, at: int) -> Fraction:
     return share * Fraction(1, at)
 
 
-def loss(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int) -> Loss:
+def loss(
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int
+) -> PrivacyLoss:
     """Price one run: noise, and before it the choice of the bound where none is given."""
     share = noise_share(epsilon, bound)
     if isinstance(bound, str):
         choice = _choice_loss(epsilon - share, bound)
-        both = choice + Loss(share)
+        both = choice + PrivacyLoss(share)
         if choice.bounded_range is None:
             return both
         # Given the counts the choice comes first, so no answer moves its interval; the noise has
         # 2 share. Where the counts are drawn, as in sampling.md, this is the range given the draws.
         return replace(both, bounded_range=choice.bounded_range + 2 * share)
-    return Loss(share)
+    return PrivacyLoss(share)
 
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int) -> str:

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
-from udfs.exact import secret_draws
-from udfs.spec import Udf
+from udfs.exact_sampling import secret_draws
+from udfs.mechanism import Mechanism
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -68,13 +68,11 @@ def cover_counts(
 
     Privacy: none; these are what a release adds noise to.
     """
-    from udfs.count_distinct import flow
+    from udfs.count_distinct.graph import build_graph, lists_by_person
 
-    graph = flow.build_graph(offsets, people)
+    graph = build_graph(offsets, people)
     in_order = np.arange(graph.n_items, dtype=np.int32)
-    start, stop, items = flow._lists_by_person(
-        graph.offsets, graph.people, in_order, graph.n_people
-    )
+    start, stop, items = lists_by_person(graph.offsets, graph.people, in_order, graph.n_people)
     waiting = np.flatnonzero(start < stop).astype(np.int32)
     covered = np.zeros(graph.n_items, dtype=np.bool_)
     counts = np.zeros(max_bound, dtype=np.int64)
@@ -123,12 +121,12 @@ def _rounds(
 @cache
 def _compiled_rounds() -> Callable[..., Any]:
     """Compile the rounds, not before they are needed."""
-    from udfs.count_distinct import flow
+    from udfs.count_distinct.compiled import compiled
 
-    return flow._compiled(_rounds)
+    return compiled(_rounds)
 
 
-UDF = Udf(
+GREEDY = Mechanism(
     name="greedy",
     function="count_distinct",
     samples="a contribution bound, then integer noise on the items covered greedily under it",

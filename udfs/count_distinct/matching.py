@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
-from udfs.exact import secret_draws
-from udfs.spec import Udf
+from udfs.exact_sampling import secret_draws
+from udfs.mechanism import Mechanism
 
 
 def count_distinct(
@@ -56,13 +56,14 @@ def cover_counts(
 
     Privacy: none; these are what a release adds noise to.
     """
-    from udfs.count_distinct import flow
+    from udfs.count_distinct.flow import max_cover_counts
+    from udfs.count_distinct.graph import build_graph
 
-    graph = flow.build_graph(offsets, people)
-    return [int(n) for n in flow.max_cover_counts(graph, max_bound)]
+    graph = build_graph(offsets, people)
+    return [int(n) for n in max_cover_counts(graph, max_bound)]
 
 
-UDF = Udf(
+MATCHING = Mechanism(
     name="matching",
     function="count_distinct",
     samples="a contribution bound, then integer noise on the most items covered under it",

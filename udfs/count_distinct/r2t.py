@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
-from udfs.exact import Draws, secret_draws
-from udfs.laplace import discrete_laplace, laplace_quantile
-from udfs.spec import Loss, Udf, in_words
+from udfs.discrete_laplace import discrete_laplace, laplace_quantile
+from udfs.exact_sampling import Draws, secret_draws
+from udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 
 def count_distinct(
@@ -46,10 +46,11 @@ def count_distinct(
     Source: Dong, Fang, Yi, Tao and Machanavajjhala 2022; integer noise, see r2t.md.
     """
     bounded.check_public(epsilon, beta, max_contributions, 1)
-    from udfs.count_distinct import flow
+    from udfs.count_distinct.flow import max_cover_counts
+    from udfs.count_distinct.graph import build_graph
 
-    graph = flow.build_graph(offsets, people)
-    cover = flow.max_cover_counts(graph, max_contributions)
+    graph = build_graph(offsets, people)
+    cover = max_cover_counts(graph, max_contributions)
     return _release([int(n) for n in cover], epsilon, beta, secret_draws())
 
 
@@ -86,9 +87,9 @@ def _penalty(rate: Fraction, beta: Fraction, n_bounds: int) -> int:
     return laplace_quantile(rate, beta * Fraction(1, n_bounds)) - 1
 
 
-def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> Loss:
+def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> PrivacyLoss:
     """Price one run: L releases of epsilon/L each, every one (epsilon/L)^2/2-zCDP."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 2 * len(bounds(max_contributions))))
+    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 2 * len(bounds(max_contributions))))
 
 
 def shortfall(bound: int, epsilon: Fraction, beta: Fraction, max_contributions: int) -> int:
@@ -117,7 +118,7 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
     return f"{says} (epsilon = {in_words(epsilon)})"
 
 
-UDF = Udf(
+R2T = Mechanism(
     name="r2t",
     function="count_distinct",
     samples="integer noise on the most items covered under each of a few contribution bounds",

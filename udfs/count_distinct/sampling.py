@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
-from udfs.exact import Draws, secret_draws
-from udfs.spec import Udf
+from udfs.exact_sampling import Draws, secret_draws
+from udfs.mechanism import Mechanism
 
 
 def count_distinct(
@@ -86,13 +86,11 @@ def _sampled_counts(
 
     An item is in them from the bound on at which the first of its people comes to it.
     """
-    from udfs.count_distinct import flow
+    from udfs.count_distinct.graph import build_graph, lists_by_person
 
-    graph = flow.build_graph(offsets, people)
+    graph = build_graph(offsets, people)
     in_order = np.arange(graph.n_items, dtype=np.int32)
-    start, stop, items = flow._lists_by_person(
-        graph.offsets, graph.people, in_order, graph.n_people
-    )
+    start, stop, items = lists_by_person(graph.offsets, graph.people, in_order, graph.n_people)
     sizes = (stop - start).astype(np.int64)
     first = np.full(graph.n_items, max_bound, dtype=np.int64)
     np.minimum.at(first, _in_a_row(items, start, sizes), draws.orders(sizes))
@@ -112,7 +110,7 @@ def _in_a_row(
     return closed
 
 
-UDF = Udf(
+SAMPLING = Mechanism(
     name="sampling",
     function="count_distinct",
     samples="items of each person, a contribution bound, then integer noise on the items sampled",

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from udfs.count_distinct import bounded
 from udfs.count_distinct.bounded import CountRelease
-from udfs.exact import Draws, Odds, ln_enclosure, secret_draws
-from udfs.spec import Loss, Udf, in_words
+from udfs.exact_sampling import Draws, Odds, secret_draws
+from udfs.intervals import ln_enclosure
+from udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 _Ints = npt.NDArray[np.int64]
 
@@ -21,7 +22,7 @@ _DIGITS = 12
 """Binary digits that a value on the scale keeps; the others are 0."""
 
 _LIMIT = 1 << 31
-"""No graph has as many items: flow.build_graph refuses it."""
+"""No graph has as many items: graph.build_graph refuses it."""
 
 _ABOVE = 3
 """What a person too few costs, when one too many costs 1."""
@@ -62,10 +63,11 @@ def count_distinct(
     Source: Fang, Dong and Yi 2022; people removed by a linear program, see shifted_inverse.md.
     """
     bounded.check_public(epsilon, beta, max_contributions, 1)
-    from udfs.count_distinct import flow
+    from udfs.count_distinct.flow import max_cover_counts
+    from udfs.count_distinct.graph import build_graph
 
-    graph = flow.build_graph(offsets, people)
-    cover = flow.max_cover_counts(graph, max_contributions)
+    graph = build_graph(offsets, people)
+    cover = max_cover_counts(graph, max_contributions)
     return _release(cover, epsilon, beta, secret_draws())
 
 
@@ -155,9 +157,9 @@ def people_left_out(epsilon: Fraction, beta: Fraction) -> tuple[int, int]:
     return wanted, wanted + -(-log_below // _rate(epsilon))
 
 
-def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> Loss:
+def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> PrivacyLoss:
     """Price one run: one exponential mechanism of range epsilon, see shifted_inverse.md."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
+    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
 
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
@@ -172,7 +174,7 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
     )
 
 
-UDF = Udf(
+SHIFTED_INVERSE = Mechanism(
     name="shifted_inverse",
     function="count_distinct",
     samples="a value under which the count falls when a public number of people go",

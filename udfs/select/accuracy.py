@@ -1,11 +1,10 @@
 """What can be said of a choice from public numbers alone. Never sees a score."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 
-from udfs.exact import ln_enclosure
-from udfs.select.candidates import Number, check_beta, check_epsilon, check_sensitivities
-from udfs.spec import in_words
+from udfs.intervals import ln_enclosure
+from udfs.mechanism import in_words
+from udfs.select.candidates import Numbers, check_beta, check_epsilon, check_sensitivities
 
 
 def reach_of(n_candidates: int, epsilon: Fraction, beta: Fraction) -> Fraction:
@@ -30,19 +29,19 @@ def rounded_up(x: Fraction) -> str:
     return in_words(Fraction(-(-x * 10**places // 1), 10**places))
 
 
-def sentence(sensitivities: Sequence[Number], epsilon: Fraction, beta: Fraction, holds: str) -> str:
+def sentence(sensitivities: Numbers, epsilon: Fraction, beta: Fraction, holds: str) -> str:
     """Say that something holds with probability at least 1 - beta, and for which numbers."""
     return f"with probability at least {in_words(1 - beta)} {holds} " + of_what(
         sensitivities, epsilon
     )
 
 
-def of_what(sensitivities: Sequence[Number], epsilon: Fraction) -> str:
+def of_what(sensitivities: Numbers, epsilon: Fraction) -> str:
     """Name the public numbers that a sentence is about."""
     return f"({len(sensitivities)} candidates, epsilon = {in_words(epsilon)})"
 
 
-def check_public(sensitivities: Sequence[Number], epsilon: Fraction, beta: Fraction) -> None:
+def check_public(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> None:
     """Refuse public numbers of another type or out of their range."""
     check_sensitivities(sensitivities)
     check_epsilon(epsilon)

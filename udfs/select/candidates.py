@@ -1,7 +1,7 @@
 """The candidates of a selection as they arrive: types, ranges and one common unit.
 
-Knows scores and sensitivities; never a law or randomness. A sensitivity is public; it may be 0,
-and such a score depends on nobody.
+Knows scores and sensitivities; never a distribution or randomness. A sensitivity is public; it
+may be 0, and such a score depends on no one.
 """
 
 import math
@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 Number = int | Fraction
+Numbers = Sequence[Number]
+"""Exact numbers, one for each candidate."""
 
 
-def check_candidates(scores: Sequence[Number], sensitivities: Sequence[Number]) -> None:
+def check_candidates(scores: Numbers, sensitivities: Numbers) -> None:
     """Refuse candidates of another type or shape. How large a score is does not matter.
 
     Args:
@@ -28,7 +30,7 @@ def check_candidates(scores: Sequence[Number], sensitivities: Sequence[Number]) 
     check_sensitivities(sensitivities)
 
 
-def check_sensitivities(sensitivities: Sequence[Number]) -> None:
+def check_sensitivities(sensitivities: Numbers) -> None:
     """Refuse sensitivities of another type or range."""
     if not len(sensitivities):
         raise ValueError("there must be one sensitivity for each of one or more scores")
@@ -53,18 +55,16 @@ def check_beta(beta: Fraction) -> None:
         raise ValueError("beta must lie between 0 and 1")
 
 
-def in_units(
-    scores: Sequence[Number], sensitivities: Sequence[Number]
-) -> tuple[list[int], list[int]]:
+def in_units(scores: Numbers, sensitivities: Numbers) -> tuple[list[int], list[int]]:
     """Write all scores and sensitivities as integers, in one common unit.
 
     The unit is one over the least common denominator of all of them, so it depends on the data.
-    Only a mechanism whose law is a function of ratios alone may use it: one that gives the same
-    law when all scores and all sensitivities are multiplied by one positive number. Then the
-    law on the integers is the law on the numbers, whatever the unit is; and two neighbours,
-    each in a unit of its own, have the laws that they have in a unit common to both. Each proof
-    note says that of its mechanism. Any other use of the unit (a rate, a grid or a cut that is
-    counted in units) would be a leak.
+    Only a mechanism whose distribution is a function of ratios alone may use it: one that does
+    not change when all scores and all sensitivities are multiplied by one positive number. Then
+    the distribution is the same on the integers, whatever the unit is; and two neighbours, each
+    in a unit of its own, have the distributions that they have in a unit common to both. Each
+    proof note says that of its mechanism. Any other use of the unit (a rate, a grid or a cut
+    that is counted in units) would be a leak.
 
     The time that it takes grows with the common denominator: scores such as means over groups
     of many different sizes are better rounded to a public grid before they come here, with
@@ -76,7 +76,7 @@ def in_units(
     return whole[: len(scores)], whole[len(scores) :]
 
 
-def _check_exact(name: str, values: Sequence[Number]) -> None:
+def _check_exact(name: str, values: Numbers) -> None:
     for value in values:
         if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
             raise TypeError(f"{name} must be ints or Fractions")

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from udfs.select.candidates import Number, check_candidates, in_units
+from udfs.select.candidates import Numbers, check_candidates, in_units
 
 KINDS = ("spearman", "weighted")
 """spearman: of the ranks, equal values sharing their mean rank. weighted: of the numbers, each
@@ -19,7 +19,7 @@ _N_BUCKETS = 10
 _PLACES = 10**6
 
 
-def correlation(scores: Sequence[Number], sensitivities: Sequence[Number], kind: str) -> Fraction:
+def correlation(scores: Numbers, sensitivities: Numbers, kind: str) -> Fraction:
     """Measure how scores and sensitivities go together. The result is not private.
 
     Args:
@@ -49,7 +49,7 @@ def correlation(scores: Sequence[Number], sensitivities: Sequence[Number], kind:
     return _quotient(*_moments(x, y, _weights(x, y)))
 
 
-def sign_of_spearman(scores: Sequence[Number], sensitivities: Sequence[Number]) -> int:
+def sign_of_spearman(scores: Numbers, sensitivities: Numbers) -> int:
     """Decide whether Spearman's correlation is positive (1), negative (-1) or neither (0)."""
     x, y = in_units(scores, sensitivities)
     joint, _, _ = _moments(_ranks(x), _ranks(y), [1] * len(x))

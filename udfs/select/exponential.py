@@ -1,57 +1,48 @@
-"""Exponential mechanism: large scores are likelier. Knows scores and the largest sensitivity.
+"""The exponential mechanism and permute-and-flip on scores of one common sensitivity.
 
-P(i) is proportional to exp(epsilon * score i / (2 * the largest sensitivity)). Never uses that
-some scores are less sensitive than others. Proofs are in exponential.md.
+Candidate i has the weight exp(-epsilon * shortfall / (2 * the largest sensitivity)): the
+exponential mechanism chooses in proportion to it, permute-and-flip visits candidates in random
+order and accepts each with this probability. Report noisy max with Gumbel noise has the
+distribution of the first. Never uses that some scores are less sensitive than others. Proofs are
+in exponential.md, pnf.md and rnm_gumbel.md.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
-from udfs.exact import Draws, secret_draws
-from udfs.select.accuracy import check_public, reach_of, rounded_up, sentence
-from udfs.select.candidates import Number, check_candidates, check_epsilon, in_units
-from udfs.select.levels import Levels, by_weight, sort_into_levels
-from udfs.spec import Loss, Udf
+from udfs.exact_sampling import Draws
+from udfs.mechanism import PrivacyLoss
+from udfs.permute_and_flip import by_flips, by_weight
+from udfs.select.accuracy import reach_of, rounded_up, sentence
+from udfs.select.candidates import Numbers, in_units
+from udfs.select.levels import Levels, sort_into_levels
+from udfs.select.selection import pure, selection
 
 
-def select(scores: Sequence[Number], sensitivities: Sequence[Number], epsilon: Fraction) -> int:
-    """Choose a candidate whose score is nearly the largest.
-
-    Args:
-        scores: how good each candidate is on the data, exact numbers, at least one.
-        sensitivities: public; the most that one person moves each score, >= 0.
-        epsilon: privacy loss, positive.
-
-    Returns:
-        The position of one candidate.
-
-    Raises:
-        TypeError: an argument of another type, floats among them.
-        ValueError: an argument out of its range.
+def exponential(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:
+    """Choose a candidate whose score is nearly the largest, by the exponential mechanism.
 
     Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
         directions.
     Source: McSherry and Talwar 2007; see exponential.md.
     """
-    check_candidates(scores, sensitivities)
-    check_epsilon(epsilon)
-    return _select(scores, sensitivities, epsilon, secret_draws())
-
-
-def _select(
-    scores: Sequence[Number],
-    sensitivities: Sequence[Number],
-    epsilon: Fraction,
-    draws: Draws,
-) -> int:
-    """Choose with the draws given."""
     return by_weight(levels_of(scores, sensitivities, epsilon), draws)
 
 
-def levels_of(
-    scores: Sequence[Number], sensitivities: Sequence[Number], epsilon: Fraction
-) -> Levels:
-    """Sort candidates by score; where no score depends on anybody only the best are left."""
+def pnf(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:
+    """Choose a candidate whose score is nearly the largest, by permute-and-flip.
+
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
+        directions.
+    Source: McKenna and Sheldon 2020; the same distribution as report noisy max with exponential
+        noise (Ding et al. 2021). Proved in pnf.md; drawn as in permute_and_flip.md.
+    """
+    return by_flips(levels_of(scores, sensitivities, epsilon), draws)
+
+
+def levels_of(scores: Numbers, sensitivities: Numbers, epsilon: Fraction) -> Levels:
+    """Sort candidates by score; where all sensitivities are 0 only the best are left."""
     whole, sizes = in_units(scores, sensitivities)
     best, size = max(whole), _size(sizes)
     if not size:
@@ -69,29 +60,30 @@ def _rate(epsilon: Fraction, size: int) -> Fraction:
     return epsilon * Fraction(1, 2 * size)
 
 
-def accuracy(sensitivities: Sequence[Number], epsilon: Fraction, beta: Fraction) -> str:
-    """Say what a choice is worth, from public numbers only."""
-    check_public(sensitivities, epsilon, beta)
+def accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
+    """Bound how far a chosen score falls short, for all three mechanisms."""
     error = max(sensitivities) * reach_of(len(sensitivities), epsilon, beta)
-    return sentence(
-        sensitivities,
-        epsilon,
-        beta,
-        f"the chosen score is at most {rounded_up(error)} below the largest",
-    )
+    holds = f"the chosen score is at most {rounded_up(error)} below the largest"
+    return sentence(sensitivities, epsilon, beta, holds)
 
 
-def loss(epsilon: Fraction) -> Loss:
-    """Price one run: an exponential mechanism of range epsilon, see exponential.md."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
+def exponential_loss(epsilon: Fraction) -> PrivacyLoss:
+    """Price an exponential mechanism of range epsilon, see exponential.md."""
+    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
 
 
-UDF = Udf(
-    name="exponential",
-    function="select",
-    samples="one candidate, by the exponential mechanism",
-    parameters=("epsilon",),
-    loss=loss,
-    run=select,
-    accuracy=accuracy,
+EXPONENTIAL = selection(
+    "exponential",
+    "one candidate, by the exponential mechanism",
+    exponential,
+    accuracy,
+    exponential_loss,
 )
+RNM_GUMBEL = replace(
+    EXPONENTIAL,
+    name="rnm_gumbel",
+    samples="the position of the largest score plus Gumbel noise",
+)
+"""The exponential mechanism by another name: see rnm_gumbel.md (Durfee and Rogers 2019)."""
+
+PNF = selection("pnf", "one candidate, by permute-and-flip", pnf, accuracy, pure)

@@ -1,98 +1,135 @@
-"""Generalized exponential mechanism: a choice among scores that differ in sensitivity.
+"""Generalized exponential mechanisms: a choice among scores that differ in sensitivity.
 
-Favours candidates of low sensitivity: by permute-and-flip on the normalized scores. Knows scores
-and sensitivities; never where they come from. Proofs are in gem.md.
+Permute-and-flip on normalized scores. gem favours candidates of low sensitivity, mgem those of
+high sensitivity: they differ in the sign of the reach. combined_gem reports the sign of the
+correlation of scores and sensitivities by randomised response, then runs mgem if it is positive
+and gem otherwise. Proofs are in gem.md, mgem.md and combined_gem.md.
 """
 
-from collections.abc import Sequence
 from fractions import Fraction
 
-from udfs.exact import Draws, secret_draws
-from udfs.select.accuracy import check_public, rounded_up, sentence
-from udfs.select.candidates import Number, check_beta, check_candidates, check_epsilon
-from udfs.select.levels import Levels, by_flips
+from udfs.exact_sampling import Draws, Odds
+from udfs.mechanism import PrivacyLoss
+from udfs.permute_and_flip import by_flips
+from udfs.select.accuracy import rounded_up, sentence
+from udfs.select.candidates import Numbers
+from udfs.select.correlation import sign_of_spearman
+from udfs.select.levels import Levels
 from udfs.select.normalized import levels_at, reach_on_grid
-from udfs.spec import Loss, Udf
+from udfs.select.selection import pure, selection_with_beta
+
+LOW, HIGH = 1, -1
+"""The sensitivities that a mechanism favours: the sign of its reach."""
 
 
-def select(
-    scores: Sequence[Number],
-    sensitivities: Sequence[Number],
-    epsilon: Fraction,
-    beta: Fraction,
+def gem(
+    scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction, draws: Draws
 ) -> int:
-    """Choose a candidate whose score is nearly the largest, for its sensitivity.
-
-    Args:
-        scores: how good each candidate is on the data, exact numbers, at least one.
-        sensitivities: public; the most that one person moves each score, >= 0.
-        epsilon: privacy loss, positive.
-        beta: probability with which the accuracy in gem.md may fail, in (0, 1).
-
-    Returns:
-        The position of one candidate.
-
-    Raises:
-        TypeError: an argument of another type, floats among them.
-        ValueError: an argument out of its range.
+    """Choose a candidate whose score is nearly the largest, for the others' sensitivities.
 
     Privacy: epsilon-DP, whatever beta is, if one person moves each score by at most its
         sensitivity, in whatever directions.
     Source: Raskhodnikova and Smith 2015, with report noisy max as in Antonova et al. 2025,
         section IV-C; see gem.md.
     """
-    check_candidates(scores, sensitivities)
-    check_epsilon(epsilon)
-    check_beta(beta)
-    return _select(scores, sensitivities, epsilon, beta, secret_draws())
+    return by_flips(levels_of(scores, sensitivities, epsilon, beta, LOW), draws)
 
 
-def _select(
-    scores: Sequence[Number],
-    sensitivities: Sequence[Number],
-    epsilon: Fraction,
-    beta: Fraction,
-    draws: Draws,
+def mgem(
+    scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction, draws: Draws
 ) -> int:
-    """Choose with the draws given."""
-    return by_flips(levels_of(scores, sensitivities, epsilon, beta), draws)
+    """Choose a candidate whose score is nearly the largest, for its own sensitivity.
+
+    Privacy: epsilon-DP, whatever beta is, if one person moves each score by at most its
+        sensitivity, in whatever directions.
+    Source: Antonova et al. 2025, section IV-D; see mgem.md.
+    """
+    return by_flips(levels_of(scores, sensitivities, epsilon, beta, HIGH), draws)
+
+
+def combined_gem(
+    scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction, draws: Draws
+) -> int:
+    """Choose by gem or mgem, whichever suits how scores and sensitivities go together.
+
+    Privacy: epsilon-DP, whatever beta is, if one person moves each score by at most its
+        sensitivity, in whatever directions: epsilon/2 for the sign and epsilon/2 for the choice.
+    Source: Antonova et al. 2025, Algorithm 2; see combined_gem.md.
+    """
+    return by_flips(combined_levels_of(scores, sensitivities, epsilon, beta, draws), draws)
 
 
 def levels_of(
-    scores: Sequence[Number],
-    sensitivities: Sequence[Number],
-    epsilon: Fraction,
-    beta: Fraction,
+    scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction, favoured: int
 ) -> Levels:
-    """Sort candidates by their normalized scores; sensitivity counts against a candidate."""
+    """Sort candidates by their normalized scores; `favoured` is LOW or HIGH."""
     reach = reach_on_grid(len(scores), epsilon, beta)
-    return levels_at(scores, sensitivities, reach, epsilon)
+    return levels_at(scores, sensitivities, favoured * reach, epsilon)
 
 
-def accuracy(sensitivities: Sequence[Number], epsilon: Fraction, beta: Fraction) -> str:
-    """Say what a choice is worth, from public numbers only."""
-    check_public(sensitivities, epsilon, beta)
-    times = 2 * reach_on_grid(len(sensitivities), epsilon, beta)
-    return sentence(
-        sensitivities,
-        epsilon,
-        beta,
-        f"no other score exceeds the chosen one by more than {rounded_up(times)} times that "
-        "other candidate's sensitivity",
-    )
+def combined_levels_of(
+    scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction, draws: Draws
+) -> Levels:
+    """Spend the sign's share on it, then sort candidates as gem or mgem do at the rest."""
+    share = sign_share(epsilon)
+    positive = _respond(sign_of_spearman(scores, sensitivities) > 0, share, draws)
+    return levels_of(scores, sensitivities, epsilon - share, beta, HIGH if positive else LOW)
 
 
-def loss(epsilon: Fraction, beta: Fraction) -> Loss:
-    """Price one run: pure epsilon-DP, and nothing better is known of its rho."""
-    return Loss(epsilon)
+def sign_share(epsilon: Fraction) -> Fraction:
+    """Return the part of epsilon that goes to the sign of the correlation."""
+    return epsilon * Fraction(1, 2)
 
 
-UDF = Udf(
-    name="gem",
-    function="select",
-    samples="one candidate, by permute-and-flip on scores per sensitivity",
-    parameters=("epsilon", "beta"),
-    loss=loss,
-    run=select,
-    accuracy=accuracy,
+def _respond(truth: bool, epsilon: Fraction, draws: Draws) -> bool:
+    """Report a bit by randomised response: it is true with odds exp(epsilon) : 1."""
+    lies = draws.choose(Odds((((1, 0),), ((1, 1),)), epsilon))
+    return truth != bool(lies)
+
+
+def _combined_loss(epsilon: Fraction) -> PrivacyLoss:
+    """Price two pure mechanisms, one after the other."""
+    share = sign_share(epsilon)
+    return PrivacyLoss(share) + PrivacyLoss(epsilon - share)
+
+
+def _gem_accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
+    return _accuracy(sensitivities, epsilon, epsilon, beta, "that other candidate's sensitivity")
+
+
+def _mgem_accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
+    return _accuracy(sensitivities, epsilon, epsilon, beta, "the chosen candidate's sensitivity")
+
+
+def _combined_accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
+    rest = epsilon - sign_share(epsilon)
+    larger = "the larger of the two candidates' sensitivities"
+    return _accuracy(sensitivities, epsilon, rest, beta, larger)
+
+
+def _accuracy(
+    sensitivities: Numbers, epsilon: Fraction, rest: Fraction, beta: Fraction, unit: str
+) -> str:
+    """Bound a choice made with `rest` of epsilon, in multiples of a sensitivity."""
+    times = rounded_up(2 * reach_on_grid(len(sensitivities), rest, beta))
+    holds = f"no other score exceeds the chosen one by more than {times} times {unit}"
+    return sentence(sensitivities, epsilon, beta, holds)
+
+
+GEM = selection_with_beta(
+    "gem", "one candidate, by permute-and-flip on scores per sensitivity", gem, _gem_accuracy, pure
+)
+MGEM = selection_with_beta(
+    "mgem",
+    "one candidate, by permute-and-flip on scores per sensitivity, high ones favoured",
+    mgem,
+    _mgem_accuracy,
+    pure,
+)
+COMBINED_GEM = selection_with_beta(
+    "combined_gem",
+    "the sign of a correlation, by randomised response; then one candidate, by gem or mgem",
+    combined_gem,
+    _combined_accuracy,
+    _combined_loss,
 )

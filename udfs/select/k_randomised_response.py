@@ -4,48 +4,28 @@ Knows which score is the largest, and no more of the scores. Needs no sensitivit
 for scores that one person may move by any amount. Proofs are in k_randomised_response.md.
 """
 
-from collections.abc import Sequence
 from fractions import Fraction
 
-from udfs.exact import Draws, Odds, exp_enclosure, secret_draws
-from udfs.select.accuracy import check_public, of_what
-from udfs.select.candidates import Number, check_candidates, check_epsilon
-from udfs.spec import Loss, Udf, in_words
+from udfs.exact_sampling import Draws, Odds
+from udfs.intervals import exp_enclosure
+from udfs.mechanism import in_words
+from udfs.select.accuracy import of_what
+from udfs.select.candidates import Numbers
+from udfs.select.selection import pure, selection
 
 _PLACES = 10**9
 
 
-def select(scores: Sequence[Number], sensitivities: Sequence[Number], epsilon: Fraction) -> int:
+def k_randomised_response(
+    scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws
+) -> int:
     """Choose the candidate with the largest score, or another with small probability.
 
-    Args:
-        scores: how good each candidate is on the data, exact numbers, at least one.
-        sensitivities: one number >= 0 for each candidate; they are checked and not used.
-        epsilon: privacy loss, positive.
-
-    Returns:
-        The position of one candidate.
-
-    Raises:
-        TypeError: an argument of another type, floats among them.
-        ValueError: an argument out of its range.
-
-    Privacy: epsilon-DP however far one person moves the scores.
+    Privacy: epsilon-DP however far one person moves the scores. The sensitivities are checked and
+        not used.
     Source: Warner 1965; for several candidates Kairouz, Bonawitz and Ramage 2016; see
         k_randomised_response.md.
     """
-    check_candidates(scores, sensitivities)
-    check_epsilon(epsilon)
-    return _select(scores, sensitivities, epsilon, secret_draws())
-
-
-def _select(
-    scores: Sequence[Number],
-    sensitivities: Sequence[Number],
-    epsilon: Fraction,
-    draws: Draws,
-) -> int:
-    """Choose with the draws given."""
     largest = max(scores)
     ties = [i for i, score in enumerate(scores) if score == largest]
     best = ties[draws.below(len(ties))]
@@ -60,29 +40,21 @@ def _odds(n_candidates: int, epsilon: Fraction) -> Odds:
     return Odds((((1, 0),), ((n_candidates - 1, 1),)), epsilon)
 
 
-def accuracy(sensitivities: Sequence[Number], epsilon: Fraction, beta: Fraction) -> str:
-    """Say what a choice is worth, from public numbers only; beta does not enter."""
-    check_public(sensitivities, epsilon, beta)
+def _accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
+    """State the probability of a best choice, which does not depend on beta."""
     _, others = exp_enclosure(epsilon, 64)
     p = Fraction(1, 1 + (len(sensitivities) - 1) * others)
-    at_least = Fraction(p * _PLACES // 1, _PLACES)
+    at_least = in_words(Fraction(p * _PLACES // 1, _PLACES))
     return (
-        f"with probability at least {in_words(at_least)} no score is larger than the chosen one "
+        f"with probability at least {at_least} no score is larger than the chosen one "
         + of_what(sensitivities, epsilon)
     )
 
 
-def loss(epsilon: Fraction) -> Loss:
-    """Price one run: pure epsilon-DP."""
-    return Loss(epsilon)
-
-
-UDF = Udf(
-    name="k_randomised_response",
-    function="select",
-    samples="the best candidate, or else one of the others, uniformly",
-    parameters=("epsilon",),
-    loss=loss,
-    run=select,
-    accuracy=accuracy,
+K_RANDOMISED_RESPONSE = selection(
+    "k_randomised_response",
+    "the best candidate, or else one of the others, uniformly",
+    k_randomised_response,
+    _accuracy,
+    pure,
 )

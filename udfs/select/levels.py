@@ -1,17 +1,16 @@
 """Choices among candidates that are so far behind. Knows levels; never scores or epsilon.
 
 With q = exp(-rate) a candidate at level e has weight q**e in the exponential mechanism
-(`by_weight`), or is accepted with probability q**e in permute-and-flip (`by_flips`). Both look
-at few candidates, however many there are. Proofs are in levels.md.
+(`by_weight` of permute_and_flip.py), or is accepted with probability q**e in permute-and-flip
+(`by_flips`). Both look at few candidates, however many there are. Proofs are in levels.md.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 
-from udfs.exact import Draws, Odds
-from udfs.flip import Clock, first_accepted
+from udfs.exact_sampling import Draws, Odds
+from udfs.permute_and_flip import Clock, is_rejected, with_clocks
 
 _N_BLOCKS = 64
 
@@ -30,7 +29,7 @@ class Levels:
     blocks: Sequence[tuple[int, Sequence[int]]]
     odds: Odds = field(repr=False)
 
-    def of(self, position: int) -> int:
+    def level(self, position: int) -> int:
         """Return the level of a candidate that may be chosen."""
         level = self.levels[position]
         if level is None:
@@ -38,27 +37,13 @@ class Levels:
         return level
 
     def attempt(self, draws: Draws, clocks: Sequence[int] = ()) -> int | Clock | None:
-        """Let every candidate x, with weight q**level(x), race against clocks.
-
-        Args:
-            draws: where the randomness comes from.
-            clocks: levels; a clock of level e has weight 1 - q**e.
-
-        Returns:
-            The candidate or the clock that came first, or None when this attempt is rejected.
-        """
-        odds = self.odds
-        if clocks:
-            odds = Odds([*odds.weights, *(((1, 0), (-1, e)) for e in clocks)], odds.rate)
-        j = draws.choose(odds)
+        """Propose a candidate, or a clock, as `Proposals` says."""
+        j = draws.choose(with_clocks(self.odds, clocks))
         if j >= len(self.blocks):
             return Clock(j - len(self.blocks))
         start, members = self.blocks[j]
         hit = members[draws.below(len(members))]
-        excess = self.of(hit) - start
-        if excess and draws.choose(Odds((((1, excess),), ((1, 0), (-1, excess))), odds.rate)):
-            return None
-        return hit
+        return None if is_rejected(self.level(hit) - start, self.odds, draws) else hit
 
 
 def sort_into_levels(behind: Sequence[int | None], rate: Fraction) -> Levels:
@@ -80,31 +65,12 @@ def sort_into_levels(behind: Sequence[int | None], rate: Fraction) -> Levels:
     return Levels(levels, blocks, odds)
 
 
-def by_weight(levels: Levels, draws: Draws) -> int:
-    """Draw a candidate with probability proportional to q**level: the exponential mechanism."""
-    while not isinstance(hit := levels.attempt(draws), int):
-        pass
-    return hit
-
-
 def law_by_weight(levels: Levels, bits: int) -> list[tuple[Fraction, Fraction]]:
     """Enclose the probability with which `by_weight` draws each candidate: (at least, at most)."""
     rate = levels.odds.rate
     return Odds([((0 if e is None else 1, e or 0),) for e in levels.levels], rate).law(bits)
 
 
-def by_flips(levels: Levels, draws: Draws) -> int:
-    """Draw a candidate with the law of permute-and-flip."""
-    return first_accepted(partial(_race, levels, draws), levels.of)
-
-
-def _race(levels: Levels, draws: Draws, gone: frozenset[int], clocks: Sequence[int]) -> int | Clock:
-    """Let the candidates that are not gone race against clocks, by attempts until one counts."""
-    while (hit := levels.attempt(draws, clocks)) is None or hit in gone:
-        pass
-    return hit
-
-
 def _width(rate: Fraction) -> int:
-    """Choose how many levels share a block. Decides the speed, never the law."""
+    """Choose how many levels share a block. Decides the speed, never the distribution."""
     return max(1, rate.denominator // rate.numerator)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from udfs.select.accuracy import reach_of
-from udfs.select.candidates import Number, in_units
+from udfs.select.candidates import Numbers, in_units
 from udfs.select.levels import Levels, sort_into_levels
 
 _Line = tuple[int, int]
@@ -33,8 +33,8 @@ def reach_on_grid(n_candidates: int, epsilon: Fraction, beta: Fraction) -> Fract
 
 
 def levels_at(
-    scores: Sequence[Number],
-    sensitivities: Sequence[Number],
+    scores: Numbers,
+    sensitivities: Numbers,
     reach: Fraction,
     epsilon: Fraction,
 ) -> Levels:
@@ -51,7 +51,7 @@ def _rate(epsilon: Fraction, grid: int) -> Fraction:
 
 
 def normalized_scores(
-    scores: Sequence[Number], sensitivities: Sequence[Number], reach: Fraction, grid: int
+    scores: Numbers, sensitivities: Numbers, reach: Fraction, grid: int
 ) -> list[int | None]:
     """Compute floor(grid * s) for the normalized scores s; small is good.
 

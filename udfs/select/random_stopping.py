@@ -1,92 +1,128 @@
 """Random stopping: the best of a random number of tries. Knows scores and sensitivities.
 
 One try is a candidate at random and its score with noise in proportion to its OWN sensitivity.
-After each try the search stops with probability gamma; the candidate of the best try is
-released. Never lets the number of tries depend on data. Proofs are in random_stopping.md.
+The number of tries is geometric (random_stopping.md) or truncated negative binomial
+(random_stopping_tnb.md), under which the best of them costs less. The candidate of the best try is
+released. Never lets the number of tries depend on data.
 """
 
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
-from udfs.exact import Draws, secret_draws
-from udfs.laplace import laplace_quantile
+from udfs.discrete_laplace import laplace_quantile
+from udfs.exact_sampling import Draws
+from udfs.intervals import exp_enclosure, ln_enclosure
 from udfs.select.accuracy import check_public, rounded_up, sentence
-from udfs.select.candidates import Number, check_candidates, check_epsilon, in_units
+from udfs.select.candidates import Numbers, in_units
 from udfs.select.normalized import grid_of
 from udfs.select.rnm_laplace import noisy_best
-from udfs.spec import Loss, Udf
-
-_TRIES_PER_CANDIDATE = 10
+from udfs.select.selection import pure, selection
 
 
-def select(scores: Sequence[Number], sensitivities: Sequence[Number], epsilon: Fraction) -> int:
-    """Choose a candidate whose score is nearly among the largest.
+@dataclass(frozen=True)
+class Tries:
+    """A truncated negative binomial number of tries, and what follows from it.
 
     Args:
-        scores: how good each candidate is on the data, exact numbers, at least one, in an order
-            of the candidates that is public.
-        sensitivities: public; the most that one person moves each score, >= 0.
-        epsilon: privacy loss, positive.
+        eta: its shape, in (0, 1]; 1 is geometric. The best try costs 2 + eta times one try.
+        per_candidate: the mean number of tries is at most this times the number of candidates.
+    """
 
-    Returns:
-        The position of one candidate.
+    eta: Fraction
+    per_candidate: int
 
-    Raises:
-        TypeError: an argument of another type, floats among them.
-        ValueError: an argument out of its range.
+    def share(self, epsilon: Fraction) -> Fraction:
+        """Return what one try may cost."""
+        return epsilon * Fraction(1, 2 + self.eta)
+
+    def gamma(self, n_candidates: int) -> Fraction:
+        """Return the second parameter of the number of tries, from that of candidates alone."""
+        return Fraction(1, self.per_candidate * n_candidates)
+
+    def missed(self, n_candidates: int, rank: int) -> Fraction:
+        """Bound the probability that none of `rank` given candidates is ever tried."""
+        gamma = self.gamma(n_candidates)
+        most = self._power(1 - (1 - gamma) * (1 - Fraction(rank, n_candidates)))[1] - 1
+        return most * Fraction(1, self._power(gamma)[0] - 1)
+
+    def _power(self, x: Fraction) -> tuple[Fraction, Fraction]:
+        """Enclose x**-eta, 0 < x <= 1."""
+        if self.eta == 1:
+            return Fraction(1, x), Fraction(1, x)
+        low, high = (self.eta * log for log in ln_enclosure(Fraction(1, x), 64))
+        return Fraction(1, exp_enclosure(low, 64)[1]), Fraction(1, exp_enclosure(high, 64)[0])
+
+
+GEOMETRIC = Tries(Fraction(1), 10)
+NEGATIVE_BINOMIAL = Tries(Fraction(1, 2), 20)
+
+
+def random_stopping(
+    scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws
+) -> int:
+    """Choose a candidate whose score is nearly among the largest, by a geometric number of tries.
 
     Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
         directions: each try is epsilon/3-DP.
     Source: Liu and Talwar 2019, as used by Antonova, Laro, McMillan and Wolf 2025, section IV-B;
         proved and drawn as in random_stopping.md.
     """
-    check_candidates(scores, sensitivities)
-    check_epsilon(epsilon)
-    return _select(scores, sensitivities, epsilon, secret_draws())
+    return _select(GEOMETRIC, scores, sensitivities, epsilon, draws)
+
+
+def random_stopping_tnb(
+    scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws
+) -> int:
+    """Choose a candidate whose score is nearly among the largest; the tries cost less each.
+
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
+        directions: each try is epsilon/(2 + eta)-DP, eta = 1/2.
+    Source: Papernot and Steinke 2022, corollary 3, as used by Antonova, Laro, McMillan and Wolf
+        2025, appendix C; proved and drawn as in random_stopping_tnb.md.
+    """
+    return _select(NEGATIVE_BINOMIAL, scores, sensitivities, epsilon, draws)
 
 
 def _select(
-    scores: Sequence[Number],
-    sensitivities: Sequence[Number],
-    epsilon: Fraction,
-    draws: Draws,
+    tries: Tries, scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws
 ) -> int:
-    """Choose with the draws given."""
-    n_tries = number_of_tries(_gamma(len(scores)), draws)
-    return best_of_tries(n_tries, scores, sensitivities, _share(epsilon), draws)
+    n_tries = number_of_tries(tries.eta, tries.gamma(len(scores)), draws)
+    return best_of_tries(n_tries, scores, sensitivities, tries.share(epsilon), draws)
 
 
-def _share(epsilon: Fraction) -> Fraction:
-    """Tell what one try may cost: the best of them costs three times as much."""
-    return epsilon * Fraction(1, 3)
+def number_of_tries(eta: Fraction, gamma: Fraction, draws: Draws) -> int:
+    """Draw k = 1, 2, ... with weight (1 - gamma)**k (1 + eta)/2 (2 + eta)/3 ... (k-1 + eta)/k.
+
+    Args:
+        eta: in (-1, 1].
+        gamma: in (0, 1].
+        draws: where the randomness comes from.
+    """
+    while (n_tries := _attempt(eta, gamma, draws)) is None:
+        pass
+    return n_tries
 
 
-def _gamma(n_candidates: int) -> Fraction:
-    """Choose the probability of stopping after a try, from the number of candidates alone."""
-    return Fraction(1, _TRIES_PER_CANDIDATE * n_candidates)
-
-
-def number_of_tries(gamma: Fraction, draws: Draws) -> int:
-    """Draw k = 1, 2, ... with probability gamma (1 - gamma)**(k - 1)."""
+def _attempt(eta: Fraction, gamma: Fraction, draws: Draws) -> int | None:
+    """Draw a geometric number that is given up at each step from l to l + 1 by a coin."""
     n_tries = 1
     while draws.below(gamma.denominator) >= gamma.numerator:
+        top = eta.denominator * n_tries + eta.numerator
+        if eta < 1 and draws.below(eta.denominator * (n_tries + 1)) >= top:
+            return None
         n_tries += 1
     return n_tries
 
 
 def best_of_tries(
-    n_tries: int,
-    scores: Sequence[Number],
-    sensitivities: Sequence[Number],
-    share: Fraction,
-    draws: Draws,
+    n_tries: int, scores: Numbers, sensitivities: Numbers, share: Fraction, draws: Draws
 ) -> int:
     """Make tries and return the candidate of the best; between equals the first candidate.
 
     Args:
         n_tries: how many, at least 1; drawn without the data.
-        scores: as for `select`.
-        sensitivities: as for `select`.
+        scores: one exact number for each candidate.
+        sensitivities: as many, >= 0.
         share: what one try costs: each is share-DP, positive.
         draws: where the randomness comes from.
     """
@@ -101,23 +137,13 @@ def best_of_tries(
     return noisy_best(tries, starts, sizes, share * Fraction(1, grid), draws)
 
 
-def loss(epsilon: Fraction) -> Loss:
-    """Price one run: pure, see random_stopping.md."""
-    return Loss(epsilon)
-
-
-def _missed(n_candidates: int, rank: int) -> Fraction:
-    """Compute the probability that none of `rank` given candidates is ever tried."""
-    gamma, others = _gamma(n_candidates), 1 - Fraction(rank, n_candidates)
-    return gamma * others * Fraction(1, 1 - (1 - gamma) * others)
-
-
 def error_bound(
-    sensitivities: Sequence[Number], epsilon: Fraction, beta: Fraction
+    tries: Tries, sensitivities: Numbers, epsilon: Fraction, beta: Fraction
 ) -> tuple[int, Fraction]:
-    """Bound a choice as random_stopping.md proves it for every data set.
+    """Bound a choice as the notes prove it for every data set.
 
     Args:
+        tries: GEOMETRIC or NEGATIVE_BINOMIAL.
         sensitivities: one for each candidate, >= 0.
         epsilon: privacy loss, positive.
         beta: probability with which the bound may fail, in (0, 1).
@@ -127,59 +153,48 @@ def error_bound(
         has this rank, from 1 for the largest.
     """
     check_public(sensitivities, epsilon, beta)
-    return bound_of_tries(sensitivities, _share(epsilon), _gamma, _missed, beta)
-
-
-def bound_of_tries(
-    sensitivities: Sequence[Number],
-    share: Fraction,
-    gamma: Callable[[int], Fraction],
-    missed: Callable[[int, int], Fraction],
-    beta: Fraction,
-) -> tuple[int, Fraction]:
-    """Bound a choice by tries of `share` each, of which 1/gamma(m) are made on average or fewer.
-
-    Args:
-        sensitivities: one for each of m candidates, >= 0.
-        share: what one try costs, positive.
-        gamma: gamma(m) as above.
-        missed: missed(m, rank) bounds the probability that none of `rank` candidates is tried.
-        beta: probability with which the bound may fail, in (0, 1).
-    """
+    share = tries.share(epsilon)
     m, grid, part = len(sensitivities), grid_of(share), beta * Fraction(1, 3)
     rate = share * Fraction(1, grid)
-    steps = laplace_quantile(rate, part * gamma(m)) + laplace_quantile(rate, part) - 1
+    steps = laplace_quantile(rate, part * tries.gamma(m)) + laplace_quantile(rate, part) - 1
     enough, too_small = m, 0
     while enough - too_small > 1:
         middle = (enough + too_small) >> 1
-        if missed(m, middle) <= part:
+        if tries.missed(m, middle) <= part:
             enough = middle
         else:
             too_small = middle
     return enough, steps * max(sensitivities) * Fraction(1, grid)
 
 
-def accuracy(sensitivities: Sequence[Number], epsilon: Fraction, beta: Fraction) -> str:
-    """Say what a choice is worth, from public numbers only."""
-    bound = error_bound(sensitivities, epsilon, beta)
-    return sentence(sensitivities, epsilon, beta, in_words_of(bound))
+def _accuracy_of_geometric(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
+    return _accuracy(GEOMETRIC, sensitivities, epsilon, beta)
 
 
-def in_words_of(bound: tuple[int, Fraction]) -> str:
-    """Say that the chosen score keeps to a bound."""
-    rank, shortfall = bound
-    return (
+def _accuracy_of_binomial(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
+    return _accuracy(NEGATIVE_BINOMIAL, sensitivities, epsilon, beta)
+
+
+def _accuracy(tries: Tries, sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
+    rank, shortfall = error_bound(tries, sensitivities, epsilon, beta)
+    holds = (
         f"the score of the chosen candidate is at most {rounded_up(shortfall)} below the score "
         f"of rank {rank}"
     )
+    return sentence(sensitivities, epsilon, beta, holds)
 
 
-UDF = Udf(
-    name="random_stopping",
-    function="select",
-    samples="tries of random candidates with noise for each, as many as a geometric number says",
-    parameters=("epsilon",),
-    loss=loss,
-    run=select,
-    accuracy=accuracy,
+RANDOM_STOPPING = selection(
+    "random_stopping",
+    "tries of random candidates with noise for each, as many as a geometric number says",
+    random_stopping,
+    _accuracy_of_geometric,
+    pure,
+)
+RANDOM_STOPPING_TNB = selection(
+    "random_stopping_tnb",
+    "tries of random candidates with noise for each, their number negative binomial",
+    random_stopping_tnb,
+    _accuracy_of_binomial,
+    pure,
 )

@@ -9,49 +9,24 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from udfs.exact import Draws, Odds, geometric, secret_draws
-from udfs.laplace import laplace_quantile
+from udfs.discrete_laplace import laplace_quantile
+from udfs.exact_sampling import Draws, Odds, geometric
 from udfs.select.accuracy import check_public, rounded_up, sentence
-from udfs.select.candidates import Number, check_candidates, check_epsilon, in_units
+from udfs.select.candidates import Numbers, in_units
 from udfs.select.normalized import grid_of
-from udfs.spec import Loss, Udf
+from udfs.select.selection import pure, selection
 
 _N_BLOCKS = 128
 
 
-def select(scores: Sequence[Number], sensitivities: Sequence[Number], epsilon: Fraction) -> int:
+def rnm_laplace(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:
     """Choose a candidate whose score is nearly the largest.
-
-    Args:
-        scores: how good each candidate is on the data, exact numbers, at least one, in an order
-            of the candidates that is public.
-        sensitivities: public; the most that one person moves each score, >= 0.
-        epsilon: privacy loss, positive.
-
-    Returns:
-        The position of one candidate.
-
-    Raises:
-        TypeError: an argument of another type, floats among them.
-        ValueError: an argument out of its range.
 
     Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
         directions.
     Source: Dwork and Roth 2014, section 3.3; on a grid, with discrete noise, see
         rnm_laplace.md.
     """
-    check_candidates(scores, sensitivities)
-    check_epsilon(epsilon)
-    return _select(scores, sensitivities, epsilon, secret_draws())
-
-
-def _select(
-    scores: Sequence[Number],
-    sensitivities: Sequence[Number],
-    epsilon: Fraction,
-    draws: Draws,
-) -> int:
-    """Choose with the draws given."""
     whole, sizes = in_units(scores, sensitivities)
     largest = _scale(sizes)
     if largest == 0:
@@ -125,7 +100,7 @@ def _blocks(rate: Fraction) -> tuple[int, Odds]:
 
 
 def _width(rate: Fraction) -> int:
-    """Choose how wide a block is, about 1/10 of the noise. Decides the speed, never the law."""
+    """Choose how wide a block is, about 1/10 of the noise. This decides the speed alone."""
     return 1 << max(0, (rate.denominator // (8 * rate.numerator)).bit_length() - 1)
 
 
@@ -152,12 +127,7 @@ def _times_noise(step: int, block: int, width: int, rate: Fraction, draws: Draws
     return step * noise
 
 
-def loss(epsilon: Fraction) -> Loss:
-    """Price one run: pure, see rnm_laplace.md."""
-    return Loss(epsilon)
-
-
-def error_bound(sensitivities: Sequence[Number], epsilon: Fraction, beta: Fraction) -> Fraction:
+def error_bound(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> Fraction:
     """Bound the chosen score's shortfall as rnm_laplace.md proves it for every data set.
 
     Args:
@@ -174,23 +144,16 @@ def error_bound(sensitivities: Sequence[Number], epsilon: Fraction, beta: Fracti
     return steps * max(sensitivities) * Fraction(1, grid)
 
 
-def accuracy(sensitivities: Sequence[Number], epsilon: Fraction, beta: Fraction) -> str:
-    """Say what a choice is worth, from public numbers only."""
+def _accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
     bound = rounded_up(error_bound(sensitivities, epsilon, beta))
-    return sentence(
-        sensitivities,
-        epsilon,
-        beta,
-        f"the score of the chosen candidate is at most {bound} below the largest",
-    )
+    holds = f"the score of the chosen candidate is at most {bound} below the largest"
+    return sentence(sensitivities, epsilon, beta, holds)
 
 
-UDF = Udf(
-    name="rnm_laplace",
-    function="select",
-    samples="Laplace noise of one scale for each candidate; the largest noisy score wins",
-    parameters=("epsilon",),
-    loss=loss,
-    run=select,
-    accuracy=accuracy,
+RNM_LAPLACE = selection(
+    "rnm_laplace",
+    "Laplace noise of one scale for each candidate; the largest noisy score wins",
+    rnm_laplace,
+    _accuracy,
+    pure,
 )

@@ -2,7 +2,7 @@
 
 Draws a whole list at once, P(list) proportional to q**min(err(list), cut), where err is the
 largest shortfall of a listed count against the count that belongs at its rank. The proofs of
-the law and of the privacy are in joint.md.
+the distribution and of the privacy are in joint.md.
 """
 
 import math
@@ -14,15 +14,16 @@ from itertools import islice
 
 import numpy as np
 
-from udfs.exact import Draws, Odds, geometric, ln_enclosure, secret_draws
-from udfs.spec import Loss, Udf, in_words
+from udfs.exact_sampling import Draws, Odds, geometric, secret_draws
+from udfs.intervals import ln_enclosure
+from udfs.mechanism import Mechanism, PrivacyLoss, in_words
 from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 
 _TAIL_BITS = 40
 _TAIL = Fraction(1, 1 << _TAIL_BITS)
 """The cut is so far out that all lists beyond it weigh at most 2**-40 together."""
 
-# These decide the speed, never the law (joint.md, "Any staircase will do").
+# These decide the speed, never the distribution (joint.md, "Any staircase will do").
 _STEP_BITS = 4
 _FORGET_BITS = 6
 _FAN = 4
@@ -82,16 +83,17 @@ def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
     A beta below 2**-40 is read as 2**-40: lists beyond the cut are all equally likely.
     """
     beta = max(beta, _TAIL)
+    bound = error_bound(d, k, epsilon, beta)
     return (
         f"with probability at least {in_words(1 - beta)} no item is listed whose count is more "
-        f"than {error_bound(d, k, epsilon, beta)} below the count that belongs at its rank "
+        f"than {bound} below the count that belongs at its rank "
         f"(d = {d}, k = {k}, epsilon = {in_words(epsilon)})"
     )
 
 
-def loss(k: int, epsilon: Fraction) -> Loss:
+def loss(k: int, epsilon: Fraction) -> PrivacyLoss:
     """Price one run: an exponential mechanism of range epsilon, see joint.md."""
-    return Loss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
+    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
 
 
 def _rate(k: int, epsilon: Fraction) -> Fraction:
@@ -133,7 +135,7 @@ class _Staircase:
 
 
 def _attempt(ranking: Ranking, stairs: _Staircase, draws: Draws) -> list[int] | None:
-    """Draw a list with the law of joint.md, or None when this attempt is rejected."""
+    """Draw a list with the distribution of joint.md, or None when this attempt is rejected."""
     return _attempt_from(draws.choose(stairs.odds), ranking, stairs, draws)
 
 
@@ -174,7 +176,7 @@ last of them and low the number just before the first."""
 
 
 def _staircase(ranking: Ranking, rate: Fraction) -> _Staircase:
-    """Fit a staircase to the number of lists: finely wherever the law has weight."""
+    """Fit a staircase to the number of lists: finely wherever the distribution has weight."""
     steps = [*sorted(_fit(ranking, rate)), (ranking.cut, ranking.all_lists())]
     starts, heights, weights = [], [0], []
     for start, height in steps:
@@ -232,7 +234,7 @@ def _split(pieces: list[_Piece], ranking: Ranking) -> list[_Piece]:
     return parts
 
 
-UDF = Udf(
+JOINT = Mechanism(
     name="joint",
     function="topk",
     samples="a list of k items, by the exponential mechanism over whole lists",

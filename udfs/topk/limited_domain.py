@@ -13,11 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from udfs.exact import Draws, ln_enclosure, secret_draws
-from udfs.spec import Loss, Udf, in_words
-from udfs.topk import em_peel
-from udfs.topk.em_peel import Round, take
+from udfs.exact_sampling import Draws, secret_draws
+from udfs.intervals import ln_enclosure
+from udfs.mechanism import Mechanism, PrivacyLoss, in_words
+from udfs.permute_and_flip import by_weight
 from udfs.topk.ranking import Ints, check_counts
+from udfs.topk.rounds import Round, sort_ranks
 
 _LEAST_CANDIDATES = 1000
 _CANDIDATES_PER_PICK = 20
@@ -77,10 +78,10 @@ def n_largest(k: int) -> int:
     return max(_LEAST_CANDIDATES, _CANDIDATES_PER_PICK * k) + 1
 
 
-def loss(k: int, epsilon: Fraction, delta: Fraction) -> Loss:
+def loss(k: int, epsilon: Fraction, delta: Fraction) -> PrivacyLoss:
     """Price one run, whatever the length of its list; refuse what a run would refuse."""
     _public_constants(k, epsilon, delta)
-    return Loss(epsilon, delta)
+    return PrivacyLoss(epsilon, delta)
 
 
 def error_bounds(k: int, epsilon: Fraction, delta: Fraction, beta: Fraction) -> tuple[int, int]:
@@ -194,7 +195,7 @@ def _topk(counts: Ints, k: int, constants: Constants, draws: Draws) -> list[int]
     picks: list[int] = []
     taken: list[int] = []
     while len(picks) < k:
-        rank = take(_round(gaps, taken, constants.rate), draws)
+        rank = by_weight(_round(gaps, taken, constants.rate), draws)
         if rank == stop_rank:
             break
         picks.append(rank - (rank > stop_rank))
@@ -210,16 +211,16 @@ def _stop_score(counts: Ints, constants: Constants) -> int:
 
 def _round(gaps: Ints, taken: Sequence[int], rate: Fraction) -> Round:
     """Sort the free ranks into blocks; what lies beyond the reach is one block, and not cut."""
-    blocks = em_peel._round(gaps, len(gaps), taken, rate, _reach(len(gaps), rate))
+    blocks = sort_ranks(gaps, len(gaps), taken, rate, _reach(len(gaps), rate))
     return replace(blocks, cut=_NO_CUT)
 
 
 def _reach(n_ranks: int, rate: Fraction) -> int:
-    """Choose how far blocks are of even width. Decides the speed, never the law."""
+    """Choose how far blocks are of even width. Decides the speed, never the distribution."""
     return -(-7 * (n_ranks.bit_length() + 4) // (10 * rate))
 
 
-UDF = Udf(
+LIMITED_DOMAIN = Mechanism(
     name="limited_domain",
     function="topk",
     samples="up to k items, one after the other, by the exponential mechanism, until it stops",

@@ -8,13 +8,12 @@ attempts of joint.py race against clocks. The proofs are in pnf_joint.md.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 
-from udfs.exact import Draws, Odds, secret_draws
-from udfs.flip import Clock, first_accepted
-from udfs.spec import Loss, Udf
+from udfs.exact_sampling import Draws, secret_draws
+from udfs.mechanism import Mechanism, PrivacyLoss
+from udfs.permute_and_flip import Clock, by_flips, with_clocks
 from udfs.topk import joint
 from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 
@@ -45,7 +44,7 @@ def topk(counts: Ints, k: int, epsilon: Fraction) -> list[int]:
     check_public(len(counts), k, epsilon)
     rate = joint._rate(k, epsilon)
     cut = joint._cut(len(counts), k, rate)
-    return list(_take(_lists(counts.astype(np.int64, copy=False), k, rate, cut), secret_draws()))
+    return list(by_flips(_lists(counts.astype(np.int64, copy=False), k, rate, cut), secret_draws()))
 
 
 def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
@@ -53,9 +52,9 @@ def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
     return joint.accuracy(d, k, epsilon, beta)
 
 
-def loss(k: int, epsilon: Fraction) -> Loss:
+def loss(k: int, epsilon: Fraction) -> PrivacyLoss:
     """Price one run: pure, and no rho better than that of pure privacy is known."""
-    return Loss(epsilon)
+    return PrivacyLoss(epsilon)
 
 
 @dataclass(frozen=True)
@@ -75,19 +74,8 @@ class _Lists:
         return min(int((self.best - self.counts[list(picks)]).max()), self.ranking.cut)
 
     def attempt(self, draws: Draws, clocks: Sequence[int] = ()) -> _List | Clock | None:
-        """Let every list, with weight q**level, race against clocks.
-
-        Args:
-            draws: where the randomness comes from.
-            clocks: levels; a clock of level e has weight 1 - q**e.
-
-        Returns:
-            The list or the clock that came first, or None when this attempt is rejected.
-        """
-        odds = self.stairs.odds
-        if clocks:
-            odds = Odds([*odds.weights, *(((1, 0), (-1, e)) for e in clocks)], odds.rate)
-        j = draws.choose(odds)
+        """Propose a list, or a clock, as `Proposals` says."""
+        j = draws.choose(with_clocks(self.stairs.odds, clocks))
         if j >= len(self.stairs.starts):
             return Clock(j - len(self.stairs.starts))
         picks = joint._attempt_from(j, self.ranking, self.stairs, draws)
@@ -100,21 +88,7 @@ def _lists(counts: Ints, k: int, rate: Fraction, cut: int) -> _Lists:
     return _Lists(counts, counts[ranking.places[:k]], ranking, joint._staircase(ranking, rate))
 
 
-def _take(lists: _Lists, draws: Draws) -> _List:
-    """Draw a list with the law of permute-and-flip."""
-    return first_accepted(partial(_race, lists, draws), lists.level)
-
-
-def _race(
-    lists: _Lists, draws: Draws, gone: frozenset[_List], clocks: Sequence[int]
-) -> _List | Clock:
-    """Let the lists that are not gone race against clocks, by attempts until one counts."""
-    while (hit := lists.attempt(draws, clocks)) is None or hit in gone:
-        pass
-    return hit
-
-
-UDF = Udf(
+PNF_JOINT = Mechanism(
     name="pnf_joint",
     function="topk",
     samples="a list of k items, by permute-and-flip over whole lists",

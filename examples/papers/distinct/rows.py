@@ -26,7 +26,7 @@ from examples.papers.frame.command import Setting
 from examples.papers.frame.trials import Point, Trials
 from examples.papers.frame.verdicts import Range, range_of_quantile
 from udfs.count_distinct import bounded
-from udfs.exact import secret_draws
+from udfs.exact_sampling import secret_draws
 
 FIXED_EPSILON = Fraction(1)
 """Of a release whose bound is given: all of it goes to the noise."""

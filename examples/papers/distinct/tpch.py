@@ -24,7 +24,7 @@ from examples.papers.frame.trials import Point
 from examples.papers.frame.verdicts import Verdict, judge, range_of
 from udfs import REGISTRY
 from udfs.count_distinct import bounded, greedy, matching
-from udfs.exact import secret_draws
+from udfs.exact_sampling import secret_draws
 
 _EPSILON = Fraction(1)
 _BETA = Fraction(1, 10)

@@ -24,7 +24,7 @@ import numpy as np
 from examples.papers.selecting.choices import CHOICES
 from examples.papers.selecting.tree_sum import HybridSum
 from udfs import REGISTRY
-from udfs.exact import Draws, secret_draws
+from udfs.exact_sampling import Draws, secret_draws
 
 UNIT = 1000
 SPAN = 100 * UNIT

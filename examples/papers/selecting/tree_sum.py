@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from udfs.exact import Draws
-from udfs.laplace import discrete_laplace
+from udfs.discrete_laplace import discrete_laplace
+from udfs.exact_sampling import Draws
 
 
 class HybridSum:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 
 @dataclass(frozen=True)
-class Loss:
+class PrivacyLoss:
     """A privacy loss: (epsilon, delta)-DP and, where rho is known, rho-zCDP. Losses add.
 
     Args:
@@ -49,11 +49,11 @@ class Loss:
         if self.rho is not None and self.rho <= 0:
             raise ValueError("rho must be positive")
 
-    def __add__(self, other: "Loss") -> "Loss":
+    def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
         rho = None if self.rho is None or other.rho is None else self.rho + other.rho
-        return Loss(self.epsilon + other.epsilon, self.delta + other.delta, rho)
+        return PrivacyLoss(self.epsilon + other.epsilon, self.delta + other.delta, rho)
 
-    def times(self, n: int) -> "Loss":
+    def times(self, n: int) -> "PrivacyLoss":
         """Return the loss of n >= 1 runs on the same people that do not see each other's answers.
 
         Then each run's losses have an interval that no answer moves, and the intervals add up.
@@ -62,11 +62,11 @@ class Loss:
         """
         rho = None if self.rho is None else n * self.rho
         bounded = None if self.bounded_range is None else n * self.bounded_range
-        return Loss(n * self.epsilon, n * self.delta, rho, bounded)
+        return PrivacyLoss(n * self.epsilon, n * self.delta, rho, bounded)
 
 
 @dataclass(frozen=True)
-class Udf:
+class Mechanism:
     """One mechanism.
 
     What `run` takes first depends on the function: the counts of items (topk); the offsets and
@@ -93,7 +93,7 @@ class Udf:
     function: Literal["topk", "count_distinct", "select"]
     samples: str
     parameters: tuple[str, ...]
-    loss: Callable[..., Loss]
+    loss: Callable[..., PrivacyLoss]
     run: Callable[..., Any]
     accuracy: Callable[..., str]
     n_largest: Callable[[int], int] | None = None

@@ -1,12 +1,13 @@
 """Discrete Laplace noise and its tail. Knows a rate; never what the noise is added to.
 
 The noise X has P(X = x) proportional to q**|x|, q = exp(-rate), over all integers x; its scale
-is 1/rate. Proofs are in exact.md.
+is 1/rate. Proofs are in exact_sampling.md.
 """
 
 from fractions import Fraction
 
-from udfs.exact import Draws, Odds, exp_enclosure, geometric, ln_enclosure
+from udfs.exact_sampling import Draws, Odds, geometric
+from udfs.intervals import exp_enclosure, ln_enclosure
 
 
 def discrete_laplace(rate: Fraction, draws: Draws) -> int:
@@ -17,7 +18,8 @@ def discrete_laplace(rate: Fraction, draws: Draws) -> int:
         draws: where the randomness comes from.
 
     Privacy: added to an integer of sensitivity L, a draw at rate epsilon / L is epsilon-DP.
-    Source: Ghosh, Roughgarden and Sundararajan 2009; drawn without rejection, see exact.md.
+    Source: Ghosh, Roughgarden and Sundararajan 2009; drawn without rejection, see
+        exact_sampling.md.
     """
     negative = draws.choose(Odds((((1, 0),), ((1, 1),)), rate))
     size = geometric(draws, rate)

@@ -1,12 +1,10 @@
 """Exact draws. Knows integers and fractions; never data, floats, seeds or stored randomness.
 
-Owns the project's only source of randomness (the operating system's, through `secrets`), and
-the directed rounding that turns random bits into draws whose law is exactly the stated one.
+Turns fair bits into draws whose distribution is exactly the stated one, by directed rounding.
 Nothing is buffered in this process, so a fork cannot make two processes repeat each other.
-The argument for every step is in exact.md.
+The argument for every step is in exact_sampling.md.
 """
 
-import secrets
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,19 +15,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from udfs.intervals import ONE, powers_of, times
+from udfs.randomness import fair_bits
+
 Term = tuple[int, int]
 """(N, a): the number N * q**a, with q = exp(-rate), N any integer, a >= 0."""
 
 Weight = tuple[Term, ...]
 """The sum of its terms. Terms may be negative, their sum may not."""
 
-_Interval = tuple[int, int, int]
-"""(low, high, e): a real number in [low * 2**e, high * 2**e], 0 <= low <= high."""
-
 _Int64s = NDArray[np.int64]
 _Words = NDArray[np.uint64]
 
-_ONE: _Interval = (1, 1, 0)
 _FIRST_BITS = 96
 _GUARD_BITS = 32
 _WORD_BITS = 64
@@ -96,7 +93,7 @@ class Draws(Protocol):
 
 
 class ExactDraws:
-    """Draws with the exact law, made from independent fair bits.
+    """Draws with the exact distribution, made from independent fair bits.
 
     Args:
         bits: bits(n) returns n fresh bits as an integer in [0, 2**n).
@@ -149,7 +146,7 @@ class ExactDraws:
 
 def secret_draws() -> ExactDraws:
     """Return draws from the operating system's random bits: the ones that releases use."""
-    return ExactDraws(secrets.randbits)
+    return ExactDraws(fair_bits)
 
 
 def _orders(sizes: _Int64s, words: Callable[[int], _Words]) -> _Int64s:
@@ -157,8 +154,8 @@ def _orders(sizes: _Int64s, words: Callable[[int], _Words]) -> _Int64s:
 
     Args:
         sizes: of the groups, >= 0.
-        words: words(n) draws n independent words of one law. What is left of a word when its last
-            bits give room to the group's number is not certain.
+        words: words(n) draws n independent words of one distribution. What is left of a word
+            when its last bits give room to the group's number is not certain.
     """
     group_bits = np.uint64(sizes.size.bit_length())
     numbers = np.arange(sizes.size, dtype=np.uint64) << np.uint64(_WORD_BITS) - group_bits
@@ -217,108 +214,16 @@ def _coins(rate: Fraction) -> tuple[tuple[Odds, ...], Odds]:
     return digits, Odds((((1, 0), (-1, place)), ((1, place),)), rate)
 
 
-def exp_enclosure(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
-    """Enclose: fractions low <= exp(-x) <= high for x >= 0; the gap shrinks to 0 as bits grow."""
-    low, high, e = _ONE if x == 0 else _exp(x, bits)
-    scale = Fraction(1 << e) if e >= 0 else Fraction(1, 1 << -e)
-    return low * scale, high * scale
-
-
-def ln_enclosure(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
-    """Enclose: fractions low <= ln x <= high for x > 0; the gap shrinks to 0 as bits grow."""
-    if x <= 0:
-        raise ValueError("a logarithm needs a positive number")
-    e = x.numerator.bit_length() - x.denominator.bit_length()
-    top = x.numerator << max(0, -e)
-    bottom = x.denominator << max(0, e)
-    low, high = _ln_near_one(top, bottom, bits)
-    two_low, two_high = _ln_near_one(2, 1, bits)
-    if e < 0:
-        two_low, two_high = two_high, two_low
-    unit = Fraction(1, 1 << bits)
-    return (low + e * two_low) * unit, (high + e * two_high) * unit
-
-
-def _ln_near_one(top: int, bottom: int, bits: int) -> tuple[int, int]:
-    """Enclose: low <= 2**bits * ln(top/bottom) <= high, for a ratio in [1/2, 2]."""
-    if top < bottom:
-        low, high = _ln_near_one(bottom, top, bits)
-        return -high, -low
-    # ln(top/bottom) = 2 (z + z^3/3 + z^5/5 + ...), z = (top - bottom)/(top + bottom) <= 1/3.
-    z = ((top - bottom) << bits) // (top + bottom)
-    power, total, i = z, 0, 1
-    while power:
-        total += power // i
-        power = power * z * z >> 2 * bits
-        i += 2
-    return 2 * total, 2 * total + 3 * i + 6
-
-
-def _exp(rate: Fraction, bits: int) -> _Interval:
-    """Enclose exp(-rate), rate > 0."""
-    halvings = (rate.numerator // rate.denominator).bit_length() + 4
-    width = bits + halvings + 16
-    x = (rate.numerator << width) // (rate.denominator << halvings)
-    term, total, i = 1 << width, 0, 0
-    while term:
-        total += -term if i & 1 else term
-        i += 1
-        term = (term * x >> width) // i
-    interval = (max(0, total - 2 * i - 1), total + 2 * i, -width)
-    for _ in range(halvings):
-        interval = _times(interval, interval, bits + halvings + 16)
-    return interval
-
-
-def _times(a: _Interval, b: _Interval, bits: int) -> _Interval:
-    """Multiply, cut to about `bits` bits: low rounded down, high rounded up."""
-    low, high, e = a[0] * b[0], a[1] * b[1], a[2] + b[2]
-    excess = high.bit_length() - bits
-    if excess > 0:
-        return low >> excess, -(-high >> excess), e + excess
-    return low, high, e
-
-
-class _Powers:
-    """Intervals around the powers of one q, built from a table of q**(2**i).
-
-    The table is a tuple and is replaced, never changed, so threads may share it.
-    """
-
-    def __init__(self, rate: Fraction, bits: int) -> None:
-        self._bits = bits
-        self._squares: tuple[_Interval, ...] = (_exp(rate, bits),)
-
-    def of(self, a: int) -> _Interval:
-        """Enclose q**a, a >= 0."""
-        squares = self._squares
-        while len(squares) < a.bit_length():
-            squares += (_times(squares[-1], squares[-1], self._bits),)
-            self._squares = squares
-        product, i = _ONE, 0
-        while a:
-            if a & 1:
-                product = squares[i] if product is _ONE else _times(product, squares[i], self._bits)
-            a >>= 1
-            i += 1
-        return product
-
-
-@lru_cache(maxsize=64)
-def _powers(numerator: int, denominator: int, bits: int) -> _Powers:
-    return _Powers(Fraction(numerator, denominator), bits)
-
-
 def _cumulative_sums(odds: Odds, bits: int) -> tuple[list[int], list[int]]:
     """Enclose the running sums of the weights, on one common binary scale."""
-    powers = _powers(odds.rate.numerator, odds.rate.denominator, bits)
+    powers = powers_of(odds.rate, bits)
     terms: list[tuple[int, int, int, bool, int]] = []
-    at, power = 0, _ONE
+    at, power = 0, ONE
     for j, weight in enumerate(odds.weights):
         for n, a in weight:
             if n == 0:
                 continue
-            power = _times(power, powers.of(a - at), bits) if a >= at else powers.of(a)
+            power = times(power, powers.of(a - at), bits) if a >= at else powers.of(a)
             at = a
             excess = max(0, n.bit_length() - bits)
             size = abs(n)

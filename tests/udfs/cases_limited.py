@@ -1,0 +1,286 @@
+"""Top k of an unknown domain: laws, neighbours and mutants."""
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache, partial
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+
+from tests.udfs.conformance import Case, Domain, Mutant, changed
+from tests.udfs.laws import NotPrivateError, accepted, added_people, fits, law_of
+from udfs.intervals import exp_enclosure, ln_enclosure
+from udfs.mechanism import PrivacyLoss
+from udfs.topk import limited_domain, rounds
+from udfs.topk.limited_domain import Constants
+
+HALVING = ln_enclosure(Fraction(2), 64)[0]
+"""The rate at which q stands for 1/2."""
+
+
+def q_of(rate):
+    """q to 64 bits; a law made of it is off by far less than SLACK."""
+    return Fraction(1, 2) if rate == HALVING else exp_enclosure(rate, 64)[0]
+
+
+SLACK = Fraction(1, 2**40)
+
+
+def exact_take(this, path):
+    """`take`, its loop replaced by the law of the shipped attempt given that it is accepted."""
+    rate = this.odds.rate
+    law, unfinished = law_of(this.attempt, {rate: q_of(rate)})
+    assert unfinished == 0
+    ranks, probabilities = zip(*accepted(law).items(), strict=True)
+    return ranks[path._step(list(probabilities))]
+
+
+def shipped_law(largest, k, constants):
+    """The exact law of the shipped sampler over positions in the largest counts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limited_domain, "by_weight", exact_take)
+        counts = np.array(largest, dtype=np.int64)
+        law, unfinished = law_of(
+            lambda path: tuple(limited_domain._topk(counts, k, constants, path)), {}
+        )
+    assert unfinished == 0
+    return law
+
+
+def defined_law(largest, k, constants, after_stop=False):
+    """Peeling by its definition; a mutant goes on after stop."""
+    q = q_of(constants.rate)
+    kbar = constants.kbar
+    scores = dict(enumerate(largest[:kbar]))
+    next_count = largest[kbar] if len(largest) > kbar else 0
+    scores["stop"] = next_count + 1 + constants.threshold
+    top = max(scores.values())
+    law = Counter()
+
+    def take(picks, free, probability):
+        picked = tuple(x for x in picks if x != "stop")
+        stopped = "stop" in picks and not after_stop
+        if len(picked) == k or stopped or not free:
+            law[picked] += probability
+            return
+        weights = {x: q ** (top - scores[x]) for x in free}
+        total = sum(weights.values())
+        for x, weight in weights.items():
+            take((*picks, x), free - {x}, probability * weight / total)
+
+    take((), frozenset(scores), Fraction(1))
+    return dict(law)
+
+
+def small_largest(kbar, highest):
+    for n in range(kbar + 2):
+        yield from combinations_with_replacement(range(highest, 0, -1), n)
+
+
+def by_value(histogram, item):
+    return item
+
+
+def as_the_data_will(histogram, item):
+    """An order of ties that one person may turn round."""
+    return item if sum(histogram) % 2 else -item
+
+
+class Releases:
+    """Exact laws over lists of items, for histograms of a universe that is not public."""
+
+    def __init__(self, k, constants, law=shipped_law, ties=by_value):
+        self.k, self.constants, self.ties = k, constants, ties
+        self.of_largest = cache(lambda largest: law(largest, k, constants))
+
+    def of(self, histogram):
+        present = [x for x in range(len(histogram)) if histogram[x]]
+        present.sort(key=lambda x: (-histogram[x], self.ties(histogram, x)))
+        present = present[: self.constants.kbar + 1]
+        law = self.of_largest(tuple(histogram[x] for x in present))
+        return {tuple(present[i] for i in picks): p for picks, p in law.items()}
+
+
+def check(law, pairs, epsilon, delta):
+    """Raise unless the hockey-stick divergence is at most delta, both ways, for all pairs.
+
+    e**epsilon is rounded down, which makes the check stricter.
+    """
+    factor = 1 / exp_enclosure(epsilon, 64)[1]
+    for pair in pairs:
+        one, other = map(law, pair)
+        for p, p_other in ((one, other), (other, one)):
+            excess = sum(max(0, p[o] - factor * p_other.get(o, 0)) for o in p)
+            if excess > delta - SLACK:
+                raise NotPrivateError(f"{pair}: {float(excess)} instead of {float(delta)}")
+
+
+DELTA = Fraction(3, 20)
+"""With epsilon = 1 it lies where a threshold lower by 1 breaks it, for kbar = 1 and kbar = 2."""
+
+EPSILON = Fraction(1)
+
+SPENT = [
+    (1, EPSILON, DELTA),
+    (1, Fraction(1, 3), Fraction(1, 3)),
+    (2, EPSILON, Fraction(1, 1000)),
+    (2, EPSILON, DELTA),
+    (2, Fraction(3), Fraction(1, 4)),
+]
+
+
+def every_count(kbar, k, highest, width, reach):
+    """The law for all small counts, whatever the blocks."""
+
+    def law(data):
+        with pytest.MonkeyPatch.context() as patch:
+            if width:
+                patch.setattr(rounds, "_width", lambda rate: width)
+                patch.setattr(limited_domain, "_reach", lambda n, rate: reach)
+            largest, threshold = data
+            return shipped_law(largest, k, Constants(kbar, HALVING, threshold))
+
+    return Domain(
+        law,
+        inputs=lambda: product(small_largest(kbar, highest), (0, 2)),
+        defined=lambda data: defined_law(data[0], k, Constants(kbar, HALVING, data[1])),
+    )
+
+
+def released(releases, histograms, epsilon, delta):
+    return Domain(
+        law=releases.of,
+        pairs=lambda: added_people(histograms()),
+        check=partial(check, epsilon=epsilon, delta=delta),
+    )
+
+
+def small(k, kbar, epsilon, delta, d, highest, ties=by_value):
+    constants = limited_domain._constants(k, kbar, epsilon, delta)
+    histograms = partial(product, range(highest + 1), repeat=d)
+    return released(Releases(k, constants, ties=ties), histograms, epsilon, delta)
+
+
+def around_the_threshold(k, epsilon, delta):
+    constants = limited_domain._constants(k, 2, epsilon, delta)
+    around = (1, constants.threshold + 1, constants.threshold + 2, constants.threshold + 4)
+    return released(Releases(k, constants), partial(product, around, repeat=3), epsilon, delta)
+
+
+def everybody_once(kbar, slack):
+    """All candidates are new: nearly all of delta is needed."""
+    constants = limited_domain._constants(1, kbar, EPSILON, DELTA)
+    bad = kbar * q_of(constants.rate) ** constants.threshold
+    histograms = [(0,) * kbar + (1,) * kbar]
+    delta = bad / (1 + bad) + slack * SLACK
+    return released(Releases(1, constants), lambda: histograms, EPSILON, delta)
+
+
+def forty_each(rate):
+    delta = Fraction(1, 1000)
+    constants = limited_domain._constants(2, 4, EPSILON, delta)
+    releases = Releases(2, replace(constants, rate=rate or constants.rate))
+    return released(releases, lambda: [(40,) * 4], EPSILON, delta)
+
+
+def with_threshold(kbar, threshold, law=shipped_law):
+    right = limited_domain._constants(1, kbar, EPSILON, DELTA)
+    return Releases(1, replace(right, threshold=threshold), law).of
+
+
+def goes_on(largest, k, constants):
+    return defined_law(largest, k, constants, after_stop=True)
+
+
+def above_the_last(counts, constants):
+    return (int(counts[-1]) if counts.size else 0) + 1 + constants.threshold
+
+
+def all_domains():
+    sizes = [(1, 1, 6), (1, 2, 6), (2, 1, 5), (2, 2, 4), (3, 2, 3)]
+    for size, (width, reach) in product(sizes, [(None, None), (1, 2), (2, 1)]):
+        yield f"{size}, blocks of {width} to {reach}", every_count(*size, width, reach)
+    for (k, epsilon, delta), kbar in product(SPENT, (1, 2)):
+        for d, highest in [(3, 3), (4, 2)]:
+            name = f"{k} of {kbar}, epsilon {epsilon}, delta {delta}, {d} items up to {highest}"
+            yield name, small(k, kbar, epsilon, delta, d, highest)
+    yield "four items up to 3", small(2, 2, EPSILON, DELTA, 4, 3)
+    for k, epsilon, delta in SPENT:
+        name = f"around the threshold, {k}, epsilon {epsilon}, delta {delta}"
+        yield name, around_the_threshold(k, epsilon, delta)
+    for kbar in (1, 2):
+        yield (
+            f"ties as the data will, {kbar}",
+            small(2, kbar, EPSILON, DELTA, 4, 2, as_the_data_will),
+        )
+        yield f"all candidates are new, {kbar}", everybody_once(kbar, 2)
+    yield "four items that forty have", forty_each(None)
+
+
+def all_mutants():
+    def found(kbar, law):
+        return Mutant(small(1, kbar, EPSILON, DELTA, 4, 3), law=law)
+
+    for kbar in (1, 2):
+        right = limited_domain._constants(1, kbar, EPSILON, DELTA).threshold
+        yield f"no threshold, {kbar}", found(kbar, with_threshold(kbar, -1))
+        yield f"a threshold of one, {kbar}", found(kbar, with_threshold(kbar, 0))
+        yield f"a threshold without the one, {kbar}", found(kbar, with_threshold(kbar, right - 1))
+    distance = limited_domain._distance
+    yield (
+        "a threshold without the number of candidates",
+        found(2, with_threshold(2, distance(1, EPSILON, DELTA))),
+    )
+    yield (
+        "a threshold from twice delta",
+        found(2, with_threshold(2, distance(2, EPSILON, 2 * DELTA))),
+    )
+    yield "going on after stop", found(1, with_threshold(1, 3, goes_on))
+    yield "all of epsilon for each pick", Mutant(forty_each(None), law=forty_each(EPSILON).law)
+
+
+def uncached(releases):
+    """Laws of tampered code, which no cache may know."""
+    return lambda histogram: Releases(releases.k, releases.constants).of(histogram)
+
+
+RIGHT = limited_domain._constants(1, 2, EPSILON, DELTA)
+
+
+def fit(tenths, patch):
+    constants = limited_domain._public_constants(2, EPSILON, Fraction(1, 10**3))
+    next_count = constants.threshold + 1
+    counts = np.array([next_count + 3, next_count + 2, next_count - 2])
+    law = defined_law(tuple(counts.tolist()), 2, constants)
+    wrong = replace(constants, rate=constants.rate * Fraction(tenths, 10))
+    patch.setattr(limited_domain, "_constants", lambda *public: wrong)
+    observed = Counter(
+        tuple(limited_domain.topk(counts, 2, EPSILON, Fraction(1, 10**3))) for _ in range(5000)
+    )
+    return fits(observed, {picks: float(p) for picks, p in law.items()})
+
+
+LIMITED_DOMAIN = Case(
+    mechanism=limited_domain.LIMITED_DOMAIN,
+    domains=dict(all_domains()),
+    mutants={
+        **dict(all_mutants()),
+        "a threshold above the least count that exists": Mutant(
+            released(Releases(1, RIGHT), partial(product, range(4), repeat=4), EPSILON, DELTA),
+            changed(limited_domain, "_stop_score", above_the_last),
+            law=uncached(Releases(1, replace(RIGHT, threshold=3))),
+        ),
+    },
+    loss=PrivacyLoss(EPSILON, Fraction(1, 10**6)),
+    says="with probability at least 0.95 no item is listed whose count is more than 111 below the "
+    "count that belongs at its rank, and only a full list leaves out an item whose count is more "
+    "than 238 above the count at rank 1001 (k = 10, epsilon = 1, delta = 0.000001)",
+    fits=fit,
+    tight={
+        f"less than delta for {kbar} new candidates": everybody_once(kbar, -2) for kbar in (1, 2)
+    },
+)
+
+CASES = [LIMITED_DOMAIN]

@@ -1,0 +1,111 @@
+"""What every registered mechanism has to pass; test_conformance.py runs it over the registry.
+
+A mechanism brings a `Case`: small domains with their exact laws and neighbours, and mutants of the
+shipped code that the checks must reject.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.udfs.laws import NotPrivateError, check_neighbours
+from udfs.mechanism import Mechanism, PrivacyLoss
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Small inputs and what is known of them.
+
+    Args:
+        law: the exact law of the shipped code on one input.
+        defined: the same by the definition in the proof note, computed in another way.
+        inputs: inputs on which both are compared.
+        pairs: all neighbours among small inputs.
+        check: check(law, pairs) raises NotPrivateError where two neighbours are too far apart.
+    """
+
+    law: Callable[[Any], Any]
+    pairs: Callable[[], Iterable[tuple[Any, Any]]] = tuple
+    check: Callable[[Callable[[Any], Any], Iterable[Any]], None] | None = None
+    inputs: Callable[[], Iterable[Any]] = tuple
+    defined: Callable[[Any], Any] | None = None
+
+
+def check_law(domain: Domain) -> None:
+    for data in domain.inputs():
+        assert domain.law(data) == domain.defined(data), data
+
+
+def check_privacy(domain: Domain) -> None:
+    domain.check(domain.law, domain.pairs())
+
+
+def within(factor: Any) -> Any:
+    """Every outcome at most `factor` times likelier on one side of each pair."""
+    return partial(check_neighbours, factor=factor)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong version of the shipped code, and the domain on which it has to be found out.
+
+    Args:
+        domain: passes the check as it is.
+        tamper: changes the shipped code; left out where `law` is given.
+        law: the law of something that is wrong.
+        check: check_privacy, or check_law for a mutant that is private but another mechanism.
+    """
+
+    domain: Domain
+    tamper: Callable[[pytest.MonkeyPatch], None] | None = None
+    law: Callable[[Any], Any] | None = None
+    check: Callable[[Domain], None] = check_privacy
+
+    def is_rejected(self) -> None:
+        self.check(self.domain)
+        expected = NotPrivateError if self.check is check_privacy else AssertionError
+        with pytest.MonkeyPatch.context() as patch:
+            if self.tamper:
+                self.tamper(patch)
+            wrong = replace(self.domain, law=self.law or self.domain.law)
+            with pytest.raises(expected):
+                self.check(wrong)
+
+
+def changed(module: Any, name: str, wrong: Any) -> Callable[[pytest.MonkeyPatch], None]:
+    """Replace a part of the shipped code; `wrong` is made of the right one where it takes it."""
+    return lambda patch: patch.setattr(module, name, wrong)
+
+
+def times_two(module: Any, name: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """Double what a function of the shipped code returns."""
+    right = getattr(module, name)
+    return changed(module, name, lambda *given: 2 * right(*given))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mechanism.
+
+    Args:
+        mechanism: as registered.
+        domains: by name.
+        mutants: by what is wrong with them.
+        loss: of one run with the numbers of test_conformance.PUBLIC.
+        says: its accuracy for the same numbers.
+        fits: fits(tenths, patch) draws at so many tenths of the right epsilon or rate, and tells
+            whether the outcomes pass for the right law.
+        tight: checks that ask for a little more than is true, and so must fail: they show that the
+            neighbours use most of what is paid for, or that a better price would be wrong.
+    """
+
+    mechanism: Mechanism
+    domains: Mapping[str, Domain]
+    mutants: Mapping[str, Mutant]
+    loss: PrivacyLoss
+    says: str
+    fits: Callable[[int, pytest.MonkeyPatch], bool]
+    tight: Mapping[str, Domain] = field(default_factory=dict)

@@ -1,0 +1,375 @@
+"""The suite that every mechanism of the registry passes; a new one brings a case of its own."""
+
+import inspect
+import random
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.udfs import (
+    cases_bounded,
+    cases_cdp_peel,
+    cases_from_below,
+    cases_gem,
+    cases_limited,
+    cases_lists,
+    cases_noise,
+    cases_peeling,
+    cases_pnf_joint,
+    cases_sampling,
+    cases_select,
+    cases_stopping,
+)
+from tests.udfs.cases_bounded import GRAPH
+from tests.udfs.conformance import check_law, check_privacy
+from tests.udfs.laws import NotPrivateError
+from udfs import REGISTRY
+from udfs.mechanism import Mechanism
+
+MODULES = [
+    cases_lists,
+    cases_pnf_joint,
+    cases_peeling,
+    cases_cdp_peel,
+    cases_limited,
+    cases_bounded,
+    cases_sampling,
+    cases_from_below,
+    cases_select,
+    cases_gem,
+    cases_noise,
+    cases_stopping,
+]
+CASES = {case.mechanism.name: case for module in MODULES for case in module.CASES}
+
+
+def domain_of(name, at):
+    return CASES[name].domains[at]
+
+
+PUBLIC = {
+    "k": 10,
+    "epsilon": Fraction(1),
+    "delta": Fraction(1, 10**6),
+    "beta": Fraction(1, 20),
+    "max_contributions": 100,
+    "bound": "gem",
+}
+
+MECHANISMS = {name: udf for named in REGISTRY.values() for name, udf in named.items()}
+DATA = {"topk": [np.array([3, 2, 1])], "count_distinct": GRAPH, "select": [[1, 2, 0], [1, 0, 2]]}
+SIZE = {"topk": [1000], "count_distinct": [], "select": [[1, 2, Fraction(1, 2)]]}
+"""What an accuracy is asked for, before the public numbers."""
+
+each = pytest.mark.parametrize("name", MECHANISMS)
+ROOT = Path(__file__).parents[2]
+
+
+def run(name, *data, **changed):
+    udf = MECHANISMS[name]
+    public = PUBLIC | {"k": 2} | changed
+    return udf.run(*(data or DATA[udf.function]), **{key: public[key] for key in udf.parameters})
+
+
+def accuracy(name, **changed):
+    udf = MECHANISMS[name]
+    given = {parameter: PUBLIC[parameter] for parameter in udf.parameters}
+    return udf.accuracy(*SIZE[udf.function], **given | {"beta": PUBLIC["beta"]} | changed)
+
+
+def test_every_mechanism_has_a_case():
+    assert CASES.keys() == MECHANISMS.keys()
+    assert all(case.mechanism is MECHANISMS[name] for name, case in CASES.items())
+
+
+# What is declared.
+
+
+@each
+def test_it_is_registered_under_its_own_names(name):
+    udf = MECHANISMS[name]
+    assert isinstance(udf, Mechanism)
+    assert REGISTRY[udf.function][name] is udf
+    assert udf.name == name
+
+
+@each
+def test_it_takes_data_and_the_declared_numbers_without_defaults(name):
+    udf = MECHANISMS[name]
+    data = {
+        "topk": ["counts"],
+        "count_distinct": ["offsets", "people"],
+        "select": ["scores", "sensitivities"],
+    }
+    assert list(inspect.signature(udf.run).parameters) == [*data[udf.function], *udf.parameters]
+    assert list(inspect.signature(udf.loss).parameters) == list(udf.parameters)
+    for call in (udf.run, udf.loss, udf.accuracy):
+        arguments = inspect.signature(call).parameters.values()
+        assert all(argument.default is inspect.Parameter.empty for argument in arguments)
+
+
+@each
+def test_it_has_a_proof_beside_it_and_says_its_privacy_and_source(name):
+    udf = MECHANISMS[name]
+    proof = (ROOT / "udfs" / udf.function / f"{name}.md").read_text()
+    for part in ("Precondition", "Pseudocode", "Postcondition", "Proof", "Differences"):
+        assert f"## {part}" in proof
+    docstring = inspect.getdoc(udf.run)
+    assert "Privacy: " in docstring
+    assert "Source: " in docstring
+
+
+@each
+def test_it_costs_what_its_case_says(name):
+    given = {parameter: PUBLIC[parameter] for parameter in MECHANISMS[name].parameters}
+    assert MECHANISMS[name].loss(**given) == CASES[name].loss
+
+
+@each
+@pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(7)])
+def test_it_costs_the_epsilon_and_the_delta_that_it_is_given(name, epsilon):
+    given = {parameter: PUBLIC[parameter] for parameter in MECHANISMS[name].parameters}
+    loss = MECHANISMS[name].loss(**given | {"epsilon": epsilon})
+    assert loss.epsilon == epsilon
+    assert loss.delta == given.get("delta", 0)
+    if not loss.delta:
+        assert 0 < loss.rho <= epsilon**2 / 2
+
+
+@each
+def test_its_accuracy_is_made_of_public_numbers(name):
+    assert accuracy(name) == CASES[name].says
+
+
+# Wrong arguments.
+
+WRONG_TYPES = {
+    "epsilon": [1.0, 1, True, "1", None, float("nan")],
+    "beta": [0.05, 1, True, "1", None],
+    "delta": [0.1, 0, True, "0.1", None],
+    "k": [1.0, True, "1", None, Fraction(1), np.int64(1)],
+    "max_contributions": [5.0, True, "5", None, Fraction(5)],
+    "bound": [2.0, True, None, Fraction(2)],
+}
+WRONG_NUMBERS = {
+    "epsilon": [Fraction(0), Fraction(-1)],
+    "beta": [Fraction(0), Fraction(1), Fraction(-1)],
+    "delta": [Fraction(0), Fraction(1), Fraction(-1, 10)],
+    "k": [0, -1],
+    "max_contributions": [0, -1],
+    "bound": [0, -3, "most"],
+}
+PARAMETERS = [(name, parameter) for name, udf in MECHANISMS.items() for parameter in udf.parameters]
+
+
+@pytest.mark.parametrize(("name", "parameter"), PARAMETERS)
+def test_a_number_of_another_type_is_refused(name, parameter):
+    for wrong in WRONG_TYPES[parameter]:
+        with pytest.raises(TypeError, match=parameter):
+            run(name, **{parameter: wrong})
+
+
+@pytest.mark.parametrize(("name", "parameter"), PARAMETERS)
+def test_a_number_out_of_range_is_refused(name, parameter):
+    for wrong in WRONG_NUMBERS[parameter]:
+        with pytest.raises(ValueError, match=parameter):
+            run(name, **{parameter: wrong})
+
+
+@pytest.mark.parametrize("name", REGISTRY["count_distinct"])
+def test_a_count_refuses_a_beta_of_a_half(name):
+    with pytest.raises(ValueError, match="beta"):
+        run(name, beta=Fraction(1, 2))
+
+
+@each
+def test_an_accuracy_of_wrong_numbers_is_refused(name):
+    for wrong, error in [(0.05, TypeError), (Fraction(1), ValueError), (Fraction(2), ValueError)]:
+        with pytest.raises(error, match="beta"):
+            accuracy(name, beta=wrong)
+    with pytest.raises(ValueError, match="epsilon"):
+        accuracy(name, epsilon=-PUBLIC["epsilon"])
+
+
+COUNTS = np.array([3, 2, 1])
+NO_COUNTS = [
+    [3, 2, 1],
+    COUNTS.astype(np.float64),
+    COUNTS > 1,
+    COUNTS.astype(np.uint64),
+    COUNTS.astype(object),
+    COUNTS.astype(str),
+    None,
+]
+NO_NUMBERS = [1.0, float("nan"), True, "1", None]
+WRONG_DATA = [
+    *(("topk", [counts], TypeError, "counts") for counts in NO_COUNTS),
+    *(
+        ("topk", [counts], ValueError, "counts")
+        for counts in (COUNTS[:, np.newaxis], np.array(3), COUNTS - 2, COUNTS + 2**62)
+    ),
+    *(("select", [[1, bad], [1, 1]], TypeError, "scores") for bad in NO_NUMBERS),
+    *(("select", [[1, 1], [1, bad]], TypeError, "sensitivities") for bad in NO_NUMBERS),
+    *(("select", [[1, 1], [1, bad]], ValueError, "sensitivities") for bad in (-1, Fraction(-1, 2))),
+    *(
+        ("select", [scores, sizes], ValueError, "one sensitivity")
+        for scores, sizes in [([], []), ([1], []), ([1], [1, 2])]
+    ),
+    *(
+        ("count_distinct", [np.array(offsets), np.array(people)], ValueError, words)
+        for offsets, people, words in [
+            ([0, 1], [-1], "at least 0"),
+            ([0, 2], [1], "end at the number"),
+            ([0, 1], [0.0], "integers"),
+        ]
+    ),
+]
+
+
+@each
+def test_wrong_data_are_refused(name):
+    for function, data, error, words in WRONG_DATA:
+        if function == MECHANISMS[name].function:
+            with pytest.raises(error, match=words):
+                run(name, *data)
+
+
+# Right arguments, however awful.
+
+SHAPES = {
+    "zipf": lambda d: 10**5 // np.arange(1, d + 1),
+    "equal": lambda d: np.full(d, 7),
+    "zero": lambda d: np.zeros(d, dtype=np.int64),
+    "two levels": lambda d: np.repeat([3000, 0], [d // 9, d - d // 9]),
+    "uniform": lambda d: np.arange(d) * 7919 % 3000,
+    "large gaps": lambda d: np.arange(d) * 10**9,
+}
+TOPK = list(REGISTRY["topk"])
+
+
+def as_it_takes_them(name, counts, k):
+    """A mechanism without a domain takes the largest counts, those of items that exist."""
+    if MECHANISMS[name].n_largest is None:
+        return counts
+    return np.sort(counts[counts > 0])[::-1][: MECHANISMS[name].n_largest(k)]
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1), Fraction(10**5)])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", TOPK)
+def test_any_histogram_gives_a_list_of_different_items(name, shape, epsilon):
+    for d, k in [(1, 1), (300, 1), (300, 7), (300, 300), (20_000, 100)]:
+        counts = np.random.default_rng(d).permutation(SHAPES[shape](d)).astype(np.int64)
+        counts = as_it_takes_them(name, counts, k)
+        picks = run(name, counts, k=k, epsilon=epsilon)
+        assert len(set(picks)) == len(picks)
+        assert len(picks) == k or (MECHANISMS[name].n_largest and len(picks) < k)
+        assert all(type(x) is int and 0 <= x < len(counts) for x in picks)
+
+
+@pytest.mark.parametrize("name", TOPK)
+def test_far_apart_counts_are_listed_in_order(name):
+    counts = as_it_takes_them(name, np.array([5, 90, 20, 70, 0]) * 10**6, 4)
+    assert (counts[run(name, counts, k=4)] // 10**6).tolist() == [90, 70, 20, 5]
+
+
+@pytest.mark.parametrize("name", TOPK)
+def test_integers_of_any_width_are_counts(name):
+    for dtype in (np.int8, np.uint8, np.int32, np.uint32, np.dtype(">i8")):
+        assert run(name, (COUNTS * 40).astype(dtype), k=1, epsilon=Fraction(100)) == [0]
+
+
+@pytest.mark.parametrize("name", [n for n in TOPK if MECHANISMS[n].n_largest is None])
+def test_more_items_than_the_domain_has_are_refused(name):
+    for counts, k in [(COUNTS, 4), (COUNTS[:0], 1)]:
+        with pytest.raises(ValueError, match="k must lie"):
+            run(name, counts, k=k)
+
+
+AWFUL_SIZES = [[1] * 50, [0] * 50, [0, 3] * 25, [Fraction(1, 7), 10**30] * 25]
+AWFUL_SCORES = [
+    [0] * 50,
+    list(range(50)),
+    [Fraction(0.1), -(10**40)] * 25,
+    [Fraction(-1, 3), 1] * 25,
+]
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**9), Fraction(0.7), Fraction(10**9)])
+@pytest.mark.parametrize("name", REGISTRY["select"])
+def test_any_scores_give_a_position(name, epsilon):
+    for sizes in AWFUL_SIZES:
+        for scores in AWFUL_SCORES:
+            assert run(name, scores, sizes, epsilon=epsilon) in range(50)
+
+
+@pytest.mark.parametrize("name", REGISTRY["select"])
+def test_one_candidate_is_chosen_whatever_it_is_worth(name):
+    for score in (0, -5, Fraction(1, 3)):
+        for size in (0, 2, Fraction(1, 7)):
+            assert run(name, [score], [size]) == 0
+
+
+@pytest.mark.parametrize("name", REGISTRY["count_distinct"])
+def test_without_people_nothing_is_counted(name):
+    nothing = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    release = run(name, *nothing, epsilon=Fraction(10**4), max_contributions=3)
+    assert (release.estimate, release.lower_bound) == (0, 0)
+
+
+@each
+def test_draws_come_from_the_operating_system_only(name, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("another source of randomness")
+
+    for method in ("random", "randint", "default_rng", "bytes", "permutation", "shuffle"):
+        monkeypatch.setattr(np.random, method, refuse)
+    for method in ("random", "randrange", "shuffle", "getrandbits"):
+        monkeypatch.setattr(random, method, refuse)
+    run(name)
+
+
+# The law, its privacy, and versions of it that are wrong.
+
+DOMAINS = [
+    pytest.param(name, at, marks=[pytest.mark.slow] if at.startswith("slow") else [])
+    for name, case in CASES.items()
+    for at in case.domains
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "domain"), [one for one in DOMAINS if domain_of(*one.values).defined]
+)
+def test_the_law_is_the_definition(name, domain):
+    check_law(domain_of(name, domain))
+
+
+@pytest.mark.parametrize(
+    ("name", "domain"), [one for one in DOMAINS if domain_of(*one.values).check]
+)
+def test_no_neighbours_can_be_told_apart(name, domain):
+    check_privacy(domain_of(name, domain))
+
+
+@pytest.mark.parametrize(
+    ("name", "mutant"), [(name, mutant) for name, case in CASES.items() for mutant in case.mutants]
+)
+def test_a_tampered_mechanism_is_found_out(name, mutant):
+    CASES[name].mutants[mutant].is_rejected()
+
+
+@pytest.mark.parametrize(("tenths", "passes"), [(7, False), (10, True), (13, False)])
+@each
+def test_only_draws_at_the_right_rate_fit(name, tenths, passes, monkeypatch):
+    assert CASES[name].fits(tenths, monkeypatch) is passes
+
+
+@pytest.mark.parametrize(
+    ("name", "check"), [(n, t) for n, case in CASES.items() for t in case.tight]
+)
+def test_a_lower_price_would_be_wrong(name, check):
+    with pytest.raises(NotPrivateError):
+        check_privacy(CASES[name].tight[check])

@@ -1,0 +1,137 @@
+"""What is special to peeling; the rest is test_conformance.py."""
+
+import math
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+
+from tests.udfs.cases_cdp_peel import BITS, CONCENTRATED, PURE, SETTINGS, cdp_law
+from tests.udfs.cases_peeling import EPSILON, Q_OF_RATE, defined_law
+from udfs.intervals import ln_enclosure
+from udfs.topk import peeling
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1), Fraction(400)])
+@pytest.mark.parametrize(("d", "k"), [(1, 1), (10, 10), (10**6, 100)])
+def test_the_cut_makes_the_tail_lighter_than_two_to_the_minus_forty(d, k, epsilon):
+    rate = peeling.pure_rate(k, epsilon)
+    cut = peeling._cut(d, k, rate)
+    assert float(cut * rate) >= math.log(d * k) + 40 * math.log(2)
+    assert peeling.error_bound(d, k, peeling.pure_rate(k, epsilon), Fraction(1, 2**40)) < cut
+
+
+@pytest.mark.parametrize(("d", "k"), [(2, 1), (3, 2), (3, 3)])
+def test_the_error_bound_holds_for_every_small_histogram(d, k):
+    # At exp(epsilon) = 64 the bound is the least b with d k q**(b + 1) <= beta.
+    q, beta = Q_OF_RATE[EPSILON / k], Fraction(1, 10)
+    bound = next(b for b in range(100) if d * k * q ** (b + 1) <= beta)
+    epsilon = Fraction(4158883, 10**6)  # just below ln 64
+    assert peeling.error_bound(d, k, peeling.pure_rate(k, epsilon), beta) == bound
+    for counts in combinations_with_replacement(range(bound + 3), d):
+        best = sorted(counts, reverse=True)
+        law = defined_law(counts, k, 10**6)
+        wrong = [
+            p
+            for picks, p in law.items()
+            if any(best[i] - counts[x] > bound for i, x in enumerate(picks))
+        ]
+        assert sum(wrong) <= beta
+
+
+@pytest.mark.parametrize("beta", [Fraction(0), Fraction(1), Fraction(1, 2**41)])
+def test_an_error_bound_for_an_impossible_beta_is_refused(beta):
+    with pytest.raises(ValueError, match="beta"):
+        peeling.error_bound(10, 2, Fraction(1, 2), beta)
+
+
+def test_a_rank_from_the_tail_is_looked_up_in_a_full_sort():
+    counts = np.array([10**6, 1, 0, 2])
+    picks = peeling._pure_peel(counts, 1, Fraction(1), lambda this, draws: 3, None)
+    assert picks == [2]
+
+
+@pytest.mark.parametrize("this", SETTINGS)
+def test_the_rational_q_is_that_of_the_rate(this):
+    assert this.range * (1 - Fraction(1, 2**30)) <= this.rate <= this.range
+    assert (this.rate == this.epsilon / this.k) is (this in PURE)
+
+
+EPSILONS = [Fraction(1, 10**6), Fraction(1, 3), Fraction(1), Fraction(9), Fraction(10**4)]
+DELTAS = [Fraction(1, 10**12), Fraction(1, 10**5), Fraction(1, 20), Fraction(1, 2)]
+
+
+def uses_up(k, rate, epsilon, delta, end):
+    """Tell whether rho + 2 sqrt(rho ln(1/delta)) > epsilon, with ln at an end of an enclosure."""
+    rho, log = k * rate**2 / 8, ln_enclosure(1 / delta, BITS)[end]
+    return rho > epsilon or 4 * rho * log > (epsilon - rho) ** 2
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("delta", [*DELTAS, 1 - Fraction(1, 10**9)])
+def test_the_rate_is_the_largest_allowed_and_never_above_it(epsilon, delta):
+    for k in (1, 2, 10, 100, 1000):
+        rate = peeling.cdp_rate(k, epsilon, delta)
+        concentrated = peeling._concentrated_rate(k, epsilon, delta)
+        assert rate == max(epsilon / k, concentrated)
+        assert not uses_up(k, concentrated, epsilon, delta, 1)
+        assert uses_up(k, concentrated * (1 + Fraction(1, 2**31)), epsilon, delta, 0)
+
+
+@pytest.mark.parametrize("bits", [2, 5, 12])
+def test_coarse_logarithms_and_roots_lower_the_rate(monkeypatch, bits):
+    public = list(product((1, 2, 10, 100), EPSILONS, DELTAS))
+    fine = [peeling._concentrated_rate(*numbers) for numbers in public]
+    monkeypatch.setattr(peeling, "_BITS", bits)
+    coarse = [peeling._concentrated_rate(*numbers) for numbers in public]
+    assert coarse != fine
+    assert all(rate <= best for rate, best in zip(coarse, fine, strict=True))
+
+
+@pytest.mark.parametrize("x", [4, 4 + Fraction(1, 10**70), 2, Fraction(1, 3), Fraction(1, 10**40)])
+def test_a_root_is_the_least_on_its_grid_that_is_not_too_small(x):
+    root, unit = peeling._root_up(Fraction(x)), Fraction(1, 2**96)
+    assert (root - unit) ** 2 < x <= root**2
+
+
+def test_a_rate_one_unit_larger_is_too_large():
+    rate = peeling._concentrated_rate(100, Fraction(1), Fraction(1, 10**6))
+    assert rate.denominator < 2**40
+    assert uses_up(100, rate + Fraction(1, rate.denominator), Fraction(1), Fraction(1, 10**6), 0)
+
+
+def test_a_hundred_items_are_drawn_at_nearly_four_times_the_rate_of_pure_privacy():
+    rate = peeling.cdp_rate(100, Fraction(1), Fraction(1, 10**6))
+    assert Fraction(373, 10**4) < rate < Fraction(374, 10**4)
+
+
+def test_few_items_are_drawn_at_the_rate_of_pure_privacy():
+    assert peeling.cdp_rate(3, Fraction(1), Fraction(1, 10**6)) == Fraction(1, 3)
+
+
+def test_the_loss_is_what_was_asked_for():
+    epsilon, delta = Fraction(1), Fraction(1, 10**6)
+    for k in (3, 100):
+        loss = peeling.cdp_loss(k, epsilon, delta)
+        assert (loss.epsilon, loss.delta) == (epsilon, delta)
+        assert loss.rho == k * peeling.cdp_rate(k, epsilon, delta) ** 2 / 8
+
+
+@pytest.mark.parametrize("this", CONCENTRATED[:3])
+def test_the_error_bound_of_a_rate_holds_for_every_small_histogram(this):
+    d, k, beta = 3, this.k, Fraction(1, 10)
+    bound = next(b for b in range(100) if d * k * this.q ** (b + 1) <= beta)
+    says = peeling.cdp_accuracy(d, k, this.epsilon, this.delta, beta)
+    assert f"more than {bound} below" in says
+    for counts in combinations_with_replacement(range(bound + 3), d):
+        best = sorted(counts, reverse=True)
+        wrong = [
+            p
+            for picks, p in cdp_law(counts, this).items()
+            if any(best[i] - counts[x] > bound for i, x in enumerate(picks))
+        ]
+        assert sum(wrong) <= beta
+
+
+SAMPLED, N_SAMPLES = (6, 4, 1, 0), 4_000

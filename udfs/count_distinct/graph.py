@@ -1,0 +1,120 @@
+"""Who has which item, as codes: checked once, then read by every count.
+
+Whole numbers in, whole numbers out. Must never draw randomness, use floats, or know SQL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from udfs.count_distinct.compiled import compiled
+
+Integers = NDArray[np.integer[Any]]
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+LIMIT = 2**31 - 1
+"""Sizes, codes and bounds stay below it, so that all arrays are int32."""
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Who has which item: one run of person codes per item. Made by build_graph alone.
+
+    Attributes:
+        offsets: where each item's run starts, then where the last one ends, shape (n_items + 1,).
+        people: the runs, one after the other. A person may stand in one run more than once.
+        n_items: number of runs, empty ones included.
+        n_people: the largest person code plus one.
+    """
+
+    offsets: Int32s
+    people: Int32s
+    n_items: int
+    n_people: int
+
+
+def build_graph(offsets: Integers, people: Integers) -> Graph:
+    """Check the input and take it over, without a copy if it is int32 already.
+
+    Args:
+        offsets: integers, shape (n_items + 1,), from 0 up to len(people), never falling.
+        people: person codes, integers >= 0 below 2^31 - 1, dense or nearly so: a code that nobody
+            has costs some bytes and a little time. Order is free. A person who stands in one run
+            more than once counts once.
+
+    Raises:
+        ValueError: if the input is anything else, or has 2^31 - 1 edges or more.
+    """
+    offsets, people = np.asarray(offsets), np.asarray(people)
+    for name, values in (("offsets", offsets), ("people", people)):
+        if values.ndim != 1 or (values.size > 0 and values.dtype.kind not in "iu"):
+            raise ValueError(f"{name} must be a one-dimensional array of integers")
+        if values.size >= LIMIT:
+            raise ValueError(f"{name} must have fewer than 2^31 - 1 entries")
+    if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != people.size:
+        raise ValueError("offsets must start at 0 and end at the number of people entries")
+    if np.any(offsets[1:] < offsets[:-1]):
+        raise ValueError("offsets must never fall")
+    n_people = 0
+    if people.size > 0:
+        n_people = int(people.max()) + 1
+        if people.min() < 0 or n_people > LIMIT:
+            raise ValueError("person codes must be at least 0 and below 2^31 - 1")
+    return Graph(
+        offsets=read_only(np.ascontiguousarray(offsets, dtype=np.int32)),
+        people=read_only(np.ascontiguousarray(people, dtype=np.int32)),
+        n_items=offsets.size - 1,
+        n_people=n_people,
+    )
+
+
+def read_only(values: Int32s) -> Int32s:
+    """View that cannot be written through. The kernels are compiled for such input alone."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def by_size(sizes: Int32s) -> Int32s:
+    """Positions of the positive sizes, small ones first. All above 2^16 - 1 count as equal."""
+    order = np.argsort(np.minimum(sizes, 2**16 - 1).astype(np.uint16), kind="stable")
+    return order[np.count_nonzero(sizes == 0) :].astype(np.int32)
+
+
+def zeros(size: int) -> Int32s:
+    """Return so many zeros."""
+    return np.zeros(size, dtype=np.int32)
+
+
+@compiled
+def lists_by_person(
+    offsets: Int32s, people: Int32s, order: Int32s, n_people: int
+) -> tuple[Int32s, Int32s, Int32s]:
+    """Turn the runs of people into lists of items, each in the given order of items.
+
+    Returns:
+        start and stop of each list, shape (n_people,), and the lists.
+    """
+    start = np.zeros(n_people, dtype=np.int32)
+    for edge in range(people.size):
+        start[people[edge]] += 1
+    total = 0
+    for person in range(n_people):
+        size = start[person]
+        start[person] = total
+        total += size
+    stop = start.copy()
+    items = np.empty(people.size, dtype=np.int32)
+    for item in order:
+        for edge in range(offsets[item], offsets[item + 1]):
+            person = people[edge]
+            end = stop[person]
+            if end == start[person] or items[end - 1] != item:
+                items[end] = item
+                stop[person] = end + 1
+    return start, stop, items

@@ -1,0 +1,91 @@
+"""One template for every selection mechanism: checks, fresh randomness, one signature.
+
+A mechanism brings a function that chooses with given draws; `selection` registers it. Every
+registered `run` takes:
+
+    scores: how good each candidate is on the data, exact numbers, at least one, in an order of
+        the candidates that is public.
+    sensitivities: public; the most that one person moves each score, as many, >= 0.
+    epsilon: privacy loss, positive.
+    beta: where the mechanism has it: probability with which its accuracy may fail, in (0, 1).
+
+It returns the position of one candidate. It raises TypeError for an argument of another type,
+floats among them, and ValueError for an argument out of its range. Its docstring states the
+privacy and the source.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from inspect import getdoc
+
+from udfs.exact_sampling import Draws, secret_draws
+from udfs.mechanism import Mechanism, PrivacyLoss
+from udfs.select.accuracy import check_public
+from udfs.select.candidates import Numbers, check_beta, check_candidates, check_epsilon
+
+Choose = Callable[[Numbers, Numbers, Fraction, Draws], int]
+"""choose(scores, sensitivities, epsilon, draws)"""
+
+ChooseWithBeta = Callable[[Numbers, Numbers, Fraction, Fraction, Draws], int]
+"""choose(scores, sensitivities, epsilon, beta, draws)"""
+
+Accuracy = Callable[[Numbers, Fraction, Fraction], str]
+"""accuracy(sensitivities, epsilon, beta): one sentence that holds for all scores."""
+
+
+def pure(epsilon: Fraction) -> PrivacyLoss:
+    """Price a mechanism that is epsilon-DP and for which no better rho is known."""
+    return PrivacyLoss(epsilon)
+
+
+def selection(
+    name: str,
+    samples: str,
+    choose: Choose,
+    accuracy: Accuracy,
+    price: Callable[[Fraction], PrivacyLoss],
+) -> Mechanism:
+    """Register a mechanism without beta; `price` gives its loss from epsilon alone."""
+
+    def run(scores: Numbers, sensitivities: Numbers, epsilon: Fraction) -> int:
+        check_candidates(scores, sensitivities)
+        check_epsilon(epsilon)
+        return choose(scores, sensitivities, epsilon, secret_draws())
+
+    def loss(epsilon: Fraction) -> PrivacyLoss:
+        return price(epsilon)
+
+    run.__doc__ = getdoc(choose)
+    return Mechanism(name, "select", samples, ("epsilon",), loss, run, _checked(accuracy))
+
+
+def selection_with_beta(
+    name: str,
+    samples: str,
+    choose: ChooseWithBeta,
+    accuracy: Accuracy,
+    price: Callable[[Fraction], PrivacyLoss],
+) -> Mechanism:
+    """Register a mechanism whose distribution depends on beta; its privacy never does."""
+
+    def run(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> int:
+        check_candidates(scores, sensitivities)
+        check_epsilon(epsilon)
+        check_beta(beta)
+        return choose(scores, sensitivities, epsilon, beta, secret_draws())
+
+    def loss(epsilon: Fraction, beta: Fraction) -> PrivacyLoss:
+        return price(epsilon)
+
+    run.__doc__ = getdoc(choose)
+    return Mechanism(name, "select", samples, ("epsilon", "beta"), loss, run, _checked(accuracy))
+
+
+def _checked(accuracy: Accuracy) -> Accuracy:
+    """Refuse wrong public numbers before a sentence is made of them."""
+
+    def says(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
+        check_public(sensitivities, epsilon, beta)
+        return accuracy(sensitivities, epsilon, beta)
+
+    return says

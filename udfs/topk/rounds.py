@@ -1,0 +1,96 @@
+"""One round of peeling: which free rank is taken next. Knows gaps and a rate; never items.
+
+Free ranks are sorted into blocks of similar shortfall, so that a round looks at few of them. The
+proofs are in em_peel.md and pnf_peel.md.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from udfs.exact_sampling import Draws, Odds
+from udfs.permute_and_flip import Clock, is_rejected, with_clocks
+from udfs.topk.ranking import Ints
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round: the free ranks, in blocks of similar shortfall; the last block is the tail.
+
+    gaps: largest count minus the item's count, nondecreasing; every rank before the tail.
+    first: gap of the best free item.
+    taken: ranks that are not free, ascending.
+    blocks: (start, low, high): ranks low, ..., high - 1, with shortfalls of at least `start`.
+    odds: the blocks, each with weight (free ranks in it) * q**start.
+    """
+
+    gaps: Ints
+    first: int
+    cut: int
+    taken: Sequence[int]
+    blocks: Sequence[tuple[int, int, int]]
+    odds: Odds = field(repr=False)
+
+    def level(self, rank: int) -> int:
+        """Return min(shortfall, cut) of a free rank."""
+        if rank >= len(self.gaps):
+            return self.cut
+        return min(int(self.gaps[rank]) - self.first, self.cut)
+
+    def attempt(self, draws: Draws, clocks: Sequence[int] = ()) -> int | Clock | None:
+        """Propose a free rank, or a clock, as `Proposals` says."""
+        j = draws.choose(with_clocks(self.odds, clocks))
+        if j >= len(self.blocks):
+            return Clock(j - len(self.blocks))
+        start, low, high = self.blocks[j]
+        rank = _nth_free(self.taken, low, draws.below(_n_free(self.taken, low, high)))
+        return None if is_rejected(self.level(rank) - start, self.odds, draws) else rank
+
+
+def _width(rate: Fraction) -> int:
+    """Choose how many shortfalls share a block. Decides the speed, never the distribution."""
+    return max(1, rate.denominator // rate.numerator)
+
+
+def sort_ranks(gaps: Ints, d: int, taken: Sequence[int], rate: Fraction, cut: int) -> Round:
+    """Sort the free ranks into blocks.
+
+    Args:
+        gaps: as in Round.
+        d: number of ranks, with those of the tail.
+        taken: ranks that are not free, ascending.
+        rate: q = exp(-rate), positive.
+        cut: shortfalls from here on count as equal.
+    """
+    taken = list(taken)
+    first = int(gaps[_nth_free(taken, 0, 0)])
+    # Nothing sorted is further off than its last item, so the blocks may end there.
+    furthest = min(cut, int(gaps[-1]) - first + 1)
+    starts = [*range(0, furthest, _width(rate))]
+    marks = np.array([*starts, furthest], dtype=np.int64) + first
+    ends: list[int] = gaps.searchsorted(marks, "left").tolist()
+    blocks, weights = [], []
+    for start, low, high in zip([*starts, cut], ends, [*ends[1:], d], strict=True):
+        size = _n_free(taken, low, high)
+        if size:
+            blocks.append((start, low, high))
+            weights.append(((size, start),))
+    return Round(gaps, first, cut, taken, blocks, Odds(weights, rate))
+
+
+def _n_free(taken: Sequence[int], low: int, high: int) -> int:
+    """Count the ranks low, ..., high - 1 that are not taken."""
+    return high - low - bisect_left(taken, high) + bisect_left(taken, low)
+
+
+def _nth_free(taken: Sequence[int], low: int, n: int) -> int:
+    """Find the n-th rank from `low` on, counted from 0, that is not taken."""
+    rank = low + n
+    for i in range(bisect_left(taken, low), len(taken)):
+        if taken[i] > rank:
+            break
+        rank += 1
+    return rank
