@@ -17,14 +17,27 @@ Writes SQL and asks about public rows. It must never ask about a private row.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from dp_sql.errors import NotSupported
+from dp_sql.person_joins import (
+    all_columns,
+    columns_in,
+    columns_of,
+    equal_pairs,
+    join_order,
+    left_joins_of,
+    on_beside,
+    on_equal,
+    on_terms,
+    owner_of,
+    relations_in,
+    split_conditions,
+    type_of,
+)
 from dp_sql.person_tree import (
-    LeftJoin,
     LinkedTable,
     Parts,
     Relation,
@@ -42,8 +55,6 @@ MAX_PUBLIC_ROWS = 10_000_000
 """The most rows that a join of public tables may have."""
 MAX_LENGTH = 200_000
 """The longest SQL that is written for a source."""
-
-_COLUMN = re.compile(r"\br(\d+)c(\d+)\b")
 
 
 class PublicFacts(Protocol):
@@ -104,7 +115,7 @@ def written(
     """
     writer = _Writer(facts, limits)
     try:
-        sql = writer.relation(relation, _all(relation), every_row).sql
+        sql = writer.relation(relation, all_columns(relation), every_row).sql
     except RecursionError:
         raise NotSupported("This source is nested too deeply.") from None
     cap = limits.rows_per_person if limits is not None and writer.peak is not None else None
@@ -220,12 +231,12 @@ class _Writer:
     def _select(self, select: Select, need: Collection[int], every_row: bool) -> _Sql:
         self.read += select.looked_in
         if select.distinct and every_row:  # how many distinct rows there are takes all columns
-            need = _all(select)
-        group, owner = select.group, _owner(select)
+            need = all_columns(select)
+        group, owner = select.group, owner_of(select)
         every_row = every_row and not select.distinct
         values = {i: select.values[i] for i in sorted(need)}
         keys = () if group is None else group.keys
-        used = _columns([*values.values(), *keys])
+        used = columns_in([*values.values(), *keys])
         source = self._from(select, used, every_row if group is None else group.counts_rows)
         person = [] if owner is None else [f"r{owner}p"]
         most, tail = source.most, _where(source.conditions)
@@ -244,10 +255,10 @@ class _Writer:
 
     def _from(self, select: Select, used: Collection[str], every_row: bool) -> _From:
         """FROM and WHERE of a SELECT; `used` are the columns that its other clauses name."""
-        own, rest = _conditions(select)
-        order = _order(select)
-        on = {n: _on(select, n, order[:place]) for place, n in enumerate(order)}
-        later = {*used, *_columns(rest)}.union(*(_columns(terms) for terms in on.values()))
+        own, rest = split_conditions(select)
+        order = join_order(select)
+        on = {n: on_terms(select, n, order[:place]) for place, n in enumerate(order)}
+        later = {*used, *columns_in(rest)}.union(*(columns_in(terms) for terms in on.values()))
         parts = [self._part(select, n, own.get(n, []), later, every_row) for n in order]
         if len(parts) == 1:
             return _From(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, False, rest)
@@ -259,22 +270,27 @@ class _Writer:
         if multiplies:
             parts = [self._kept(select, part, every_row) for part in parts]
         source = _From(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, multiplies)
-        if _owner(select) is None:
+        if owner_of(select) is None:
             source.most = self.facts.public_number(_count(parts[0].sql))
         for place, part in enumerate(parts[1:], 1):
             behind = [term for n in order[place + 1 :] for term in on[n]]
-            if _beside(select, part.number):
-                still = {*used, *_columns(rest), *_columns(behind), *_columns(on[part.number])}
+            if on_beside(select, part.number):
+                still = {
+                    *used,
+                    *columns_in(rest),
+                    *columns_in(behind),
+                    *columns_in(on[part.number]),
+                }
                 source = _matched(select, source, part, still, order[:place])
             else:
                 source = _joined(select, source, part, on[part.number])
             source.most = _times(source.most, part.fan)
             self._check(select, source, parts[1 : place + 1])
-            ready = [c for c in rest if _numbers(c) <= set(order[: place + 1])]
+            ready = [c for c in rest if relations_in(c) <= set(order[: place + 1])]
             source.conditions += ready
             rest = [c for c in rest if c not in ready]
             if behind and part.fan != 1 and not every_row:
-                still = {*used, *_columns(rest), *_columns(behind)}
+                still = {*used, *columns_in(rest), *columns_in(behind)}
                 source = _reduced(select, source, still, order[: place + 1])
         source.conditions += rest
         return source
@@ -284,8 +300,8 @@ class _Writer:
     ) -> _Part:
         """One relation of FROM: its columns that are named outside, and its own conditions."""
         relation = select.relations[number]
-        kept = _of(select, number, later)
-        need = sorted({*kept, *_of(select, number, _columns(own))})
+        kept = columns_of(select, number, later)
+        need = sorted({*kept, *columns_of(select, number, columns_in(own))})
         inner = self.relation(relation, need, every_row)
         person = [f"r{number}p"] if relation.is_private else []
         renamed = [f"__dp_person AS {p}" for p in person]
@@ -300,7 +316,7 @@ class _Writer:
         self, select: Select, part: _Part, before: Collection[int], every_row: bool
     ) -> _Part:
         """A relation to be joined, with how many of its rows one row before it meets."""
-        keys = [own for _, own in _pairs(select, part.number, before)]
+        keys = [own for _, own in equal_pairs(select, part.number, before)]
         is_keyed = not every_row and set(part.columns) <= set(keys)
         if not select.relations[part.number].is_private:
             return self._public(select, part, keys, every_row)
@@ -325,7 +341,7 @@ class _Writer:
 
     def _largest(self, sql: str, select: Select, keys: Sequence[str]) -> int:
         """The most rows with the same keys; at least 1."""
-        by = ", ".join(_settled(key, _type(select, key)) for key in keys)
+        by = ", ".join(_settled(key, type_of(select, key)) for key in keys)
         there = " AND ".join(f"{key} IS NOT NULL" for key in keys)
         counts = f"SELECT system.main.count(*) AS n FROM ({sql}) AS t WHERE {there} GROUP BY {by}"
         return self.facts.public_number(
@@ -349,7 +365,7 @@ class _Writer:
         """Refuse a join that could make more rows of one person than the limits allow."""
         if not source.multiplies or source.most is None:
             return
-        is_public = _owner(select) is None
+        is_public = owner_of(select) is None
         if not is_public:
             self.peak = max(self.peak or 0, source.most)
         if self.limits is None:
@@ -383,132 +399,6 @@ def _too_much(
         hint="Join on a column that is unique in the other table, or select fewer of its columns: "
         "rows that differ only in columns nobody reads count once.",
     )
-
-
-# --- conditions and columns of one SELECT ---------------------------------------------------------
-
-
-def _conditions(select: Select) -> tuple[dict[int, list[str]], list[str]]:
-    """The conditions that concern one relation alone, by its number; and all others."""
-    own: dict[int, list[str]] = {}
-    rest = []
-    left = _left(select)
-    for condition in select.where:
-        numbers = _numbers(condition)
-        if len(numbers) == 1 and not numbers & left.keys():
-            own.setdefault(min(numbers), []).append(condition)
-        else:
-            rest.append(condition)
-    for join in select.left_joins:
-        own[join.number] = [term for term in join.terms if _numbers(term) == {join.number}]
-    return own, rest
-
-
-def _order(select: Select) -> list[int]:
-    """The relations in the order in which they are joined: the first private one first.
-
-    An inner join may come as soon as one of its equal columns is there, a LEFT JOIN as soon as all
-    that its ON names is.
-    """
-    waiting = list(range(len(select.relations)))
-    found = [_owner(select) or 0]
-    waiting.remove(found[0])
-    while waiting:
-        ready = next((n for n in waiting if _is_ready(select, n, found)), None)
-        if ready is None:
-            raise NotSupported(
-                "These joins cannot begin with the private table.",
-                hint="Write the private table first in FROM, and join the others to it.",
-            )
-        found.append(ready)
-        waiting.remove(ready)
-    return found
-
-
-def _is_ready(select: Select, number: int, found: Collection[int]) -> bool:
-    left = _left(select)
-    if number in left:
-        join = left[number]
-        named = set().union(*map(_numbers, [*join.terms, *(a for a, _ in join.equal)]))
-        return named - {number} <= set(found)
-    others = {
-        other
-        for pair in select.equal
-        for other in _numbers(" ".join(pair)) - {number}
-        if number in _numbers(" ".join(pair))
-    }
-    if others & left.keys() - set(found):
-        return False
-    return bool(others & set(found)) or select.relations[number].is_private
-
-
-def _pairs(select: Select, number: int, before: Collection[int]) -> list[tuple[str, str]]:
-    """The equal columns that join a relation to those before it: theirs, and its own."""
-    left = _left(select)
-    pairs = left[number].equal if number in left else select.equal
-    turned = [(a, b) if _numbers(b) == {number} else (b, a) for a, b in pairs]
-    return [(a, b) for a, b in turned if _numbers(b) == {number} and _numbers(a) <= set(before)]
-
-
-def _on(select: Select, number: int, before: Sequence[int]) -> list[str]:
-    """What ON says of a relation, once those before it are there."""
-    return [*_equal(select, number, before), *_beside(select, number)] if before else []
-
-
-def _equal(select: Select, number: int, before: Sequence[int]) -> list[str]:
-    """The comparisons that join a relation to those before it."""
-    equal = [
-        f"{as_key(a, _type(select, a))[0]} = {as_key(b, _type(select, b))[0]}"
-        for a, b in _pairs(select, number, before)
-    ]
-    if select.relations[number].is_private:
-        equal.insert(0, f"r{before[0]}p = r{number}p")
-    return equal
-
-
-def _beside(select: Select, number: int) -> list[str]:
-    """What the ON of a LEFT JOIN says beside its equal columns of more than the new relation."""
-    join = _left(select).get(number)
-    return [term for term in (join.terms if join else ()) if _numbers(term) != {number}]
-
-
-def _left(select: Select) -> dict[int, LeftJoin]:
-    return {join.number: join for join in select.left_joins}
-
-
-def _owner(select: Select) -> int | None:
-    """The first private relation of FROM; None where all are public."""
-    return next((n for n, one in enumerate(select.relations) if one.is_private), None)
-
-
-def _all(relation: Relation) -> range:
-    return range(len(relation.types))
-
-
-def _type(select: Select, column: str) -> str:
-    """The type of a column such as r0c1."""
-    number, index = map(int, _COLUMN.fullmatch(column).groups())  # type: ignore[union-attr]
-    return select.relations[number].types[index]
-
-
-def _columns(texts: Iterable[str]) -> set[str]:
-    """The columns that some SQL of ours names; a string that looks like one is named as well.
-
-    >>> sorted(_columns(["r0c1 = r1c0", "lower(r0c12)"]))
-    ['r0c1', 'r0c12', 'r1c0']
-    """
-    return {found.group() for text in texts for found in _COLUMN.finditer(text)}
-
-
-def _numbers(text: str) -> set[int]:
-    """The relations whose columns some SQL of ours names."""
-    return {int(found.group(1)) for found in _COLUMN.finditer(text)}
-
-
-def _of(select: Select, number: int, columns: Collection[str]) -> list[int]:
-    """Those of the columns that are of one relation, as numbers, in order."""
-    n_columns = len(select.relations[number].types)
-    return [i for i in range(n_columns) if f"r{number}c{i}" in columns]
 
 
 # --- pieces of SQL --------------------------------------------------------------------------------
@@ -550,7 +440,9 @@ def _person(select: Select, part: _Part) -> list[str]:
 def _distinct(select: Select, part: _Part) -> str:
     """The distinct rows of a relation."""
     listed = [*_person(select, part)]
-    listed += [f"{_settled(column, _type(select, column))} AS {column}" for column in part.columns]
+    listed += [
+        f"{_settled(column, type_of(select, column))} AS {column}" for column in part.columns
+    ]
     return f"SELECT DISTINCT {_listed(listed)} FROM ({part.sql}) AS t"
 
 
@@ -564,7 +456,7 @@ def _capped(select: Select, part: _Part, sql: str, cap: int) -> str:
     person = f"r{part.number}p"
     order = [f"system.main.hash({', '.join(part.columns)})"] if part.columns else []
     for column in part.columns:
-        kind = family(_type(select, column))
+        kind = family(type_of(select, column))
         if kind in BINARY_TYPES | {"ENUM"}:
             order.append(f"CAST({column} AS VARCHAR)")
         elif kind in EXACT_TYPES:
@@ -578,12 +470,12 @@ def _joined(select: Select, source: _From, part: _Part, terms: Sequence[str]) ->
     """The relations so far, joined with one more."""
     number, word = part.number, "JOIN"
     sql = part.sql
-    if number in _left(select):
+    if number in left_joins_of(select):
         word = "LEFT JOIN"
     elif select.relations[number].is_private:
         word, found = "LEFT JOIN", f"__dp_found_{number}"
         sql = f"SELECT *, 1 AS {found} FROM ({sql}) AS t"
-        source.conditions.append(_is_found(found, f"r{_owner(select)}p"))
+        source.conditions.append(_is_found(found, f"r{owner_of(select)}p"))
     source.sql += f" {word} ({sql}) AS r{number} ON {' AND '.join(terms)}"
     return source
 
@@ -610,8 +502,8 @@ def _matched(
     own = "".join(f", {column}" for column in part.columns)
     match = (
         f"SELECT __dp_row AS __dp_match{own} FROM __dp_before JOIN ({part.sql}) AS r{part.number} "
-        f"ON {' AND '.join(_equal(select, part.number, before))}"
-        f"{_where(_beside(select, part.number))}"
+        f"ON {' AND '.join(on_equal(select, part.number, before))}"
+        f"{_where(on_beside(select, part.number))}"
     )
     listed = [*_so_far(select, still, before), *part.columns]
     sql = (
@@ -623,9 +515,9 @@ def _matched(
 
 def _so_far(select: Select, still: Collection[str], available: Collection[int]) -> list[str]:
     """The person of a row so far, and the columns that are needed from here on."""
-    owner = _owner(select)
+    owner = owner_of(select)
     return ([] if owner is None else [f"r{owner}p"]) + [
-        f"r{number}c{i}" for number in sorted(available) for i in _of(select, number, still)
+        f"r{number}c{i}" for number in sorted(available) for i in columns_of(select, number, still)
     ]
 
 
@@ -634,7 +526,9 @@ def _reduced(
 ) -> _From:
     """The distinct rows so far, with the person and the columns that are needed from here on."""
     listed = [
-        column if column.endswith("p") else f"{_settled(column, _type(select, column))} AS {column}"
+        column
+        if column.endswith("p")
+        else f"{_settled(column, type_of(select, column))} AS {column}"
         for column in _so_far(select, still, available)
     ]
     sql = f"SELECT DISTINCT {_listed(listed)} FROM {source.sql}{_where(source.conditions)}"

@@ -256,7 +256,7 @@ def test_the_oracle_rejects_a_join_that_compares_each_row_with_each(
     shops: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(person_sql, "_matched", lambda select, source, part, still, before: (
-        person_sql._joined(select, source, part, person_sql._on(select, part.number, before))
+        person_sql._joined(select, source, part, person_sql.on_terms(select, part.number, before))
     ))  # fmt: skip
     with pytest.raises(AssertionError, match="each row is compared with each"):
         check(SOURCES["a LEFT JOIN whose ON says OR"], shops)
