@@ -170,8 +170,8 @@ def _ledger_table(events: Iterable[Event]) -> Table:
 def _spent_table(events: Iterable[Event]) -> Table:
     """The events of one analyst's ledger: what was spent, and what was given back.
 
-    How a release ended is not shown: it may depend on the data. The events are numbered 1, 2, …,
-    as the gaps would count other analysts' events.
+    How a release ended is not shown: it may depend on the data. The events are numbered 1, 2, …:
+    gaps would show how many events other analysts have.
     """
     kinds = {"reserved": "spent", "cancelled": "cancelled"}
     shown = [event for event in events if event.kind in kinds]

@@ -16,7 +16,7 @@ from dp_sql.types import quote
 
 PLAIN, BINARY, OTHER = "", "binary", "other"
 NOCASE = frozenset({"nocase", "NOCASE"})
-"""Spellings: to DuckDB these are two collations, which it does not compare with each other."""
+"""Spellings. To DuckDB these are two collations, and it does not compare one with the other."""
 _LINEAR = (BINARY, *sorted(NOCASE), "NOACCENT", "noaccent")
 
 
@@ -27,7 +27,7 @@ def collations(
 
     Args:
         binds: whether DuckDB can bind a SELECT; it is not run.
-        relation: what stands in FROM.
+        relation: the relation in FROM, as SQL.
         columns: names of its string columns.
     """
 

@@ -50,7 +50,7 @@ _WRITTEN = {
 }  # fmt: skip
 _MOST_DIGITS = 38
 MAX_TEXT_BYTES = 100_000
-"""The longest string that functions read; they see a longer one as NULL."""
+"""The longest string, in bytes, that functions read; they read a longer one as NULL."""
 _COLUMN = re.compile(r"r\d+c\d+", re.ASCII)
 WAY_OUT = (
     "Known: comparisons with literals, BETWEEN, IN (a list), IS NULL, AND, OR, NOT, LIKE, lower, "

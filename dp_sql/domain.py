@@ -23,7 +23,7 @@ from dp_sql.types import can_be, can_be_written, exact, family, full_name, lost,
 
 @dataclass(frozen=True)
 class Domain:
-    """The public set of items: SQL that lists each once, and how the receipt says it.
+    """The public set of items: SQL that lists each once, and how the receipt names it.
 
     `select` is None where the items are the observed ones, which the owner calls public. `written`
     says that the values are string literals, which have no type of their own yet, as in SQL.
@@ -92,13 +92,13 @@ def listed_domain(
         select: where the call stands.
         call: the call.
         at: how the domain is written, and where.
-        values: SQL of one column `value`, and how the receipt says it.
+        values: SQL of one column `value`, and how the receipt names it.
         item_type: of the items.
         engine: reads public values.
-        way_out: for values of another type, a sentence on how to ask all the same.
+        way_out: for values of another type, a sentence that says what works instead.
 
     Raises:
-        ArgumentError: the values are of another type, one of them is no value of that type, or
+        ArgumentError: the values are of another type, one of them is not a value of that type, or
             there are fewer than k.
     """
     listed = items_sql(values, item_type)
@@ -161,8 +161,8 @@ def _check_type(
             way_out(kind or "VARCHAR"),
         ]
         raise ArgumentError(
-            f"{name} has type {shown}, and its domain, {values.described}, holds {spoken}: no "
-            "value of one is a value of the other.",
+            f"{name} has type {shown}, and its domain, {values.described}, holds {spoken}. "
+            "A value of one type never equals a value of the other.",
             text=select.text,
             position=at[1],
             hint=" ".join(filter(None, hints)) or None,
@@ -176,16 +176,16 @@ def _check_type(
     )
     if value is not None:
         raise ArgumentError(
-            f"The domain of {name}, {values.described}, holds {value}, which is no value of type "
-            f"{shown}: a cast would refuse or change it.",
+            f"The domain of {name}, {values.described}, holds {value}, which is not a value of "
+            f"type {shown}: a cast would refuse or change it.",
             text=select.text,
             position=at[1],
-            hint="Leave such values out.",
+            hint="Remove such values from the domain.",
         )
 
 
 _NO_TYPE = '"NULL"'
-"""What DuckDB calls the type of a list that holds nothing, or NULL alone."""
+"""DuckDB's name for the type of a list that is empty or holds only NULL."""
 
 
 def _type_of(values: Domain, engine: Values) -> str:

@@ -1,6 +1,6 @@
-"""Files that hold answers, spending or names: made for their owner alone, whatever the umask.
+"""Files that hold answers, losses or names: created for their owner alone, whatever the umask.
 
-A file that is there keeps its mode: it may be shared on purpose; `policy check` says that it is.
+An existing file keeps its mode: it may be shared on purpose. `policy check` names such files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OWNER_ONLY = 0o600
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file; one that is made by this can be read and written by its owner alone.
+    """Open a file; if this creates it, only its owner can read and write it.
 
     Works as the `opener` of `open`.
 
@@ -27,7 +27,7 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file for its owner alone; one that is there stays as it is.
+    """Create an empty file for its owner alone; an existing file stays as it is.
 
     The file never has this name while it is open here: closing any descriptor of a SQLite file
     drops the locks that this process holds on it.
@@ -38,14 +38,14 @@ def make_private(path: Path) -> None:
     draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}.new")
     os.close(open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     try:
-        with suppress(FileExistsError):  # made meanwhile by another
+        with suppress(FileExistsError):  # another process has created it meanwhile
             _name(draft, path)
     finally:
         draft.unlink(missing_ok=True)
 
 
 def _name(draft: Path, path: Path) -> None:
-    """Give a file a second name that is not taken, also where a file can have one name only."""
+    """Give a file a second, unused name, even where the file system allows only one."""
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -55,7 +55,7 @@ def _name(draft: Path, path: Path) -> None:
 
 
 def readable_by_others(paths: Iterable[Path]) -> list[Path]:
-    """Those of some files that users other than their owner may read or write."""
+    """The files among these that users other than their owner may read or write."""
     found = []
     for path in paths:
         with suppress(OSError):

@@ -1,7 +1,8 @@
 """Under a policy: which public values may be items or groups?
 
-As the statement says, by a public column or a list, or else as the policy declares; never another
-column of people's rows. Of private rows it reads only columns that the policy calls `"observed"`.
+Those that the statement names, by a public column or a list, or else those that the policy
+declares. Another private column is never one. Of private rows this module reads only columns that
+the policy calls `"observed"`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Side(Schema, Protocol):
         """The first column of a SELECT over public data."""
 
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
-        """Whether the engine too reads a source as reading exactly these base tables."""
+        """Whether the engine, too, finds exactly these base tables in a source."""
 
 
 _NEEDED = {
@@ -91,7 +92,7 @@ def public_values(
 
 
 def _cast_item(item: Value, call: DpCall, kind: str) -> str:
-    """How to ask for values of a type that the item does not have: by its text."""
+    """How to ask for values of a type that the item does not have: as strings."""
     if can_be(kind, "VARCHAR") and not can_be(item.type, "VARCHAR"):
         return f"Or ask for CAST({call.item.text} AS VARCHAR)."
     return ""
@@ -106,7 +107,7 @@ def _check_overlap(
     item: Value,
     side: Side,
 ) -> None:
-    """Refuse a domain apart from the declared one: both are public, and the answer is noise."""
+    """Refuse a domain that shares no value with the declared one: the answer would be noise."""
     try:
         common = side.public_values(
             f"SELECT 1 FROM ({stated.select}) AS stated JOIN ({items_sql(declared, item.type)}) "
@@ -117,10 +118,10 @@ def _check_overlap(
     if not common:
         raise ArgumentError(
             f"No value of {at[0]} is in the domain that the policy declares for "
-            f"{call.item.text}: the answer would be noise alone.",
+            f"{call.item.text}: the answer would be only noise.",
             text=select.text,
             position=at[1],
-            hint=f"Leave it out: the policy's domain, {declared.described}, is then used.",
+            hint=f"Omit it to use the policy's domain, {declared.described}.",
         )
 
 
@@ -135,7 +136,7 @@ def _declared(item: Value, policy: Policy, side: Side) -> object:
 def _declared_values(declared: object, item: Value, side: Side) -> Domain:
     """The values that the policy declares for the column that the item is."""
     if declared == "observed" and item.origin is not None:
-        # The whole column's values are what the owner calls public: not those that WHERE keeps.
+        # The owner calls the values of the whole column public, not those that WHERE keeps.
         return _column(*item.origin, side)
     if declared == "enum":
         return _labels(item)
@@ -196,9 +197,9 @@ def _named_values(
 
 
 def _labels(item: Value) -> Domain:
-    """The labels of the item's ENUM: of a public table, or public by the policy's word.
+    """The labels of the item's ENUM, from a public table or public by the policy.
 
-    Where neither is so, the item was compiled as its text, and its type has no labels here.
+    Otherwise the item was compiled as a string, and its type has no labels here.
     """
     return Domain(
         f"SELECT unnest(system.main.enum_range(NULL::{item.type})) AS value",

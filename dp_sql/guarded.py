@@ -149,9 +149,9 @@ class GuardedSession:
         return self._analyst
 
     def interrupt(self) -> None:
-        """Stop what is running, from another thread; the session goes on.
+        """Stop what is running, from another thread; the session stays open.
 
-        What the question costs is spent, and its answer is thrown away, whether it is ready or not.
+        The cost of the question is spent, and its answer is discarded, ready or not.
         """
         if self._question is not None:
             self._question.abandon()
@@ -282,7 +282,7 @@ class GuardedSession:
         ]
 
     def _drawn(self, plans: Sequence[Plan], question: Question) -> list[Drawn] | None:
-        """The rows of new releases, one for each plan; None: they failed, or nobody wants them."""
+        """The rows of new releases, one for each plan; None: they failed or were abandoned."""
         question.check(is_spent=False)
         told = len(self.receipts)
         with self._spending.reserved(plans, self._private.offer) as tickets:

@@ -114,7 +114,7 @@ class KeptReleases:
             raise LedgerError(_UNREADABLE.format(self._path or "memory")) from None
 
     def _spellings(self) -> list[str]:
-        """The names in the file that are this analyst's: names were not always normalised."""
+        """The spellings of this analyst's name in the file: names were not always normalised."""
         found = self._file.execute("SELECT DISTINCT analyst FROM releases").fetchall()
         same = {name for (name,) in found if normal_name(name) == normal_name(self._analyst)}
         return sorted({self._analyst, *same})

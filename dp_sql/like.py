@@ -5,8 +5,8 @@ string of 110 letters, and cannot be interrupted. A pattern without _ that has %
 a comparison, starts_with, ends_with or contains. Every other pattern becomes a regular expression,
 which RE2 matches in linear time: % is .* and _ is one code point, as in DuckDB.
 
-DuckDB defines s ILIKE p as lower(s) LIKE lower(p), code point by code point, and that is what is
-written here. (Its own ILIKE skips lower(p) where statistics say that the whole column is ASCII: the
+DuckDB defines s ILIKE p as lower(s) LIKE lower(p), code point by code point, and this module writes
+exactly that. (Its own ILIKE skips lower(p) where statistics say that the whole column is ASCII: the
 answer for one row then depends on other rows.) Under COLLATE NOCASE, LIKE is ILIKE.
 """
 

@@ -18,7 +18,7 @@ from dp_sql.errors import ParseError
 _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 
 _HALF = re.compile("[\ud800-\udfff]")
-_MAX_COMMENTS = 100  # DuckDB 1.5 looks at all of them again for each: 5,000 take it a second
+_MAX_COMMENTS = 100  # DuckDB 1.5 reads all levels again for each level: 5,000 take a second
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+)
@@ -110,7 +110,7 @@ def _end_of_comment(text: str, start: int) -> int:
         position = mark.end()
         if depth > _MAX_COMMENTS:
             raise ParseError(
-                f"At most {_MAX_COMMENTS} comments stand inside each other.",
+                f"A statement has at most {_MAX_COMMENTS} levels of nested comments.",
                 text=text,
                 position=start,
             )

@@ -8,9 +8,10 @@ Writing a source out decides how much work one row can cause:
   and sum over one person's rows use how often a row occurs; below them nothing is reduced.
 - How far a join with a public table multiplies rows is read from the public table, before anything
   is spent. Public relations that take work are computed then, too.
-- Where a join multiplies rows, each side keeps at most so many rows of each person, and what the
-  joins make of these is refused above a limit. Which rows are kept depends on the values of that
-  person's rows alone. A plan whose joins do not multiply rows has no cap and pays for none.
+- Where a join multiplies rows, each side keeps a limited number of rows of each person. A source
+  whose joins could make too many rows of these is refused. Which rows are kept depends on the
+  values of that person's rows alone. A plan whose joins do not multiply rows has no cap and pays
+  for none.
 
 Writes SQL and asks about public rows. It must never ask about a private row.
 """
@@ -135,7 +136,7 @@ class _Part:
     """A relation of FROM with its own conditions, as a SELECT of `r0p`, `r0c1`, and so on.
 
     most: the most rows of one person in it. is_table: whether it is a table as it stands. fan: the
-    most of its rows that one row before it meets. None: not known.
+    most of its rows that one row before it matches. None: not known.
     """
 
     number: int
@@ -192,7 +193,7 @@ class _Writer:
         self.n_scans += 1
         if self.n_scans > MAX_SCANS:
             raise NotSupported(
-                f"This source reads more than {MAX_SCANS} tables; a CTE counts each time it is "
+                f"This source reads more than {MAX_SCANS} tables. A CTE counts each time it is "
                 "read."
             )
         name = full_name(table.name)
@@ -315,7 +316,7 @@ class _Writer:
     def _with_fan(
         self, select: Select, part: _Part, before: Collection[int], every_row: bool
     ) -> _Part:
-        """A relation to be joined, with how many of its rows one row before it meets."""
+        """A relation to be joined, with how many of its rows one row before it matches."""
         keys = [own for _, own in equal_pairs(select, part.number, before)]
         is_keyed = not every_row and set(part.columns) <= set(keys)
         if not select.relations[part.number].is_private:
@@ -397,7 +398,7 @@ def _too_much(
         f"These joins could make {rows:,} rows{whose}, and the limit is {most:,}{limit}. "
         f"They multiply rows: {fans}.",
         hint="Join on a column that is unique in the other table, or select fewer of its columns: "
-        "rows that differ only in columns nobody reads count once.",
+        "rows that differ only in columns that the query does not read count once.",
     )
 
 
@@ -423,7 +424,7 @@ def _count(sql: str) -> str:
 def _settled(sql: str, kind: str) -> str:
     """A column of which equal values are the same to the last bit.
 
-    Of values that are equal and differ, DISTINCT would keep the one it meets first.
+    Of equal values that differ in bits, DISTINCT would keep the one it reads first.
     """
     if family(kind) in BINARY_TYPES:
         zero, nan = (f"CAST('{word}' AS {kind})" for word in ("0", "nan"))
@@ -447,7 +448,7 @@ def _distinct(select: Select, part: _Part) -> str:
 
 
 def _capped(select: Select, part: _Part, sql: str, cap: int) -> str:
-    """At most so many rows of each person, chosen by their values alone.
+    """A limited number of rows of each person, chosen by their values alone.
 
     A hash of the values orders them, so that no value is preferred; rows with equal hashes are
     ordered by the values themselves. So which rows are kept never depends on other people's rows,
@@ -484,7 +485,7 @@ def _is_found(found: str, left: str) -> str:
     """Whether a LEFT JOIN found a row: with this condition it is an inner join.
 
     An inner join leaves out its left side where its right side is empty: one row on the right would
-    decide whether the rows of all others are worked through. So private right sides are joined by
+    decide whether the rows of all others are read. So private right sides are joined by
     LEFT JOIN, and this is written so that DuckDB does not make an inner join of it.
     """
     return f"coalesce({found}, 0) = (CASE WHEN {left} IS NULL THEN 2 ELSE 1 END)"

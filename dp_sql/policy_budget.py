@@ -213,12 +213,12 @@ def _analysts(document: Document, section: Mapping[str, Any], total: Cap) -> dic
         name = name_of(written)
         if name is None:
             raise document.refuse(
-                here, "An analyst's name cannot be empty or hold control characters."
+                here, "An analyst's name cannot be empty or contain control characters."
             )
         if name in found:
             raise document.refuse(
-                here, f"{name} is there twice: outer spaces and the way in which Unicode composes "
-                "a letter do not count."
+                here, f"{name} appears twice: names that differ only in leading or trailing "
+                "spaces, or in how Unicode composes a letter, are the same."
             )  # fmt: skip
         found[name] = _own_cap(document, value, here, total)
     return found

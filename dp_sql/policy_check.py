@@ -134,7 +134,7 @@ def _link(known: Known, name: Name, link: Link) -> Iterable[str]:
         here, there = known[name].type_of(link.column), known[link.table].type_of(link.key)
         if here != there:
             types = [without_labels(kind or "") for kind in (here, there)]
-            if types[0] == types[1]:  # two ENUMs, whose labels are not for every reader
+            if types[0] == types[1]:  # two ENUMs, whose labels not every reader may see
                 types = ["one ENUM", "another"]
             faults = [
                 f"{shown(name)}.{link.column} is {types[0]}, and {shown(link.table)}.{link.key} is "

@@ -63,7 +63,7 @@ SIZES = ("memory_limit", "public_memory_limit", "max_temp_directory_size")
 """Limits that are sizes, as DuckDB writes them."""
 
 _SIZE = re.compile(r"(\d{1,12})(\.\d{1,6})? ?([kmgt])(i?)b", re.IGNORECASE | re.ASCII)
-_SMALLEST = 10**7  # DuckDB itself needs some megabytes
+_SMALLEST = 10**7  # DuckDB itself needs a few megabytes
 
 
 def read_limits(document: Document, file: Path) -> Limits:
@@ -71,7 +71,7 @@ def read_limits(document: Document, file: Path) -> Limits:
 
     Args:
         document: the text.
-        file: where it stands: relative paths begin at its folder.
+        file: its path; relative paths begin at its folder.
     """
     section = document.section("limits")
     known = (*LIMITS, *SIZES, "temp_directory", "unique_per_person")
@@ -101,14 +101,17 @@ def size_in_bytes(text: str) -> int:
 def _size(document: Document, key: str, value: Any) -> str:
     if isinstance(value, str) and _SIZE.fullmatch(value) and size_in_bytes(value) >= _SMALLEST:
         return value
-    raise document.refuse(("limits", key), f'{key} must be a size of at least 10 MB, "4GB".')
+    raise document.refuse(
+        ("limits", key), f'{key} must be a size of at least 10 MB, such as "4GB".'
+    )
 
 
 def _directory(document: Document, value: Any, file: Path) -> Path:
     if isinstance(value, str) and value and "\0" not in value:
         return file.parent / value
     raise document.refuse(
-        ("limits", "temp_directory"), 'temp_directory must be the path of a folder, "spill".'
+        ("limits", "temp_directory"),
+        'temp_directory must be the path of a folder, such as "spill".',
     )
 
 

@@ -1,4 +1,4 @@
-"""How much work may one person's rows cause under a policy? What its owner is shown of that.
+"""How much work may one person's rows cause under a policy? What its owner sees of that.
 
 Reads public rows only.
 """
@@ -37,8 +37,8 @@ def work_lines(policy: Policy, catalog: Catalogue) -> Iterator[str]:
                 if most > 1:
                     yield (
                         f"{shown(public)}.{folded(name)}: up to {most:,} rows have the same value. "
-                        "A join on it multiplies a row by the distinct ones among them that the "
-                        "query reads."
+                        "A join on it multiplies a row by the number of them that differ in the "
+                        "columns that the query reads."
                     )
 
 

@@ -1,7 +1,7 @@
-"""One question of an analyst while private rows are read: its deadline, and what interrupts do.
+"""One question of an analyst while private rows are read: its deadline and its interrupts.
 
-Once its cost is in the ledger, a question has one outcome for everything but its answer. Two things
-could tell more, and do not:
+Once its cost is in the ledger, a question has one outcome except for its answer. Two things could
+reveal more, and do not:
 
 - An interrupt (Ctrl-C, `session.interrupt()`) would show whether the answer was ready. Here it only
   marks the question as abandoned: its answer is thrown away, ready or not.
@@ -26,7 +26,7 @@ from dp_sql.errors import QueryError
 T = TypeVar("T")
 INTERRUPTED = "The question was interrupted. What it costs is spent."
 INTERRUPTED_UNSPENT = "The question was interrupted before anything was spent."
-_PAUSE = 0.05  # seconds between two tries to stop work that is not wanted any more
+_PAUSE = 0.05  # seconds between two attempts to stop abandoned work
 
 
 class Question:
@@ -66,7 +66,7 @@ class Question:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
-            if self._is_pressed and self._is_lost is False:  # too late: as if it came now
+            if self._is_pressed and self._is_lost is False:  # too late: raise it again now
                 signal.raise_signal(signal.SIGINT)
 
     def run(self, work: Callable[[], T]) -> T | None:
@@ -79,7 +79,7 @@ class Question:
 
         def act() -> None:
             try:
-                with contextlib.suppress(Exception):  # of any kind: a rarer one would tell as much
+                with contextlib.suppress(Exception):  # of any kind: a rare kind would show as much
                     answers.append(work())
             finally:
                 done.set()
@@ -93,7 +93,7 @@ class Question:
         return answers[0] if answers and not self._is_lost else None
 
     def check(self, *, is_spent: bool) -> None:
-        """Raise where the question was abandoned: the same, whatever became of the work."""
+        """Raise if the question was abandoned: the same error, however the work ended."""
         is_lost = self.is_abandoned if self._is_lost is None else self._is_lost
         if is_lost and self._is_pressed:
             raise KeyboardInterrupt

@@ -121,7 +121,7 @@ def connect(
     name = name_of(analyst)
     if name is None:
         raise PolicyError(
-            "An analyst's name is a string without control characters that is not empty: "
+            "An analyst's name must be a non-empty string without control characters: "
             "analyst='reporting'."
         )
     return GuardedSession(str(database), read_policy(fspath(policy)), name)

@@ -1,9 +1,10 @@
-"""How large does a statement become once each name is replaced by what it means? Pure.
+"""How large does a statement become once each name is replaced by its definition? Pure.
 
 `WITH b AS (FROM a, a), c AS (FROM b, b)` holds four copies of `a`; so does
 `SELECT x AS y, y + y AS z, z + z AS w` of `x`, and `SELECT *, *` of `SELECT *, *` of its columns.
-Each step doubles, so a short statement can be a large one. Reads tokens, takes every name that is
-defined anywhere for the same name everywhere, and so counts too many copies rather than too few.
+Each step doubles, so a short statement can become a large one. Reads tokens only. It takes a name
+that is defined anywhere for the same name everywhere, so it counts too many copies
+rather than too few.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ class _Copies:
             self._mention(index, frame, name)
 
     def _mention(self, index: int, frame: _Frame, name: str) -> None:
-        """Count a name, but for what is a call, an alias or the head of a longer name."""
+        """Count a name, unless it is a call, an alias or the head of a longer name."""
         follows = self._tokens[index + 1] if index + 1 < len(self._tokens) else None
         before = self._tokens[index - 1] if index else None
         if follows is not None and follows.is_symbol("(", "."):
@@ -168,7 +169,7 @@ class _Copies:
         return place == "SELECT"
 
     def _end_item(self, frame: _Frame, index: int) -> None:
-        """Take what a SELECT list defines; in a bracket without a query mentions go on."""
+        """Record what a SELECT list defines; in a bracket without a query, mentions continue."""
         if not frame.place:
             return
         item, last = frame.item, self._tokens[index - 1]

@@ -1,12 +1,12 @@
 """How large may an analyst's statement be? Checked before DuckDB or sqlglot sees it. Pure.
 
-Parsers and planners take a statement's shape as it comes: some shapes end the process (a parser
-that calls itself 1,000 times overflows the stack of a thread), some take minutes (each level of a
-nested lambda doubles the work). No such shape is needed for a question, so it is refused here, from
-the tokens alone and in time linear in the statement's length.
+Parsers and planners do not limit a statement's shape. Some shapes end the process (a parser that
+calls itself 1,000 times overflows the stack of a thread), and some take minutes (each level of a
+nested lambda doubles the work). No question needs such a shape, so it is refused here, from the
+tokens alone and in time linear in the statement's length.
 
 Measured on DuckDB 1.5.5 and 2.0.0 in threads with a stack of 512 KB, which is what macOS gives to
-DuckDB's threads (Linux: 8 MB). Each limit stands below the first size that crashed or took about
+DuckDB's threads (Linux: 8 MB). Each limit is below the first size that crashed or took about
 a second; tests/test_statement_limits.py asks at each limit and beyond it.
 """
 
@@ -28,25 +28,25 @@ MAX_TOKENS = 45_000
 """Words, names, literals and signs. A list of 20,000 literals has 40,000."""
 
 MAX_DEPTH = 50
-"""Brackets and CASEs inside each other. 1.5.5 crashed between 100 and 300."""
+"""Levels of nested brackets and CASEs. 1.5.5 crashed between 100 and 300."""
 
 OWNERS_DEPTH = 500
-"""Brackets inside each other in an owner's statement with DP calls: DuckDB crashes far beyond, and
-dp_sql must say so before it hands the statement on. Nothing else is limited there."""
+"""Levels of nested brackets in an owner's statement with DP calls. DuckDB crashes far beyond this,
+so dp_sql refuses first. Nothing else of an owner's statement is limited."""
 
 MAX_CHAIN = 200
-"""Words and signs of one expression, with those before each bracket around: `NOT NOT …`, `x.y.z`,
-`x + y + …`, `x::INT::INT`. Commas, AND, OR and the words of CASE and of queries begin anew. 600
-took 1.5.5 up to 5 s; 1,000 crashed it."""
+"""Words and symbols of one expression, and those before each bracket around it: `NOT NOT …`,
+`x.y.z`, `x + y + …`, `x::INT::INT`. Commas, AND, OR and the words of CASE and of queries restart
+the count. 600 took 1.5.5 up to 5 s; 1,000 crashed it."""
 
 MAX_CONDITIONS = 1000
 """AND and OR. 5,000 take DuckDB 0.5 s; sqlglot gives up beyond some 900 in one condition."""
 
 MAX_EQUALITIES = 40
-"""`x = y` where y is no literal. DuckDB derives what follows from each pair: 100 took 8 s."""
+"""`x = y` where y is not a literal. DuckDB derives what follows from each pair: 100 took 8 s."""
 
 MAX_ARROWS = 8
-"""`->` and lambdas inside or behind each other. Each doubles the work: 16 took 2.0.0 a second."""
+"""Nested or chained `->` and lambdas. Each doubles the work: 16 took 2.0.0 a second."""
 
 MAX_RELATIONS = 80
 """Queries, tables, joins, windows and DISTINCT. 1.5.5 crashed at 100 CTEs that read each other,
@@ -63,10 +63,10 @@ MAX_SCALAR_DEPTH = 5
 
 MAX_SUMMARIES = 2
 """PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE and SHOW, each of which DuckDB writes out as a larger query:
-1.5.5 took a second for 10 SUMMARIZE inside each other."""
+1.5.5 took a second for 10 nested SUMMARIZE."""
 
 MAX_COPIES = 500
-"""How often one part is there once each name is replaced by what it means: CTEs that read a CTE
+"""How often one part occurs once each name is replaced by its definition: CTEs that read a CTE
 twice, aliases that use an alias twice, `SELECT *, *` of `SELECT *, *`. 1,024 copies took up to
 0.8 s, 4,096 up to 6 s."""
 
@@ -74,7 +74,7 @@ MAX_CALLS = 100
 """DP calls. Each is a release, with a plan of its own."""
 
 MAX_READINGS = 150_000
-"""Words and signs times DP calls. Each call reads its source anew: 100 calls beside a list of
+"""Words and symbols times DP calls. Each call reads its source again: 100 calls beside a list of
 21,000 values took 30 s."""
 
 MAX_ITEMS = 1000
@@ -119,19 +119,19 @@ def check_bytes(text: str) -> None:
 
 
 def check_shape(text: str, tokens: Sequence[Token]) -> None:
-    """Refuse a statement that a parser or planner could not take.
+    """Refuse a statement that could crash or stall a parser or planner.
 
     Args:
         text: the whole text, for places in messages.
         tokens: the tokens of one statement of it.
 
     Raises:
-        NotSupported: it is beyond one of the limits of this file; with the place and the limit.
+        NotSupported: it exceeds a limit of this file; the message has the place and the limit.
     """
     _Scan(text, tokens).run()
     if copies(tokens, MAX_COPIES) > MAX_COPIES:
         raise NotSupported(
-            f"With each name replaced by what it means, this statement holds more than "
+            f"With each name replaced by its definition, this statement holds more than "
             f"{MAX_COPIES:,} copies of one part.",
             text=text,
             position=tokens[0].start,
@@ -143,7 +143,7 @@ def check_depth(text: str, tokens: Sequence[Token]) -> None:
     """Refuse an owner's statement whose brackets would end the process.
 
     Raises:
-        NotSupported: more than OWNERS_DEPTH brackets are inside each other.
+        NotSupported: it nests brackets more than OWNERS_DEPTH deep.
     """
     depth = 0
     for token in tokens:
@@ -151,8 +151,8 @@ def check_depth(text: str, tokens: Sequence[Token]) -> None:
             depth += (token.text in _OPEN) - (token.text in _CLOSE)
             if depth > OWNERS_DEPTH:
                 raise NotSupported(
-                    f"A statement with DP calls has at most {OWNERS_DEPTH} brackets inside each "
-                    "other.",
+                    f"A statement with DP calls has at most {OWNERS_DEPTH} levels of nested "
+                    "brackets.",
                     text=text,
                     position=token.start,
                 )
@@ -176,7 +176,7 @@ def check_parameters(parameters: object) -> None:
         elif isinstance(value, list | tuple | set | frozenset):
             inner = value
         if depth > MAX_DEPTH:
-            raise NotSupported(f"Parameters hold at most {MAX_DEPTH} lists inside each other.")
+            raise NotSupported(f"Parameters hold at most {MAX_DEPTH} levels of nested lists.")
         if n_values + len(inner) + len(waiting) > MAX_PARAMETERS:
             raise NotSupported(f"A statement has at most {MAX_PARAMETERS:,} parameters.")
         if n_bytes > MAX_PARAMETER_BYTES:
@@ -221,7 +221,7 @@ class _Scan:
 
     def run(self) -> None:
         self._index = min(MAX_TOKENS, len(self._tokens) - 1)
-        self._most(len(self._tokens), MAX_TOKENS, "words and signs")
+        self._most(len(self._tokens), MAX_TOKENS, "words and symbols")
         for index, token in enumerate(self._tokens):
             self._index = index
             if token.kind == "symbol":
@@ -234,7 +234,7 @@ class _Scan:
             self._count(_CHAIN, MAX_CHAIN)
         self._end_items()
         readings = self._counts[_CALLS] * len(self._tokens)
-        self._most(readings, MAX_READINGS, "words and signs times DP calls")
+        self._most(readings, MAX_READINGS, "words and symbols times DP calls")
 
     def _symbol(self, sign: str) -> None:
         if sign in _OPEN:
@@ -276,18 +276,18 @@ class _Scan:
             self._close()
 
     def _open(self, opened: _Frame) -> None:
-        """Enter a bracket; what stands before it counts for what stands in it."""
+        """Enter a bracket; the tokens before it count for the expression inside."""
         follows = self._tokens[self._index + 1 : self._index + 2]
         opened.one_by_one = self._before(1) in _GROUPINGS
         if any(token.upper in _QUERY for token in follows) and not opened.is_case:
             opened.query = "table" if self._is_table() else "scalar"
         self._frames.append(opened)
-        self._most(len(self._frames) - 1, MAX_DEPTH, "brackets inside each other")
+        self._most(len(self._frames) - 1, MAX_DEPTH, "levels of nested brackets")
         if opened.query:
             queries = [frame.query for frame in self._frames if frame.query]
-            self._most(len(queries), MAX_QUERY_DEPTH, "queries inside each other")
+            self._most(len(queries), MAX_QUERY_DEPTH, "levels of nested queries")
             depth = queries.count("scalar")
-            self._most(depth, MAX_SCALAR_DEPTH, "queries inside each other's expressions")
+            self._most(depth, MAX_SCALAR_DEPTH, "levels of queries nested in expressions")
         if opened.query == "scalar":
             self._count("queries in expressions", MAX_SUBQUERIES)
 
@@ -350,17 +350,17 @@ class _Scan:
                 f"A statement has at most {limit:,} {what}.",
                 text=self._text,
                 position=self._tokens[self._index].start,
-                hint=_HINTS.get(what, "Ask in several statements, or with a simpler one."),
+                hint=_HINTS.get(what, "Split it into several statements, or simplify it."),
             )
 
 
 _CALLS = "DP calls"
-_ITEMS = "items beside DP calls"
-_CHAIN = "words and signs in one expression"
-_ARROWS = "arrows and lambdas inside or behind each other"
+_ITEMS = "other items in SELECT lists with DP calls"
+_CHAIN = "words and symbols in one expression"
+_ARROWS = "nested or chained arrows and lambdas"
 _PARTS = "queries, tables, joins, windows and DISTINCT"
 _SUMMARIZED = "PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE and SHOW"
 _HINTS = {
-    "words and signs": "A long list of values belongs in a public table.",
+    "words and symbols": "A long list of values belongs in a public table.",
     "AND and OR": "Write x IN (…, …) instead of x = … OR x = …",
 }

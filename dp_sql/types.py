@@ -133,7 +133,7 @@ def can_be_written(item_type: str) -> bool:
 
 
 def lost(value: str, values_type: str | None, item_type: str) -> str | None:
-    """A condition that finds the values which a cast to the item's type would refuse or change.
+    """A condition that finds the values that a cast to the item's type would refuse or change.
 
     Args:
         value: SQL of a value.
@@ -158,7 +158,7 @@ def lost(value: str, values_type: str | None, item_type: str) -> str | None:
 
 
 def _kind(name: str) -> str:
-    """What values of a type family are: values of two kinds never equal each other."""
+    """The kind of each type family: values of two kinds never equal each other."""
     if name in NUMBERS:
         return "number"
     return {"VARCHAR": "text", "ENUM": "text", "BOOLEAN": "boolean"}.get(name, name)

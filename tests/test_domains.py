@@ -114,14 +114,14 @@ OF_ANOTHER_TYPE = [
     ("page", "products.title", "holds values of type VARCHAR"),
     ("page", "products.rough", "holds values of type DOUBLE"),
     ("page", "[TRUE]", "holds values of type BOOLEAN"),
-    ("page", "[0, 1.5]", "holds 1.5, which is no value of type BIGINT"),
-    ("page", "products.half", "holds 0.5, which is no value of type BIGINT"),
+    ("page", "[0, 1.5]", "holds 1.5, which is not a value of type BIGINT"),
+    ("page", "products.half", "holds 0.5, which is not a value of type BIGINT"),
     ("page", "[0, 99999999999999999999]", "holds 99999999999999999999, which"),
-    ("price", "[0.5, 0.505]", "holds 0.505, which is no value of type DECIMAL"),
-    ("day", "['2024-01-01', 'monday']", "holds monday, which is no value of type DATE"),
+    ("price", "[0.5, 0.505]", "holds 0.505, which is not a value of type DECIMAL"),
+    ("day", "['2024-01-01', 'monday']", "holds monday, which is not a value of type DATE"),
     ("day", "['2024-01-01 12:00:00']", "holds 2024-01-01 12:00:00, which"),
     ("day", "[20240101]", "holds values of type INTEGER"),
-    ("seen", "['2024-01-01', 'soon']", "holds soon, which is no value of type TIMESTAMP"),
+    ("seen", "['2024-01-01', 'soon']", "holds soon, which is not a value of type TIMESTAMP"),
     ("flag", "['true']", "holds strings"),
     ("flag", "[0, 1]", "holds values of type INTEGER"),
 ]  # fmt: skip
@@ -343,7 +343,7 @@ def test_labels_are_public_where_the_policy_says_so(labelled: GuardedSession) ->
     assert "ENUM" in str(relation.types) and len(relation.fetchall()[0][0]) == 2
     text = f"SELECT DP_TOPK(mood, 2, {SURE}) FROM visits"
     assert len(labelled.sql(text).fetchall()[0][0]) == 2
-    with pytest.raises(errors.ArgumentError, match="holds x, which is no value of type ENUM"):
+    with pytest.raises(errors.ArgumentError, match="holds x, which is not a value of type ENUM"):
         labelled.sql(top("mood", "['x']"))
     joined = "visits v JOIN other o ON v.person = o.person AND v.mood = o.mood"
     text = f"SELECT DP_COUNT_DISTINCT(v.title, {SURE}) FROM {joined}"

@@ -107,14 +107,14 @@ def test_a_url_and_the_shell_write_the_same_name(shop: tuple[str, str]) -> None:
 
 def test_two_sections_of_one_analyst_are_refused() -> None:
     twice = f'{POLICY}[budget.analysts."{ZOE}"]\nepsilon = 1\n'
-    with pytest.raises(PolicyError, match=f"line 10: {ZOE} is there twice"):
+    with pytest.raises(PolicyError, match=f"line 10: {ZOE} appears twice"):
         parse_policy(twice)
 
 
 @pytest.mark.parametrize("name", [r"a\u0000", r"a\nb", r" "])
 def test_a_section_needs_a_name(name: str) -> None:
     section = f'[budget.analysts."{name}"]\nepsilon = 1\n'
-    with pytest.raises(PolicyError, match="name cannot be empty or hold control characters"):
+    with pytest.raises(PolicyError, match="name cannot be empty or contain control characters"):
         parse_policy(POLICY + section)
 
 

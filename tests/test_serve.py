@@ -831,11 +831,13 @@ def test_waiting_questions_leave_room_for_other_analysts(
         assert it.admit(name, served.token(who))
     reporting, other = it._analyst("reporting"), it._analyst("other")
     reporting.asking = 3
-    with pytest.raises(NotSupported, match=r"Busy: 3 questions of all analysts .* cost nothing"):
+    with pytest.raises(
+        NotSupported, match=r"Busy: 3 open questions of all analysts .* cost nothing"
+    ):
         it.answer("a", "SELECT 1")
     assert it.answer("b", "SELECT 1").startswith("FROM answer")  # it asks nothing else
     other.asking = 1
-    with pytest.raises(NotSupported, match="Busy: 4 questions of all analysts"):
+    with pytest.raises(NotSupported, match="Busy: 4 open questions of all analysts"):
         it.answer("b", "SELECT 1")
     reporting.asking = other.asking = 0
     assert it.answer("a", "SELECT 1").startswith("FROM answer")

@@ -53,7 +53,7 @@ def test_a_policy_that_fits_is_told_with_what_it_hides(shop: str, tmp_path: Path
         "Where a join multiplies rows, each side keeps 1,000 rows of each person "
         "(max_rows_per_person), and a query whose joins could make more than 1,000,000 of them is "
         "refused (max_joined_rows_per_person).\n"
-        f"Private queries may write up to 10GB below {tempfile.gettempdir()}.\n"
+        f"Private queries may write up to 10GB in {tempfile.gettempdir()}.\n"
         "There is no [budget]: analysts may ask without end.\n"
     )
 

@@ -165,7 +165,7 @@ def test_check_tells_where_rows_go_and_warns_of_the_ledgers_disk(
     policy.write_text(BASE + f'temp_directory = "{tmp_path.as_posix()}"' + budget, "utf-8")
     assert main(["check", str(policy), str(tmp_path / "shop.duckdb")]) == 0
     told = capsys.readouterr().out
-    assert f"write up to 10GB below {tmp_path}" in told
+    assert f"write up to 10GB in {tmp_path}" in told
     assert "ledger is on that disk" in told
 
 
@@ -173,7 +173,7 @@ def test_no_warning_where_a_size_is_set_or_nothing_is_said(tmp_path: Path) -> No
     ledger = tmp_path / "ledger"
     limits = Limits(Fraction(1), temp_directory=tmp_path, max_temp_directory_size="1GB")
     assert len(spill_advice(limits, ledger)) == len(spill_advice(Limits(), ledger)) == 1
-    assert "no folder" in spill_advice(Limits(temp_directory=tmp_path / "no"), ledger)[1]
+    assert "not a folder" in spill_advice(Limits(temp_directory=tmp_path / "no"), ledger)[1]
 
 
 def test_a_session_that_is_never_closed_leaves_no_folder(tmp_path: Path) -> None:

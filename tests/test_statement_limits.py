@@ -142,15 +142,15 @@ def test_without_the_limits_a_statement_ends_the_process() -> None:
 
 
 AT_LIMIT = {
-    "brackets": ("brackets", limits.MAX_DEPTH, "50 brackets inside each other"),
-    "cases": ("case when", limits.MAX_DEPTH, "50 brackets inside each other"),
-    "signs": ("-", limits.MAX_CHAIN - 2, "200 words and signs in one expression"),
+    "brackets": ("brackets", limits.MAX_DEPTH, "50 levels of nested brackets"),
+    "cases": ("case when", limits.MAX_DEPTH, "50 levels of nested brackets"),
+    "signs": ("-", limits.MAX_CHAIN - 2, "200 words and symbols in one expression"),
     "conditions": ("or", limits.MAX_CONDITIONS, "1,000 AND and OR"),
-    "lambdas": ("lambda", limits.MAX_ARROWS, "8 arrows and lambdas"),
+    "lambdas": ("lambda", limits.MAX_ARROWS, "8 nested or chained arrows"),
     "tables": ("comma join", limits.MAX_RELATIONS - 1, "80 queries, tables, joins"),
     "subqueries": ("subq flat", limits.MAX_SUBQUERIES, "16 queries in expressions"),
-    "nested queries": ("(select", limits.MAX_SCALAR_DEPTH, "5 queries inside each other's"),
-    "nested tables": ("from(select", limits.MAX_QUERY_DEPTH, "16 queries inside each other"),
+    "nested queries": ("(select", limits.MAX_SCALAR_DEPTH, "5 levels of queries nested"),
+    "nested tables": ("from(select", limits.MAX_QUERY_DEPTH, "16 levels of nested queries"),
     "summaries": ("from describe", limits.MAX_SUMMARIES, "2 PIVOT, UNPIVOT, SUMMARIZE"),
     "copies": ("cte nm double", 8, "500 copies of one part"),
     "equalities": ("group by and", limits.MAX_EQUALITIES, "40 equalities of columns"),
@@ -169,7 +169,7 @@ def test_each_limit_holds_exactly_and_is_named_with_its_place(case: str) -> None
 
 def test_tokens_digits_and_calls_hold_exactly() -> None:
     check("SELECT " + ",".join(["1"] * (limits.MAX_TOKENS // 2)))
-    with pytest.raises(NotSupported, match="45,000 words and signs"):
+    with pytest.raises(NotSupported, match="45,000 words and symbols"):
         check("SELECT 1," + ",".join(["1"] * (limits.MAX_TOKENS // 2)))
     check("SELECT " + "9" * limits.MAX_DIGITS)
     with pytest.raises(NotSupported, match="500 digits in one number"):
@@ -184,7 +184,7 @@ def test_many_calls_do_not_read_a_long_list_again_and_again() -> None:
     call, values = "DP_TOPK(title, 1, epsilon := 1)", ", ".join(["'b0'"] * 20_000)
     source = f" FROM ratings WHERE title IN ({values})"
     check("SELECT " + ", ".join([call] * 3) + source)
-    with pytest.raises(NotSupported, match="150,000 words and signs times DP calls"):
+    with pytest.raises(NotSupported, match="150,000 words and symbols times DP calls"):
         check("SELECT " + ", ".join([call] * 4) + source)
 
 
@@ -192,7 +192,7 @@ def test_many_calls_do_not_read_a_long_list_again_and_again() -> None:
 @pytest.mark.parametrize("call", ["DP_TOPK(title, 1, epsilon := 1)", "unnest(dp_topk(title, 1))"])
 def test_lists_with_dp_calls_have_a_limit(form: str, call: str) -> None:
     check(form.format(", ".join(["1"] * limits.MAX_ITEMS + [call])))
-    with pytest.raises(NotSupported, match="1,000 items beside DP calls"):
+    with pytest.raises(NotSupported, match="1,000 other items in SELECT lists"):
         check(form.format(", ".join(["1"] * (limits.MAX_ITEMS + 1) + [call])))
 
 
@@ -242,7 +242,7 @@ def test_what_people_write_is_within_the_limits(name: str) -> None:
 
 def test_comments_inside_comments_end() -> None:
     check("SELECT " + "/*" * 100 + "*/" * 100 + "1")
-    with pytest.raises(ParseError, match="100 comments stand inside each other"):
+    with pytest.raises(ParseError, match="100 levels of nested comments"):
         check("SELECT " + "/*" * 101 + "*/" * 101 + "1")
 
 
@@ -269,7 +269,7 @@ def nested(depth: int) -> object:
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ([nested(100_000)], "50 lists inside each other"),
+        ([nested(100_000)], "50 levels of nested lists"),
         ([1] * (limits.MAX_PARAMETERS + 1), "10,000 parameters"),
         ([[1] * 6000, [1] * 6000], "10,000 parameters"),
         ({"x": "a" * (limits.MAX_PARAMETER_BYTES + 1)}, "1,000,000 bytes"),
@@ -303,9 +303,9 @@ def test_a_short_line_is_shown_whole() -> None:
 def test_an_owners_brackets_end_before_the_process_does() -> None:
     text = "SELECT DP_COUNT_DISTINCT(i, epsilon := 1, privacy_unit := i) FROM {}range(9){}"
     with dp_sql.connect() as session:
-        with pytest.raises(NotSupported, match="500 brackets inside each other"):
+        with pytest.raises(NotSupported, match="500 levels of nested brackets"):
             session.sql(text.format("(FROM " * 45_000, ")" * 45_000))
-        with pytest.raises(NotSupported, match="500 brackets inside each other"):
+        with pytest.raises(NotSupported, match="500 levels of nested brackets"):
             session.explain(text.format("(FROM " * 45_000, ")" * 45_000))
         plain = "SELECT " + "(" * 600 + "1" + ")" * 600  # no DP call: it is DuckDB's alone
         assert (

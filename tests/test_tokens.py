@@ -97,7 +97,7 @@ def test_removing_a_token_that_is_not_there_says_so(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "two\nlines"])
 def test_a_name_is_something_to_read(path: Path, name: str) -> None:
-    with pytest.raises(PolicyError, match="has a name"):
+    with pytest.raises(PolicyError, match="name cannot be empty"):
         add_token(path, name)
 
 

@@ -20,8 +20,8 @@ class PrivacyLoss:
             losses of all outputs lie; where the proof gives less than the 2 epsilon that follows
             from pure epsilon-DP (Durfee and Rogers 2019: epsilon for exponential mechanisms).
             Left out, it is 2 epsilon where delta is 0, and unknown elsewhere. A sum of losses has
-            that again, unless a mechanism's own proof says better: where a run is chosen from the
-            answer before, that answer moves its interval. Where something is first drawn for each
+            2 epsilon again, unless a mechanism's own proof gives less: if a run is chosen by an
+            earlier answer, that answer moves its interval. Where something is first drawn for each
             person (groups, samples of items), this is the length given the draws of all other
             people, for every outcome of these draws; without them the losses may spread further
             (dp_sql/budget/accountants.md, "Releases that draw first").

@@ -69,7 +69,7 @@ def beside(path: Path) -> list[Path]:
 
 
 def _write_new(draft: Path, ledger_id: str, dataset: str, time: str) -> None:
-    # SQLite gives what it keeps beside a file the file's own mode.
+    # SQLite gives its journal files the mode of the database file.
     os.close(open_private(draft, os.O_CREAT | os.O_EXCL))
     con = sqlite3.connect(draft, isolation_level=None)
     try:

@@ -134,7 +134,7 @@ class Ledger:
         self._close_ticket(ticket, "cancelled")
 
     def spent(self, analyst: str | None = None) -> Spent:
-        """What counts in the current period: of one analyst, or of all together.
+        """The losses of the current period: of one analyst, or of all together.
 
         An analyst's losses are those under every name that normalises to this one.
         """

@@ -1,7 +1,7 @@
 """How many releases of one bounded range fit into (epsilon, delta). Floats, rounded to be safe.
 
 Knows one number of a release: the length u of the interval in which its privacy losses lie, given
-what was drawn for other people before it. Never decides what is such a release.
+what was drawn for other people before it. Does not decide which releases have such an interval.
 Bounds are proved in accountants.md.
 """
 

@@ -112,8 +112,8 @@ class _Sums:
     def spent(self, analyst: str) -> Spent:
         """The sum of an analyst, under all names that normalise to this one.
 
-        Names are normalised before they are written; a ledger from before may hold several ways to
-        write one.
+        Names are normalised before they are written; an older ledger may hold several spellings
+        of one name.
         """
         spellings = self.spellings.get(_normal(analyst), [])
         return reduce(Spent.and_also, (self.of(name).spent() for name in spellings), Spent())
@@ -165,7 +165,7 @@ class Tally:
         return sorted(self._ever.spellings)
 
     def spellings(self, analyst: str) -> list[str]:
-        """The names in the ledger that are this analyst's, as they are written there."""
+        """The spellings of this analyst's name in the ledger."""
         return sorted({analyst, *self._ever.spellings.get(_normal(analyst), [])})
 
     def sums(self, analyst: str) -> str:
@@ -177,7 +177,7 @@ class Tally:
 
 
 def _normal(name: object) -> str:
-    return normal_name(str(name))  # what is no string is found when the event is written
+    return normal_name(str(name))  # any other type is refused when the event is written
 
 
 def _short(text: str) -> str:

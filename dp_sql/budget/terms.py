@@ -13,7 +13,7 @@ AccountantName = Literal["basic", "zcdp", "pld"]
 
 
 _CONTROL = {"Cc", "Cs", "Zl", "Zp"}
-"""Unicode categories of control characters, halves of surrogate pairs, and line separators."""
+"""Unicode categories of control characters, surrogates, and line and paragraph separators."""
 
 
 def normal_name(name: str) -> str:
@@ -26,10 +26,10 @@ def normal_name(name: str) -> str:
 
 
 def name_of(written: object) -> str | None:
-    """The name of an analyst as it was written somewhere; None where this is no name.
+    """The normalised name of an analyst; None where this is not a valid name.
 
-    A name is a string that is not empty, and has no control characters. It is compared, charged and
-    written down in the form of `normal_name`.
+    A name is a non-empty string without control characters. It is compared, charged and stored
+    in the form of `normal_name`.
     """
     if type(written) is not str or any(unicodedata.category(c) in _CONTROL for c in written):
         return None

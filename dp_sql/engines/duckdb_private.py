@@ -35,7 +35,7 @@ from dp_sql.total import text
 from dp_sql.types import full_name, quote
 
 FAILED = "The answer could not be computed. What it costs is spent."
-"""All that is said of any error after the debit."""
+"""The only message for an error after the debit."""
 
 _SETTINGS = (
     "SET python_enable_replacements = false",

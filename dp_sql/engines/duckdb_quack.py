@@ -131,7 +131,7 @@ def _table(relation: Any) -> Any:
             reader.close()
             raise NotSupported(
                 f"An answer of a served database holds at most {_MAX_ANSWER // 10**6} MB.",
-                hint="Add LIMIT, or count.",
+                hint="Add LIMIT, or aggregate.",
             )
     return pa.Table.from_batches(pieces, reader.schema)
 

@@ -1,4 +1,4 @@
-"""Where private queries put what does not fit into memory, and how much of each they may take.
+"""Where private queries spill what does not fit into memory, and how much memory and disk they use.
 
 DuckDB would write beside the database file, up to 90 % of that disk, in files that others can read.
 Here each database file of a process has a folder of its own, for its owner alone (0700), removed
@@ -80,13 +80,13 @@ def spill_advice(limits: Limits, ledger: Path | None) -> list[str]:
     """
     parent = limits.temp_directory or Path(tempfile.gettempdir())
     size = limits.max_temp_directory_size
-    said = [f"Private queries may write up to {size or DEFAULT_SPILL} below {parent}."]
+    said = [f"Private queries may write up to {size or DEFAULT_SPILL} in {parent}."]
     if limits.temp_directory is not None and not parent.is_dir():
-        said.append(f"[limits] temp_directory is no folder: {parent}. No session can be opened.")
+        said.append(f"[limits] temp_directory is not a folder: {parent}. No session can open.")
     elif limits.temp_directory is not None and size is None and _same_disk(parent, ledger):
         said.append(
             "The ledger is on that disk as well: a full disk stops every release. Set [limits] "
-            "max_temp_directory_size below what is free, or choose another disk."
+            "max_temp_directory_size below the free space, or choose another disk."
         )
     return said
 
@@ -112,12 +112,12 @@ def let_go(database: str) -> None:
 
 
 def remove_spill_folders() -> None:
-    """Remove all folders of this process, which ends now."""
-    for spill in list(_open.values()):  # without the lock: whoever holds it may never let go
+    """Remove all folders of this process, which is about to end."""
+    for spill in list(_open.values()):  # without the lock: its holder may never release it
         shutil.rmtree(spill.folder, ignore_errors=True)
 
 
-atexit.register(remove_spill_folders)  # for sessions that nobody has closed
+atexit.register(remove_spill_folders)  # for sessions that were not closed
 
 
 def _folder(parent: Path | None) -> Path:

@@ -55,7 +55,7 @@ they are: put a proxy that speaks TLS in front, and let nobody past it.
 
 
 _GRACE_SECONDS = 5.0
-"""How long running questions have to end after SIGTERM or SIGINT."""
+"""Seconds that running questions have to end after SIGTERM or SIGINT."""
 
 
 def paste(where: str) -> str:
@@ -134,7 +134,7 @@ def _leave() -> None:
     written to the ledger and synced before the first row was read; a question that ends here stays
     in the ledger as spent, and its answer reaches no client. Files of spilled rows are removed.
     """
-    print("Stopped. Questions were still running; what they cost is spent.", file=sys.stderr)
+    print("Stopped. Questions were still running; their cost is spent.", file=sys.stderr)
     remove_spill_folders()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -32,8 +32,8 @@ TABLES = (
 )
 _KEPT_PER_CONNECTION = 16
 _WAITING_PER_ANALYST = 4  # each holds a thread of the server
-_ASKED_AT_ONCE = 96  # of all analysts; Quack has some 130 threads, and needs some to let others in
-_WAITING_AT_ONCE = 48  # beyond this only analysts who ask nothing else are let in
+_ASKED_AT_ONCE = 96  # by all analysts; Quack has some 130 threads, and needs some for new clients
+_WAITING_AT_ONCE = 48  # beyond this an analyst may ask only one at a time
 _GRACE_SECONDS = 60.0
 
 
@@ -161,7 +161,7 @@ class Door:
             asked = sum(other.asking for other in self._analysts.values())
             if asked >= (_WAITING_AT_ONCE if analyst.asking else _ASKED_AT_ONCE):
                 raise NotSupported(
-                    f"Busy: {asked} questions of all analysts are being answered or waiting. "
+                    f"Busy: {asked} open questions of all analysts together. "
                     "Ask again later; this one has cost nothing."
                 )
             analyst.asking += 1

@@ -79,8 +79,9 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         twice = [name for name, n in Counter(token.analyst for token in found).items() if n > 1]
         if twice:
             raise PolicyError(
-                f"{twice[0]} has two tokens in {path}: outer spaces and the way in which Unicode "
-                "composes a letter do not count in a name. Remove one of them from the file."
+                f"{twice[0]} has two tokens in {path}: names that differ only in leading or "
+                "trailing spaces, or in how Unicode composes a letter, are the same. "
+                "Remove one of them."
             )
     except FileNotFoundError:
         return ()
@@ -94,7 +95,7 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
 def _name(written: object) -> str:
     name = name_of(written)
     if name is None:
-        raise ValueError("this is no name")
+        raise ValueError("not a valid name")
     return name
 
 
@@ -129,7 +130,7 @@ def add_token(path: Path, analyst: str) -> str:
 def _named(analyst: str) -> str:
     name = name_of(analyst)
     if name is None:
-        raise PolicyError("An analyst has a name, without control characters.")
+        raise PolicyError("An analyst's name cannot be empty or contain control characters.")
     return name
 
 

@@ -194,7 +194,7 @@ SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := ['x']) 
 -- ^ ['2001'
 SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := ['2001', NULL]) FROM ratings
 
--- ArgumentError: The domain of year, a list in the statement, holds 2001.5, which is no value of type BIGINT
+-- ArgumentError: The domain of year, a list in the statement, holds 2001.5, which is not a value of type BIGINT
 -- ^ [2001
 SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [2001, 2001.5]) FROM ratings
 
@@ -202,7 +202,7 @@ SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [2001, 
 -- ^ [2001
 SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [2001, 2002e0]) FROM ratings
 
--- ArgumentError: The domain of year, a list in the statement, holds 9223372036854775808, which is no value of
+-- ArgumentError: The domain of year, a list in the statement, holds 9223372036854775808, which is not a value of
 -- ^ [1
 SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [1, 9223372036854775808]) FROM ratings
 
@@ -226,7 +226,7 @@ SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := [1, 2]
 -- ^ [DATE
 SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := [DATE '2024-01-31']) FROM ratings
 
--- ArgumentError: The domain of kind, a list in the statement, holds Novel, which is no value of type ENUM
+-- ArgumentError: The domain of kind, a list in the statement, holds Novel, which is not a value of type ENUM
 -- ^ ['novel'
 SELECT DP_TOPK(kind, 1, epsilon := 1, privacy_unit := user_id, domain := ['novel', 'Novel']) FROM ratings
 
