@@ -49,7 +49,7 @@ _WRITTEN = {
     "TIMESTAMP_S": "TIMESTAMP_S", "TIMESTAMP_MS": "TIMESTAMP_MS", "TIMESTAMP_NS": "TIMESTAMP_NS",
 }  # fmt: skip
 _MOST_DIGITS = 38
-MAX_TEXT_BYTES = 100_000
+MAX_TEXT_BYTES = 10_000
 """The longest string, in bytes, that functions read; they read a longer one as NULL."""
 _COLUMN = re.compile(r"r\d+c\d+", re.ASCII)
 WAY_OUT = (
@@ -124,7 +124,7 @@ def short(sql: str) -> str:
     Functions take time that grows with the string, and one row could hold gigabytes.
 
     >>> print(short("r0c1"), short("lower(r0c1)"), sep="\n")
-    (CASE WHEN system.main.strlen(r0c1) <= 100000 THEN r0c1 END)
+    (CASE WHEN system.main.strlen(r0c1) <= 10000 THEN r0c1 END)
     lower(r0c1)
     """
     if not _COLUMN.fullmatch(sql):

@@ -185,7 +185,7 @@ class GuardedSession:
         check_parameters(params)
         tokens = _one_select(text)
         question = Question(self._policy.limits.deadline_seconds, self._private.interrupt)
-        with self._lock:
+        with self._lock, question.interruptible():
             self._question = question
             shown = self._shown(tokens)
             if shown is not None:

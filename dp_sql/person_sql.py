@@ -18,7 +18,7 @@ Writes SQL and asks about public rows. It must never ask about a private row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -56,6 +56,11 @@ MAX_PUBLIC_ROWS = 10_000_000
 """The most rows that a join of public tables may have."""
 MAX_LENGTH = 200_000
 """The longest SQL that is written for a source."""
+
+
+MAX_PATTERNS = 5
+"""How many patterns of LIKE may become regular expressions: one row is matched with each."""
+_PATTERN = "system.main.regexp_full_match("
 
 
 class PublicFacts(Protocol):
@@ -119,8 +124,13 @@ def written(
         sql = writer.relation(relation, all_columns(relation), every_row).sql
     except RecursionError:
         raise NotSupported("This source is nested too deeply.") from None
-    cap = limits.rows_per_person if limits is not None and writer.peak is not None else None
-    return Written(sql, writer.tables(sql), cap, writer.peak)
+    if limits is not None and sql.count(_PATTERN) > MAX_PATTERNS:
+        raise NotSupported(
+            f"This source matches more than {MAX_PATTERNS} patterns with _ or an inner %.",
+            hint="Patterns such as 'a%', '%a' and '%a%' are not limited.",
+        )
+    cap = limits.rows_per_person if limits is not None and writer.made is not None else None
+    return Written(sql, writer.tables(sql), cap, writer.made)
 
 
 @dataclass(frozen=True)
@@ -165,14 +175,15 @@ class _Writer:
     """Writes one source.
 
     read: what was read so far, as SQL and as tables.
-    peak: the most rows that joins make of one person's rows.
+    made: the most rows that joins make of one person's rows, all together; None: no join
+        multiplies rows.
     """
 
     facts: PublicFacts
     limits: WorkLimits | None
     read: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
     n_scans: int = 0
-    peak: int | None = None
+    made: int | None = None
 
     def relation(self, relation: Relation, need: Collection[int], every_row: bool) -> _Sql:
         """A SELECT of the needed columns."""
@@ -244,6 +255,8 @@ class _Writer:
         if group is not None:
             tail += f" GROUP BY {', '.join([*person, *keys])}"
             most = 1 if group.is_whole else most
+        if source.multiplies and owner is not None and self.limits is not None:
+            _refuse_patterns([*values.values(), *keys])
         reduced = source.multiplies and group is None and not every_row
         if reduced:
             values = {i: _settled(sql, select.types[i]) for i, sql in values.items()}
@@ -271,7 +284,9 @@ class _Writer:
         if multiplies:
             parts = [self._kept(select, part, every_row) for part in parts]
         source = _From(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, multiplies)
-        if owner_of(select) is None:
+        if owner_of(select) is not None:
+            self._limit_one_row(source, rest)
+        else:
             source.most = self.facts.public_number(_count(parts[0].sql))
         for place, part in enumerate(parts[1:], 1):
             behind = [term for n in order[place + 1 :] for term in on[n]]
@@ -294,7 +309,16 @@ class _Writer:
                 still = {*used, *columns_in(rest), *columns_in(behind)}
                 source = _reduced(select, source, still, order[: place + 1])
         source.conditions += rest
+        if multiplies and owner_of(select) is not None and source.most is not None:
+            self.made = (self.made or 0) + source.most
         return source
+
+    def _limit_one_row(self, source: _From, conditions: Sequence[str]) -> None:
+        """Limit what one row alone may cause, also where a person is known to have few rows."""
+        if not source.multiplies or self.limits is None:
+            return
+        source.most = self.limits.rows_per_person
+        _refuse_patterns(conditions)
 
     def _part(
         self, select: Select, number: int, own: list[str], later: Collection[str], every_row: bool
@@ -367,13 +391,12 @@ class _Writer:
         if not source.multiplies or source.most is None:
             return
         is_public = owner_of(select) is None
-        if not is_public:
-            self.peak = max(self.peak or 0, source.most)
         if self.limits is None:
             return
+        rows = source.most if is_public else source.most + (self.made or 0)
         most = MAX_PUBLIC_ROWS if is_public else self.limits.joined_rows_per_person
-        if source.most > most:
-            raise _too_much(select, source.most, most, joined, is_public)
+        if rows > most:
+            raise _too_much(select, rows, most, joined, is_public)
 
     def tables(self, sql: str) -> frozenset[Parts]:
         """What was read for a part of the SQL."""
@@ -381,6 +404,15 @@ class _Writer:
         for text, read in self.read:
             tables |= read if text in sql else frozenset()
         return tables
+
+
+def _refuse_patterns(expressions: Iterable[str]) -> None:
+    """Refuse regular expressions after a join that multiplies rows: there one row costs many."""
+    if any(_PATTERN in expression for expression in expressions):
+        raise NotSupported(
+            "A pattern with _ or an inner % would be matched after a join that multiplies rows.",
+            hint="Match it in a subquery, before the join: FROM (SELECT … WHERE … LIKE …) JOIN …",
+        )
 
 
 def _too_much(

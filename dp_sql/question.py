@@ -44,10 +44,23 @@ class Question:
         self._stop = stop
         self.is_abandoned = self._is_pressed = False
         self._is_lost: bool | None = None  # decided once, when the work has ended
+        self._is_spent = False
 
     def abandon(self) -> None:
         """Throw the answer away, whether it is ready or not; from any thread."""
         self.is_abandoned = True
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Say one sentence for whatever an interrupt breaks before or after the work itself."""
+        try:
+            yield
+        except Exception:
+            if not self.is_abandoned or self._is_lost is False:
+                raise
+        else:
+            return
+        raise QueryError(INTERRUPTED if self._is_spent else INTERRUPTED_UNSPENT)
 
     @contextlib.contextmanager
     def shielded(self) -> Iterator[None]:
@@ -76,6 +89,7 @@ class Question:
         """
         answers: list[T] = []
         done = threading.Event()
+        self._is_spent = True
 
         def act() -> None:
             try:

@@ -14,14 +14,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from dp_sql import person_sql
-from dp_sql.errors import DpSqlError
+from dp_sql.errors import DpSqlError, NotSupported
 from dp_sql.guarded import GuardedSession, _one_select
+from dp_sql.person_sql import WorkLimits
 from dp_sql.plan import Plan
 
 from .attack_bench import Side, attacks, families
 from .source_texts import multiplied
 from .test_fuzz_guarded import SEEDS
-from .work_oracle import EACH_WITH_EACH, Shops, check, work_of
+from .work_oracle import EACH_WITH_EACH, LIMITS, Shops, check, work_of
 
 QUIET = settings(
     max_examples=120,
@@ -126,6 +127,34 @@ def test_extremes_of_a_column_do_not_skip_the_rows_of_others(shops: Shops) -> No
     assert shops.work(source, "before").largest >= 60
 
 
+ONE_ROW = "(SELECT user_id, genre, four, min(title) AS title FROM ratings GROUP BY ALL) r"
+BRANCH = f"SELECT r.user_id, f.a FROM {ONE_ROW} JOIN four f ON r.four = f.k WHERE r.title > '{{}}'"
+TOO_MUCH = {
+    "a fan-out beyond the limit for one row": (
+        WorkLimits(1000, 2000), f"SELECT r.user_id, f.a FROM {ONE_ROW} JOIN four f ON f.k = r.four",
+        "could make",
+    ),
+    "many branches of a UNION ALL": (
+        WorkLimits(10, 100), " UNION ALL ".join(BRANCH.format(i) for i in range(40)), "could make",
+    ),
+    "a pattern after a join that multiplies rows": (
+        LIMITS, "SELECT r.user_id, f.a FROM ratings r JOIN four f ON r.four = f.k WHERE f.a > r.score OR r.title LIKE '%a_b%'",
+        "matched after a join",
+    ),
+    "many patterns": (
+        LIMITS, "SELECT user_id FROM ratings WHERE " + " OR ".join(f"title LIKE '%{i}_%'" for i in range(6)),
+        "more than 5 patterns",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOO_MUCH)
+def test_what_one_row_could_make_slow_is_refused(name: str, shops: Shops) -> None:
+    limits, text, words = TOO_MUCH[name]
+    with pytest.raises(NotSupported, match=words):
+        shops.written(text, limits=limits)
+
+
 # --- the corpus of attacks ------------------------------------------------------------------------
 
 
@@ -217,11 +246,15 @@ def capped_afterwards(patch: pytest.MonkeyPatch) -> None:
 
 def not_checked(patch: pytest.MonkeyPatch) -> None:
     """A join that multiplies rows without end is promised to make five."""
+    right = person_sql._Writer._from
 
-    def promised(self: Any, *_: object) -> None:
-        self.peak = 5
+    def promised(self: Any, *given: Any) -> Any:
+        source = right(self, *given)
+        self.made = None if self.made is None else 5
+        return source
 
-    patch.setattr(person_sql._Writer, "_check", promised)
+    patch.setattr(person_sql._Writer, "_check", lambda *_: None)
+    patch.setattr(person_sql._Writer, "_from", promised)
 
 
 def inner_joins(patch: pytest.MonkeyPatch) -> None:

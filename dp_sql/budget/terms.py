@@ -12,8 +12,8 @@ from typing import Literal
 AccountantName = Literal["basic", "zcdp", "pld"]
 
 
-_CONTROL = {"Cc", "Cs", "Zl", "Zp"}
-"""Unicode categories of control characters, surrogates, and line and paragraph separators."""
+_CONTROL = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+"""Unicode categories of control and invisible characters, surrogates, line and paragraph ends."""
 
 
 def normal_name(name: str) -> str:

@@ -33,7 +33,7 @@ TABLES = (
 _KEPT_PER_CONNECTION = 16
 _WAITING_PER_ANALYST = 4  # each holds a thread of the server
 _ASKED_AT_ONCE = 96  # by all analysts; Quack has some 130 threads, and needs some for new clients
-_WAITING_AT_ONCE = 48  # beyond this an analyst may ask only one at a time
+_WAITING_AT_ONCE = 72  # beyond this an analyst may ask only one at a time
 _GRACE_SECONDS = 60.0
 
 
