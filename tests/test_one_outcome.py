@@ -140,7 +140,7 @@ def _kinds_after(side: Side) -> list[object]:
 
 # --- interrupts in this process -------------------------------------------------------------------
 
-DEADLINE = 0.6
+DEADLINE = 1.5
 SLOW = "SELECT count(*) FROM range(1000000000) AS a, range(1000) AS b WHERE a.range + b.range < 0"
 QUESTION = TOP.format("0.1")
 
@@ -207,7 +207,7 @@ def interrupted(
     return (*what, kinds), passed
 
 
-@pytest.mark.parametrize("after", [0.01, 0.2, 0.45])
+@pytest.mark.parametrize("after", [0.01, 0.3])
 def test_an_interrupt_tells_nothing_of_whether_the_answer_was_ready(
     after: float, folder: Path
 ) -> None:
@@ -217,7 +217,7 @@ def test_an_interrupt_tells_nothing_of_whether_the_answer_was_ready(
     assert "The question was interrupted" in ready[1]
     assert ready[-1] == ["reserved", "failed", "reserved", "answered"]
     for seconds in (passed, passed_slow):
-        assert seconds >= DEADLINE and seconds % DEADLINE < 0.4
+        assert seconds >= DEADLINE and seconds % DEADLINE < 1
 
 
 def test_without_a_deadline_an_interrupt_stops_what_runs(folder: Path) -> None:
@@ -334,7 +334,7 @@ _ENDS = {
     "'--policy', POLICY, '--as', 'ann', '--receipts', '-c', QUESTION]))",
     "a script": _SCRIPT,
 }
-_LONGER = 1.5
+_LONGER = 2.5
 
 
 def pressed(folder: Path, name: str, end: str, is_slow: bool, presses: tuple[float, ...]) -> Any:
