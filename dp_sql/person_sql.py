@@ -48,7 +48,7 @@ from dp_sql.person_tree import (
     is_plain,
     name_of,
 )
-from dp_sql.types import BINARY_TYPES, EXACT_TYPES, as_key, exact, family, full_name
+from dp_sql.types import BINARY_TYPES, EXACT_TYPES, as_key, exact, family, full_name, same_bits
 
 MAX_SCANS = 64
 """How many tables one source may read; a CTE counts each time it is read."""
@@ -259,7 +259,7 @@ class _Writer:
             _refuse_patterns([*values.values(), *keys])
         reduced = source.multiplies and group is None and not every_row
         if reduced:
-            values = {i: _settled(sql, select.types[i]) for i, sql in values.items()}
+            values = {i: same_bits(sql, select.types[i]) for i, sql in values.items()}
         listed = [f"{p} AS __dp_person" for p in person]
         listed += [f"{sql} AS c{i}" for i, sql in values.items()]
         word = "DISTINCT " if select.distinct or reduced else ""
@@ -366,7 +366,7 @@ class _Writer:
 
     def _largest(self, sql: str, select: Select, keys: Sequence[str]) -> int:
         """The most rows with the same keys; at least 1."""
-        by = ", ".join(_settled(key, type_of(select, key)) for key in keys)
+        by = ", ".join(same_bits(key, type_of(select, key)) for key in keys)
         there = " AND ".join(f"{key} IS NOT NULL" for key in keys)
         counts = f"SELECT system.main.count(*) AS n FROM ({sql}) AS t WHERE {there} GROUP BY {by}"
         return self.facts.public_number(
@@ -453,19 +453,6 @@ def _count(sql: str) -> str:
     return f"SELECT system.main.count(*) FROM ({sql}) AS t"
 
 
-def _settled(sql: str, kind: str) -> str:
-    """A column of which equal values are the same to the last bit.
-
-    Of equal values that differ in bits, DISTINCT would keep the one it reads first.
-    """
-    if family(kind) in BINARY_TYPES:
-        zero, nan = (f"CAST('{word}' AS {kind})" for word in ("0", "nan"))
-        return (
-            f"(CASE WHEN {sql} = {zero} THEN {zero} WHEN {sql} = {nan} THEN {nan} ELSE {sql} END)"
-        )
-    return exact(sql, kind)
-
-
 def _person(select: Select, part: _Part) -> list[str]:
     return [f"r{part.number}p"] if select.relations[part.number].is_private else []
 
@@ -474,7 +461,7 @@ def _distinct(select: Select, part: _Part) -> str:
     """The distinct rows of a relation."""
     listed = [*_person(select, part)]
     listed += [
-        f"{_settled(column, type_of(select, column))} AS {column}" for column in part.columns
+        f"{same_bits(column, type_of(select, column))} AS {column}" for column in part.columns
     ]
     return f"SELECT DISTINCT {_listed(listed)} FROM ({part.sql}) AS t"
 
@@ -561,7 +548,7 @@ def _reduced(
     listed = [
         column
         if column.endswith("p")
-        else f"{_settled(column, type_of(select, column))} AS {column}"
+        else f"{same_bits(column, type_of(select, column))} AS {column}"
         for column in _so_far(select, still, available)
     ]
     sql = f"SELECT DISTINCT {_listed(listed)} FROM {source.sql}{_where(source.conditions)}"

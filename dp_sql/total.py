@@ -32,7 +32,7 @@ from dp_sql.compared import (
 )  # fmt: skip
 from dp_sql.like import like
 from dp_sql.trees import Node
-from dp_sql.types import EXACT_TYPES, family
+from dp_sql.types import EXACT_TYPES, family, same_bits
 
 COMPARABLE = EXACT_TYPES | FLOATS
 """Types with an order and an equality that fail on no value, and a text of every value."""
@@ -86,11 +86,10 @@ def settled(value: Value, node: Node) -> Value:
     """
     kind = family(value.type)
     if kind == "VARCHAR":
-        return replace(value, sql=f'({value.sql} COLLATE "binary")', collation=BINARY)
+        sql = f"({same_bits(value.sql, value.type)})"
+        return replace(value, sql=sql, collation=BINARY)
     if kind in FLOATS:
-        zero, nan = (f"CAST({text(word)} AS {kind})" for word in ("0", "nan"))
-        cases = f"WHEN {value.sql} = {zero} THEN {zero} WHEN {value.sql} = {nan} THEN {nan}"
-        return replace(value, sql=f"(CASE {cases} ELSE {value.sql} END)")
+        return replace(value, sql=same_bits(value.sql, value.type))
     if kind not in EXACT_TYPES:
         raise refuse(node, f"{value.type} has no exact equality")
     return value

@@ -130,6 +130,7 @@ def partial_casts(patch: pytest.MonkeyPatch) -> None:
 
 def careless_collations(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(person_sql, "exact", lambda sql, _: sql)
+    patch.setattr(person_sql, "same_bits", lambda sql, _: sql)
 
 
 def mixed_up_signs(patch: pytest.MonkeyPatch) -> None:
