@@ -26,7 +26,7 @@ from dp_sql.collations import agree, collations
 from dp_sql.compared import SMALL
 from dp_sql.errors import NotPrivate
 from dp_sql.parse import folded
-from dp_sql.person_sql import PublicFacts, WorkLimits, Written, written
+from dp_sql.person_sql import PublicFacts, Written, written
 from dp_sql.person_tree import (
     Group,
     LeftJoin,
@@ -39,6 +39,7 @@ from dp_sql.person_tree import (
     is_plain,
 )
 from dp_sql.policy import Link, Policy, PrivateTable
+from dp_sql.policy_limits import WorkLimits
 from dp_sql.total import Refused, Scope, Value, compiled, condition, is_aggregate, refuse, settled
 from dp_sql.trees import Node, Unreadable, tree_of
 from dp_sql.types import EXACT_TYPES, as_key, family, full_name, quote, without_labels

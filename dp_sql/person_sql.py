@@ -48,6 +48,7 @@ from dp_sql.person_tree import (
     is_plain,
     name_of,
 )
+from dp_sql.policy_limits import WorkLimits
 from dp_sql.types import BINARY_TYPES, EXACT_TYPES, as_key, exact, family, full_name, same_bits
 
 MAX_SCANS = 64
@@ -76,18 +77,6 @@ class PublicFacts(Protocol):
             A relation of FROM as SQL, and the tables that it reads: a temporary table that holds
             the rows, or the SELECT itself in brackets.
         """
-
-
-@dataclass(frozen=True)
-class WorkLimits:
-    """How much work one person's rows may cause.
-
-    rows_per_person: the most rows of one person on each side of a join that multiplies rows.
-    joined_rows_per_person: the most rows that such joins may make of them.
-    """
-
-    rows_per_person: int
-    joined_rows_per_person: int
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from dp_sql import functions
-from dp_sql.person_sql import WorkLimits
 from dp_sql.policy_text import Document
+
+
+@dataclass(frozen=True)
+class WorkLimits:
+    """How much work one person's rows may cause.
+
+    rows_per_person: the most rows of one person on each side of a join that multiplies rows.
+    joined_rows_per_person: the most rows that such joins may make of them.
+    """
+
+    rows_per_person: int
+    joined_rows_per_person: int
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ import duckdb
 
 from dp_sql.errors import NotPrivate
 from dp_sql.person_level import Compiler, Rows
-from dp_sql.person_sql import WorkLimits, written
+from dp_sql.person_sql import written
 from dp_sql.policy import Policy
+from dp_sql.policy_limits import WorkLimits
 from dp_sql.trees import Unreadable, tree_of
 from dp_sql.types import without_labels
 

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from dp_sql import person_sql
 from dp_sql.errors import DpSqlError, NotSupported
 from dp_sql.guarded import GuardedSession, _one_select
-from dp_sql.person_sql import WorkLimits
 from dp_sql.plan import Plan
+from dp_sql.policy_limits import WorkLimits
 
 from .attack_bench import Side, attacks, families
 from .source_texts import multiplied

@@ -18,8 +18,9 @@ import duckdb
 from dp_sql.engines.duckdb_private import PrivateSide
 from dp_sql.errors import NotPrivate, NotSupported
 from dp_sql.person_level import Compiler
-from dp_sql.person_sql import WorkLimits, Written, written
+from dp_sql.person_sql import Written, written
 from dp_sql.policy import parse_policy
+from dp_sql.policy_limits import WorkLimits
 from dp_sql.trees import Unreadable, tree_of
 
 LIMITS = WorkLimits(5, 20_000)
