@@ -65,14 +65,14 @@ papers:  ## the papers' tables and figures: QUICK=1, DATA=folder, FILES="name=fi
 serve-test:  ## the real duckdb shell through a Quack server, in an environment of its own
 	@test -x .venv-serve/bin/python || $(PYTHON) -m venv .venv-serve
 	@.venv-serve/bin/python $(PIP) --editable ".[test,serve]" duckdb-cli==1.5.5
-	.venv-serve/bin/python -m pytest tests/test_serve.py tests/test_tokens.py -n 0 -m "slow or not slow"
+	.venv-serve/bin/python -m pytest tests/server/test_serve.py tests/server/test_tokens.py -n 0 -m "slow or not slow"
 
 superset:  ## Apache Superset over dp_sql, for real, in an environment of its own (minutes)
 	@p=$$(.ci/python 3.11) && test -n "$$p" || { echo "Superset is tested with Python 3.11" >&2; exit 1; }; \
 		test -x .venv-superset/bin/python || $$p -m venv .venv-superset
 	@.venv-superset/bin/python $(PIP) --editable ".[sqlalchemy]" pytest pytest-xdist hypothesis \
 		-r examples/superset/requirements.txt
-	.venv-superset/bin/python -m pytest -n 0 tests/test_dbapi.py tests/test_sqlalchemy.py
+	.venv-superset/bin/python -m pytest -n 0 tests/integrations/test_dbapi.py tests/integrations/test_sqlalchemy.py
 	.venv-superset/bin/python examples/superset/try_superset.py --keep --picture docs/superset.png
 
 # The oldest supported versions together, and the newest of each supported Python that is here.

@@ -18,8 +18,8 @@ import duckdb
 import dp_sql
 from benchmarks.measure import DATA, in_fresh_process, median, paired
 from benchmarks.spending import budget
-from dp_sql.guarded import GuardedSession
-from udfs import REGISTRY, Mechanism
+from dp_sql.session.analyst import GuardedSession
+from dp_sql.udfs import REGISTRY, Mechanism
 
 SETS = ("gowalla", "amazon_book_kgat", "retail_baskets", "imdb_words")
 UNIT = "epsilon := 1, privacy_unit := user_id"
@@ -140,8 +140,8 @@ def flow() -> list[str]:
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
-    from udfs.count_distinct.flow import max_cover_counts
-    from udfs.count_distinct.graph import build_graph
+    from dp_sql.udfs.count_distinct.flow import max_cover_counts
+    from dp_sql.udfs.count_distinct.graph import build_graph
 
     lines = ["## Max flow for all bounds", ""]
     for name in filter(present, EXPECTED):
@@ -192,7 +192,7 @@ def _pairs(session: dp_sql.Session, name: str):  # type: ignore[no-untyped-def]
 def own_time() -> list[str]:
     import numpy as np
 
-    from udfs.topk.joint import topk
+    from dp_sql.udfs.topk.joint import topk
 
     lines = [
         "## The joint mechanism alone",
@@ -258,10 +258,10 @@ def _in_the_shell(text: str) -> float:
 
 
 def accuracy() -> list[str]:
-    from udfs.count_distinct import bounded
-    from udfs.count_distinct.flow import max_cover_counts
-    from udfs.count_distinct.graph import build_graph
-    from udfs.exact_sampling import secret_draws
+    from dp_sql.udfs.count_distinct import bounded
+    from dp_sql.udfs.count_distinct.flow import max_cover_counts
+    from dp_sql.udfs.count_distinct.graph import build_graph
+    from dp_sql.udfs.exact_sampling import secret_draws
 
     lines = [
         "## Accuracy of DP_COUNT_DISTINCT",

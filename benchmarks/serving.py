@@ -19,9 +19,9 @@ from pathlib import Path
 
 import duckdb
 
-from dp_sql.engines.duckdb_quack import load_quack
-from dp_sql.serving.command import paste
-from dp_sql.serving.tokens import add_token
+from dp_sql.cli.serve import paste
+from dp_sql.engines.duckdb.quack_server import load_quack
+from dp_sql.server.tokens import add_token
 
 N_ROWS = 100_000
 N_ANALYSTS = 20
@@ -53,12 +53,10 @@ _QUESTIONS = {
         "SELECT count(*) AS n FROM (SELECT DISTINCT user_id, title FROM ratings)",
     ),
 }
-_OURS = (
-    "import sys; from dp_sql.serving.command import main_serve; sys.exit(main_serve(sys.argv[1:]))"
-)
+_OURS = "import sys; from dp_sql.cli.serve import main_serve; sys.exit(main_serve(sys.argv[1:]))"
 _THEIRS = """
 import sys, duckdb
-from dp_sql.engines.duckdb_quack import load_quack
+from dp_sql.engines.duckdb.quack_server import load_quack
 con = duckdb.connect(sys.argv[1], read_only=True)
 load_quack(con)
 con.execute(f"CALL quack_serve('{sys.argv[2]}', token := 'without')").fetchall()

@@ -13,7 +13,7 @@ import dp_sql
 from benchmarks.measure import median, paired
 from dp_sql.budget.amounts import amount_of
 from dp_sql.budget.ledger import Ledger
-from udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.mechanism import PrivacyLoss
 
 N_EVENTS = 1_000_000
 _AMOUNT = amount_of(PrivacyLoss(Fraction(1, 1000)))

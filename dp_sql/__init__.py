@@ -10,10 +10,10 @@
 [(['Dune'],)]
 """
 
-from dp_sql.advice import correlation
 from dp_sql.errors import DpSqlError, InternalError, QueryError
-from dp_sql.result import Receipt
-from dp_sql.session import Session, connect, install, receipts
+from dp_sql.releases import Receipt
+from dp_sql.session.owner import Session, connect, install, receipts
+from dp_sql.sql.mechanism_advice import correlation
 
 __all__ = [
     "DpSqlError",

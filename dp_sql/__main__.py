@@ -2,6 +2,6 @@
 
 import sys
 
-from dp_sql.shell import main
+from dp_sql.cli.main import main
 
 sys.exit(main())

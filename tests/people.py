@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import duckdb
 
-from dp_sql.check import view_body
-from dp_sql.parse import folded
-from dp_sql.policy import parse_policy
+from dp_sql.policy.model import parse_policy
+from dp_sql.privacy.declared_sources import view_body
+from dp_sql.sql.tokens import folded
 
 TABLES = """
 CREATE TYPE genre AS ENUM ('poems', 'novel', 'essay');
@@ -175,7 +175,7 @@ class Database:
             f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM ({select})"
         ).fetchall()
 
-    # --- dp_sql.person_level.Schema ---
+    # --- dp_sql.privacy.relations.Schema ---
 
     def table(self, parts: Sequence[str]) -> tuple[str, ...] | None:
         wanted = tuple(folded(part) for part in parts)

@@ -11,15 +11,15 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql import policy
-from dp_sql.engines.duckdb_catalogue import DatabaseCatalogue
+from dp_sql.cli.main import _parser
+from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.errors import PolicyError
-from dp_sql.functions import FUNCTIONS, MAX_CONTRIBUTIONS, MAX_EPSILON, MAX_K
-from dp_sql.policy_check import problems
-from dp_sql.policy_limits import LIMITS
-from dp_sql.shell import _parser
-from udfs import REGISTRY
-from udfs.mechanism import in_words
+from dp_sql.policy import model as policy
+from dp_sql.policy.limits import LIMITS
+from dp_sql.policy.validation import problems
+from dp_sql.sql.functions import FUNCTIONS, MAX_CONTRIBUTIONS, MAX_EPSILON, MAX_K
+from dp_sql.udfs import REGISTRY
+from dp_sql.udfs.mechanism import in_words
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

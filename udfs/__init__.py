@@ -6,10 +6,10 @@ Calling a mechanism here charges no budget: the caller must have paid for it bef
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
-from udfs.mechanism import Mechanism, PrivacyLoss
-from udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
-from udfs.topk import joint, limited_domain, peeling, pnf_joint
+from dp_sql.udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
+from dp_sql.udfs.topk import joint, limited_domain, peeling, pnf_joint
 
 __all__ = ["REGISTRY", "Mechanism", "PrivacyLoss"]
 

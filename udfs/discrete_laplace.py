@@ -6,8 +6,8 @@ is 1/rate. Proofs are in exact_sampling.md.
 
 from fractions import Fraction
 
-from udfs.exact_sampling import Draws, Odds, geometric
-from udfs.intervals import exp_enclosure, ln_enclosure
+from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
+from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
 
 
 def discrete_laplace(rate: Fraction, draws: Draws) -> int:

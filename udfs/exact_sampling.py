@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from udfs.intervals import ONE, powers_of, times
-from udfs.randomness import fair_bits
+from dp_sql.udfs.intervals import ONE, powers_of, times
+from dp_sql.udfs.randomness import fair_bits
 
 Term = tuple[int, int]
 """(N, a): the number N * q**a, with q = exp(-rate), N any integer, a >= 0."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
-from udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.exact_sampling import Draws, Odds
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 

@@ -14,9 +14,9 @@ from typing import Literal
 from dp_sql.budget.accountants import Accountant, accountant
 from dp_sql.budget.amounts import ATTO, NANO, Amount, Spent, amount_of
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.terms import Cap, Terms
+from dp_sql.budget.model import Cap, Terms
 from dp_sql.errors import BudgetExceeded
-from udfs.mechanism import PrivacyLoss, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 Outcome = Literal["answered", "failed"]
 

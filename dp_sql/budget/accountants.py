@@ -16,9 +16,9 @@ from typing import Protocol
 
 from dp_sql.budget import pld
 from dp_sql.budget.amounts import ATTO, NANO, PICO, Amount, Spent
-from dp_sql.budget.terms import AccountantName, Cap
+from dp_sql.budget.model import AccountantName, Cap
 from dp_sql.errors import PolicyError
-from udfs.mechanism import in_words
+from dp_sql.udfs.mechanism import in_words
 
 
 class Accountant(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.mechanism import PrivacyLoss
 
 NANO = 10**9
 """Epsilon and a bounded range are counted in 1e-9."""

@@ -15,11 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from dp_sql.budget import book, schema, trust
+from dp_sql.budget import integrity as trust
+from dp_sql.budget import schema
+from dp_sql.budget import store as book
 from dp_sql.budget.amounts import Amount, Spent
+from dp_sql.budget.checkpoint import Held, Mark, Witness
 from dp_sql.budget.events import Event, Kind, check_amount, check_text, first_link
-from dp_sql.budget.tally import Tally, month_of
-from dp_sql.budget.witness import Held, Mark, Witness
+from dp_sql.budget.totals import Tally, month_of
 from dp_sql.errors import LedgerError
 
 _AT_ONCE = 500  # events read in one transaction

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_sql.budget.events import Event, check_text, event_of, first_link, new_event
-from dp_sql.budget.tally import Lot, Tally
+from dp_sql.budget.totals import Lot, Tally
 from dp_sql.errors import LedgerError
 
 VERSION = 1

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dp_sql.budget import book, schema
+from dp_sql.budget import schema
+from dp_sql.budget import store as book
+from dp_sql.budget.checkpoint import ADOPT, Mark, Witness
 from dp_sql.budget.events import Event, first_link, next_event
-from dp_sql.budget.tally import Tally
-from dp_sql.budget.trust import follow
-from dp_sql.budget.witness import ADOPT, Mark, Witness
+from dp_sql.budget.integrity import follow
+from dp_sql.budget.totals import Tally
 from dp_sql.errors import LedgerError
 
 

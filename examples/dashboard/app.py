@@ -21,8 +21,8 @@ from shared import LOSSES, Shared, burn_down, connected, cost, largest
 
 import dp_sql
 from dp_sql.budget.account import BudgetRow
-from dp_sql.explained import Cost
-from dp_sql.result import Release
+from dp_sql.releases import Release
+from dp_sql.session.explain import Cost
 
 HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("DP_DASHBOARD_FOLDER", HERE / ".cache" / "example"))

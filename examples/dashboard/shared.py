@@ -15,8 +15,8 @@ from typing import Any
 from questions import Question
 
 import dp_sql
-from dp_sql.explained import Cost
-from dp_sql.guarded import GuardedSession
+from dp_sql.session.analyst import GuardedSession
+from dp_sql.session.explain import Cost
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,15 @@ from typing import Literal
 from unittest.mock import patch
 
 from dp_sql.budget.amounts import Amount, Spent, amount_of
-from dp_sql.budget.book import Book
+from dp_sql.budget.checkpoint import Held, Mark
 from dp_sql.budget.events import Event
+from dp_sql.budget.integrity import added_up
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.tally import Tally
-from dp_sql.budget.trust import added_up
+from dp_sql.budget.store import Book
+from dp_sql.budget.totals import Tally
 from dp_sql.budget.verify import verify
-from dp_sql.budget.witness import Held, Mark
 from dp_sql.errors import BudgetExceeded, LedgerError
-from udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.mechanism import PrivacyLoss
 
 TENTH = amount_of(PrivacyLoss(Fraction("0.1")))
 

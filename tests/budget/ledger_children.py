@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from dp_sql.budget.book import beside
+from dp_sql.budget.checkpoint import Held, Witness
 from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.store import beside
 from dp_sql.budget.verify import verify
-from dp_sql.budget.witness import Held, Witness
 from dp_sql.errors import BudgetExceeded, LedgerError
 from tests.budget.ledger_checks import (
     KINDS,

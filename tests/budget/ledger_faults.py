@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from unittest.mock import patch
 
-from dp_sql.budget import witness
+from dp_sql.budget import checkpoint as witness
 
 When = Literal["before", "after", "half", "ever since"]
 

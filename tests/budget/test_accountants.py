@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from dp_sql.budget import accountants
 from dp_sql.budget.accountants import Accountant, accountant, epsilon_of_rho, largest_rho
 from dp_sql.budget.amounts import ATTO, NANO, PICO, Amount, Spent, amount_of
-from dp_sql.budget.terms import AccountantName, Cap
+from dp_sql.budget.model import AccountantName, Cap
 from dp_sql.errors import PolicyError
+from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.budget.adversary import SCALE, Flip, coin, delta_of, log_between, worst
-from udfs.mechanism import PrivacyLoss
 
 TENTH = Fraction(1, 10)
 MILLIONTH = Fraction(1, 10**6)

@@ -14,14 +14,14 @@ from itertools import combinations_with_replacement
 import pytest
 
 from dp_sql.budget.accountants import accountant
-from dp_sql.budget.terms import AccountantName, Cap
+from dp_sql.budget.model import AccountantName, Cap
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.topk import joint
 from tests.budget import draws
 from tests.budget.adversary import log_between
 from tests.budget.draws import Between, Case, Grouped, Pair, Person, exactly
 from tests.budget.test_accountants import how_many
 from tests.udfs.laws import NotPrivateError
-from udfs.mechanism import PrivacyLoss
-from udfs.topk import joint
 
 ROOT_OF_E = draws.exp_of(Fraction(1, 2))
 E = ROOT_OF_E**2

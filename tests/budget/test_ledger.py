@@ -18,9 +18,10 @@ from dp_sql.budget import schema
 from dp_sql.budget.amounts import Amount, Spent, amount_of
 from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.tally import Lot, Tally
+from dp_sql.budget.totals import Lot, Tally
 from dp_sql.budget.verify import verify
 from dp_sql.errors import BudgetExceeded, LedgerError
+from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.budget.ledger_checks import (
     TENTH,
     AnswersFirst,
@@ -35,7 +36,6 @@ from tests.budget.ledger_checks import (
     check_that_failures_cost,
     paths,
 )
-from udfs.mechanism import PrivacyLoss
 
 
 class _Clock:
@@ -367,7 +367,7 @@ def test_every_commit_waits_for_the_disk(ledger: Ledger) -> None:
 def test_a_ledger_held_by_another_for_too_long_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dp_sql.budget.book._PATIENCE", 0.05)
+    monkeypatch.setattr("dp_sql.budget.store._PATIENCE", 0.05)
     with Ledger(*paths(tmp_path)) as one, Ledger(*paths(tmp_path)) as other:
         with (
             one._book.transaction("IMMEDIATE"),

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from dp_sql.budget import book, schema
+from dp_sql.budget import schema
+from dp_sql.budget import store as book
 from dp_sql.budget.amounts import Amount
+from dp_sql.budget.checkpoint import Mark, Witness
 from dp_sql.budget.events import Event, Kind, first_link, hash_of, new_event, next_event
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.tally import Tally
+from dp_sql.budget.totals import Tally
 from dp_sql.budget.verify import Tickets, adopt, verify
-from dp_sql.budget.witness import Mark, Witness
 from dp_sql.errors import LedgerError
 from tests.budget.ledger_checks import (
     TENTH,

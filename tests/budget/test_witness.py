@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from dp_sql.budget.witness import Mark, Witness, _line
+from dp_sql.budget.checkpoint import Mark, Witness, _line
 from dp_sql.errors import LedgerError
 
 _HASHES = [f"{i:064x}" for i in range(100)]
@@ -87,7 +87,7 @@ def test_a_write_that_stops_at_any_byte_leaves_the_old_mark_or_the_new(
         witness.path.write_bytes(before)
         with (
             patch.object(os, "pwrite", lambda f, data, at, n=length: write(f, data[:n], at)),
-            patch("dp_sql.budget.witness._SYNC", _killed),
+            patch("dp_sql.budget.checkpoint._SYNC", _killed),
             pytest.raises((LedgerError, _Killed)),
         ):
             witness.advance(new)
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_read_is_an_error_and_not_missing(tmp_path: Path) 
 def test_who_holds_it_keeps_everybody_else_waiting(
     witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dp_sql.budget.witness._PATIENCE", 0.02)
+    monkeypatch.setattr("dp_sql.budget.checkpoint._PATIENCE", 0.02)
     witness.advance(_mark(1))
     other = Witness(witness.path)
     with witness.held() as held:

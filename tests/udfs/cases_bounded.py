@@ -9,12 +9,12 @@ from itertools import chain, combinations, combinations_with_replacement, permut
 import numpy as np
 import pytest
 
+from dp_sql.udfs.count_distinct import bounded, greedy, matching
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.select import normalized
 from tests.udfs.choices import exact_loops
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
 from tests.udfs.laws import NotPrivateError, fits, law_of
-from udfs.count_distinct import bounded, greedy, matching
-from udfs.mechanism import PrivacyLoss
-from udfs.select import normalized
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)

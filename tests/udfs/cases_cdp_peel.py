@@ -10,6 +10,9 @@ from unittest.mock import patch
 
 import numpy as np
 
+from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.topk import peeling
 from tests.udfs.cases_peeling import (
     EPSILON,
     Q_OF_RATE,
@@ -22,9 +25,6 @@ from tests.udfs.cases_peeling import (
 )
 from tests.udfs.conformance import Case, Domain, Mutant, check_law
 from tests.udfs.laws import NotPrivateError, added_people, law_of
-from udfs.intervals import exp_enclosure, ln_enclosure
-from udfs.mechanism import PrivacyLoss
-from udfs.topk import peeling
 
 # Peeling by concentrated privacy.
 

@@ -8,14 +8,14 @@ from itertools import product
 import numpy as np
 import pytest
 
+from dp_sql.udfs.count_distinct import r2t, shifted_inverse
+from dp_sql.udfs.discrete_laplace import laplace_quantile
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.udfs.cases_bounded import SUBSETS as ITEMS
 from tests.udfs.cases_bounded import covered, data_sets
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
 from tests.udfs.laws import fits, law_of, normalized
-from udfs.count_distinct import r2t, shifted_inverse
-from udfs.discrete_laplace import laplace_quantile
-from udfs.exact_sampling import secret_draws
-from udfs.mechanism import PrivacyLoss
 
 BETA = Fraction(1, 20)
 

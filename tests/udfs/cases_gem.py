@@ -6,6 +6,9 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.select import gem
+from dp_sql.udfs.select import normalized as scaling
 from tests.udfs.cases_select import HALF, PURE, choices_fit
 from tests.udfs.choices import (
     BETA,
@@ -18,9 +21,6 @@ from tests.udfs.choices import (
 from tests.udfs.conformance import Case, Domain, Mutant, check_law, times_two, within
 from tests.udfs.test_flip import permute_and_flip
 from tests.udfs.test_normalized import defined
-from udfs.mechanism import PrivacyLoss
-from udfs.select import gem
-from udfs.select import normalized as scaling
 
 # Normalised scores: gem, mgem, and combined_gem, which is one of the two as a coin falls.
 

@@ -9,12 +9,12 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
+from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.topk import limited_domain, rounds
+from dp_sql.udfs.topk.limited_domain import Constants
 from tests.udfs.conformance import Case, Domain, Mutant, changed
 from tests.udfs.laws import NotPrivateError, accepted, added_people, fits, law_of
-from udfs.intervals import exp_enclosure, ln_enclosure
-from udfs.mechanism import PrivacyLoss
-from udfs.topk import limited_domain, rounds
-from udfs.topk.limited_domain import Constants
 
 HALVING = ln_enclosure(Fraction(2), 64)[0]
 """The rate at which q stands for 1/2."""

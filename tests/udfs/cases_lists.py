@@ -9,11 +9,11 @@ from itertools import combinations_with_replacement, permutations, product
 
 import numpy as np
 
+from dp_sql.udfs.exact_sampling import Odds
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.topk import joint, ranking
 from tests.udfs.conformance import Case, Domain, Mutant, changed, check_law, times_two, within
 from tests.udfs.laws import accepted, added_people, fits, law_of, normalized
-from udfs.exact_sampling import Odds
-from udfs.mechanism import PrivacyLoss
-from udfs.topk import joint, ranking
 
 EPSILON = Fraction(1)
 LOSS = Fraction(4)

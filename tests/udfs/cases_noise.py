@@ -8,12 +8,12 @@ from itertools import product
 
 import pytest
 
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.select import rnm_laplace
 from tests.udfs.choices import neighbours
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
 from tests.udfs.laws import fits
-from udfs.exact_sampling import secret_draws
-from udfs.mechanism import PrivacyLoss
-from udfs.select import rnm_laplace
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)

@@ -11,12 +11,12 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from dp_sql.udfs import permute_and_flip as flip
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.topk import peeling, ranking, rounds
 from tests.udfs.conformance import Case, Domain, Mutant, changed, check_law, within
 from tests.udfs.laws import NotPrivateError, accepted, added_people, fits, law_of, normalized
 from tests.udfs.test_flip import drawn_from, permute_and_flip
-from udfs import permute_and_flip as flip
-from udfs.mechanism import PrivacyLoss
-from udfs.topk import peeling, ranking, rounds
 
 EPSILON = Fraction(1)
 LOSS = Fraction(64)

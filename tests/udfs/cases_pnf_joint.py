@@ -8,6 +8,11 @@ from itertools import combinations_with_replacement, permutations, product
 
 import numpy as np
 
+from dp_sql.udfs import permute_and_flip as flip
+from dp_sql.udfs.exact_sampling import Odds
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.permute_and_flip import Clock
+from dp_sql.udfs.topk import joint, pnf_joint
 from tests.udfs.cases_lists import (
     EPSILON,
     JOINT,
@@ -19,11 +24,6 @@ from tests.udfs.cases_lists import (
 )
 from tests.udfs.conformance import Case, Domain, Mutant, changed, check_law, times_two
 from tests.udfs.laws import PathTooLongError, accepted, law_of, normalized
-from udfs import permute_and_flip as flip
-from udfs.exact_sampling import Odds
-from udfs.mechanism import PrivacyLoss
-from udfs.permute_and_flip import Clock
-from udfs.topk import joint, pnf_joint
 
 # Permute-and-flip over whole lists.
 

@@ -5,6 +5,7 @@ from fractions import Fraction
 from functools import cache, partial
 from itertools import combinations, permutations, product
 
+from dp_sql.udfs.count_distinct import sampling
 from tests.udfs.cases_bounded import (
     HALF,
     case_of_bounded,
@@ -15,7 +16,6 @@ from tests.udfs.cases_bounded import (
 )
 from tests.udfs.conformance import Domain, Mutant, within
 from tests.udfs.laws import law_of
-from udfs.count_distinct import sampling
 
 # Sampling: some items of each person, at random. The law of the counts enters the release.
 

@@ -7,6 +7,10 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 
+from dp_sql.udfs.exact_sampling import Odds, secret_draws
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.select import exponential
+from dp_sql.udfs.select import k_randomised_response as response
 from tests.udfs.choices import (
     EPSILON,
     PowersOf,
@@ -17,10 +21,6 @@ from tests.udfs.choices import (
 from tests.udfs.conformance import Case, Domain, Mutant, changed, check_law, times_two, within
 from tests.udfs.laws import NotPrivateError, fits, law_of, normalized
 from tests.udfs.test_flip import permute_and_flip
-from udfs.exact_sampling import Odds, secret_draws
-from udfs.mechanism import PrivacyLoss
-from udfs.select import exponential
-from udfs.select import k_randomised_response as response
 
 HALF = Fraction(1, 2)
 PURE = PrivacyLoss(EPSILON)

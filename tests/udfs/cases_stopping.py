@@ -8,14 +8,14 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.select import random_stopping
 from tests.udfs.cases_noise import EPSILON, GRIDS, compared, crowd_of, noise_is_at_most
 from tests.udfs.choices import neighbours
 from tests.udfs.conformance import Case, Domain, Mutant, changed
 from tests.udfs.laws import NotPrivateError, fits
-from udfs.exact_sampling import secret_draws
-from udfs.intervals import ln_enclosure
-from udfs.mechanism import PrivacyLoss
-from udfs.select import random_stopping
 
 # Random stopping: the law of the best of K tries, from that of one try and E[x**K].
 

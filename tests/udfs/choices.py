@@ -11,10 +11,10 @@ from itertools import product
 
 import pytest
 
+from dp_sql.udfs import permute_and_flip as flip
+from dp_sql.udfs.select import levels, normalized
 from tests.udfs.laws import accepted, law_of
 from tests.udfs.test_flip import drawn_from, permute_and_flip
-from udfs import permute_and_flip as flip
-from udfs.select import levels, normalized
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)

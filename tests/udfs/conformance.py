@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from tests.udfs.laws import NotPrivateError, check_neighbours
-from udfs.mechanism import Mechanism, PrivacyLoss
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_flow
 
-from udfs.count_distinct import flow
-from udfs.count_distinct.graph import Graph, build_graph
+from dp_sql.udfs.count_distinct import flow
+from dp_sql.udfs.count_distinct.graph import Graph, build_graph
 
 Runs = Sequence[Sequence[int]]  # the people of item 0, of item 1, ...
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from udfs.exact_sampling import Odds
+from dp_sql.udfs.exact_sampling import Odds
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Law = dict[Any, Fraction]

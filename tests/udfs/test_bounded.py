@@ -8,6 +8,12 @@ from itertools import product
 
 import pytest
 
+from dp_sql.udfs.count_distinct import bounded
+from dp_sql.udfs.count_distinct.bounded import CountRelease
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.select import exponential
+from dp_sql.udfs.select.normalized import grid_of
 from tests.udfs.cases_gem import (
     break_the_response,
     give_the_choice_all,
@@ -19,12 +25,6 @@ from tests.udfs.cases_gem import (
 from tests.udfs.cases_gem import weights_on_grid as weights
 from tests.udfs.choices import EPSILON, PowersOf, law_of_choice, law_on_grid
 from tests.udfs.laws import NotPrivateError, check_neighbours, normalized
-from udfs.count_distinct import bounded
-from udfs.count_distinct.bounded import CountRelease
-from udfs.exact_sampling import secret_draws
-from udfs.mechanism import PrivacyLoss
-from udfs.select import exponential
-from udfs.select.normalized import grid_of
 
 HALF = Fraction(1, 2)
 BETAS = [Fraction(1, 20), Fraction(49, 100)]

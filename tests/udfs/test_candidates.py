@@ -2,10 +2,10 @@ from fractions import Fraction
 
 import pytest
 
-from udfs.select import (
+from dp_sql.udfs.select import (
     accuracy,
 )
-from udfs.select.candidates import in_units
+from dp_sql.udfs.select.candidates import in_units
 
 EPSILON, BETA = Fraction(1), Fraction(1, 20)
 

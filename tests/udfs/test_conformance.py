@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dp_sql.udfs import REGISTRY
+from dp_sql.udfs.mechanism import Mechanism
 from tests.udfs import (
     cases_bounded,
     cases_cdp_peel,
@@ -25,8 +27,6 @@ from tests.udfs import (
 from tests.udfs.cases_bounded import GRAPH
 from tests.udfs.conformance import check_law, check_privacy
 from tests.udfs.laws import NotPrivateError
-from udfs import REGISTRY
-from udfs.mechanism import Mechanism
 
 MODULES = [
     cases_lists,

@@ -6,8 +6,8 @@ from itertools import product
 import pytest
 from scipy import stats
 
-from udfs.select import correlation as module
-from udfs.select.correlation import KINDS, correlation, sign_of_spearman
+from dp_sql.udfs.select import correlation as module
+from dp_sql.udfs.select.correlation import KINDS, correlation, sign_of_spearman
 
 MILLIONTH = Fraction(1, 10**6)
 

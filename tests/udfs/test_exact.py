@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.udfs.laws import fits, law_of
-from udfs import exact_sampling as exact
-from udfs import intervals
-from udfs.discrete_laplace import discrete_laplace, laplace_quantile
-from udfs.exact_sampling import (
+from dp_sql.udfs import exact_sampling as exact
+from dp_sql.udfs import intervals
+from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
+from dp_sql.udfs.exact_sampling import (
     ExactDraws,
     Odds,
     geometric,
     secret_draws,
 )
-from udfs.intervals import exp_enclosure, ln_enclosure
+from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
+from tests.udfs.laws import fits, law_of
 
 ROOT = Path(__file__).parents[2]
 DIGITS = 400

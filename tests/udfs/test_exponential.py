@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import pytest
 
+from dp_sql.udfs.exact_sampling import ExactDraws, secret_draws
+from dp_sql.udfs.select import exponential, gem
+from dp_sql.udfs.select.exponential import EXPONENTIAL, PNF, RNM_GUMBEL
 from tests.udfs.cases_select import HALF, law_at_largest, tables
 from tests.udfs.choices import BETA, EPSILON, PowersOf, law_of_choice
-from udfs.exact_sampling import ExactDraws, secret_draws
-from udfs.select import exponential, gem
-from udfs.select.exponential import EXPONENTIAL, PNF, RNM_GUMBEL
 
 BOTH = [exponential.exponential, exponential.pnf]
 

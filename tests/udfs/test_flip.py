@@ -3,9 +3,9 @@ from itertools import combinations_with_replacement
 
 import pytest
 
+from dp_sql.udfs import permute_and_flip as flip
+from dp_sql.udfs.permute_and_flip import Clock
 from tests.udfs.laws import law_of, normalized
-from udfs import permute_and_flip as flip
-from udfs.permute_and_flip import Clock
 
 HALF = Fraction(1, 2)
 

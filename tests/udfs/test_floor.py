@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import udfs
-from udfs import REGISTRY, PrivacyLoss, discrete_laplace
-from udfs.mechanism import in_words
+from dp_sql import udfs
+from dp_sql.udfs import REGISTRY, PrivacyLoss, discrete_laplace
+from dp_sql.udfs.mechanism import in_words
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "udfs").rglob("*.py"))
@@ -111,9 +111,7 @@ def test_no_function_has_a_seed_or_a_noise_switch():
 
 
 def test_importing_the_floor_does_not_import_the_compiler():
-    program = (
-        "import sys, udfs; print([m for m in ('numba', 'duckdb', 'sqlglot') if m in sys.modules])"
-    )
+    program = "import sys, dp_sql.udfs; print([m for m in ('numba', 'duckdb', 'sqlglot') if m in sys.modules])"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
     )

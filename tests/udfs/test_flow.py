@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dp_sql.udfs.count_distinct import flow
 from tests.udfs.covers import (
     Runs,
     by_greed,
@@ -22,7 +23,6 @@ from tests.udfs.covers import (
     small,
     tiny,
 )
-from udfs.count_distinct import flow
 
 
 @pytest.mark.parametrize("examples", [80, pytest.param(500, marks=pytest.mark.slow)])

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dp_sql.udfs.count_distinct import compiled, flow
+from dp_sql.udfs.count_distinct.graph import build_graph
 from tests.udfs.covers import (
     READS,
     Runs,
@@ -20,8 +22,6 @@ from tests.udfs.covers import (
     graph_of,
     reading,
 )
-from udfs.count_distinct import compiled, flow
-from udfs.count_distinct.graph import build_graph
 
 
 def chain(length: int) -> Runs:

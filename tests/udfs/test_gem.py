@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import pytest
 
+from dp_sql.udfs.select import gem, normalized
+from dp_sql.udfs.select.gem import GEM, HIGH, LOW, MGEM
 from tests.udfs.cases_gem import COMBINED_Q_OF, GRIDS, reach, shipped_gem
 from tests.udfs.choices import BETA, EPSILON, law_of_choice
 from tests.udfs.test_normalized import defined
-from udfs.select import gem, normalized
-from udfs.select.gem import GEM, HIGH, LOW, MGEM
 
 each_grid = pytest.mark.parametrize("grid", GRIDS)
 each_side = pytest.mark.parametrize("side", [LOW, HIGH])

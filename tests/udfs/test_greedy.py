@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dp_sql.udfs.count_distinct import bounded, flow, greedy
+from dp_sql.udfs.count_distinct.graph import build_graph
 from tests.udfs.cases_bounded import (
     BETA,
     EPSILON,
@@ -16,8 +18,6 @@ from tests.udfs.cases_bounded import (
     in_turns,
     runs_by_value,
 )
-from udfs.count_distinct import bounded, flow, greedy
-from udfs.count_distinct.graph import build_graph
 
 
 def by_rarity(data):

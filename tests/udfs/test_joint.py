@@ -6,9 +6,9 @@ from itertools import combinations_with_replacement, permutations
 import numpy as np
 import pytest
 
+from dp_sql.udfs.topk import joint, ranking
 from tests.udfs.cases_lists import EPSILON, JOINT_SAMPLED, err, joint_definition, joint_law
 from tests.udfs.laws import fits
-from udfs.topk import joint, ranking
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 10**6), Fraction(1, 30), Fraction(1), Fraction(50)])

@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import pytest
 
+from dp_sql.udfs.select import k_randomised_response as response
 from tests.udfs.cases_select import Q, defined_response
 from tests.udfs.choices import BETA, EPSILON, PowersOf
 from tests.udfs.laws import law_of
-from udfs.select import k_randomised_response as response
 
 
 def test_sensitivities_do_not_matter():

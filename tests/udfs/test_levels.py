@@ -6,14 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from dp_sql.udfs import permute_and_flip as flip
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.permute_and_flip import Clock, by_flips, by_weight
+from dp_sql.udfs.select import levels
+from dp_sql.udfs.select.levels import sort_into_levels
 from tests.udfs.choices import attempt_law, flip_law, weight_law
 from tests.udfs.laws import accepted, fits, law_of, normalized
 from tests.udfs.test_flip import permute_and_flip
-from udfs import permute_and_flip as flip
-from udfs.exact_sampling import secret_draws
-from udfs.permute_and_flip import Clock, by_flips, by_weight
-from udfs.select import levels
-from udfs.select.levels import sort_into_levels
 
 HALF = Fraction(1, 2)
 RATE = Fraction(2, 5)

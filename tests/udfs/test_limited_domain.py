@@ -4,11 +4,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
+from dp_sql.udfs.topk import limited_domain
+from dp_sql.udfs.topk.limited_domain import Constants
 from tests.udfs.cases_limited import DELTA, EPSILON, HALVING, defined_law, small_largest
-from udfs.exact_sampling import secret_draws
-from udfs.intervals import exp_enclosure, ln_enclosure
-from udfs.topk import limited_domain
-from udfs.topk.limited_domain import Constants
 
 PUBLIC = [
     (k, epsilon, delta)

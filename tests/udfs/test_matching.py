@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import pytest
 
+from dp_sql.udfs.count_distinct import bounded, matching
+from dp_sql.udfs.count_distinct.bounded import CountRelease
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.select.normalized import grid_of, round_up
 from tests.udfs.cases_bounded import BETA, EPSILON, GRAPH
 from tests.udfs.laws import fits
 from tests.udfs.test_normalized import defined
-from udfs.count_distinct import bounded, matching
-from udfs.count_distinct.bounded import CountRelease
-from udfs.exact_sampling import secret_draws
-from udfs.select.normalized import grid_of, round_up
 
 COVER = [40, 60, 70, 74, 75, 75]
 

@@ -5,9 +5,9 @@ from itertools import product
 
 import pytest
 
+from dp_sql.udfs.select import normalized
+from dp_sql.udfs.select.normalized import grid_of, normalized_scores, reach_on_grid
 from tests.udfs.choices import neighbours
-from udfs.select import normalized
-from udfs.select.normalized import grid_of, normalized_scores, reach_on_grid
 
 SIZES = [(1, 1), (1, 3), (0, 1), (0, 0, 2), (2, 1, 4), (Fraction(1, 2), 0, Fraction(7, 3))]
 REACHES = [Fraction(0), Fraction(5, 3), Fraction(-4)]

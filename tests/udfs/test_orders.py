@@ -11,13 +11,13 @@ from math import factorial, prod
 import numpy as np
 import pytest
 
-from tests.udfs.laws import fits, law_of
-from tests.udfs.test_exact import ROOT
-from udfs import exact_sampling as exact
-from udfs.exact_sampling import (
+from dp_sql.udfs import exact_sampling as exact
+from dp_sql.udfs.exact_sampling import (
     ExactDraws,
     secret_draws,
 )
+from tests.udfs.laws import fits, law_of
+from tests.udfs.test_exact import ROOT
 
 # Orders. Words of one or two bits make ties common; all their values are tried.
 

@@ -7,10 +7,10 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
+from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.topk import peeling
 from tests.udfs.cases_cdp_peel import BITS, CONCENTRATED, PURE, SETTINGS, cdp_law
 from tests.udfs.cases_peeling import EPSILON, Q_OF_RATE, defined_law
-from udfs.intervals import ln_enclosure
-from udfs.topk import peeling
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1), Fraction(400)])

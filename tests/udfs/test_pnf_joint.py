@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 
+from dp_sql.udfs.topk import joint
 from tests.udfs.cases_lists import EPSILON, err, joint_law
 from tests.udfs.cases_pnf_joint import (
     HALF,
@@ -17,7 +18,6 @@ from tests.udfs.laws import (
     normalized,
 )
 from tests.udfs.test_flip import permute_and_flip
-from udfs.topk import joint
 
 # The law.
 

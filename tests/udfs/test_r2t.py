@@ -4,11 +4,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_sql.udfs.count_distinct import r2t
+from dp_sql.udfs.discrete_laplace import laplace_quantile
 from tests.udfs.cases_bounded import GRAPH
 from tests.udfs.cases_from_below import BETA, EPSILON, UNIT, Preset, Q, at_least, exactly
 from tests.udfs.laws import law_of
-from udfs.count_distinct import r2t
-from udfs.discrete_laplace import laplace_quantile
 
 
 @pytest.mark.parametrize("cover", [(1, 2), (3, 3), (5, 7)])

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 
+from dp_sql.udfs.select import random_stopping
 from tests.udfs.cases_stopping import (
     BINOMIAL,
     ETAS,
@@ -19,7 +20,6 @@ from tests.udfs.cases_stopping import (
 )
 from tests.udfs.laws import law_of
 from tests.udfs.test_rnm_laplace import small_blocks  # noqa: F401
-from udfs.select import random_stopping
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)

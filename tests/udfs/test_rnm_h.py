@@ -11,11 +11,11 @@ from itertools import product
 
 import pytest
 
+from dp_sql.udfs.select.exponential import exponential, pnf
+from dp_sql.udfs.select.gem import combined_gem, gem, mgem
+from dp_sql.udfs.select.k_randomised_response import k_randomised_response
 from tests.udfs.choices import BETA, EPSILON, PowersOf, law_of_choice, law_on_grid
 from tests.udfs.laws import NotPrivateError, check_neighbours
-from udfs.select.exponential import exponential, pnf
-from udfs.select.gem import combined_gem, gem, mgem
-from udfs.select.k_randomised_response import k_randomised_response
 
 ROOT, STEPS = Fraction(1, 4), 2
 """exp(-epsilon / (2 l)) is ROOT**(STEPS / l): rational for the sensitivities 1 and 2."""

@@ -7,10 +7,10 @@ from itertools import product
 
 import pytest
 
+from dp_sql.udfs.exact_sampling import Odds, secret_draws
+from dp_sql.udfs.select import rnm_laplace
 from tests.udfs.cases_noise import BETA, EPSILON, Q, law_of_starts, noise_is
 from tests.udfs.laws import PathTooLongError, law_of
-from udfs.exact_sampling import Odds, secret_draws
-from udfs.select import rnm_laplace
 
 
 def capped_geometric(cap):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dp_sql.udfs.count_distinct import bounded, flow, sampling
+from dp_sql.udfs.count_distinct.graph import build_graph
+from dp_sql.udfs.exact_sampling import secret_draws
 from tests.udfs.cases_bounded import BETA, EPSILON, GRAPH, HALF, given_law, graph_of
 from tests.udfs.cases_sampling import law_of_counts, mixed
 from tests.udfs.laws import fits, law_of
-from udfs.count_distinct import bounded, flow, sampling
-from udfs.count_distinct.graph import build_graph
-from udfs.exact_sampling import secret_draws
 
 
 def test_repetitions_do_not_change_the_law():

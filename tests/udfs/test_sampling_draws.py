@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dp_sql.udfs.count_distinct import bounded, sampling
 from tests.budget import draws
 from tests.budget.adversary import log_between
 from tests.budget.draws import Case, Law, exactly
@@ -25,7 +26,6 @@ from tests.udfs.cases_bounded import graph_of
 from tests.udfs.cases_sampling import law_of_counts
 from tests.udfs.laws import NotPrivateError
 from tests.udfs.test_bounded import shipped_law
-from udfs.count_distinct import bounded, sampling
 
 BETA = Fraction(1, 20)
 ROOT = exactly(8)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from dp_sql.udfs.count_distinct import shifted_inverse
 from tests.udfs.cases_bounded import covered
 from tests.udfs.cases_from_below import (
     AIMS,
@@ -20,7 +21,6 @@ from tests.udfs.cases_from_below import (
     left,
 )
 from tests.udfs.laws import law_of
-from udfs.count_distinct import shifted_inverse
 
 
 def test_a_release_draws_from_this_law(monkeypatch):

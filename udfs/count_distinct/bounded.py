@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from udfs.discrete_laplace import discrete_laplace, laplace_quantile
-from udfs.exact_sampling import Draws
-from udfs.intervals import ln_enclosure
-from udfs.mechanism import PrivacyLoss, in_words
-from udfs.permute_and_flip import by_weight
-from udfs.select import exponential, gem
-from udfs.select.levels import Levels, law_by_weight
-from udfs.select.normalized import grid_of, round_up
+from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
+from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.mechanism import PrivacyLoss, in_words
+from dp_sql.udfs.permute_and_flip import by_weight
+from dp_sql.udfs.select import exponential, gem
+from dp_sql.udfs.select.levels import Levels, law_by_weight
+from dp_sql.udfs.select.normalized import grid_of, round_up
 
 BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
 """The ways of choosing a bound; each spends half of epsilon.

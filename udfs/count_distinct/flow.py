@@ -19,9 +19,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from udfs.count_distinct.graph import LIMIT, Graph, Int32s, Int64s, read_only
-from udfs.count_distinct.search_from_items import raise_from_items, start_from_items
-from udfs.count_distinct.search_from_people import FromPeople, raise_from_people, turn_round
+from dp_sql.udfs.count_distinct.graph import LIMIT, Graph, Int32s, Int64s, read_only
+from dp_sql.udfs.count_distinct.search_from_items import raise_from_items, start_from_items
+from dp_sql.udfs.count_distinct.search_from_people import FromPeople, raise_from_people, turn_round
 
 _READS_PER_EDGE = 3  # what the search from items may read
 

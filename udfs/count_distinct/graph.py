@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from udfs.count_distinct.compiled import compiled
+from dp_sql.udfs.count_distinct.compiled import compiled
 
 Integers = NDArray[np.integer[Any]]
 Int32s = NDArray[np.int32]

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from udfs.count_distinct import bounded
-from udfs.count_distinct.bounded import CountRelease
-from udfs.exact_sampling import secret_draws
-from udfs.mechanism import Mechanism
+from dp_sql.udfs.count_distinct import bounded
+from dp_sql.udfs.count_distinct.bounded import CountRelease
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.mechanism import Mechanism
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -68,7 +68,7 @@ def cover_counts(
 
     Privacy: none; these are what a release adds noise to.
     """
-    from udfs.count_distinct.graph import build_graph, lists_by_person
+    from dp_sql.udfs.count_distinct.graph import build_graph, lists_by_person
 
     graph = build_graph(offsets, people)
     in_order = np.arange(graph.n_items, dtype=np.int32)
@@ -121,7 +121,7 @@ def _rounds(
 @cache
 def _compiled_rounds() -> Callable[..., Any]:
     """Compile the rounds, not before they are needed."""
-    from udfs.count_distinct.compiled import compiled
+    from dp_sql.udfs.count_distinct.compiled import compiled
 
     return compiled(_rounds)
 

@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from udfs.count_distinct import bounded
-from udfs.count_distinct.bounded import CountRelease
-from udfs.exact_sampling import secret_draws
-from udfs.mechanism import Mechanism
+from dp_sql.udfs.count_distinct import bounded
+from dp_sql.udfs.count_distinct.bounded import CountRelease
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.mechanism import Mechanism
 
 
 def count_distinct(
@@ -56,8 +56,8 @@ def cover_counts(
 
     Privacy: none; these are what a release adds noise to.
     """
-    from udfs.count_distinct.flow import max_cover_counts
-    from udfs.count_distinct.graph import build_graph
+    from dp_sql.udfs.count_distinct.flow import max_cover_counts
+    from dp_sql.udfs.count_distinct.graph import build_graph
 
     graph = build_graph(offsets, people)
     return [int(n) for n in max_cover_counts(graph, max_bound)]

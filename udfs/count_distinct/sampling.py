@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from udfs.count_distinct import bounded
-from udfs.count_distinct.bounded import CountRelease
-from udfs.exact_sampling import Draws, secret_draws
-from udfs.mechanism import Mechanism
+from dp_sql.udfs.count_distinct import bounded
+from dp_sql.udfs.count_distinct.bounded import CountRelease
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.mechanism import Mechanism
 
 
 def count_distinct(
@@ -86,7 +86,7 @@ def _sampled_counts(
 
     An item is in them from the bound on at which the first of its people comes to it.
     """
-    from udfs.count_distinct.graph import build_graph, lists_by_person
+    from dp_sql.udfs.count_distinct.graph import build_graph, lists_by_person
 
     graph = build_graph(offsets, people)
     in_order = np.arange(graph.n_items, dtype=np.int32)

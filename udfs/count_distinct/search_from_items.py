@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from udfs.count_distinct.compiled import compiled, inlined
-from udfs.count_distinct.graph import LIMIT, Graph, Int32s, by_size, zeros
+from dp_sql.udfs.count_distinct.compiled import compiled, inlined
+from dp_sql.udfs.count_distinct.graph import LIMIT, Graph, Int32s, by_size, zeros
 
 DEAD = LIMIT  # mark of a person through whom no search can succeed
 

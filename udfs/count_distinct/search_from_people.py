@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from udfs.count_distinct.compiled import compiled, inlined
-from udfs.count_distinct.graph import Graph, Int32s, by_size, lists_by_person, zeros
-from udfs.count_distinct.search_from_items import DEAD, FromItems
+from dp_sql.udfs.count_distinct.compiled import compiled, inlined
+from dp_sql.udfs.count_distinct.graph import Graph, Int32s, by_size, lists_by_person, zeros
+from dp_sql.udfs.count_distinct.search_from_items import DEAD, FromItems
 
 
 class FromPeople(NamedTuple):

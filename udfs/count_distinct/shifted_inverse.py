@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from udfs.count_distinct import bounded
-from udfs.count_distinct.bounded import CountRelease
-from udfs.exact_sampling import Draws, Odds, secret_draws
-from udfs.intervals import ln_enclosure
-from udfs.mechanism import Mechanism, PrivacyLoss, in_words
+from dp_sql.udfs.count_distinct import bounded
+from dp_sql.udfs.count_distinct.bounded import CountRelease
+from dp_sql.udfs.exact_sampling import Draws, Odds, secret_draws
+from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 _Ints = npt.NDArray[np.int64]
 
@@ -63,8 +63,8 @@ def count_distinct(
     Source: Fang, Dong and Yi 2022; people removed by a linear program, see shifted_inverse.md.
     """
     bounded.check_public(epsilon, beta, max_contributions, 1)
-    from udfs.count_distinct.flow import max_cover_counts
-    from udfs.count_distinct.graph import build_graph
+    from dp_sql.udfs.count_distinct.flow import max_cover_counts
+    from dp_sql.udfs.count_distinct.graph import build_graph
 
     graph = build_graph(offsets, people)
     cover = max_cover_counts(graph, max_contributions)

@@ -2,9 +2,9 @@
 
 from fractions import Fraction
 
-from udfs.intervals import ln_enclosure
-from udfs.mechanism import in_words
-from udfs.select.candidates import Numbers, check_beta, check_epsilon, check_sensitivities
+from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.mechanism import in_words
+from dp_sql.udfs.select.candidates import Numbers, check_beta, check_epsilon, check_sensitivities
 
 
 def reach_of(n_candidates: int, epsilon: Fraction, beta: Fraction) -> Fraction:

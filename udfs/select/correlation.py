@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from udfs.select.candidates import Numbers, check_candidates, in_units
+from dp_sql.udfs.select.candidates import Numbers, check_candidates, in_units
 
 KINDS = ("spearman", "weighted")
 """spearman: of the ranks, equal values sharing their mean rank. weighted: of the numbers, each

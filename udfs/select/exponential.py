@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from udfs.exact_sampling import Draws
-from udfs.mechanism import PrivacyLoss
-from udfs.permute_and_flip import by_flips, by_weight
-from udfs.select.accuracy import reach_of, rounded_up, sentence
-from udfs.select.candidates import Numbers, in_units
-from udfs.select.levels import Levels, sort_into_levels
-from udfs.select.selection import pure, selection
+from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.permute_and_flip import by_flips, by_weight
+from dp_sql.udfs.select.accuracy import reach_of, rounded_up, sentence
+from dp_sql.udfs.select.candidates import Numbers, in_units
+from dp_sql.udfs.select.levels import Levels, sort_into_levels
+from dp_sql.udfs.select.selection import pure, selection
 
 
 def exponential(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:

@@ -8,15 +8,15 @@ and gem otherwise. Proofs are in gem.md, mgem.md and combined_gem.md.
 
 from fractions import Fraction
 
-from udfs.exact_sampling import Draws, Odds
-from udfs.mechanism import PrivacyLoss
-from udfs.permute_and_flip import by_flips
-from udfs.select.accuracy import rounded_up, sentence
-from udfs.select.candidates import Numbers
-from udfs.select.correlation import sign_of_spearman
-from udfs.select.levels import Levels
-from udfs.select.normalized import levels_at, reach_on_grid
-from udfs.select.selection import pure, selection_with_beta
+from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.permute_and_flip import by_flips
+from dp_sql.udfs.select.accuracy import rounded_up, sentence
+from dp_sql.udfs.select.candidates import Numbers
+from dp_sql.udfs.select.correlation import sign_of_spearman
+from dp_sql.udfs.select.levels import Levels
+from dp_sql.udfs.select.normalized import levels_at, reach_on_grid
+from dp_sql.udfs.select.selection import pure, selection_with_beta
 
 LOW, HIGH = 1, -1
 """The sensitivities that a mechanism favours: the sign of its reach."""

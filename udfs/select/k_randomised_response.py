@@ -6,12 +6,12 @@ for scores that one person may move by any amount. Proofs are in k_randomised_re
 
 from fractions import Fraction
 
-from udfs.exact_sampling import Draws, Odds
-from udfs.intervals import exp_enclosure
-from udfs.mechanism import in_words
-from udfs.select.accuracy import of_what
-from udfs.select.candidates import Numbers
-from udfs.select.selection import pure, selection
+from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.intervals import exp_enclosure
+from dp_sql.udfs.mechanism import in_words
+from dp_sql.udfs.select.accuracy import of_what
+from dp_sql.udfs.select.candidates import Numbers
+from dp_sql.udfs.select.selection import pure, selection
 
 _PLACES = 10**9
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from udfs.exact_sampling import Draws, Odds
-from udfs.permute_and_flip import Clock, is_rejected, with_clocks
+from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.permute_and_flip import Clock, is_rejected, with_clocks
 
 _N_BLOCKS = 64
 

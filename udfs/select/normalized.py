@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-from udfs.select.accuracy import reach_of
-from udfs.select.candidates import Numbers, in_units
-from udfs.select.levels import Levels, sort_into_levels
+from dp_sql.udfs.select.accuracy import reach_of
+from dp_sql.udfs.select.candidates import Numbers, in_units
+from dp_sql.udfs.select.levels import Levels, sort_into_levels
 
 _Line = tuple[int, int]
 """(a, l): the line a + l x; l >= 0."""

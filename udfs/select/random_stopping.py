@@ -9,14 +9,14 @@ released. Never lets the number of tries depend on data.
 from dataclasses import dataclass
 from fractions import Fraction
 
-from udfs.discrete_laplace import laplace_quantile
-from udfs.exact_sampling import Draws
-from udfs.intervals import exp_enclosure, ln_enclosure
-from udfs.select.accuracy import check_public, rounded_up, sentence
-from udfs.select.candidates import Numbers, in_units
-from udfs.select.normalized import grid_of
-from udfs.select.rnm_laplace import noisy_best
-from udfs.select.selection import pure, selection
+from dp_sql.udfs.discrete_laplace import laplace_quantile
+from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
+from dp_sql.udfs.select.accuracy import check_public, rounded_up, sentence
+from dp_sql.udfs.select.candidates import Numbers, in_units
+from dp_sql.udfs.select.normalized import grid_of
+from dp_sql.udfs.select.rnm_laplace import noisy_best
+from dp_sql.udfs.select.selection import pure, selection
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from udfs.discrete_laplace import laplace_quantile
-from udfs.exact_sampling import Draws, Odds, geometric
-from udfs.select.accuracy import check_public, rounded_up, sentence
-from udfs.select.candidates import Numbers, in_units
-from udfs.select.normalized import grid_of
-from udfs.select.selection import pure, selection
+from dp_sql.udfs.discrete_laplace import laplace_quantile
+from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
+from dp_sql.udfs.select.accuracy import check_public, rounded_up, sentence
+from dp_sql.udfs.select.candidates import Numbers, in_units
+from dp_sql.udfs.select.normalized import grid_of
+from dp_sql.udfs.select.selection import pure, selection
 
 _N_BLOCKS = 128
 

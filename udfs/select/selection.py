@@ -18,10 +18,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from inspect import getdoc
 
-from udfs.exact_sampling import Draws, secret_draws
-from udfs.mechanism import Mechanism, PrivacyLoss
-from udfs.select.accuracy import check_public
-from udfs.select.candidates import Numbers, check_beta, check_candidates, check_epsilon
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs.select.accuracy import check_public
+from dp_sql.udfs.select.candidates import Numbers, check_beta, check_candidates, check_epsilon
 
 Choose = Callable[[Numbers, Numbers, Fraction, Draws], int]
 """choose(scores, sensitivities, epsilon, draws)"""

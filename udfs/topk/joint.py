@@ -14,10 +14,10 @@ from itertools import islice
 
 import numpy as np
 
-from udfs.exact_sampling import Draws, Odds, geometric, secret_draws
-from udfs.intervals import ln_enclosure
-from udfs.mechanism import Mechanism, PrivacyLoss, in_words
-from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
+from dp_sql.udfs.exact_sampling import Draws, Odds, geometric, secret_draws
+from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
+from dp_sql.udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 
 _TAIL_BITS = 40
 _TAIL = Fraction(1, 1 << _TAIL_BITS)

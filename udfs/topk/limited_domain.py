@@ -13,12 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from udfs.exact_sampling import Draws, secret_draws
-from udfs.intervals import ln_enclosure
-from udfs.mechanism import Mechanism, PrivacyLoss, in_words
-from udfs.permute_and_flip import by_weight
-from udfs.topk.ranking import Ints, check_counts
-from udfs.topk.rounds import Round, sort_ranks
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
+from dp_sql.udfs.permute_and_flip import by_weight
+from dp_sql.udfs.topk.ranking import Ints, check_counts
+from dp_sql.udfs.topk.rounds import Round, sort_ranks
 
 _LEAST_CANDIDATES = 1000
 _CANDIDATES_PER_PICK = 20

@@ -19,12 +19,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from udfs.exact_sampling import Draws, secret_draws
-from udfs.intervals import ln_enclosure
-from udfs.mechanism import Mechanism, PrivacyLoss, in_words
-from udfs.permute_and_flip import by_flips, by_weight
-from udfs.topk.ranking import Ints, check_counts, check_public, rank
-from udfs.topk.rounds import Round, sort_ranks
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
+from dp_sql.udfs.permute_and_flip import by_flips, by_weight
+from dp_sql.udfs.topk.ranking import Ints, check_counts, check_public, rank
+from dp_sql.udfs.topk.rounds import Round, sort_ranks
 
 Take = Callable[[Round, Draws], int]
 

@@ -11,11 +11,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from udfs.exact_sampling import Draws, secret_draws
-from udfs.mechanism import Mechanism, PrivacyLoss
-from udfs.permute_and_flip import Clock, by_flips, with_clocks
-from udfs.topk import joint
-from udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs.permute_and_flip import Clock, by_flips, with_clocks
+from dp_sql.udfs.topk import joint
+from dp_sql.udfs.topk.ranking import Ints, Ranking, check_counts, check_public, rank
 
 _List = tuple[int, ...]
 """Positions of k different items, best first."""

@@ -11,9 +11,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from udfs.exact_sampling import Draws, Odds
-from udfs.permute_and_flip import Clock, is_rejected, with_clocks
-from udfs.topk.ranking import Ints
+from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.permute_and_flip import Clock, is_rejected, with_clocks
+from dp_sql.udfs.topk.ranking import Ints
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
+from dp_sql.udfs.count_distinct import greedy, matching, sampling
 from examples.papers.distinct.printed import GREEDY, MATCHING, MAX, PERCENTILE, SAMPLING, Table
 from examples.papers.frame.sources import Graph, Source
-from udfs.count_distinct import greedy, matching, sampling
 
 ONE_PASS = "Greedy, one pass"
 CURVE = 99

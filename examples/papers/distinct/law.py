@@ -12,6 +12,7 @@ from itertools import accumulate
 
 from matplotlib.axes import Axes
 
+from dp_sql.udfs.count_distinct import bounded
 from examples.papers.distinct.covers import ONE_PASS, Study
 from examples.papers.distinct.printed import MATCHING, PRIVATE, Spread
 from examples.papers.distinct.rows import EACH, IN_ALL, Reading, Tried, best_bound
@@ -19,7 +20,6 @@ from examples.papers.frame.command import Setting
 from examples.papers.frame.figures import COLOURS, panels, save
 from examples.papers.frame.report import write_table
 from examples.papers.frame.verdicts import Verdict
-from udfs.count_distinct import bounded
 
 _IN_ALL = [Reading(IN_ALL.name, IN_ALL.epsilon, Fraction(n, 1000)) for n in range(10, 51, 5)]
 _SMALL = Reading(IN_ALL.name, IN_ALL.epsilon, EACH.beta)

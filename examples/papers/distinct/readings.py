@@ -16,6 +16,7 @@ from itertools import accumulate
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
+from dp_sql.udfs.count_distinct import bounded
 from examples.papers.distinct.covers import ONE_PASS, Study
 from examples.papers.distinct.printed import (
     BEST,
@@ -31,7 +32,6 @@ from examples.papers.distinct.rows import IN_ALL, Reading, Tried, best_bound
 from examples.papers.frame.command import Setting
 from examples.papers.frame.report import write_table
 from examples.papers.frame.verdicts import LEVEL, Range, Verdict
-from udfs.count_distinct import bounded
 
 EPSILONS = (Fraction(1), Fraction(6, 5), Fraction(3, 2), Fraction(2))
 BETAS = tuple(Fraction(n, 1000) for n in (1, 5, 10, 20, 30, 50))

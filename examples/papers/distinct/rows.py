@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from dp_sql.udfs.count_distinct import bounded
+from dp_sql.udfs.exact_sampling import secret_draws
 from examples.papers.distinct.covers import ONE_PASS, Study
 from examples.papers.distinct.printed import (
     BEST,
@@ -25,8 +27,6 @@ from examples.papers.distinct.printed import (
 from examples.papers.frame.command import Setting
 from examples.papers.frame.trials import Point, Trials
 from examples.papers.frame.verdicts import Range, range_of_quantile
-from udfs.count_distinct import bounded
-from udfs.exact_sampling import secret_draws
 
 FIXED_EPSILON = Fraction(1)
 """Of a release whose bound is given: all of it goes to the noise."""

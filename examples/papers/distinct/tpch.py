@@ -16,15 +16,15 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_sql.udfs import REGISTRY
+from dp_sql.udfs.count_distinct import bounded, greedy, matching
+from dp_sql.udfs.exact_sampling import secret_draws
 from examples.papers.distinct.printed import N_TRIALS, TPCH
 from examples.papers.frame.command import Setting
 from examples.papers.frame.report import write_table
 from examples.papers.frame.sources import Graph, graph_of, numbered, tpch
 from examples.papers.frame.trials import Point
 from examples.papers.frame.verdicts import Verdict, judge, range_of
-from udfs import REGISTRY
-from udfs.count_distinct import bounded, greedy, matching
-from udfs.exact_sampling import secret_draws
 
 _EPSILON = Fraction(1)
 _BETA = Fraction(1, 10)

@@ -18,7 +18,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-import udfs
+from dp_sql import udfs
 
 _SECONDS_AT_RISK = 2.0
 """What an interruption may cost: trials are written down this often."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from udfs import REGISTRY
+from dp_sql.udfs import REGISTRY
 
 BETA = Fraction(1, 20)
 """Probability with which a bound of gem, mgem and combined_gem may fail; the paper's is lost."""

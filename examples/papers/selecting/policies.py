@@ -21,10 +21,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from dp_sql.udfs import REGISTRY
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from examples.papers.selecting.choices import CHOICES
 from examples.papers.selecting.tree_sum import HybridSum
-from udfs import REGISTRY
-from udfs.exact_sampling import Draws, secret_draws
 
 UNIT = 1000
 SPAN = 100 * UNIT

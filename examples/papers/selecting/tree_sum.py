@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from udfs.discrete_laplace import discrete_laplace
-from udfs.exact_sampling import Draws
+from dp_sql.udfs.discrete_laplace import discrete_laplace
+from dp_sql.udfs.exact_sampling import Draws
 
 
 class HybridSum:

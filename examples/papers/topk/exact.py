@@ -13,11 +13,11 @@ from itertools import permutations
 
 import numpy as np
 
+from dp_sql.udfs import REGISTRY
 from examples.papers.frame.command import Setting
 from examples.papers.frame.report import write_table
 from examples.papers.frame.trials import Point, Trials
 from examples.papers.topk.errors import errors
-from udfs import REGISTRY
 
 List = tuple[int, ...]
 Law = dict[List, Fraction]

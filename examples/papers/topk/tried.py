@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import joint_matrix
+from dp_sql.udfs import REGISTRY
 from examples.papers.frame.sources import Source
 from examples.papers.frame.trials import Point, Trials
 from examples.papers.topk.errors import KINDS, errors
-from udfs import REGISTRY
 
 EPSILON = Fraction(1)
 DELTA = Fraction(1, 10**6)

@@ -1,0 +1,1 @@
+"""DuckDB: connections, functions registered in it, and what is asked of its catalog."""

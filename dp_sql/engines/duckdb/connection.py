@@ -1,0 +1,362 @@
+"""DuckDB: runs the SQL that it is given, and answers what names mean. Decides nothing.
+
+A dataframe named in SQL is looked up in the Python frame that calls DuckDB, so we call DuckDB from
+a frame that has the caller's variables. With duckdb_install.py and duckdb_udfs.py beside it, the
+only importer of duckdb.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import duckdb
+
+from dp_sql.engines.duckdb.tickets import Desk
+from dp_sql.errors import (
+    DpSqlError,
+    NotPrivate,
+    SourceError,
+)
+from dp_sql.privacy.declared_sources import Relation, Scope
+from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.private_sql import private_sql, release_columns
+from dp_sql.sql.tokens import folded, tokenize
+from dp_sql.sql.types import full_name
+
+Connection = duckdb.DuckDBPyConnection
+# What a function of DuckDB's own reads besides its arguments: the session, other rows, a clock that
+# is stopped for the statement. Only the clock is harmless.
+_CLOCKS = (
+    "('now', 'today', 'current_date', 'transaction_timestamp', 'get_current_time', "
+    "'get_current_timestamp', 'current_localtime', 'current_localtimestamp')"
+)
+_STATE = "('getvariable', 'current_setting', 'txid_current')"
+# Of DuckDB's own macros, those known to look at their arguments only.
+_MACROS = (
+    "('ago', 'date_add', 'days_in_month', 'fdiv', 'fmod', 'if', 'nullif', 'split_part', "
+    "'md5_number_lower', 'md5_number_upper', 'map_contains_entry', 'map_contains_value', "
+    "'round_even', 'roundbankers')"
+)
+_KINDS = f"""
+    SELECT system.main.lower(function_name), system.main.list(DISTINCT CASE
+        WHEN stability = 'VOLATILE' THEN 'volatile'
+        WHEN function_name IN {_STATE} THEN 'volatile'
+        WHEN stability = 'CONSISTENT_WITHIN_QUERY' AND function_name NOT IN {_CLOCKS}
+            THEN 'volatile'
+        WHEN function_type = 'macro' AND internal AND (function_name IN {_MACROS}
+            OR system.main.starts_with(function_name, 'list_')
+            OR system.main.starts_with(function_name, 'array_')) THEN 'scalar'
+        ELSE function_type END)
+    FROM system.main.duckdb_functions()
+"""
+_TABLES = "SELECT database_name, schema_name, table_name, NULL FROM system.main.duckdb_tables()"
+_VIEWS = (
+    "SELECT database_name, schema_name, view_name, coalesce(sql, '') "
+    "FROM system.main.duckdb_views()"
+)
+_REGISTERED = re.compile(
+    r"CREATE TEMP VIEW .+ AS SELECT \* FROM (pandas|arrow|python_arrow)_scan\w*\(\) AS \w+;",
+    re.DOTALL,
+)
+_WORD = re.compile(r"\w+")
+_SAME_NAME = "system.main.lower({}) = system.main.lower($1)"
+_SEARCH_PATH = (
+    "SELECT system.main.current_setting('search_path'), system.main.current_database(), "
+    "system.main.current_schema()"
+)
+_AT_ONCE = 200
+_BUILTIN: dict[str, frozenset[str]] = {}
+
+
+def open_database(database: str, read_only: bool) -> Connection:
+    """A connection of our own."""
+    return duckdb.connect(database, read_only=read_only)
+
+
+def hide_progress(connection: Connection) -> None:
+    """Draw no progress bar, which would tell how much there is.
+
+    A process started by `python -m` counts as interactive and would have one. Where a notebook
+    lacks what a bar needs, DuckDB refuses to speak of it, and has none.
+    """
+    with contextlib.suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
+
+
+class Engine:
+    """A connection, its desk, and the variables of the caller that SQL may name as tables."""
+
+    def __init__(self, connection: Connection, desk: Desk, frame: FrameType | None = None) -> None:
+        self.connection = connection
+        self.desk = desk
+        self._frame = frame
+
+    # --- what check and plan ask (dp_sql.privacy.declared_sources.Catalog) ---
+
+    def relation(self, parts: tuple[str, ...], within: Scope | None = None) -> Relation | None:
+        """The relation that a name means on the search path, or in a view of a schema."""
+        *scope, name = parts
+        found = self._fetch(f"{_TABLES} WHERE {_SAME_NAME.format('table_name')}", [name])
+        found += self._fetch(f"{_VIEWS} WHERE {_SAME_NAME.format('view_name')}", [name])
+        found = [r for r in found if folded(r[2]) == folded(name)]  # lower() folds more than DuckDB
+        if scope:
+            meant = self._scoped(scope, found)
+        else:
+            places = self._search_path(within)
+            meant = [r for place in places for r in found if (folded(r[0]), folded(r[1])) == place]
+            meant = meant if within else meant[:1]
+        if len({r[:3] for r in meant}) > 1:
+            raise NotPrivate(
+                f"{'.'.join(parts)} may mean more than one relation; write its full name, "
+                "database.schema.name."
+            )
+        if not meant and scope and found:
+            raise NotPrivate(
+                f"{'.'.join(parts)} is not where it was looked for; write its full name, "
+                "database.schema.name."
+            )
+        if not meant:
+            return self._variable(name) if not scope else None
+        database, schema, own_name, sql = meant[0]
+        text = self._view_text(meant[0][:3], sql)
+        return Relation((database, schema, own_name), text, is_table=sql is None)
+
+    def _scoped(self, scope: list[str], found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Those of the found relations that schema.name or database.schema.name may mean."""
+        wanted = [folded(part) for part in scope]
+        if len(wanted) > 1:
+            return [r for r in found if [folded(r[0]), folded(r[1])] == wanted]
+        path = self._search_path(None)
+        databases = {database for database, _ in path}
+        return [
+            r
+            for r in found
+            if (folded(r[1]) == wanted[0] and folded(r[0]) in databases)
+            or (
+                folded(r[0]) == wanted[0]
+                and (folded(r[1]) == "main" or (wanted[0], folded(r[1])) in path)
+            )
+        ]
+
+    def _search_path(self, within: Scope | None) -> list[Scope]:
+        """Where DuckDB looks for a bare name, in this order, in lower case."""
+        path, database, schema = self._fetch(_SEARCH_PATH, [])[0]
+        here = (folded(database), folded(schema))
+        places = [("temp", "main")]
+        if within is not None:
+            places.append((folded(within[0]), folded(within[1])))
+        entries: list[list[str]] = [[]]
+        for token in tokenize(path):
+            if token.is_symbol(","):
+                entries.append([])
+            elif token.name is not None:
+                entries[-1].append(folded(token.name))
+        places += [
+            (entry[-2] if len(entry) > 1 else here[0], entry[-1]) for entry in entries if entry
+        ]
+        return list(dict.fromkeys([*places, here, (here[0], "main"), ("system", "main")]))
+
+    def _view_text(self, parts: tuple[str, ...], sql: str | None) -> str | None:
+        """The text of a view; None for a table, and for a view that is a registered dataframe."""
+        if sql is None:
+            return None
+        if not sql:  # 1.5 keeps no text for what Python registered: look at what it scans
+            name = full_name(parts)
+            plan = self._fetch(f"EXPLAIN (FORMAT json) SELECT * FROM {name}", [])[0][1]
+            nodes = re.findall(r'"name": *"([^"]*)"', plan)
+            scans = [node.strip() for node in nodes if node.strip() != "PROJECTION"]
+            return None if scans in (["PANDAS_SCAN"], ["ARROW_SCAN"]) else ""
+        return None if _REGISTERED.fullmatch(sql.strip()) else sql
+
+    def _variable(self, name: str) -> Relation | None:
+        """A DuckDB relation in a variable of the caller: a query whose text nobody has checked."""
+        if self._frame is None:
+            return None
+        frame: FrameType | None = self._frame
+        while frame is not None:  # DuckDB looks further out than one frame where it is set to
+            value = frame.f_globals.get(name)
+            code = frame.f_code
+            if name in {*code.co_varnames, *code.co_cellvars, *code.co_freevars}:
+                value = frame.f_locals.get(name, value)
+            if isinstance(value, duckdb.DuckDBPyRelation):
+                return Relation((), "")
+            frame = frame.f_back
+        return None
+
+    def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+        """What each name may be as a function; users' stand-ins are told unasked."""
+        wanted = "(system.main.lower(function_name) IN (SELECT unnest($1)))"
+        sql = f"{_KINDS} WHERE {wanted} OR NOT internal GROUP BY 1"
+        found = self._fetch(sql, [sorted(names)])
+        theirs = self.builtin_kinds(frozenset(name for name, _ in found))
+        return {
+            name: frozenset(kinds)
+            for name, kinds in found
+            if name in names or name in theirs or not _WORD.fullmatch(name)
+        }
+
+    def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+        """What each name is among DuckDB's own functions; asked of DuckDB once a process."""
+        if not _BUILTIN:
+            found = self._fetch(f"{_KINDS} WHERE internal GROUP BY 1", [])
+            _BUILTIN.update((name, frozenset(kinds)) for name, kinds in found)
+        return {name: _BUILTIN[name] for name in names if name in _BUILTIN}
+
+    def columns(self, select: str) -> list[tuple[str, str]]:
+        """Names and types of the columns of a SELECT, bound and not run."""
+        try:
+            return [(row[0], row[1]) for row in self.run(f"DESCRIBE {select}").fetchall()]
+        except duckdb.Error as error:
+            raise SourceError(_first_line(error)) from None
+
+    def public_values(self, select: str) -> list[object]:
+        """The first column of a SELECT over public data."""
+        try:
+            return [row[0] for row in self.run(select).fetchall()]
+        except duckdb.Error as error:
+            raise SourceError(_first_line(error)) from None
+
+    def agrees(self, source: str, tables: Collection[tuple[str, ...]]) -> bool:
+        """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
+        return reads_just(self.connection, source, tables)
+
+    def _fetch(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        return self.connection.execute(sql, parameters).fetchall()
+
+    # --- running ---
+
+    def run(self, sql: str, parameters: object = None) -> Connection:
+        """Execute a text as if the caller had written `connection.execute(text)`."""
+        result: Connection = self._in_frame("execute", sql, parameters)
+        return result
+
+    def finish(self, sql: str, parameters: object = None) -> None:
+        """Execute a text to its end; its result is nobody's."""
+        result = self.run(sql, parameters)
+        if hasattr(result, "complete"):  # 2.0 streams, and refuses other work until the end
+            result.complete()
+
+    def bind(self, sql: str, first_word: str, parameters: object = None) -> None:
+        """Let DuckDB bind a statement and not run it; it raises what it has to say against it."""
+        if first_word in {"SELECT", "FROM", "VALUES", ""}:
+            self.relate(sql, parameters)  # a relation is bound when it is made, and run when read
+        elif first_word in {"WITH", "CREATE", "INSERT", "UPDATE", "DELETE", "COPY"}:
+            self.finish(f"EXPLAIN {sql}", parameters)
+
+    def relate(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
+        """The relation of a text, as if the caller had written `connection.sql(text)`."""
+        relation: duckdb.DuckDBPyRelation | None = self._in_frame("sql", sql, parameters)
+        return relation
+
+    def _in_frame(self, method: str, sql: str, parameters: object) -> Any:
+        """Call a method of the connection where the caller's variables can be found.
+
+        DuckDB looks in the innermost Python frame: were that one of ours, a table called `plan`
+        would be taken for a variable of ours.
+        """
+        names = {"__dp_call": getattr(self.connection, method), "__dp_sql": sql}
+        call = "__dp_call(__dp_sql)"
+        if parameters is not None:
+            names["__dp_values"] = parameters
+            given = "params=__dp_values" if method == "sql" else "__dp_values"
+            call = f"__dp_call(__dp_sql, {given})"
+        outer = self._frame.f_globals if self._frame is not None else {}
+        return eval(call, outer, {**self._locals(sql), **names})
+
+    def _locals(self, sql: str) -> dict[str, object]:
+        """The caller's local variables that a text may name.
+
+        A frame whose f_locals was looked at keeps a copy of all of them (up to Python 3.12), and
+        with it every session and relation in it: so it is looked at only where a name fits.
+        """
+        if self._frame is None:
+            return {}
+        code = self._frame.f_code
+        known = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        wanted = known & set(_WORD.findall(sql))
+        if not wanted:
+            return {}
+        values = self._frame.f_locals
+        return {name: values[name] for name in wanted if name in values}
+
+    def release(self, plan: Plan, ticket: str, number: int) -> str:
+        """Run the private SQL of a plan once and freeze its answer in a temporary table.
+
+        There is one such table for each type of answer, so that a long session does not fill the
+        catalog.
+
+        Args:
+            plan: what to release.
+            ticket: of the desk, for one release.
+            number: of this release in the session; the table's key.
+
+        Returns:
+            A relation with the columns of the release, as SQL.
+
+        Raises:
+            SourceError: DuckDB could not run the source.
+            DpSqlError: what the mechanism refused.
+        """
+        columns = release_columns(plan)
+        names = ", ".join(name for name, _ in columns)
+        digest = hashlib.blake2b(repr(columns).encode(), digest_size=8).hexdigest()
+        table = f"temp.main.__dp_releases_{digest}"
+        refusal: DpSqlError | None = None
+        try:
+            typed = ", ".join(f"{name} {kind}" for name, kind in columns)
+            self.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} (number BIGINT, {typed})")
+            sql = private_sql(plan, ticket)
+            self.run(f"INSERT INTO {table} SELECT {number}, {names} FROM ({sql})")
+        except duckdb.Error as error:
+            # DuckDB's words may carry a value (a failed cast shows it); its kind of error does not.
+            refusal = self.desk.failure_of(ticket) or SourceError(
+                f"DuckDB could not compute the source ({type(error).__name__}).",
+                hint=f"See why with: SELECT count(*) FROM {plan.written} …",
+            )
+        finally:
+            self.desk.withdraw(ticket)
+        if refusal is not None:
+            raise refusal  # outside the handler: DuckDB's rendering of it adds nothing
+        return f"(SELECT {names} FROM {table} WHERE number = {number})"
+
+
+def freeze(
+    connection: Connection,
+    table: str,
+    columns: Sequence[tuple[str, str]],
+    rows: Sequence[tuple[object, ...]],
+) -> str:
+    """Write rows into a new table; returns a relation with its columns, as SQL."""
+    typed = ", ".join(f"{name} {kind}" for name, kind in columns)
+    connection.execute(f"CREATE TEMP TABLE {table} ({typed})")
+    values = f"({', '.join(f'CAST(? AS {kind})' for _, kind in columns)})"
+    for first in range(0, len(rows), _AT_ONCE):
+        some = rows[first : first + _AT_ONCE]
+        given = [value for row in some for value in row]
+        connection.execute(f"INSERT INTO {table} VALUES {', '.join([values] * len(some))}", given)
+    return f"(SELECT {', '.join(name for name, _ in columns)} FROM {table})"
+
+
+def reads_just(connection: Connection, source: str, tables: Collection[tuple[str, ...]]) -> bool:
+    """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
+    try:
+        connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    except duckdb.Error:
+        return False
+    # Extracting names binds no types, and then a collation has nothing to stand on.
+    bare = f"SELECT * FROM {source}".replace(' COLLATE "binary"', "")
+    named = connection.get_table_names(bare, qualified=True)
+    meant = set()
+    for parts in tables:
+        meant |= connection.get_table_names(f"SELECT * FROM {full_name(parts)}", qualified=True)
+    return named == meant
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.split("\n", 1)[0] if text else type(error).__name__

@@ -1,0 +1,75 @@
+"""A DuckDB database as its owner's tools see it: dp_sql.policy.catalog. It is only read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+
+import duckdb
+
+from dp_sql.engines.duckdb.connection import Connection, open_database
+from dp_sql.errors import SourceError
+from dp_sql.policy.catalog import Listed
+from dp_sql.sql.tokens import folded
+
+_COLUMNS = """
+    SELECT database_name, schema_name, table_name, column_name, data_type
+    FROM system.main.duckdb_columns()
+    WHERE NOT internal AND database_name NOT IN ('system', 'temp')
+    ORDER BY database_name, schema_name, table_name, column_index
+"""
+_VIEWS = "SELECT database_name, schema_name, view_name FROM system.main.duckdb_views()"
+_FUNCTIONS = "SELECT DISTINCT function_name, internal FROM system.main.duckdb_functions()"
+
+
+@contextmanager
+def opened(database: str) -> Iterator[DatabaseCatalogue]:
+    """The catalogue of a database file, which must be there and is not changed."""
+    connection = open_database(database, read_only=True)
+    try:
+        yield DatabaseCatalogue(connection)
+    finally:
+        connection.close()
+
+
+class DatabaseCatalogue:
+    """What is in the databases of a connection, but for temporary tables."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def listed(self) -> Sequence[Listed]:
+        """The tables and views, in the order of their names."""
+        views = set(self._connection.execute(_VIEWS).fetchall())
+        rows = self._connection.execute(_COLUMNS).fetchall()
+        return [
+            Listed(parts, parts in views, tuple((column, kind) for *_, column, kind in columns))
+            for parts, columns in groupby(rows, key=lambda row: (row[0], row[1], row[2]))
+        ]
+
+    def stand_ins(self) -> Sequence[str]:
+        """Names of users' macros and functions that replace functions of DuckDB's."""
+        rows = self._connection.execute(_FUNCTIONS).fetchall()
+        own = {folded(name) for name, internal in rows if internal}
+        return sorted(name for name, internal in rows if not internal and folded(name) in own)
+
+    def finds(self, select: str) -> bool:
+        """Whether a SELECT has a row.
+
+        Raises:
+            SourceError: it cannot be run; DuckDB's kind of error, as its words may carry values.
+        """
+        return bool(self.number(f"SELECT system.main.count(*) FROM ({select} LIMIT 1) AS found"))
+
+    def number(self, select: str) -> int:
+        """The number that a SELECT answers.
+
+        Raises:
+            SourceError: it cannot be run; DuckDB's kind of error, as its words may carry values.
+        """
+        try:
+            ((number,),) = self._connection.execute(select).fetchall()
+        except duckdb.Error as error:
+            raise SourceError(f"DuckDB raised {type(error).__name__}.") from None
+        return int(number)

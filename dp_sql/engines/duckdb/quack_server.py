@@ -1,0 +1,328 @@
+"""A DuckDB instance that answers Quack clients with tables that were put into it, and nothing else.
+
+Quack asks two functions of ours: whether a token is admitted, and, for every text that a client
+sends, whether it may run. The second may answer with another text, which Quack then runs instead of
+the client's (duckdb-quack, pull request 142). Ours always does: no client's text is ever parsed
+here. The instance holds answers, no private row, and is locked.
+
+Knows no policy, no analyst and no session; who asks and what is answered is the caller's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from dp_sql.engines.duckdb.connection import Connection
+from dp_sql.errors import DpSqlError, NotSupported
+from dp_sql.sql.types import quote
+
+EngineError = duckdb.Error
+"""What DuckDB raises; for who must not import it."""
+
+Admit = Callable[[str, str], bool]
+"""admit(connection, token): whether this new connection may ask."""
+Answer = Callable[[str, str], str]
+"""answer(connection, text): SQL over held tables; it raises what the client is to read."""
+
+_EXTENSIONS = ("httpfs", "quack")
+_LOCK = (
+    "SET enable_external_access = false",
+    "SET python_enable_replacements = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET allow_community_extensions = false",
+    "SET TimeZone = 'UTC'",
+)
+# Types that arrow does not keep on every version, alone or inside a list or struct.
+_AS_TEXT = re.compile(r"\b(BIT|TIME WITH TIME ZONE|UHUGEINT|HUGEINT|UUID|VARIANT)\b")
+_LISTEN = re.compile(r"(?:quack:)?(?P<host>[^\s:/\[\]']+|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?")
+_LOCAL = {"localhost", "127.0.0.1", "[::1]"}
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
+_PORT = 9494
+_MEMORY = "2GB"  # of the held answers, all together; nothing of them is written to disk
+_MAX_ANSWER = 256 * 10**6  # bytes of one answer
+_BUG = "The server failed at this question, not you. What it may have cost is spent."
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A result, taken out of the instance that computed it.
+
+    columns: names and DuckDB types that can be written; names may repeat.
+    table: the values, as an arrow table with the columns c0, c1, …
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    table: Any
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only programs of this machine reach it."""
+        return self.host in _LOCAL
+
+    def __str__(self) -> str:
+        return f"quack:{self.host}:{self.port}"
+
+
+def address(text: str) -> Address:
+    """Read `quack:HOST:PORT`; the port is 9494 where it is left out."""
+    found = _LISTEN.fullmatch(text)
+    port = int(found["port"] or _PORT) if found else 0
+    if found is None or not 0 < port < 65536:
+        raise NotSupported(f"{text} is no address to listen on.", hint="quack:localhost:9494")
+    return Address(found["host"].lower(), port)
+
+
+def taken(relation: Any) -> Rows:
+    """Run a relation and take its rows along.
+
+    A column whose type has no name in SQL comes as text: 1.5 has none for `row(1, 2)`.
+    """
+    names, types = relation.columns, [str(kind) for kind in relation.types]
+    written = ["VARCHAR" if _is_nameless(relation, kind) else kind for kind in types]
+    as_text = [
+        _AS_TEXT.search(kind) or kind != name for kind, name in zip(types, written, strict=True)
+    ]
+    if any(as_text):
+        places = [f"c{n}" for n in range(len(types))]  # names may repeat
+        listed = ", ".join(
+            f"CAST({place} AS VARCHAR) AS {place}" if is_text else place
+            for place, is_text in zip(places, as_text, strict=True)
+        )
+        sql = f"SELECT {listed} FROM __dp_taken AS t({', '.join(places)})"
+        relation = relation.query("__dp_taken", sql)
+    table = _table(relation)
+    columns = tuple(zip(names, written, strict=True))
+    return Rows(columns, table.rename_columns([f"c{n}" for n in range(len(columns))]))
+
+
+def _table(relation: Any) -> Any:
+    """The rows as an arrow table, taken in pieces: a public table may be asked for 10^12 rows.
+
+    Raises:
+        NotSupported: they take more memory than one answer may.
+    """
+    import pyarrow as pa
+
+    n_bytes, pieces = 0, []
+    reader = relation.to_arrow_reader()
+    for piece in reader:
+        n_bytes += piece.nbytes
+        pieces.append(piece)
+        if n_bytes > _MAX_ANSWER:
+            reader.close()
+            raise NotSupported(
+                f"An answer of a served database holds at most {_MAX_ANSWER // 10**6} MB.",
+                hint="Add LIMIT, or aggregate.",
+            )
+    return pa.Table.from_batches(pieces, reader.schema)
+
+
+def _is_nameless(relation: Any, kind: str) -> bool:
+    """Whether DuckDB cannot read back what it calls a type; so far only structs are."""
+    if "STRUCT(" in kind:
+        try:
+            relation.query("__dp_taken", f"SELECT NULL::{kind} AS it")
+        except duckdb.Error:
+            return True
+    return False
+
+
+def refusal(error: Exception) -> str:
+    """SQL that tells a client what is wrong; what is no refusal is one constant sentence."""
+    sentence = _BUG
+    if isinstance(error, DpSqlError):
+        sentence = f"{type(error).__name__}: {error}"
+    elif isinstance(error, duckdb.Error):
+        sentence = str(error)
+    return f"SELECT error({_literal(sentence)}) AS refused"
+
+
+def load_quack(connection: Connection) -> None:
+    """Load the extensions that speak Quack, from installed wheels or from DuckDB's own folder."""
+    for name in _EXTENSIONS:
+        try:
+            path = _wheel(name)
+            connection.execute(f"LOAD '{path}'" if path else f"LOAD {name}")
+        except duckdb.Error as error:
+            raise NotSupported(
+                f"DuckDB {duckdb.__version__} cannot load its extension {name}, to be served.",
+                hint="pip install 'dp-sql[serve]' in an environment of its own, or, where DuckDB "
+                f"finds its extensions, INSTALL {name}.",
+            ) from error
+
+
+def _wheel(name: str) -> str | None:
+    """The file of an extension that was installed as a Python package, for this DuckDB."""
+    found = importlib.util.find_spec(f"duckdb_extension_{name}")
+    if found is None or found.origin is None:
+        return None
+    folder = Path(found.origin).parent / "extensions" / f"v{duckdb.__version__}"
+    path = folder / f"{name}.duckdb_extension"
+    return str(path).replace("'", "''") if path.exists() else None
+
+
+class QuackServer:
+    """The served instance: `hold` answers in it, `start` it, `close` it."""
+
+    def __init__(self) -> None:
+        config: dict[str, Any] = {"threads": 1, "memory_limit": _MEMORY, "temp_directory": ""}
+        self._connection: Connection = duckdb.connect(":memory:", config=config)
+        self._numbers = itertools.count(1)
+        self._address: Address | None = None
+        self._functions: tuple[object, ...] = ()
+        # The start proves itself with a token of its own, and the connection that it opens.
+        self._proof: tuple[str, str] | None = (os.urandom(16).hex(), os.urandom(16).hex())
+        self._proving: set[str] = set()
+        try:
+            load_quack(self._connection)
+            for setting in _LOCK:
+                self._connection.execute(setting)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def start(self, where: Address, admit: Admit, answer: Answer) -> None:
+        """Listen, and prove to be closed before anybody is told of it.
+
+        Raises:
+            NotSupported: the address cannot be used, or this Quack does not ask our functions.
+        """
+        self._register(admit, answer)
+        others = "false" if where.is_local else "true"
+        unused = os.urandom(16).hex()  # Quack wants a token of its own; our function ignores it
+        try:
+            self._connection.execute(
+                f"CALL quack_serve('{where}', token := '{unused}', "
+                f"allow_other_hostname := {others}, disable_ssl := true)"
+            ).fetchall()
+        except duckdb.Error as error:
+            first = str(error).split("\n", 1)[0]
+            raise NotSupported(f"Cannot listen on {where}: {first}") from error
+        self._address = where
+        self._connection.execute("SET lock_configuration = true")
+        self._prove(where, unused)
+
+    def hold(self, rows: Rows) -> tuple[str, str]:
+        """Keep rows in a table; returns its name, and SQL that reads it."""
+        name = f"answer_{next(self._numbers)}_{os.urandom(8).hex()}"
+        typed = ", ".join(
+            f"CAST(c{n} AS {kind}) AS c{n}" for n, (_, kind) in enumerate(rows.columns)
+        )
+        cursor = self._connection.cursor()
+        try:
+            cursor.register("taken", rows.table)
+            cursor.execute(f"CREATE TABLE {name} AS SELECT {typed} FROM taken")
+            cursor.unregister("taken")
+        except duckdb.Error as error:  # it names the table; nobody is to read that
+            raise RuntimeError("An answer could not be held.") from error
+        finally:
+            cursor.close()
+        listed = ", ".join(f"c{n} AS {quote(column)}" for n, (column, _) in enumerate(rows.columns))
+        return name, f"SELECT {listed} FROM memory.main.{name}"
+
+    def drop(self, name: str) -> None:
+        """Let a held table go; who is just reading it reads on."""
+        self._run(f"DROP TABLE IF EXISTS memory.main.{name}")
+
+    def connections(self) -> frozenset[str]:
+        """The connections that are open now."""
+        rows = self._run("SELECT connection_id FROM quack_active_connections()")
+        return frozenset(row[0] for row in rows)
+
+    def close(self) -> None:
+        """Stop listening, wait for what is being answered, and forget everything."""
+        if self._address is not None:
+            with suppress(duckdb.Error):
+                self._run(f"CALL quack_stop('{self._address}')")
+        self._connection.close()
+
+    def _run(self, sql: str) -> list[Any]:
+        cursor = self._connection.cursor()
+        try:
+            return cursor.execute(sql).fetchall()
+        finally:
+            cursor.close()
+
+    def _register(self, admit: Admit, answer: Answer) -> None:
+        def admitted(connection: str, token: str, _: str) -> bool:
+            if self._proof is not None and token == self._proof[0]:
+                self._proving.add(connection)
+                return True
+            return admit(connection, token)
+
+        def instead(connection: str, text: str) -> str | None:
+            if connection in self._proving:
+                return f"SELECT {_literal(self._proof[1])} AS proof" if self._proof else None
+            return _instead(answer, connection, text)
+
+        self._functions = (admitted, instead)  # DuckDB keeps no callable alive
+        given: Mapping[str, Any] = {"side_effects": True, "null_handling": "special"}
+        make = self._connection.create_function
+        make("dp_sql_admitted", admitted, ["VARCHAR"] * 3, "BOOLEAN", **given)
+        make("dp_sql_instead", instead, ["VARCHAR"] * 2, "VARCHAR", **given)
+        for setting, name in (("authentication", "admitted"), ("authorization", "instead")):
+            self._connection.execute(f"SET GLOBAL quack_{setting}_function = 'dp_sql_{name}'")
+
+    def _prove(self, where: Address, unused: str) -> None:
+        """Ask as a client would: another text must run than ours, and no other token may enter."""
+        assert self._proof is not None
+        token, proof = self._proof
+        url = f"quack:{_EVERYWHERE.get(where.host, where.host)}:{where.port}"
+        try:
+            with duckdb.connect(":memory:", config={"threads": 1}) as client:
+                load_quack(client)
+                told = _asked(client, url, token)
+                refused = [_asked(client, url, wrong) for wrong in (unused, os.urandom(16).hex())]
+        finally:
+            self._proof = None
+        if told != [(proof,)] or refused != [None, None]:
+            raise NotSupported(
+                f"The Quack of DuckDB {duckdb.__version__} does not run the text that its "
+                "authorization function answers, so it cannot be served safely.",
+                hint="1.5.5 does.",
+            )
+
+
+def _asked(client: Connection, url: str, token: str) -> list[Any] | None:
+    sql = f"FROM quack_query('{url}', 'SELECT 1', token := '{token}', disable_ssl := true)"
+    try:
+        return client.execute(sql).fetchall()
+    except duckdb.Error:
+        return None
+
+
+def _instead(answer: Answer, connection: str, text: str) -> str | None:
+    """The text that runs instead of a client's; None refuses without a word.
+
+    Quack asks before appending rows as well, with an INSERT of its own making, and takes any text
+    for a yes: nothing may be answered to an INSERT.
+    """
+    if text is None or text.lstrip()[:6].upper() == "INSERT":
+        return None
+    try:
+        return answer(connection, text)
+    except Exception as error:
+        return refusal(error)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\0", "").replace("'", "''") + "'"

@@ -1,0 +1,138 @@
+"""Where private queries spill what does not fit into memory, and how much memory and disk they use.
+
+DuckDB would write beside the database file, up to 90 % of that disk, in files that others can read.
+Here each database file of a process has a folder of its own, for its owner alone (0700), removed
+when the last session on the file closes. The folder holds rows of people.
+
+Sessions of one process on the same file share a DuckDB instance and its settings: a later
+session can only narrow them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dp_sql.errors import PolicyError
+from dp_sql.policy.limits import Limits, size_in_bytes
+
+DEFAULT_SPILL = "10GB"
+"""What private queries may write to disk where the policy does not say."""
+
+
+@dataclass
+class _Spill:
+    """The folder of one database file, who uses it, and what its instance is limited to."""
+
+    folder: Path
+    n_sessions: int = 0
+    memory: int | None = None
+    disk: int | None = None
+    threads: int | None = None
+
+
+_lock = threading.Lock()
+_open: dict[str, _Spill] = {}
+
+
+def limit_private(database: str, limits: Limits, run: Callable[[str], object]) -> None:
+    """Give a private connection its folder and limits; `let_go` must follow.
+
+    Args:
+        database: path of the DuckDB file.
+        limits: the policy's.
+        run: executes a statement on the connection.
+
+    Raises:
+        PolicyError: the policy's temp_directory cannot be written.
+    """
+    with _lock:
+        spill = _open.get(os.path.realpath(database))
+        if spill is None:
+            spill = _Spill(_folder(limits.temp_directory))
+            _open[os.path.realpath(database)] = spill
+            run(f"SET temp_directory = '{_quoted(spill.folder)}'")
+        spill.n_sessions += 1
+        disk = size_in_bytes(limits.max_temp_directory_size or DEFAULT_SPILL)
+        memory = None if limits.memory_limit is None else size_in_bytes(limits.memory_limit)
+        spill.disk = _narrower(spill.disk, disk)
+        spill.memory = _narrower(spill.memory, memory)
+        spill.threads = _narrower(spill.threads, limits.threads)
+        run(f"SET max_temp_directory_size = '{spill.disk}B'")
+        if spill.memory is not None:
+            run(f"SET memory_limit = '{spill.memory}B'")
+        if spill.threads is not None:
+            run(f"SET threads = {spill.threads}")
+
+
+def spill_advice(limits: Limits, ledger: Path | None) -> list[str]:
+    """Sentences for the owner: where private rows may be written, how many bytes, and a warning.
+
+    Args:
+        limits: the policy's.
+        ledger: the file of the ledger; None where the policy has no budget.
+    """
+    parent = limits.temp_directory or Path(tempfile.gettempdir())
+    size = limits.max_temp_directory_size
+    said = [f"Private queries may write up to {size or DEFAULT_SPILL} in {parent}."]
+    if limits.temp_directory is not None and not parent.is_dir():
+        said.append(f"[limits] temp_directory is not a folder: {parent}. No session can open.")
+    elif limits.temp_directory is not None and size is None and _same_disk(parent, ledger):
+        said.append(
+            "The ledger is on that disk as well: a full disk stops every release. Set [limits] "
+            "max_temp_directory_size below the free space, or choose another disk."
+        )
+    return said
+
+
+def _same_disk(folder: Path, ledger: Path | None) -> bool:
+    if ledger is None:
+        return False
+    try:
+        return folder.stat().st_dev == ledger.parent.stat().st_dev
+    except OSError:
+        return False
+
+
+def let_go(database: str) -> None:
+    """Remove the folder of a database file, if its last session has been closed."""
+    with _lock:
+        spill = _open.get(os.path.realpath(database))
+        if spill is not None:
+            spill.n_sessions -= 1
+            if spill.n_sessions <= 0:
+                del _open[os.path.realpath(database)]
+                shutil.rmtree(spill.folder, ignore_errors=True)
+
+
+def remove_spill_folders() -> None:
+    """Remove all folders of this process, which is about to end."""
+    for spill in list(_open.values()):  # without the lock: its holder may never release it
+        shutil.rmtree(spill.folder, ignore_errors=True)
+
+
+atexit.register(remove_spill_folders)  # for sessions that were not closed
+
+
+def _folder(parent: Path | None) -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="dp_sql-", dir=parent)).resolve()  # 0700
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise PolicyError(
+            f"[limits] temp_directory {parent or tempfile.gettempdir()} cannot be written: {why}."
+        ) from None
+
+
+def _narrower(one: int | None, other: int | None) -> int | None:
+    return min((n for n in (one, other) if n is not None), default=None)
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")

@@ -1,0 +1,1 @@
+"""Sessions behind other interfaces: DB-API, SQLAlchemy, Superset."""

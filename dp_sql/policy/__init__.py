@@ -1,0 +1,1 @@
+"""What the owner allows: the policy file, its checks and its template."""

@@ -1,0 +1,56 @@
+"""What the owner's tools ask of a database: what is in it, and whether a SELECT finds anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import full_name
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A table or view of a database: its full name, and its columns with their types."""
+
+    parts: tuple[str, str, str]
+    is_view: bool
+    columns: tuple[tuple[str, str], ...]
+
+    @property
+    def sql(self) -> str:
+        """The full name in SQL."""
+        return full_name(self.parts)
+
+    def is_called(self, name: Sequence[str]) -> bool:
+        """Whether a folded name (table, schema.table or database.schema.table) may mean this."""
+        return tuple(folded(part) for part in self.parts)[-len(name) :] == tuple(name)
+
+    def type_of(self, column: str) -> str | None:
+        """The type of a column; None where there is no such column."""
+        return next((kind for name, kind in self.columns if folded(name) == folded(column)), None)
+
+
+class Catalogue(Protocol):
+    """A database as its owner sees it."""
+
+    def listed(self) -> Sequence[Listed]:
+        """The tables and views, but for temporary ones."""
+
+    def stand_ins(self) -> Sequence[str]:
+        """Names of users' macros and functions that replace functions of the engine's."""
+
+    def finds(self, select: str) -> bool:
+        """Whether a SELECT has a row.
+
+        Raises:
+            SourceError: it cannot be run.
+        """
+
+    def number(self, select: str) -> int:
+        """The number that a SELECT over public tables answers.
+
+        Raises:
+            SourceError: it cannot be run.
+        """

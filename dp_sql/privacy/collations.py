@@ -1,0 +1,67 @@
+"""Which collation does a string column have, and may its strings be compared?
+
+DuckDB folds both sides of a comparison by their collation, and DESCRIBE does not show which one a
+column has. It is found by binding: DuckDB refuses to compare two different collations. A collation
+is usable here only if folding takes time linear in the length of the string. COLLATE NFC does not
+(800,000 combining marks take minutes), and for those of ICU it is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from dp_sql.privacy.comparisons import Refused, Value, refuse
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.types import quote
+
+PLAIN, BINARY, OTHER = "", "binary", "other"
+NOCASE = frozenset({"nocase", "NOCASE"})
+"""Spellings. To DuckDB these are two collations, and it does not compare one with the other."""
+_LINEAR = (BINARY, *sorted(NOCASE), "NOACCENT", "noaccent")
+
+
+def collations(
+    binds: Callable[[str], bool], relation: str, columns: Sequence[str]
+) -> Mapping[str, str]:
+    """The collation of each string column of a relation.
+
+    Args:
+        binds: whether DuckDB can bind a SELECT; it is not run.
+        relation: the relation in FROM, as SQL.
+        columns: names of its string columns.
+    """
+
+    def passes(names: Sequence[str], tried: Sequence[str]) -> bool:
+        terms = (f"{quote(name)} = ('' COLLATE \"{one}\")" for name in names for one in tried)
+        return binds(f"SELECT {', '.join(terms)} FROM {relation}")
+
+    if not columns or passes(columns, _LINEAR[:2]):
+        return dict.fromkeys(columns, PLAIN)
+    found = {}
+    for name in columns:
+        passed = [one for one in _LINEAR if passes([name], [one])]
+        found[name] = PLAIN if len(passed) > 1 else (passed or [OTHER])[0]
+    return found
+
+
+def agree(node: Node, *values: Value) -> str:
+    """The collation under which values are compared.
+
+    Raises:
+        Refused: they have different ones, or one that is not linear.
+    """
+    named = sorted({value.collation for value in values} - {PLAIN})
+    if OTHER in named:
+        raise unknown(node)
+    if len(named) > 1:
+        raise refuse(node, f"These strings have different collations ({', '.join(named)})")
+    return named[0] if named else PLAIN
+
+
+def unknown(node: Node) -> Refused:
+    """The refusal of a comparison under a collation that is not known to be linear."""
+    return refuse(
+        node,
+        "This column has a collation whose comparisons are not known to be fast on every string",
+        "Its owner can offer the column without a collation, or with NOCASE or NOACCENT.",
+    )

@@ -1,0 +1,415 @@
+"""Which expressions may an analyst compute on private rows? Those that are total, row by row.
+
+Compiles sqlglot's tree of an expression into SQL of our own, or refuses it. Nothing that is
+compiled here can raise an error on any row, look at another row, the clock or the session: an
+error that only some rows raise would tell about them. Each form names the parts of its node that
+it reads, and a node with any other part is refused: a part that nobody read would change the
+question without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dp_sql.privacy.collations import BINARY, agree
+from dp_sql.privacy.comparisons import (
+    FLOATS,
+    SMALL,
+    TIMES,
+    Refused,
+    Scope,
+    Value,
+    beside,
+    is_double,
+    is_literal,
+    refuse,
+    short,
+    text,
+    whole_number,
+)  # fmt: skip
+from dp_sql.privacy.like import like
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.types import EXACT_TYPES, family, same_bits
+
+COMPARABLE = EXACT_TYPES | FLOATS
+"""Types with an order and an equality that fail on no value, and a text of every value."""
+_COMPARISONS: Mapping[type, str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+}  # fmt: skip
+_PARTS = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"}
+_FARTHEST = 10**6
+
+
+def compiled(node: Node, scope: Scope) -> Value:
+    """Compile an expression.
+
+    Raises:
+        Refused: it is not known to be total.
+    """
+    try:
+        for kinds, compile_one in _COMPILERS:
+            if isinstance(node, kinds):
+                return compile_one(node, scope)
+        if scope.aggregate is not None and is_aggregate(node):
+            return scope.aggregate(node)
+        if isinstance(node, exp.Anonymous):
+            return _named(node, scope)
+    except RecursionError:
+        raise refuse(node, "This is nested too deeply") from None
+    raise refuse(node, f"{_shown(node)} is not known to be total on every row")
+
+
+def is_aggregate(node: Node) -> bool:
+    """Whether a node is a call of an aggregate; count(*) has another name in stored views."""
+    named = isinstance(node, exp.Anonymous) and node.name.lower() == "count_star"
+    return named or isinstance(node, exp.AggFunc)
+
+
+def _shown(node: Node) -> str:
+    return node.sql(dialect="duckdb")[:60] if isinstance(node, exp.Func) else type(node).__name__
+
+
+def _plain(node: Node, *allowed: str) -> None:
+    for key, value in node.args.items():
+        if value and key not in allowed:
+            raise refuse(node, f"{_shown(node)} has a part that is not known here")
+
+
+def settled(value: Value, node: Node) -> Value:
+    """A value of which equal ones are the same to the last bit, for GROUP BY, min and the like.
+
+    Where equal values differ ('Dune' and 'dune' under a collation, 0.0 and -0.0), DuckDB keeps the
+    one it meets first, and which one that is may hang on other people's rows.
+    """
+    kind = family(value.type)
+    if kind == "VARCHAR":
+        sql = f"({same_bits(value.sql, value.type)})"
+        return replace(value, sql=sql, collation=BINARY)
+    if kind in FLOATS:
+        return replace(value, sql=same_bits(value.sql, value.type))
+    if kind not in EXACT_TYPES:
+        raise refuse(node, f"{value.type} has no exact equality")
+    return value
+
+
+# --- conditions -----------------------------------------------------------------------------------
+
+
+def condition(node: Node, scope: Scope) -> str:
+    """Compile an expression that must be true or false."""
+    found = compiled(node, scope)
+    if found.type != "BOOLEAN":
+        raise refuse(node, "A condition must be true or false")
+    return found.sql
+
+
+def _boolean(sql: str) -> Value:
+    return Value(f"({sql})", "BOOLEAN")
+
+
+def _and_or(node: Node, scope: Scope) -> Value:
+    word = " AND " if isinstance(node, exp.And) else " OR "
+    terms: list[str] = []
+    rest = node
+    while type(rest) is type(node):  # a long chain is deep on its left side
+        _plain(rest, "this", "expression")
+        terms.append(condition(rest.expression, scope))
+        rest = rest.this
+    terms.append(condition(rest, scope))
+    return _boolean(word.join(reversed(terms)))
+
+
+def _not(node: Node, scope: Scope) -> Value:
+    _plain(node, "this")
+    return _boolean(f"NOT {condition(node.this, scope)}")
+
+
+def _maybe_not(node: Node, sql: str) -> Value:
+    """Sqlglot keeps the NOT of NOT LIKE inside the node or around it, as its version wants."""
+    return _boolean(f"NOT ({sql})" if node.args.get("negate") else sql)
+
+
+def _operand(node: Node, scope: Scope) -> Value:
+    """A side of a comparison: of a = b = c, parsers may differ about what is compared first."""
+    several = isinstance(node, exp.Predicate | exp.And | exp.Or | exp.Not | exp.In | exp.Between)
+    if several and not isinstance(node, exp.SubqueryPredicate):
+        raise refuse(node, "A comparison beside another needs brackets around it")
+    return compiled(node, scope)
+
+
+def _is(node: Node, scope: Scope) -> Value:
+    _plain(node, "this", "expression", "negate")
+    left, right = _operand(node.this, scope), node.expression
+    if isinstance(right, exp.Null):
+        return _maybe_not(node, f"{left.sql} IS NULL")
+    if isinstance(right, exp.Boolean) and left.type == "BOOLEAN":
+        return _maybe_not(node, f"{left.sql} IS {'TRUE' if right.this else 'FALSE'}")
+    raise refuse(node, "IS takes NULL, TRUE or FALSE")
+
+
+def _compare(node: Node, scope: Scope) -> Value:
+    _plain(node, "this", "expression")
+    sign = _COMPARISONS[type(node)]
+    left, right = node.this, node.expression
+    if is_literal(left) and not is_literal(right):
+        value = _operand(right, scope)
+        agree(node, value)
+        a, b = beside(value, left, scope)
+        return _boolean(f"{b} {sign} {a}")
+    value = _operand(left, scope)
+    agree(node, value)
+    if is_literal(right):
+        a, b = beside(value, right, scope)
+        return _boolean(f"{a} {sign} {b}")
+    if isinstance(right, exp.Any) and sign == "=":
+        return _among(node, value, right.this, scope)  # IN (SELECT …), as stored views have it
+    other = _operand(right, scope)
+    if value.type == other.type and family(value.type) in COMPARABLE:
+        agree(node, value, other)
+        return _boolean(f"{value.sql} {sign} {other.sql}")
+    if {family(value.type), family(other.type)} <= SMALL:
+        return _boolean(f"CAST({value.sql} AS HUGEINT) {sign} CAST({other.sql} AS HUGEINT)")
+    raise refuse(
+        node, f"{value.type} and {other.type} are compared only after a cast that may fail"
+    )
+
+
+def _between(node: Node, scope: Scope) -> Value:
+    _plain(node, "this", "low", "high")
+    value = _operand(node.this, scope)
+    limits = [node.args["low"], node.args["high"]]
+    if not all(is_literal(limit) for limit in limits):
+        raise refuse(node, "BETWEEN takes literals")
+    _same_kind(node, limits)
+    agree(node, value)
+    bounds = []
+    for sign, limit in zip((">=", "<="), limits, strict=True):
+        a, b = beside(value, limit, scope)
+        bounds.append(f"{a} {sign} {b}")
+    return _boolean(" AND ".join(bounds))
+
+
+def _same_kind(node: Node, literals: Sequence[Node]) -> None:
+    """DuckDB compares a list in one type for all, which one 1e0 makes DOUBLE."""
+    if len({is_double(literal) for literal in literals}) == 2:
+        raise refuse(node, "Numbers with an exponent and without one stand together here")
+
+
+def _in(node: Node, scope: Scope) -> Value:
+    _plain(node, "this", "expressions", "query")
+    value = _operand(node.this, scope)
+    query = node.args.get("query")
+    if query is not None:
+        return _among(node, value, query, scope)
+    choices = node.expressions
+    if not choices or not all(is_literal(choice) for choice in choices):
+        raise refuse(node, "IN takes a list of literals, or a column of a public table")
+    _same_kind(node, choices)
+    agree(node, value)
+    pairs = [beside(value, choice, scope) for choice in choices]
+    if len({a for a, _ in pairs}) == 1:
+        return _boolean(f"{pairs[0][0]} IN ({', '.join(b for _, b in pairs)})")
+    return _boolean(" OR ".join(f"{a} = {b}" for a, b in pairs))
+
+
+def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
+    listed = scope.listed(query)
+    if listed.type != value.type or family(value.type) not in COMPARABLE:
+        raise refuse(node, f"{value.type} is looked for among {listed.type}")
+    agree(node, value, listed)
+    return _boolean(f"{value.sql} IN {listed.sql}")
+
+
+def _like(node: Node, scope: Scope) -> Value:
+    _plain(node, "this", "expression", "negate")
+    value, pattern = _operand(node.this, scope), node.expression
+    plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\0" not in pattern.this
+    if family(value.type) != "VARCHAR" or not plain:
+        raise refuse(node, "LIKE takes a text column and a pattern in quotes")
+    return _maybe_not(node, like(node, value, pattern.this, isinstance(node, exp.ILike)))
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _of_text(word: str) -> Callable[[Node, Scope], Value]:
+    def compile_one(node: Node, scope: Scope) -> Value:
+        _plain(node, "this")
+        return _of_string(word, node.this, scope)
+
+    return compile_one
+
+
+def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:
+    """A function of a string; what it returns keeps the collation."""
+    value = compiled(node, scope)
+    if family(value.type) != "VARCHAR":
+        raise refuse(node, f"This takes text, not {value.type}")
+    listed = ", ".join([short(value.sql), *more])
+    return Value(f"system.main.{word}({listed})", "VARCHAR", collation=value.collation)
+
+
+def _trim(node: Node, scope: Scope) -> Value:
+    _plain(node, "this", "position")
+    word = {"": "trim", "LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim"}.get(
+        str(node.args.get("position") or "").upper()
+    )
+    if word is None:
+        raise refuse(node, "This form of trim is not known here")
+    return _of_string(word, node.this, scope)
+
+
+def _substring(node: Node, scope: Scope) -> Value:
+    _plain(node, "this", "start", "length")
+    given = [node.args.get("start")]
+    if node.args.get("length") is not None:
+        given.append(node.args["length"])
+    bounds = []
+    for bound in given:
+        number = whole_number(bound)
+        if bound is None or number is None or is_double(bound) or abs(number) > _FARTHEST:
+            raise refuse(node, "substr takes literal bounds up to a million")
+        bounds.append(str(number))
+    return _of_string("substr", node.this, scope, *bounds)
+
+
+def _part(word: str) -> Callable[[Node, Scope], Value]:
+    def compile_one(node: Node, scope: Scope) -> Value:
+        _plain(node, "this")
+        return _date_part(word, node.this, scope)
+
+    return compile_one
+
+
+def _extract(node: Node, scope: Scope) -> Value:
+    _plain(node, "this", "expression")
+    return _date_part(_part_name(node.this), node.expression, scope)
+
+
+def _named(node: Node, scope: Scope) -> Value:
+    """Calls without a node of their own: date_part, and quoted names as stored views have them."""
+    _plain(node, "this", "expressions")
+    word, given = node.name.lower(), node.expressions
+    if word == "date_part" and len(given) == 2 and given[0].is_string:
+        return _date_part(_part_name(given[0]), given[1], scope)
+    if word in {"lower", "upper", "trim", "ltrim", "rtrim"} and len(given) == 1:
+        return _of_string(word, given[0], scope)
+    if word.upper() in _PARTS and len(given) == 1:
+        return _date_part(word, given[0], scope)
+    raise refuse(node, f"{_shown(node)} is not known to be total on every row")
+
+
+def _of_main(node: Node, scope: Scope) -> Value:
+    """main.lower(…) in stored views is DuckDB's own: macros of that name are refused at opening."""
+    _plain(node, "this", "expression")
+    if not isinstance(node.expression, exp.Func) or node.this.name.lower() != "main":
+        raise refuse(node, "This is no column")
+    return compiled(node.expression, scope)
+
+
+def _part_name(node: Node) -> str:
+    word = str(node.name).upper()
+    if word not in _PARTS:
+        raise refuse(node, f"{word.lower()} is not known here")
+    return word.lower()
+
+
+def _date_part(word: str, node: Node, scope: Scope) -> Value:
+    value = compiled(node, scope)
+    if family(value.type) not in TIMES:
+        raise refuse(node, f"{word} takes a date, not {value.type}")
+    return Value(f"TRY(system.main.date_part({text(word)}, {value.sql}))", "BIGINT")
+
+
+def _truncate(node: Node, scope: Scope) -> Value:
+    _plain(node, "this", "unit")
+    unit = str(node.args["unit"].name).upper()
+    value = compiled(node.this, scope)
+    if unit not in _PARTS or family(value.type) not in TIMES:
+        raise refuse(node, "date_trunc takes a part such as 'month', and a date")
+    kind = "TIMESTAMP WITH TIME ZONE" if value.type.endswith("ZONE") else "TIMESTAMP"
+    # TRY: at the ends of the calendar there is no beginning of the week.
+    call = f"TRY(system.main.date_trunc({text(unit.lower())}, {value.sql}))"
+    return Value(f"TRY(CAST({call} AS {kind}))", kind)
+
+
+def _coalesce(node: Node, scope: Scope) -> Value:
+    _plain(node, "this", "expressions")
+    value, others = compiled(node.this, scope), node.expressions
+    if len(others) != 1 or not is_literal(others[0]):
+        raise refuse(node, "coalesce takes a column and one literal")
+    sql, other = beside(value, others[0], scope)
+    if sql != value.sql:
+        raise refuse(node, f"The literal of coalesce must be a {value.type}")
+    return Value(f"coalesce({sql}, {other})", value.type, collation=value.collation)
+
+
+def _to_text(node: Node, scope: Scope) -> Value:
+    """Everything has a text; other casts may fail."""
+    _plain(node, "this", "to")
+    if node.args["to"].sql(dialect="duckdb").upper() not in {"TEXT", "VARCHAR"}:
+        raise refuse(node, "Only a cast to VARCHAR succeeds on every row")
+    value = compiled(node.this, scope)
+    if family(value.type) not in COMPARABLE:
+        raise refuse(node, f"The text of {value.type} is not known here")
+    return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR", collation=value.collation)
+
+
+_BEYOND = {"TIMESTAMP_S", "TIMESTAMP_MS"}
+
+
+def _column(node: Node, scope: Scope) -> Value:
+    if not isinstance(node, exp.Column):
+        raise refuse(node, "This is no column")
+    value = scope.column(node)
+    if value.type in _BEYOND:
+        raise refuse(
+            node,
+            f"{value.type} holds times that DuckDB cannot show",
+            "Its owner can offer it as a TIMESTAMP.",
+        )
+    return value
+
+
+def _paren(node: Node, scope: Scope) -> Value:
+    _plain(node, "this")
+    return compiled(node.this, scope)
+
+
+def _truth(node: Node, scope: Scope) -> Value:
+    return Value("TRUE" if node.this else "FALSE", "BOOLEAN")
+
+
+_COMPILERS: tuple[tuple[type | tuple[type, ...], Callable[[Node, Scope], Value]], ...] = (
+    (exp.Column, _column),
+    (exp.Paren, _paren),
+    ((exp.And, exp.Or), _and_or),
+    (exp.Not, _not),
+    (exp.Is, _is),
+    (tuple(_COMPARISONS), _compare),
+    (exp.Between, _between),
+    (exp.In, _in),
+    ((exp.Like, exp.ILike), _like),
+    (exp.Boolean, _truth),
+    (exp.Lower, _of_text("lower")),
+    (exp.Upper, _of_text("upper")),
+    (exp.Trim, _trim),
+    (exp.Substring, _substring),
+    (exp.Year, _part("year")),
+    (exp.Month, _part("month")),
+    ((exp.Day, exp.DayOfMonth), _part("day")),
+    (exp.Extract, _extract),
+    ((exp.TimestampTrunc, exp.DateTrunc), _truncate),
+    (exp.Coalesce, _coalesce),
+    (exp.Cast, _to_text),
+    (exp.Dot, _of_main),
+)
+
+__all__ = [
+    "COMPARABLE", "Refused", "Scope", "Value", "compiled", "condition", "is_aggregate",
+    "is_literal", "refuse",
+    "settled", "text",
+]  # fmt: skip

@@ -1,0 +1,87 @@
+"""What is got beside an answer: the receipt of one release, and the name to read it again by.
+
+Both are made of the statement and of public numbers alone; nothing in them comes from a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dp_sql.udfs.mechanism import PrivacyLoss, in_words
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """One release: what was asked, which mechanism answered, what it cost, how good it is.
+
+    Args:
+        call: the DP call as DuckDB names its column.
+        source: what it read, as written, with its condition.
+        mechanism: the registry's name.
+        loss: what was spent: for every person, the factor e^epsilon (and delta); rho says the same
+            of zero-concentrated privacy, for who adds up many releases.
+        accuracy: a sentence that holds by public numbers alone.
+        assumptions: what the owner asserted by the statement; the promise rests on these.
+    """
+
+    call: str
+    source: str
+    mechanism: str
+    loss: PrivacyLoss
+    accuracy: str
+    assumptions: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The receipt in plain types, as JSON takes them; exact numbers are texts."""
+        rho = self.loss.rho
+        return {
+            "call": self.call,
+            "source": self.source,
+            "mechanism": self.mechanism,
+            "epsilon": in_words(self.loss.epsilon),
+            "delta": in_words(self.loss.delta),
+            "rho": None if rho is None else in_words(rho),
+            "accuracy": self.accuracy,
+            "assumptions": list(self.assumptions),
+        }
+
+    def __str__(self) -> str:
+        spent = f"epsilon = {in_words(self.loss.epsilon)}"
+        if self.loss.delta:
+            spent += f", delta = {in_words(self.loss.delta)}"
+        if self.loss.rho is not None:
+            spent += f" (rho = {in_words(self.loss.rho)} of zCDP)"
+        lines = [
+            f"{self.call} FROM {self.source}",
+            f"  mechanism  {self.mechanism}",
+            f"  spent      {spent}",
+            f"  accuracy   {self.accuracy}",
+        ]
+        lines += [f"  assumes    {assumption}" for assumption in self.assumptions]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Release:
+    """One frozen answer: `FROM dp_release('<id>')` reads it again, and spends nothing.
+
+    Args:
+        id: its name in this session, and where the policy keeps releases in later ones.
+        receipt: what was asked and spent.
+        time: when it was released: UTC, ISO 8601.
+        columns: names and types; the keys of GROUP BY come first, the last is called answer.
+    """
+
+    id: str
+    receipt: Receipt
+    time: str
+    columns: tuple[tuple[str, str], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The release without its rows, in plain types; its receipt's keys are among them."""
+        columns = [{"name": name, "type": kind} for name, kind in self.columns]
+        return {"id": self.id, "time": self.time, "columns": columns, **self.receipt.to_dict()}
+
+    def __str__(self) -> str:
+        return f"{self.id}  {self.time}  {self.receipt.call} FROM {self.receipt.source}"

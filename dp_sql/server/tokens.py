@@ -1,0 +1,220 @@
+"""The tokens by which a server knows its analysts: made, listed and removed by `dp-sql token`.
+
+A token is 256 random bits, shown once. The file keeps its SHA-256 only, which is enough: nobody can
+guess a token, so there is nothing to slow a guesser down for. Knows names; no policy, no session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import hmac
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dp_sql.budget.model import name_of
+from dp_sql.errors import DpSqlError, PolicyError
+from dp_sql.files import open_private
+
+_EPILOG = """\
+examples:
+  dp-sql token add reporting --policy policy.toml
+  dp-sql token list --policy policy.toml
+  dp-sql token remove reporting --policy policy.toml
+
+A token lets its owner ask `dp-sql serve` as one analyst. It is shown once, when it is made; the
+file keeps a hash of it. Without --file that is a file beside the policy: policy.toml has
+policy.tokens.
+A server that is running sees every change at the next question.
+"""
+
+
+@dataclass(frozen=True)
+class Token:
+    """What is kept of a token.
+
+    analyst: who asks with it.
+    digest: its SHA-256, in hexadecimal.
+    added: when it was made, in UTC.
+    """
+
+    analyst: str
+    digest: str
+    added: str
+
+
+def tokens_beside(policy: str) -> Path:
+    """The file of the tokens that go with a policy, where no other is named.
+
+    Raises:
+        PolicyError: the policy is not named.
+    """
+    if not Path(policy).name:
+        raise PolicyError("A policy is a file: --policy policy.toml")
+    return Path(policy).with_suffix(".tokens")
+
+
+def read_tokens(path: Path) -> tuple[Token, ...]:
+    """All tokens of a file, by name; none where there is no file.
+
+    Raises:
+        PolicyError: the file is not ours, or others than its owner may read or write it.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise PolicyError(f"Others may read or write {path}: chmod 600 {path}")
+            known = json.load(file)
+        found = [Token(_name(name), kept["sha256"], kept["added"]) for name, kept in known.items()]
+        if not all(
+            isinstance(part, str) for token in found for part in (token.digest, token.added)
+        ):
+            raise TypeError
+        twice = [name for name, n in Counter(token.analyst for token in found).items() if n > 1]
+        if twice:
+            raise PolicyError(
+                f"{twice[0]} has two tokens in {path}: names that differ only in leading or "
+                "trailing spaces, or in how Unicode composes a letter, are the same. "
+                "Remove one of them."
+            )
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise PolicyError(f"{path} cannot be read: {error.strerror}.") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise PolicyError(f"{path} is no file of tokens; `dp-sql token add` makes one.") from None
+    return tuple(sorted(found, key=lambda token: token.analyst))
+
+
+def _name(written: object) -> str:
+    name = name_of(written)
+    if name is None:
+        raise ValueError("not a valid name")
+    return name
+
+
+def digest_of(secret: str) -> str:
+    """What is kept of a token."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def owner_of(digest: str, tokens: Sequence[Token]) -> str | None:
+    """The analyst whose token has this digest; None for a token that is not in the file."""
+    found = [token for token in tokens if hmac.compare_digest(token.digest, digest)]
+    return found[0].analyst if len(found) == 1 else None
+
+
+def add_token(path: Path, analyst: str) -> str:
+    """Make a token for an analyst; returns it, for the only time."""
+    name = _named(analyst)
+    secret = os.urandom(32).hex()
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+
+    def added(tokens: Sequence[Token]) -> Sequence[Token]:
+        if any(token.analyst == name for token in tokens):
+            raise PolicyError(
+                f"{name} has a token already. For a new one: dp-sql token remove, then add."
+            )
+        return [*tokens, Token(name, digest_of(secret), now)]
+
+    _change(path, added)
+    return secret
+
+
+def _named(analyst: str) -> str:
+    name = name_of(analyst)
+    if name is None:
+        raise PolicyError("An analyst's name cannot be empty or contain control characters.")
+    return name
+
+
+def remove_token(path: Path, analyst: str) -> None:
+    """Forget the token of an analyst; who asks with it is refused from then on."""
+    name = _named(analyst)
+
+    def kept(tokens: Sequence[Token]) -> Sequence[Token]:
+        others = [token for token in tokens if token.analyst != name]
+        if len(others) == len(tokens):
+            raise PolicyError(f"{name} has no token in {path}.")
+        return others
+
+    _change(path, kept)
+
+
+def _change(path: Path, change: Callable[[Sequence[Token]], Sequence[Token]]) -> None:
+    """Replace the file at once; its draft keeps two writers apart from the reading on."""
+    draft = path.with_name(path.name + ".new")
+    try:
+        handle = open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    except FileExistsError:
+        raise PolicyError(
+            f"{draft} is there: somebody is writing. Try again; if it stays, the writer was "
+            "stopped: remove it."
+        ) from None
+    except OSError as error:
+        raise PolicyError(f"{draft} cannot be written: {error.strerror}.") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            tokens = change(read_tokens(path))
+            text = {t.analyst: {"sha256": t.digest, "added": t.added} for t in tokens}
+            json.dump(text, file, indent=1, ensure_ascii=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def main_token(arguments: Sequence[str]) -> int:
+    """Run `dp-sql token` with what follows this word; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        path = tokens_beside(options.policy) if options.file is None else Path(options.file)
+        if not path.name:
+            raise PolicyError("The tokens are in a file: --file policy.tokens")
+        if options.action == "add":
+            print(add_token(path, options.name))
+            print(
+                f"This is the token of {_named(options.name)}; it is not shown again.",
+                file=sys.stderr,
+            )
+        elif options.action == "remove":
+            remove_token(path, options.name)
+        else:
+            for token in read_tokens(path):
+                print(f"{token.analyst}\t{token.added}")
+    except DpSqlError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="dp-sql token",
+        description="Make, list and remove the tokens by which `dp-sql serve` knows its analysts.",
+        epilog=_EPILOG,
+        formatter_class=form,
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="add | list | remove")
+    for action, about in (
+        ("add", "make a token for an analyst, and print it once"),
+        ("list", "who has a token, and since when"),
+        ("remove", "forget an analyst's token"),
+    ):
+        part = actions.add_parser(action, help=about, description=about.capitalize() + ".")
+        if action != "list":
+            part.add_argument("name", metavar="NAME", help="the analyst, as the policy calls it")
+        where = part.add_mutually_exclusive_group(required=True)
+        where.add_argument("--policy", metavar="FILE", help="the policy that the tokens go with")
+        where.add_argument("--file", metavar="FILE", help="the file of the tokens itself")
+    return parser

@@ -1,0 +1,47 @@
+"""What an analyst may know of a database: names and types, never sizes or rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dp_sql.errors import NotSupported
+from dp_sql.policy.model import Policy
+from dp_sql.privacy.expressions import text
+from dp_sql.privacy.relations import Compiler, Schema
+from dp_sql.sql.tokens import folded
+
+
+def tables_sql(policy: Policy, schema: Schema) -> str:
+    """SQL of the tables that there are: name, and whether a table is private or public."""
+    rows = []
+    for names, kind in ((policy.tables, "private"), (policy.public, "public")):
+        for name in sorted(names):
+            if schema.table(name) is not None:
+                rows.append((".".join(name), kind))
+    rows += [(".".join(name), "private view") for name in sorted(policy.views)]
+    return values_sql(("name", "kind"), rows)
+
+
+def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
+    """SQL of the columns of a table, or of a view that the policy lists: names and types."""
+    heads = ("column_name", "column_type")
+    full = schema.table(parts)
+    known = {schema.table(name) for name in [*policy.tables, *policy.public]}
+    if full is None or full not in known:
+        view = Compiler(policy, schema).listed_view(parts)
+        if view is not None:
+            types = [value.type for value in view.values]
+            return values_sql(heads, list(zip(view.names, types, strict=True)))
+        raise NotSupported(
+            f"There is no table {'.'.join(folded(part) for part in parts)}.",
+            hint="SHOW TABLES lists what there is.",
+        )
+    return values_sql(heads, Compiler(policy, schema).columns_of(full))
+
+
+def values_sql(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    """SQL of a table of texts."""
+    listed = ", ".join(f"({', '.join(text(value) for value in row)})" for row in rows)
+    if not rows:
+        return f"SELECT {', '.join(f'NULL::VARCHAR AS {name}' for name in names)} WHERE false"
+    return f"SELECT * FROM (VALUES {listed}) AS shown({', '.join(names)})"

@@ -1,0 +1,1 @@
+"""What is asked: a statement, its parts and its DP calls. Knows no policy, budget or engine."""

@@ -1,0 +1,128 @@
+"""What may stand beside DP calls in the list of a SELECT?
+
+After rewriting, the SELECT reads the releases and no longer the source. A column of the source
+would not be found there, and an aggregate such as count(*) would silently count releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from sqlglot import exp
+
+from dp_sql.errors import NotSupported
+from dp_sql.sql.sqlglot_tree import Unreadable, projection, to_sql
+from dp_sql.sql.statement import DpSelect
+from dp_sql.sql.tokens import Token, called, outside_queries, tokenize
+
+
+class Functions(Protocol):
+    """What this file may ask of an engine."""
+
+    def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+        """What each name may be as a function, as in check.Catalog."""
+
+    def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
+        """The same of the engine's own functions, from memory; macros are not looked at."""
+
+
+def check_list(select: DpSelect, functions: Functions) -> None:
+    """Refuse what stands beside the DP calls and would need the source's rows.
+
+    Raises:
+        NotSupported: a column, a star, an aggregate or a window beside the calls.
+    """
+    trees = [projection(_blanked(select, *item)) for item in select.items]
+    aliases = {tree.alias.lower() for tree in trees if isinstance(tree, exp.Alias)}
+    aliases |= {key.parts[-1].lower() for key in select.keys}
+    for (start, stop), tree in zip(select.items, trees, strict=True):
+        _no_aggregates(select, start, _blanked(select, start, stop), functions)
+        if tree is None:
+            continue  # DuckDB reads it; without the source's rows in scope it can take none
+        for node in tree.walk(prune=lambda n: isinstance(n, _OTHER_SCOPES)):
+            if isinstance(node, exp.Star | exp.Columns) or (
+                isinstance(node, exp.Column) and node.name.lower() not in aliases
+            ):
+                raise NotSupported(
+                    f"{_shown(node)} would show rows of the source beside the private answer.",
+                    text=select.text,
+                    position=start,
+                    hint="A SELECT with a DP call answers with DP calls, constants and "
+                    "expressions of them. Ask for other things in a query of their own.",
+                )
+
+
+_ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat"})
+"""Table functions that an analyst may call: they make rows of their arguments."""
+_CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "ALTER", "TRUNCATE"}
+
+
+def only_reads(text: str, tokens: Sequence[Token], functions: Functions) -> None:
+    """Under a policy: refuse what a query might do besides reading what is public.
+
+    Table functions look around in the engine and its settings, and a CTE may change tables.
+
+    Raises:
+        NotSupported: a table function but for those that make rows; a statement in a bracket.
+    """
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        inside = before.is_symbol("(") and not after.is_symbol(")", ",", ".")
+        if inside and token.kind == "word" and token.upper in _CHANGES:
+            raise NotSupported(
+                f"A query reads; it does not {token.upper}.", text=text, position=token.start
+            )
+    called_here = called(tokens)
+    kinds = functions.function_kinds(frozenset(called_here))
+    for name, position in called_here.items():
+        looks = {"table", "table_macro", "pragma"} & kinds.get(name, frozenset())
+        if (looks and name not in _ROWS_FROM_NOTHING) or name in _STATE:
+            raise NotSupported(
+                f"{name} looks at more than public tables and answers.",
+                text=text,
+                position=position,
+                hint="SHOW TABLES and DESCRIBE tell what there is.",
+            )
+
+
+_STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
+_OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
+
+
+def _shown(node: exp.Expression) -> str:
+    try:
+        return "*" if isinstance(node, exp.Star) else to_sql(node)
+    except Unreadable:  # pragma: no cover - sqlglot writes columns that it has read
+        return "A column"
+
+
+def _blanked(select: DpSelect, start: int, stop: int) -> str:
+    """The text of one item with NULL, padded, in place of each call: offsets stay."""
+    written = select.text[start:stop]
+    for call in select.calls:
+        if start <= call.start and call.end <= stop:
+            blank = "NULL".ljust(call.end - call.start)
+            written = written[: call.start - start] + blank + written[call.end - start :]
+    return written
+
+
+def _no_aggregates(select: DpSelect, start: int, blanked: str, functions: Functions) -> None:
+    tokens = tokenize(blanked)
+    outside = outside_queries(tokens, blanked)
+    names = called(outside)
+    kinds = dict(functions.builtin_kinds(frozenset(names)))
+    unknown = frozenset(names) - kinds.keys()
+    if unknown:  # asking for all functions costs DuckDB milliseconds
+        kinds.update(functions.function_kinds(unknown))
+    found = [(t.upper, t.start) for t in outside if t.upper == "OVER"]
+    found += [(name, at) for name, at in names.items() if "aggregate" in kinds.get(name, ())]
+    if not found:
+        return
+    shown, at = found[0]
+    raise NotSupported(
+        f"{shown} beside a DP call would be computed over the answer, not over the source.",
+        text=select.text,
+        position=start + at,
+        hint="Ask for it in a query of its own, or compute it over the answer in an outer query: "
+        "SELECT … FROM (SELECT DP_…(…) AS answer FROM …)",
+    )

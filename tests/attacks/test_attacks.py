@@ -1,0 +1,210 @@
+"""Hostile statements get the same refusal whether one person is there or not, and reach no row.
+
+The corpus is in attacks/*.sql; the databases, the spies and the form of the files are those of
+attack_bench.py. What depends on size or on Python's values stands in test_attacks_by_size.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dp_sql
+from tests.attacks.attack_bench import ATTACKS, CANARIES, RIGHT, Attack, Side, attacks, families
+
+FAMILIES = families()
+REFUSED = [family for family in FAMILIES if family != "harmless"]
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
+    """The database with the person, and the one without."""
+    directory = tmp_path_factory.mktemp("attacks")
+    both = Side(directory / "with", True), Side(directory / "without", False)
+    yield both
+    for side in both:
+        side.session.close()
+
+
+def wrongs(attack: Attack, sides: tuple[Side, Side]) -> list[str]:
+    """What is not as it must be after one attack on both databases."""
+    before = [len(side.session.receipts) for side in sides]
+    with_person, without = (side.ask(attack.statement) for side in sides)
+    found = []
+    if with_person.kind not in attack.outcome.split("|"):
+        found.append(f"{with_person.kind} {with_person.text[:200]}")
+    elif attack.outcome != "answered" and not with_person.text.startswith(attack.words):
+        found.append(f"says {with_person.text[:200]}")
+    if (with_person.kind, with_person.text) != (without.kind, without.text):
+        found.append(f"differs: {without.text[:200]}")
+    if before != [len(side.session.receipts) for side in sides]:
+        found.append("a release was made")
+    found += [f"tells {canary}" for canary in CANARIES if canary in with_person.said + without.said]
+    if any(side.ask("SELECT count(*) FROM catalog").kind != "answered" for side in sides):
+        found.append("the session is broken")
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_attacks_get_what_the_corpus_says_on_both_databases(
+    family: str,
+    sides: tuple[Side, Side],
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.WARNING, logger="numba")  # writes pages of its own compiling
+    wrong, mended = [], []
+    for attack in attacks(family):
+        found = wrongs(attack, sides)
+        if attack.is_open and not found:
+            mended.append(attack.statement)
+        elif found and not attack.is_open:
+            wrong.append(f"{attack.statement[:300]}\n    {'; '.join(found)}")
+    printed = caplog.text + "".join(capfd.readouterr())
+    if wrong:
+        pytest.fail("\n".join(wrong))
+    assert not mended or duckdb.__version__ < "2", "remove the word open from these"
+    assert not any(canary in printed for canary in CANARIES)
+    for side in sides:
+        assert side.ask(RIGHT).kind == "answered"
+
+
+def test_the_corpus_is_large_and_read_to_its_end() -> None:
+    for family in FAMILIES:
+        written = (ATTACKS / f"{family}.sql").read_text(encoding="utf-8").strip()
+        title, *cases = written.split("\n\n")
+        found = attacks(family)
+        assert title.startswith("-- ") and len(found) == len(cases)
+        assert not any(c in a.statement for a in found for c in CANARIES), "an echo is no leak"
+    assert sum(len(attacks(family)) for family in REFUSED) >= 1000
+    assert all(attack.outcome != "answered" for f in REFUSED for attack in attacks(f))
+
+
+# What our own statements on the private side are made of, besides names in the catalog.
+_NAMES = {
+    "shop", "main", "other", "ratings", "orders", "order_items", "catalog", "twice", "recent",
+    "user_id", "title", "score", "day", "region", "price", "mood", "weight", "tags", "order_id",
+    "product", "genre", "binary", "NOCASE", "nocase", "NOACCENT", "noaccent", "__dp_person", "__dp_item", "__dp_g0",
+}  # fmt: skip
+_WORDS = {
+    "SELECT", "DESCRIBE", "DISTINCT", "FROM", "WHERE", "AS", "JOIN", "LEFT", "ON", "AND", "OR",
+    "NOT", "IS", "NULL", "NULLS", "IN", "LIKE", "ILIKE", "TRY", "CAST", "UNION", "ALL", "GROUP",
+    "BY", "HAVING", "WITH", "MATERIALIZED", "ORDER", "ASC", "DESC", "FIRST", "LAST", "OVER",
+    "LIMIT", "COLLATE", "TRUE", "FALSE", "SET", "CASE", "WHEN", "THEN", "ELSE", "END",
+    "PARTITION", "USING", "FILTER", "STRUCT", "ENUM", "BIGINT", "HUGEINT", "INTEGER", "VARCHAR",
+    "BOOLEAN", "DOUBLE", "DATE", "TIMESTAMP", "DECIMAL", "TimeZone",
+    "system", "main", "temp", "lower", "upper", "trim", "ltrim", "rtrim", "substr", "date_part",
+    "date_trunc", "coalesce", "count", "min", "max", "sum", "list", "unnest", "list_select",
+    "row_number", "enum_range", "current_connection_id", "current_query_id", "duckdb_views", "sql",
+    "database_name", "schema_name", "view_name", "python_enable_replacements",
+    "autoinstall_known_extensions", "autoload_known_extensions", "list_extract", "list_filter",
+    "value", "item", "listed", "domain", "counted", "counts", "items", "n", "o", "k", "p", "w",
+    "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "lots",
+    "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
+    "TRY_CAST", "typeof", "stated", "declared", "starts_with", "ends_with", "contains",
+    "regexp_full_match", "strlen", "disabled_optimizers",
+}  # fmt: skip
+_TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
+_FORMS = {
+    "execute": re.compile(
+        r"DESCRIBE SELECT |SELECT CAST\('|SELECT system\.main\.count\(\*\) FROM \(SELECT "
+        r"|SELECT CAST\(__dp_value AS |SELECT (__dp_group, .*)?__dp_value FROM \(WITH __dp_rows AS "
+        r"|SELECT __dp_group, (CAST\()?__dp_key_0.* FROM \(WITH __dp_rows AS "
+        r"|SET disabled_optimizers = '(\w+(,\w+)*)?'$"
+        r"|SELECT sql FROM system\.main\.duckdb_views\(\) "
+        r"|SELECT greatest\(1, coalesce\(system\.main\.max\(n\), 1\)\) FROM \(SELECT "
+        r"|CREATE TEMP TABLE \"temp\"\.\"main\"\.\"__dp_public_[0-9a-f]{32}\" AS SELECT "
+        r"|SELECT system\.main\.typeof\(\(SELECT value FROM \("
+        r"|SELECT system\.main\.min\(CAST\(value AS VARCHAR\)\) FROM \("
+        r"|SELECT 1 FROM \(SELECT DISTINCT "
+    ),
+    "sql": re.compile(r'SELECT "title", "genre" FROM "shop"\."main"\."catalog"$'),
+    "get_table_names": re.compile(
+        _TABLE + r"|SELECT \* FROM \(SELECT __dp_person, c0 AS __dp_item"
+        r"|SELECT \* FROM \(SELECT (DISTINCT )?\(?[rc]\d"
+        r"|SELECT \* FROM \"temp\"\.\"main\"\.\"__dp_public_[0-9a-f]{32}\"$"
+    ),
+}
+_PIECE = re.compile(r"""'(?:[^']|'')*'|"((?:[^"]|"")*)"|(\$?\w+)|--|/\*""")
+
+
+def strange(statement: str) -> list[str]:
+    """The words and names of a statement that are none of ours; what is in quotes '…' is data."""
+    found = []
+    for piece in _PIECE.finditer(statement):
+        name, word = piece.groups()
+        is_ours = name is not None and re.fullmatch("temp|__dp_public_[0-9a-f]{32}", name)
+        if name is not None and name not in _NAMES and not is_ours:
+            found.append(piece.group())
+        known = (
+            word is None
+            or word in _WORDS
+            or re.fullmatch(r"\$?\d+|[crs]\d+|r\d+p|r\d+c\d+|__dp_\w+", word)
+        )
+        if not known or piece.group() in {"--", "/*"}:
+            found.append(piece.group())
+    return found
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["SELECT error('x') FROM r0", 'SELECT c0 FROM "secret"', "SELECT c0 -- x", "SELECT c0 /* x */",
+     "SELECT c0 FROM rätings", "SELECT '' || name FROM r0"],
+)  # fmt: skip
+def test_the_spy_would_know_a_word_of_an_attack(statement: str) -> None:
+    assert strange(statement)
+    assert not strange("""SELECT r0c1 AS c0 FROM "ratings" AS r0 WHERE (r0c1 = 'it''s -- "x" 1')""")
+
+
+def test_the_private_side_is_given_no_word_of_an_attack(sides: tuple[Side, Side]) -> None:
+    side = sides[0]
+    for family in FAMILIES:
+        for attack in attacks(family):
+            side.ask(attack.statement)
+    assert side.ask(RIGHT).kind == "answered"
+    assert side.seen, "the spy saw nothing"
+    for doing, sql in side.seen:
+        form = _FORMS.get(doing)
+        assert form is not None and form.match(sql), (doing, sql[:300])
+        assert strange(sql) == [], sql[:300]
+
+
+def test_the_public_side_holds_public_tables_and_releases_only(sides: tuple[Side, Side]) -> None:
+    for side in sides:
+        side.ask("FROM catalog")
+        public = side.session._public._connection
+        tables = public.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        others = {name for (name,) in tables if not re.fullmatch(r"__dp_release_\d+", name)}
+        assert others == {"catalog"}
+        assert public.execute("SELECT 1 FROM duckdb_views() WHERE NOT internal").fetchall() == []
+        paths = public.execute("SELECT path FROM duckdb_databases()").fetchall()
+        assert {path for (path,) in paths} == {None}
+
+
+def test_a_person_alone_in_a_table_and_nobody_are_answered_alike(tmp_path: Path) -> None:
+    shapes = []
+    for n in (0, 1):
+        path, policy = tmp_path / f"{n}.duckdb", tmp_path / "policy.toml"
+        with duckdb.connect(str(path)) as owner:
+            owner.execute(f"CREATE TABLE seen AS SELECT 7 AS u, 'a' AS t FROM range({n})")
+        policy.write_text('[tables.seen]\nprivacy_unit = "u"\n', encoding="utf-8")
+        with dp_sql.connect(str(path), policy=policy) as session:
+            top = session.sql(
+                "SELECT DP_TOPK(t, 2, epsilon := 1, domain := ['a', 'b', 'c']) AS best FROM seen"
+            )
+            count = session.sql("SELECT DP_COUNT_DISTINCT(t, epsilon := 1) AS n FROM seen")
+            grouped = session.sql(
+                "SELECT DP_COUNT_DISTINCT(n, epsilon := 1, report := true) AS n "
+                "FROM (SELECT u, count(*) AS n FROM seen GROUP BY u)"
+            )
+            shapes.append([
+                top.columns, len(top.fetchall()[0][0]), len(count.fetchall()),
+                sorted(grouped.fetchall()[0][0]), len(session.receipts),
+            ])  # fmt: skip
+    assert shapes[0] == shapes[1]

@@ -1,0 +1,541 @@
+"""`dp-sql budget` and `dp-sql ledger`: what they print, where, and with which exit code."""
+
+from __future__ import annotations
+
+import builtins
+import csv
+import io
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_sql.budget.account import BudgetRow
+from dp_sql.budget.amounts import amount_of
+from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.model import Cap, Terms
+from dp_sql.cli import burn_down
+from dp_sql.cli import policy as shell_policy
+from dp_sql.cli.bars import bar, bars, decimal
+from dp_sql.cli.budget import main_budget, main_ledger
+from dp_sql.cli.burn_down import Curve, curves
+from dp_sql.policy.model import read_policy
+from dp_sql.udfs.mechanism import PrivacyLoss
+
+POLICY = """\
+[budget]
+dataset = "shop"
+epsilon = 2
+{more}
+[budget.analysts.reporting]
+epsilon = 0.5
+"""
+START = datetime(2026, 11, 21, 19, 30, 5, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class Shop:
+    """A policy, its ledger, and a clock that a test moves."""
+
+    def __init__(self, folder: Path, more: str = "") -> None:
+        self.policy = str(folder / "policy.toml")
+        Path(self.policy).write_text(POLICY.format(more=more))
+        terms = read_policy(self.policy).budget
+        assert terms is not None
+        self.terms, self.clock = terms, Clock()
+
+    def open(self) -> Ledger:
+        t = self.terms
+        return Ledger(t.ledger, t.witness, t.dataset, monthly=t.monthly, clock=self.clock)
+
+    def spend(self, analyst: str, epsilon: str, outcome: str = "answered") -> str:
+        with self.open() as ledger:
+            amount = amount_of(PrivacyLoss(Fraction(epsilon)))
+            (ticket,) = ledger.reserve(analyst, [amount], lambda of_all, own: None)
+            if outcome == "cancelled":
+                ledger.cancel(ticket)
+            elif outcome in {"answered", "failed"}:
+                ledger.settle(ticket, outcome)  # type: ignore[arg-type]
+        return ticket
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    shop = Shop(tmp_path)
+    shop.spend("reporting", "0.3")
+    shop.spend("Ann B.", "0.1", "failed")
+    shop.spend("Ann B.", "0.1", "cancelled")
+    shop.spend("reporting", "0.1", "left open")
+    return shop
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+
+
+def told(capsys: pytest.CaptureFixture[str], wrong: bool = False) -> str:
+    shown = capsys.readouterr()
+    assert (shown.out if wrong else shown.err) == ""
+    return shown.err if wrong else shown.out
+
+
+def test_a_bar_is_shown_for_all_and_for_each_analyst(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main_budget([shop.policy]) == 0
+    assert told(capsys) == (
+        "Budget of shop (accountant basic; no refresh)\n\n"
+        "shop         █████████▌░░░░░░░░░░░░░░░░░░░░░░░░░░░░   25 %  ε 0.5 of 2 spent, 1.5 left\n"
+        "  Ann B.     █▉░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░    5 %  ε 0.1 spent, no cap of its own\n"
+        "  reporting  ██████████████████████████████▍░░░░░░░   80 %  ε 0.4 of 0.5 spent, 0.1 left\n"
+    )
+
+
+def test_rows_are_exact_in_csv_and_json(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.spend("reporting", "0.000000001")
+    assert main_budget([shop.policy, "--csv"]) == 0
+    header, of_all, ann, reporting = csv.reader(io.StringIO(told(capsys)))
+    assert header == [
+        "dataset", "analyst", "epsilon_total", "epsilon_spent", "epsilon_left",
+        "delta_total", "delta_spent", "delta_left", "accountant",
+    ]  # fmt: skip
+    assert of_all == ["shop", "", "2", "0.500000001", "1.499999999", "0", "0", "0", "basic"]
+    assert ann == ["shop", "Ann B.", "", "0.1", "", "", "0", "", "none"]
+    assert reporting[1:5] == ["reporting", "0.5", "0.400000001", "0.099999999"]
+    assert main_budget([shop.policy, "--json"]) == 0
+    rows = json.loads(told(capsys), parse_float=Fraction)
+    assert [list(row) for row in rows] == [header] * 3
+    assert rows[0]["analyst"] is None and rows[1]["epsilon_total"] is None
+    assert rows[0]["epsilon_left"] == Fraction("1.499999999")
+
+
+def test_events_are_listed_exactly(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main_ledger([shop.policy, "--csv"]) == 0
+    header, *events = csv.reader(io.StringIO(told(capsys)))
+    assert header == ["number", "time", "kind", "ticket", "analyst", "epsilon", "delta", "rho"]
+    assert [event[2] for event in events] == [
+        "opened", "reserved", "answered", "reserved", "failed", "reserved", "cancelled", "reserved",
+    ]  # fmt: skip
+    assert [event[0] for event in events] == [str(n) for n in range(1, 9)]
+    assert {event[1] for event in events} == {"2026-11-21T19:30:05Z"}
+    assert events[1][4:] == ["reporting", "0.3", "0", "0.045"]
+    assert events[2][3:] == [events[1][3], "reporting", "", "", ""]
+    assert main_ledger([str(shop.terms.ledger), "--json"]) == 0
+    rows = json.loads(told(capsys), parse_float=Fraction)
+    assert rows[1]["epsilon"] == Fraction(3, 10) and rows[0]["epsilon"] is None
+    assert main_ledger([str(shop.terms.ledger)]) == 0
+    lines = told(capsys).splitlines()
+    assert len(lines) == 9 and lines[0].split() == header
+    assert lines[2].split()[4:] == ["reporting", "0.3", "0", "0.045"]
+
+
+def test_a_name_that_would_move_the_cursor_is_written_out(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.spend("\x1b[2J\nall", "0.1")
+    for run in (main_budget, main_ledger):
+        assert run([shop.policy]) == 0
+        shown = told(capsys)
+        assert "\x1b" not in shown and r"\u001b[2J\nall" in shown
+
+
+def test_a_whole_ledger_is_told_with_its_events(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main_ledger(["verify", shop.policy]) == 0
+    whole = f"{shop.terms.ledger} is whole: 8 events of shop, and its witness agrees.\n"
+    assert told(capsys) == whole
+    moved = shop.terms.witness.rename(shop.terms.witness.with_name("elsewhere"))
+    assert main_ledger(["verify", str(shop.terms.ledger), "--witness", str(moved)]) == 0
+    assert told(capsys) == whole
+
+
+def test_a_changed_event_is_found_and_nothing_is_shown(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with sqlite3.connect(shop.terms.ledger) as file:
+        triggers = file.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'events'"
+        ).fetchall()
+        for name, _ in triggers:
+            file.execute(f"DROP TRIGGER {name}")
+        file.execute("UPDATE events SET epsilon = 1 WHERE number = 2")
+        for _, sql in triggers:
+            file.execute(sql)
+    file.close()
+    assert main_ledger(["verify", shop.policy]) == 1
+    assert re.match(r"LedgerError: Event 2 of the ledger ", told(capsys, wrong=True))
+
+
+def test_an_older_copy_is_refused_by_every_command(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = shop.terms.ledger.read_bytes()
+    shop.spend("reporting", "0.1")
+    shop.terms.ledger.write_bytes(kept)
+    for arguments in (["verify", shop.policy], ["witness", shop.policy], [shop.policy]):
+        assert main_ledger(arguments) == 1
+        assert told(capsys, wrong=True).startswith("LedgerError: ")
+    assert main_budget([shop.policy, "--csv"]) == 1
+    assert told(capsys, wrong=True).startswith("LedgerError: ")
+
+
+def test_a_lost_witness_is_made_anew(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.terms.witness.unlink()
+    assert main_ledger(["verify", shop.policy]) == 1
+    assert "dp-sql ledger witness" in told(capsys, wrong=True)
+    assert main_budget([shop.policy]) == 1
+    assert "dp-sql ledger witness" in told(capsys, wrong=True)
+    assert main_ledger(["witness", shop.policy]) == 0
+    assert told(capsys) == (
+        f"{shop.terms.witness} is the witness of {shop.terms.ledger} from now on "
+        "(8 events of shop).\n"
+    )
+    assert main_ledger(["verify", shop.policy]) == 0
+
+
+def test_a_policy_of_other_data_is_told(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(shop.policy)
+    ledger = f'ledger = "{shop.terms.ledger}"'
+    path.write_text(POLICY.format(more=ledger).replace("shop", "farm", 1))
+    for run, arguments in (
+        (main_budget, []), (main_ledger, []), (main_ledger, ["verify"]), (main_ledger, ["witness"]),
+    ):  # fmt: skip
+        assert run([*arguments, shop.policy]) == 1
+        shown = told(capsys, wrong=True)
+        assert shown.startswith("LedgerError: ") and '"shop"' in shown and '"farm"' in shown
+
+
+def test_a_ledger_is_never_made_or_changed(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = shop.terms.ledger.read_bytes(), shop.terms.witness.read_bytes()
+    for run in (main_budget, main_ledger):
+        run([shop.policy])
+    main_ledger(["verify", shop.policy])
+    capsys.readouterr()
+    assert before == (shop.terms.ledger.read_bytes(), shop.terms.witness.read_bytes())
+    new = Path(shop.policy).rename(tmp_path / "new.toml")
+    new.write_text(POLICY.format(more="").replace("shop", "farm"))
+    missing = str(tmp_path / "new.ledger.sqlite")
+    files = sorted(tmp_path.iterdir())
+    for run, arguments in (
+        (main_budget, [str(new)]), (main_ledger, [str(new)]), (main_ledger, [missing]),
+        (main_ledger, ["verify", str(new)]), (main_ledger, ["witness", missing]),
+    ):  # fmt: skip
+        assert run(arguments) == 1
+        shown = told(capsys, wrong=True)
+        assert shown.startswith("LedgerError: ") and "new.ledger.sqlite" in shown
+    assert sorted(tmp_path.iterdir()) == files
+
+
+def test_a_policy_without_a_budget_has_none_to_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.TOML"
+    path.write_text("[limits]\nmax_k = 3\n")
+    for run in (main_budget, main_ledger):
+        assert run([str(path)]) == 1
+        assert "has no [budget]: analysts may ask without end" in told(capsys, wrong=True)
+    assert main_budget([str(tmp_path / "none.toml")]) == 1
+    assert "cannot be read: No such file" in told(capsys, wrong=True)
+
+
+def test_a_policys_witness_is_not_said_twice(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main_ledger(["verify", shop.policy, "--witness", "x"]) == 1
+    assert "--witness is for a ledger" in told(capsys, wrong=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([], "required: LEDGER"),
+        (["verify"], "opened as ./verify"),
+        (["drop", "x"], "say LEDGER, verify LEDGER or witness LEDGER"),
+        (["verify", "x", "y"], "say LEDGER, verify LEDGER or witness LEDGER"),
+        (["verify", "x", "--csv"], "--csv and --json are for the events"),
+        (["x", "--csv", "--json"], "not allowed with"),
+    ],
+)
+def test_other_words_after_ledger_are_told_what_would_work(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main_ledger(arguments)
+    assert stopped.value.code == 2
+    assert why in told(capsys, wrong=True)
+
+
+def test_help_has_examples_and_says_that_nothing_is_changed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for run, words in (
+        (main_budget, ("dp-sql budget policy.toml --plot burn.png", "leaves it as it is")),
+        (main_ledger, ("dp-sql ledger verify policy.toml", "witness LEDGER", "--witness FILE")),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            run(["--help"])
+        assert stopped.value.code == 0
+        shown = told(capsys)
+        assert all(word in shown for word in words)
+        assert max(map(len, shown.splitlines())) <= 100
+
+
+@settings(deadline=None)
+@given(st.fractions(0, 2), st.integers(1, 60))
+def test_a_bar_is_full_or_empty_only_where_it_is_true(share: Fraction, width: int) -> None:
+    drawn = bar(share, width)
+    assert len(drawn) == width
+    assert (drawn == "█" * width) == (share >= 1)
+    assert (drawn == "░" * width) == (share == 0)
+
+
+@settings(deadline=None)
+@given(st.integers(-(10**30), 10**30), st.integers(0, 40))
+def test_decimals_are_exact(n: int, places: int) -> None:
+    text = decimal(Fraction(n, 10**places))
+    assert Fraction(text) == Fraction(n, 10**places) and re.fullmatch(r"-?\d+(\.\d*[1-9])?", text)
+
+
+TERMS = Terms("shop", Cap(Fraction(1), Fraction(1, 10**6)), Path("l"), Path("w"))
+
+
+@pytest.mark.parametrize("width", [1, 40, 80, 400])
+def test_bars_keep_to_their_width_where_it_is_wide_enough(width: int) -> None:
+    spent, small = Fraction(99, 100), Fraction(1, 10**9)
+    row = BudgetRow(
+        "shop", None, Fraction(1), spent, 1 - spent, Fraction(1, 10**6), small, small, "zcdp"
+    )
+    none = replace(row, analyst="x" * 70, epsilon_total=None, epsilon_left=None, delta_total=None)
+    _, _, whole, own = bars([row, none], replace(TERMS, accountant="zcdp"), width).splitlines()
+    assert whole.endswith("99 %  ε 0.99 of 1 spent, 0.01 left; δ 1e-9 of 1e-6")
+    assert own.endswith("  ε 0.99 spent, no cap of its own; δ 1e-9") and "%" not in own
+    assert len(whole) <= max(width, 26 + 10 + 11 + 45)
+    assert "x" * 23 + "…" in own and "█" not in own
+
+
+def test_a_budget_that_was_lowered_is_shown_as_more_than_spent() -> None:
+    row = BudgetRow(
+        "shop", None, Fraction(1), Fraction(3, 2), Fraction(0), Fraction(0), Fraction(0),
+        Fraction(0), "basic",
+    )  # fmt: skip
+    assert "███  150 %  ε 1.5 of 1 spent, 0 left" in bars([row], TERMS, 80)
+
+
+def test_the_terms_of_a_month_and_of_releases_stand_in_the_heading() -> None:
+    terms = replace(TERMS, accountant="pld", release_epsilon=Fraction(1, 10), monthly=True)
+    row = BudgetRow("shop", None, Fraction(1), *[Fraction(0)] * 5, "pld")
+    heading = bars([row], terms, 80).splitlines()[0]
+    assert heading == (
+        "Budget of shop (accountant pld, each release as epsilon 0.1; "
+        "refresh monthly: figures of this month (UTC))"
+    )
+
+
+def values(curve: Curve) -> list[tuple[str, str]]:
+    return [(f"{time:%m-%d}", str(epsilon)) for time, epsilon in curve.points]
+
+
+def test_curves_rise_with_each_loss_and_leave_out_what_was_given_back(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    for who, outcome in (
+        ("a", "answered"),
+        ("b", "cancelled"),
+        ("reporting", "x"),
+        ("a", "failed"),
+    ):
+        shop.spend(who, "0.1", outcome)
+        shop.clock.now += timedelta(days=2)
+    with shop.open() as ledger:
+        drawn = curves(ledger, shop.terms, shop.clock.now)
+    assert [(curve.analyst, curve.cap) for curve in drawn] == [
+        (None, 2), ("a", None), ("reporting", Fraction(1, 2)),
+    ]  # fmt: skip
+    assert values(drawn[0]) == [
+        ("11-21", "0"), ("11-21", "1/10"), ("11-25", "1/5"), ("11-27", "3/10"), ("11-29", "3/10"),
+    ]  # fmt: skip
+    assert values(drawn[2]) == [("11-21", "0"), ("11-25", "1/10"), ("11-29", "1/10")]
+
+
+def test_a_monthly_budget_falls_to_nothing_with_the_month(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, 'refresh = "monthly"')
+    for days in (20, 30, 70):
+        shop.spend("a", "0.1")
+        shop.clock.now += timedelta(days=days)
+    with shop.open() as ledger:
+        whole, _ = curves(ledger, shop.terms, shop.clock.now)
+        assert ledger.spent().epsilon == 0
+    assert values(whole) == [
+        ("11-21", "0"), ("11-21", "1/10"), ("12-01", "1/10"), ("12-01", "0"),
+        ("12-11", "1/10"), ("01-01", "1/10"), ("01-01", "0"),
+        ("01-10", "1/10"), ("02-01", "1/10"), ("02-01", "0"), ("03-21", "0"),
+    ]  # fmt: skip
+
+
+def test_an_accountant_that_counts_less_is_drawn_as_it_counts(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, 'delta = 1e-6\naccountant = "zcdp"')
+    with shop.open() as ledger:
+        for _ in range(100):
+            amount = amount_of(PrivacyLoss(Fraction(1, 50), rho=Fraction(1, 20000)))
+            ledger.reserve("a", [amount], lambda of_all, own: None)
+        whole, own = curves(ledger, shop.terms, shop.clock.now)
+    assert own.points[-1] == whole.points[-1] and Fraction(1, 4) < whole.points[-1][1] < 1
+
+
+def test_a_ledger_without_losses_is_a_curve_at_nothing(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    with shop.open() as ledger:
+        (whole,) = curves(ledger, shop.terms, START + timedelta(1))
+    assert {epsilon for _, epsilon in whole.points} == {0}
+
+
+def test_a_long_ledger_is_thinned_and_keeps_its_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def events() -> Iterator[Any]:
+        amount = amount_of(PrivacyLoss(Fraction(1, 1000)))
+        for n in range(5000):
+            time = START + timedelta(hours=n)
+            yield SimpleNamespace(
+                kind="reserved", time=f"{time:%Y-%m-%dT%H:%M:%SZ}", ticket=str(n), analyst="a",
+                amount=amount,
+            )  # fmt: skip
+
+    ledger: Any = SimpleNamespace(events=events)
+    end = START + timedelta(hours=5000)
+    monthly = replace(TERMS, monthly=True)
+    found = []
+    for points in (10**9, 100):
+        monkeypatch.setattr(burn_down, "POINTS", points)
+        found.append(curves(ledger, monthly, end)[0].points)
+    full, thin = found
+    assert len(thin) <= 2 * 100 < len(full)
+    assert set(thin) <= set(full) and (thin[0], thin[-1]) == (full[0], full[-1])
+    peaks = [before for before, after in pairwise(full) if after[1] < before[1]]
+    assert len(peaks) == 7 and set(peaks) <= set(thin)
+
+
+def test_many_losses_in_one_second_are_one_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(burn_down, "POINTS", 5)
+    shop = Shop(tmp_path)
+    with shop.open() as ledger:
+        ledger.reserve("a", [amount_of(PrivacyLoss(Fraction(1)))] * 20, lambda of_all, own: None)
+        whole, _ = curves(ledger, shop.terms, START)
+    assert [epsilon for _, epsilon in whole.points] == [0, 20]
+
+
+def test_a_picture_without_matplotlib_says_how_to_get_it(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(burn_down.importlib, "import_module", missing)
+    assert main_budget([shop.policy, "--plot", str(tmp_path / "burn.png")]) == 1
+    assert "pip install 'dp-sql[plot]'" in told(capsys, wrong=True)
+    assert not (tmp_path / "burn.png").exists()
+
+
+def test_matplotlib_is_not_read_before_a_picture_is_asked_for(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[str] = []
+    real = builtins.__import__
+
+    def watched(name: str, *rest: Any) -> Any:
+        seen.append(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", watched)
+    monkeypatch.setattr(burn_down.importlib, "import_module", watched)
+    assert main_budget([shop.policy]) == 0
+    assert not [name for name in seen if name.startswith("matplotlib")]
+    capsys.readouterr()
+
+
+def test_a_picture_is_written_beside_the_bars(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    shop = Shop(tmp_path)
+    for name in ("reporting", "_x", "$a$ ^_{", "日本", *(f"n{n}" for n in range(9))):
+        shop.spend(name, "0.1")
+    for end, head in ((".png", b"\x89PNG\r\n"), (".svg", b"<?xml")):
+        picture = tmp_path / f"burn{end}"
+        assert main_budget([shop.policy, "--plot", str(picture)]) == 0
+        shown = told(capsys)
+        assert shown.startswith("Budget of shop") and shown.endswith(f"{picture} is written.\n")
+        assert picture.read_bytes().startswith(head)
+    assert main_budget([shop.policy, "--csv", "--plot", str(picture)]) == 0
+    assert "written" not in told(capsys)
+    assert main_budget([shop.policy, "--plot", shop.policy]) == 1
+    assert Path(shop.policy).read_text() == POLICY.format(more="")
+    assert "toml" in told(capsys, wrong=True)
+
+
+@pytest.mark.parametrize("unit", ["seconds", "minutes", "hours", "days", "weeks"])
+def test_a_picture_of_any_span_has_its_dates(
+    tmp_path: Path, unit: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("matplotlib")
+    shop = Shop(tmp_path)
+    for n in (1, 4.5, 27, 105, 270, 290):
+        end = START + timedelta(**{unit: n})
+        points = ((START, Fraction(0)), (end, Fraction(1)))
+        burn_down.draw([Curve(None, None, points)], shop.terms, tmp_path / "burn.png")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("budget", "sentence"),
+    [
+        ("", "There is no [budget]: analysts may ask without end.\n"),
+        ('[budget]\ndataset = "shop"\nepsilon = 1\n', "The ledger and its witness are in the same"),
+        ('[budget]\ndataset = "shop"\nepsilon = 1\nwitness = "/mnt/b/w"\n', ""),
+    ],
+)
+def test_a_policys_check_tells_what_its_budget_lacks(
+    budget: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database, policy = str(tmp_path / "shop.duckdb"), tmp_path / "p.toml"
+    with duckdb.connect(database) as connection:
+        connection.execute("CREATE TABLE ratings (user_id BIGINT, title VARCHAR)")
+    policy.write_text(f'[tables.ratings]\nprivacy_unit = "user_id"\n{budget}')
+    assert shell_policy.main(["check", str(policy), database]) == 0
+    _, _, _, *advice = told(capsys).splitlines(keepends=True)  # after work and spilling
+    assert (advice[0] if advice else "").startswith(sentence) and len(advice) == bool(sentence)
+    assert sorted(tmp_path.iterdir()) == [policy, Path(database)]
+
+
+def test_a_reader_that_stops_is_no_error(
+    shop: Shop, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w", buffering=1) as closed:
+        monkeypatch.setattr("sys.stdout", closed)
+        assert main_ledger([shop.policy, "--csv"]) == 1
+    assert capfd.readouterr().err == ""

@@ -1,0 +1,114 @@
+"""The command line as a process: what it prints, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dp_sql
+from dp_sql.cli import main as shell
+from tests.conftest import READING_LOG, SURE
+
+TOP = (
+    f"SELECT unnest(DP_TOPK(title, 2, {SURE}, privacy_unit := user_id, domain := catalog.title)) "
+    "AS title FROM ratings"
+)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    path = str(tmp_path / "log.duckdb")
+    with dp_sql.connect(path) as session:
+        session.execute(READING_LOG)
+    return path
+
+
+def run(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dp_sql", *arguments],
+        input=stdin if stdin is not None else "",
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
+    )
+
+
+def test_a_question_is_answered_in_duckdbs_rendering(database: str) -> None:
+    done = run(database, "-c", TOP)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "│ Dune    │" in done.stdout and "┌─────────┐" in done.stdout
+    assert done.stdout.index("Dune") < done.stdout.index("Emma")
+
+
+def test_statements_come_from_standard_input(database: str) -> None:
+    done = run(database, "--csv", stdin=f"-- two statements\nSELECT 1 AS one;\n{TOP};\n")
+    assert (done.returncode, done.stdout) == (0, "one\n1\ntitle\nDune\nEmma\n")
+
+
+def test_json_is_an_array_of_rows(database: str) -> None:
+    count = "DP_COUNT_DISTINCT(title, epsilon := 10000, privacy_unit := user_id, report := true)"
+    done = run(
+        database, "--json", "--read-only", "-c", f"SELECT {count} AS n, [1] AS one FROM ratings"
+    )
+    assert done.returncode == 0
+    (row,) = json.loads(done.stdout)
+    assert row["n"]["estimate"] == 4 and row["one"] == [1]
+    assert json.loads(run("--json", "-c", "SELECT 1 AS x WHERE false").stdout) == []
+
+
+def test_receipts_go_to_standard_error(database: str) -> None:
+    done = run(database, "--csv", "--receipts", "-c", f"{TOP}; {TOP}")
+    assert done.stdout == "title\nDune\nEmma\n" * 2
+    assert done.stderr.count("mechanism  joint") == 2
+    assert "epsilon = 10000" in done.stderr
+
+
+def test_an_error_has_a_caret_and_exit_code_one(database: str) -> None:
+    done = run(database, "-c", f"SELECT 7 AS seven; {TOP.replace('10000', '0')}; SELECT 8 AS eight")
+    assert done.returncode == 1
+    assert "7" in done.stdout and "8" not in done.stdout
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("ArgumentError: epsilon must be a number from")
+    caret = lines[3].index("^")
+    assert lines[2].startswith("LINE 1: ") and lines[2][caret] == "0"
+
+
+def test_duckdbs_errors_are_shown_as_they_are(database: str) -> None:
+    done = run(database, "-c", "SELECT nothing FROM ratings")
+    assert done.returncode == 1
+    assert "Binder Error" in done.stderr and "^" in done.stderr and "Traceback" not in done.stderr
+    done = run("/nowhere/at/all.duckdb", "-c", "SELECT 1")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+
+
+def test_commands_print_nothing_and_changes_last(database: str) -> None:
+    done = run(database, "-c", f"CREATE TABLE best AS {TOP}; INSERT INTO best VALUES ('x')")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert run(database, "--csv", "-c", "SELECT count(*) AS n FROM best").stdout == "n\n3\n"
+
+
+def test_explain_shows_the_plan_and_no_draw(database: str) -> None:
+    done = run(database, "--receipts", "-c", f"EXPLAIN {TOP}")
+    assert done.returncode == 0 and "mechanism         joint" in done.stdout
+    assert "budget_before" not in done.stdout  # there is none
+    done = run(database, "--receipts", "-c", f"EXPLAIN (FORMAT json) {TOP}")
+    assert done.returncode == 0 and "CTE" in done.stdout
+    assert "Dune" not in done.stdout and done.stderr == ""
+
+
+def test_no_sql_is_an_error_that_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert shell.main([]) == 1
+    assert "use -c or standard input" in capsys.readouterr().err
+
+
+def test_help_shows_statements_that_work(database: str) -> None:
+    shown = run("--help").stdout
+    assert "DP_TOPK(title, 10, epsilon := 1.0," in shown and "--receipts" in shown

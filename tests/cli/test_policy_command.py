@@ -1,0 +1,126 @@
+"""`dp-sql policy` as a process: what it prints, where, and with which exit code."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.cli.test_main import run
+from tests.policy.test_validation import SHOP
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> str:
+    path = str(tmp_path / "shop.duckdb")
+    with duckdb.connect(path) as connection:
+        connection.execute(SHOP)
+    return path
+
+
+def test_a_draft_is_printed(shop: str) -> None:
+    done = run("policy", "init", shop)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '[tables.ratings]\nprivacy_unit = "user_id"  # check this' in done.stdout
+
+
+def test_a_draft_is_written_once_and_checked(shop: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    done = run("policy", "init", shop, "-o", str(path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f'{path} is written; 4 tables wait for an answer ("?").' in done.stdout
+    assert f"dp-sql policy check {path} {shop}" in done.stdout
+    again = run("policy", "init", shop, "-o", str(path))
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr == f"{path} is there already; it is left as it is.\n"
+    checked = run("policy", "check", str(path), shop)
+    assert (checked.returncode, checked.stdout) == (1, "")
+    assert checked.stderr.startswith(f"PolicyError: {path}, line ")
+    assert 'privacy_unit is still "?"' in checked.stderr
+
+
+def test_a_policy_that_fits_is_told_with_what_it_hides(shop: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text('[tables.ratings]\nprivacy_unit = "user_id"\n[public]\ntables = ["catalog"]\n')
+    done = run("policy", "check", str(path), shop)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        f"{path} fits {shop}: private 1, public 1, views 0.\n"
+        "Hidden from analysts, as it does not name them: "
+        "main.notes, main.order_items, main.orders, main.recent_ratings, main.regions\n"
+        "Where a join multiplies rows, each side keeps 1,000 rows of each person "
+        "(max_rows_per_person), and a query whose joins could make more than 1,000,000 of them is "
+        "refused (max_joined_rows_per_person).\n"
+        f"Private queries may write up to 10GB in {tempfile.gettempdir()}.\n"
+        "There is no [budget]: analysts may ask without end.\n"
+    )
+
+
+def test_an_owner_is_shown_how_far_joins_multiply_rows(shop: str, tmp_path: Path) -> None:
+    with duckdb.connect(shop) as connection:
+        connection.execute("INSERT INTO catalog SELECT * FROM catalog")
+    path = tmp_path / "policy.toml"
+    path.write_text('[tables.ratings]\nprivacy_unit = "user_id"\n[public]\ntables = ["catalog"]\n')
+    assert (
+        "catalog.title: up to 2 rows have the same value."
+        in run("policy", "check", str(path), shop).stdout
+    )
+
+
+def test_problems_go_to_standard_error_one_on_a_line(shop: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text('[tables.ratings]\nprivacy_unit = "usr_id"\n[public]\ntables = ["x"]\n')
+    done = run("policy", "check", str(path), shop)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"{path}, line 4, public.tables: There is no table or view x.\n"
+        f"{path}, line 2, tables.ratings.privacy_unit: ratings has no column usr_id. "
+        "Did you mean user_id?\n"
+    )
+
+
+def test_the_database_is_only_read_and_never_made(shop: str, tmp_path: Path) -> None:
+    before = Path(shop).read_bytes()
+    run("policy", "init", shop)
+    assert Path(shop).read_bytes() == before
+    missing = tmp_path / "missing.duckdb"
+    done = run("policy", "init", str(missing), "-o", str(tmp_path / "p.toml"))
+    assert done.returncode == 1 and "Traceback" not in done.stderr and done.stderr
+    assert not missing.exists() and not (tmp_path / "p.toml").exists()
+
+
+def test_a_file_that_cannot_be_read_or_written_is_told(shop: str, tmp_path: Path) -> None:
+    done = run("policy", "check", str(tmp_path / "none.toml"), shop)
+    assert done.returncode == 1 and "none.toml cannot be read: No such file" in done.stderr
+    done = run("policy", "init", shop, "-o", str(tmp_path / "no" / "p.toml"))
+    assert done.returncode == 1 and "Traceback" not in done.stderr and "No such file" in done.stderr
+
+
+def test_help_says_how_and_what_each_command_reads() -> None:
+    shown = run("policy", "--help")
+    assert shown.returncode == 0
+    assert "dp-sql policy check policy.toml shop.duckdb" in shown.stdout
+    assert "opened as ./policy" in shown.stdout
+    assert "no row" in run("policy", "init", "--help").stdout
+    assert "For the owner" in run("policy", "check", "--help").stdout
+    assert "dp-sql policy init" in run("--help").stdout
+
+
+@pytest.mark.parametrize("rest", [[], ["-c", "SELECT 1"], ["--csv", "-c", "SELECT 1"], ["drop"]])
+def test_other_words_after_policy_are_told_what_would_work(rest: list[str]) -> None:
+    done = run("policy", *rest)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "say init or check; a database file called policy is opened as ./policy" in done.stderr
+
+
+def test_a_database_called_policy_is_opened_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with duckdb.connect(str(tmp_path / "policy")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 7 AS x")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    assert run("./policy", "--csv", "-c", "FROM t").stdout == "x\n7\n"
+    assert run("--csv", "policy", "-c", "FROM t").stdout == "x\n7\n"

@@ -1,0 +1,268 @@
+"""`dp_sql.install`: the dp macro in plain DuckDB; one execution is one release per call."""
+
+from __future__ import annotations
+
+import gc
+import re
+import threading
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+
+import dp_sql
+from tests.conftest import READING_LOG, SURE
+
+UNIT = f"{SURE}, privacy_unit := user_id"
+TOP = f"SELECT unnest(DP_TOPK(title, 2, {UNIT}, domain := catalog.title)) AS title FROM ratings"
+BEST = [("Dune",), ("Emma",)]
+# A count whose noise is so wide that two draws differ but for a chance below 1e-7.
+NOISE = (
+    "SELECT DP_COUNT_DISTINCT(title, epsilon := 1e-6, privacy_unit := user_id) AS n FROM ratings"
+)
+REPORT = NOISE.replace(") AS n", ", report := true) AS n")
+
+Con = duckdb.DuckDBPyConnection
+
+
+def releases(con: Con) -> int:
+    return len(dp_sql.receipts(con))
+
+
+def test_install_returns_its_connection_and_can_be_repeated(con: Con) -> None:
+    assert dp_sql.install(con) is con
+    assert con.sql(f"FROM dp($$ {TOP} $$)").fetchall() == BEST
+    other = dp_sql.install(con.cursor())
+    assert other.sql(f"FROM dp($$ {TOP} $$)").fetchall() == BEST
+    assert releases(con) == releases(other) == 2
+
+
+def test_dp_works_on_cursors_in_joins_views_and_tables(con: Con) -> None:
+    cursor = con.cursor()
+    assert cursor.sql(f"FROM dp($$ {TOP} $$)").fetchall() == BEST
+    join = "JOIN (SELECT DISTINCT title FROM catalog) USING (title)"
+    assert sorted(con.sql(f"SELECT title FROM dp($$ {TOP} $$) {join}").fetchall()) == BEST
+    con.execute(f"CREATE TABLE best AS FROM dp($$ {TOP} $$)")
+    assert con.sql("FROM best").fetchall() == BEST
+    con.execute(f"CREATE VIEW always AS FROM dp($$ {TOP} $$)")
+    assert releases(con) == 3
+    assert cursor.sql("FROM always").fetchall() == BEST
+    assert releases(con) == 4
+    con.execute(f"INSERT INTO best FROM dp($$ {TOP} $$)")
+    assert con.sql("SELECT count(*) FROM best").fetchall() == [(4,)]
+    assert releases(con) == 5
+
+
+def test_dp_takes_its_text_as_a_parameter(con: Con) -> None:
+    assert con.execute("FROM dp(?)", [TOP]).fetchall() == BEST
+    assert con.sql("FROM dp($text)", params={"text": TOP}).fetchall() == BEST
+    assert releases(con) == 2
+
+
+@pytest.mark.parametrize(
+    "head", ["EXPLAIN {}", "DESCRIBE {}", "PREPARE p AS {}", "CREATE VIEW v AS {}"]
+)
+def test_what_only_binds_releases_nothing(con: Con, head: str) -> None:
+    con.execute(head.format(f"FROM dp($$ {NOISE} $$)")).fetchall()
+    relation = con.sql(f"FROM dp($$ {NOISE} $$)")
+    assert (relation.columns, [str(t) for t in relation.types]) == (["n"], ["BIGINT"])
+    relation.filter("n > 0").project("n + 1")
+    assert releases(con) == 0
+
+
+def test_explain_does_not_print_a_draw(con: Con) -> None:
+    one = f"SELECT DP_TOPK(title, 1, {UNIT}, domain := ['Dune', 'x']) FROM ratings"
+    for head in ("EXPLAIN", "PREPARE p AS"):
+        shown = str(con.execute(f"{head} FROM dp($$ {one} $$)").fetchall())
+        assert "Dune" not in shown.replace("'Dune', 'x'", "").replace("['Dune'", "")
+
+
+@pytest.mark.parametrize(
+    ("statement", "calls"),
+    [
+        ("SELECT a.n = b.n FROM dp($${}$$) a, dp($${}$$) b", 1),
+        ("WITH c AS MATERIALIZED (FROM dp($${}$$)) SELECT a.n = b.n FROM c a, c b", 1),
+        ("WITH c AS NOT MATERIALIZED (FROM dp($${}$$)) SELECT a.n = b.n FROM c a, c b", 1),
+        ("SELECT a.n = b.n FROM shown a, shown b", 1),
+        ("SELECT any_value(n) = max(n) FROM dp($${}$$) GROUP BY n HAVING n = n AND n + 1 > n", 1),
+        ("SELECT min(t.m) = max(t.m) FROM (SELECT n AS m FROM range(50) r(i), "
+         "LATERAL (SELECT n + 0 * r.i AS n FROM dp($${}$$))) t", 1),
+        ("SELECT min(n) = max(n) FROM dp($${}$$), range(5000) GROUP BY ALL", 1),
+        ("SELECT bool_and(m = n) FROM (SELECT n, max(n) OVER () AS m FROM shown "
+         "UNION ALL SELECT n, n FROM dp($${}$$))", 1),
+        ("SELECT a.n = (SELECT n FROM dp($${}$$)) FROM dp($${}$$) a", 1),
+    ],
+)  # fmt: skip
+def test_no_result_mixes_two_draws(con: Con, statement: str, calls: int) -> None:
+    con.execute(f"CREATE VIEW shown AS FROM dp($${NOISE}$$)")
+    result = con.execute(statement.replace("{}", NOISE)).fetchall()
+    assert {row[-1] for row in result} == {True}
+    assert releases(con) == calls
+
+
+def test_the_fields_of_one_report_come_from_one_draw(con: Con) -> None:
+    fields = "SELECT unnest(n), n.estimate AS again, n.lower_bound - n.estimate AS gap FROM c"
+    text = f"WITH c AS NOT MATERIALIZED ({REPORT}) {fields}"
+    estimate, lower, *_, again, gap = con.execute("FROM dp(?)", [text]).fetchall()[0]
+    assert (again, gap) == (estimate, lower - estimate)
+    assert releases(con) == 1
+    con.sql(f"SELECT unnest(n), n.estimate FROM dp($$ {REPORT} $$)").fetchall()
+    assert releases(con) == 2
+
+
+def test_a_filter_outside_is_not_pushed_below_the_release(con: Con) -> None:
+    text = TOP.replace("AS title", "AS t")
+    query = f"SELECT t, count(*) FROM dp($$ {text} $$) WHERE t <> 'Dune' GROUP BY ALL"
+    assert con.sql(query).fetchall() == [("Emma", 1)]
+    query = f"FROM (SELECT t FROM dp($$ {text} $$) GROUP BY t) WHERE t = 'Ulysses'"
+    assert con.sql(query).fetchall() == []
+    assert releases(con) == 2
+
+
+def test_equal_calls_in_one_text_are_releases_of_their_own(con: Con) -> None:
+    call = NOISE.split("SELECT ")[1].split(" AS n")[0]
+    ((a, b),) = con.sql(f"FROM dp($$ SELECT {call} AS a, {call} AS b FROM ratings $$)").fetchall()
+    assert a != b
+    assert releases(con) == 2
+
+
+def test_each_reading_of_a_relation_is_an_execution(con: Con) -> None:
+    relation = con.sql(f"FROM dp($$ {NOISE} $$)")
+    first = con.execute(f"FROM dp($$ {NOISE} $$)").fetchall()
+    second = con.execute(f"FROM dp($$ {NOISE} $$)").fetchall()
+    assert first != second
+    assert releases(con) == 2
+    relation.to_table("kept")
+    assert con.sql("FROM kept").fetchall() == con.sql("FROM kept").fetchall()
+    assert releases(con) == 3
+
+
+def test_each_execution_of_a_prepared_statement_is_one_release(con: Con) -> None:
+    con.execute(f"PREPARE p AS FROM dp($$ {NOISE} $$)")
+    answers = {con.execute("EXECUTE p").fetchall()[0] for _ in range(3)}
+    assert len(answers) == releases(con) == 3
+
+
+def test_executions_inside_one_transaction_are_told_apart(con: Con) -> None:
+    con.execute("BEGIN")
+    answers = {con.execute(f"FROM dp($$ {NOISE} $$)").fetchall()[0] for _ in range(3)}
+    con.execute("COMMIT")
+    assert len(answers) == releases(con) == 3
+
+
+def test_an_empty_source_is_answered_and_not_skipped(con: Con) -> None:
+    con.execute("CREATE TABLE nobody (user_id INTEGER, title VARCHAR)")
+    text = NOISE.replace("ratings", "nobody")
+    assert con.sql(f"SELECT n IS NOT NULL FROM dp($$ {text} $$)").fetchall() == [(True,)]
+    text = TOP.replace("ratings", "nobody")
+    assert len(con.sql(f"FROM dp($$ {text} $$)").fetchall()) == 2
+    assert releases(con) == 2
+
+
+def test_an_unwrapped_call_says_what_to_write(con: Con) -> None:
+    for statement in (TOP, NOISE, "SELECT DP_TOPK(title, 3) FROM ratings"):
+        with pytest.raises(duckdb.Error, match=re.escape("FROM dp($$ SELECT DP_")):
+            con.sql(statement).fetchall()
+
+
+def test_refusals_come_while_duckdb_binds(con: Con) -> None:
+    bad = TOP.replace(SURE, "epsilon := 0")
+    with pytest.raises(duckdb.Error, match=r"ArgumentError: epsilon must be(.|\n)*\n +\^"):
+        con.sql(f"FROM dp($$ {bad} $$)")
+    with pytest.raises(duckdb.Error, match="NotPrivate: "):
+        con.execute(f"CREATE VIEW v AS FROM dp($$ {TOP} TABLESAMPLE 10% $$)")
+    with pytest.raises(duckdb.Error, match="dp takes exactly one query"):
+        con.sql(f"FROM dp($$ {TOP}; DROP TABLE ratings $$)")
+    with pytest.raises(duckdb.Error, match="dp takes exactly one query"):
+        con.sql(f"FROM dp($$ CREATE TABLE t AS {TOP} $$)")
+    assert releases(con) == 0
+
+
+def test_an_observed_domain_that_is_too_small_is_refused(con: Con) -> None:
+    text = f"SELECT DP_TOPK(title, 9, {UNIT}, domain := observed) FROM ratings"
+    with pytest.raises(duckdb.Error, match="k = 9 is more than the 4 items observed"):
+        con.sql(f"FROM dp($$ {text} $$)").fetchall()
+    assert releases(con) == 0
+
+
+def test_a_dataframe_is_found_in_the_callers_frame(con: Con) -> None:
+    text = books = pd.DataFrame({"user_id": [1, 2, 3], "title": ["Dune", "Emma", "Dune"]})
+    for name in ("text", "books"):
+        query = TOP.replace("FROM ratings", f"FROM {name}")
+        assert con.sql(f"FROM dp($$ {query} $$)").fetchall() == BEST
+        assert con.execute("FROM dp(?)", [query]).fetchall() == BEST
+    assert len(text) == len(books)
+
+
+def test_the_schema_in_use_is_respected(con: Con) -> None:
+    con.execute("CREATE SCHEMA s; CREATE TABLE s.ratings AS SELECT 1 AS user_id, 'Emma' AS title")
+    con.execute("CREATE TABLE s.catalog AS FROM catalog; USE s")
+    assert con.sql(f"FROM dp($$ {TOP} $$)").fetchall()[0] == ("Emma",)
+
+
+def test_an_attached_database_can_be_read(con: Con, tmp_path: Path) -> None:
+    con.execute(f"ATTACH '{tmp_path / 'other.duckdb'}' AS other")
+    con.execute("CREATE TABLE other.ratings AS SELECT 1 AS user_id, 'Emma' AS title")
+    text = TOP.replace("FROM ratings", "FROM other.ratings")
+    assert con.sql(f"FROM dp($$ {text} $$)").fetchall()[0] == ("Emma",)
+
+
+def test_a_file_is_free_again_after_close(tmp_path: Path) -> None:
+    path = str(tmp_path / "log.duckdb")
+    con = dp_sql.install(duckdb.connect(path))
+    con.execute(READING_LOG)
+    assert con.sql(f"FROM dp($$ {TOP} $$)").fetchall() == BEST
+    con.execute(f"CREATE VIEW best AS FROM dp($$ {TOP} $$)")
+    con.close()
+    gc.collect()
+    with duckdb.connect(path, read_only=True) as plain:
+        with pytest.raises(duckdb.Error, match="__dp_sql_rewrite does not exist"):
+            plain.sql("FROM best")
+        assert dp_sql.install(plain).sql("FROM best").fetchall() == BEST
+
+
+def test_two_databases_keep_their_own_receipts(con: Con) -> None:
+    with duckdb.connect() as other:
+        other.execute(READING_LOG)
+        dp_sql.install(other)
+        con.sql(f"FROM dp($$ {TOP} $$)").fetchall()
+        assert (releases(con), releases(other)) == (1, 0)
+    with duckdb.connect() as plain:
+        assert dp_sql.receipts(plain) == ()
+
+
+def test_many_threads_release_once_each(con: Con) -> None:
+    answers = []
+
+    def ask() -> None:
+        cursor = con.cursor()
+        answers.append(cursor.execute(f"FROM dp($$ {NOISE} $$)").fetchall()[0])
+        cursor.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(answers)) == releases(con) == 8
+
+
+def test_a_ticket_is_no_parameter(con: Con) -> None:
+    udf = "SELECT __dp_sql_topk('{}', 1, 1, [3, 2]::BIGINT[])"
+    with pytest.raises(duckdb.Error, match="ticket is unknown or used"):
+        con.execute(udf.format("once-1")).fetchall()
+    assert releases(con) == 0
+
+
+def test_a_sessions_ticket_is_good_for_one_release() -> None:
+    from dp_sql.engines.duckdb.tickets import Desk, Drawn
+    from dp_sql.privacy.plan import Plan
+
+    desk, plan = Desk(), object.__new__(Plan)
+    desk._write = lambda *_: None  # type: ignore[method-assign]
+    ticket = desk.offer_once(plan)
+    assert desk.redeem(ticket, (1, 1), lambda _: Drawn(7, "")) == 7
+    assert desk.redeem(ticket, (1, 1), lambda _: Drawn(8, "")) == 7  # the same execution
+    with pytest.raises(dp_sql.InternalError, match="unknown or used"):
+        desk.redeem(ticket, (1, 2), lambda _: Drawn(8, ""))

@@ -1,0 +1,378 @@
+"""The dashboard: what it shows before it spends, what spends, and what never does."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.ipc
+import pytest
+
+import dp_sql
+from dp_sql.budget.ledger import Ledger
+
+pytest.importorskip("streamlit", reason="the dashboard's extra is not installed")
+
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+DASHBOARD = Path(__file__).parents[2] / "examples" / "dashboard"
+SEARCHES = "How many different searches"
+
+Opened = Callable[[], AppTest]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DASHBOARD))
+        make = importlib.import_module("make_example").make
+        yield make(tmp_path_factory.mktemp("owner") / "example")
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "example"
+    shutil.copytree(made, folder)
+    monkeypatch.setenv("DP_DASHBOARD_FOLDER", str(folder))
+    yield folder
+    st.cache_resource.clear()  # closes the session
+    st.cache_data.clear()
+
+
+@pytest.fixture
+def opened(folder: Path) -> Opened:
+    """A browser that opens the page."""
+
+    def open_one() -> AppTest:
+        page = AppTest.from_file(str(DASHBOARD / "app.py"), default_timeout=60).run()
+        assert not page.exception and not page.error
+        return page
+
+    return open_one
+
+
+def kinds(folder: Path) -> list[str]:
+    ledger = folder / "policy.ledger.sqlite"
+    with Ledger(ledger, folder / f"{ledger.name}.witness", read_only=True) as book:
+        return [str(event.kind) for event in book.events()][1:]  # the first: it was opened
+
+
+def change_policy(folder: Path, old: str, new: str) -> None:
+    policy = folder / "policy.toml"
+    text = policy.read_text("utf-8")
+    assert old in text
+    policy.write_text(text.replace(old, new), "utf-8")
+
+
+def metrics(page: AppTest) -> dict[str, str]:
+    return {metric.label: metric.value for metric in page.metric}
+
+
+def spoken(page: AppTest) -> str:
+    kinds = (page.markdown, page.caption, page.info, page.subheader, page.error)
+    return "\n".join(element.value for elements in kinds for element in elements)
+
+
+def bars(page: AppTest) -> list[str]:
+    """The budgets, as the page words them: the analyst's own first."""
+    return [bar.proto.text for bar in page.get("progress")]
+
+
+def pictures(page: AppTest) -> list[list[dict[str, Any]]]:
+    """The rows that each picture draws: of the answer first, then of the budget."""
+    sets = [chart.proto.datasets[0].data.data for chart in page.get("vega_lite_chart")]
+    return [pyarrow.ipc.open_stream(data).read_all().to_pylist() for data in sets]
+
+
+def ask(page: AppTest) -> AppTest:
+    (button,) = [button for button in page.button if button.label.startswith("Ask")]
+    return button.click().run()
+
+
+def buttons(page: AppTest) -> list[str]:
+    return [button.label for button in page.button]
+
+
+# --- before anything is spent ---------------------------------------------------------------------
+
+
+def test_a_price_and_an_accuracy_stand_on_the_page_before_anything_is_spent(
+    opened: Opened, folder: Path
+) -> None:
+    page = opened()
+    shown = metrics(page)
+    assert (shown["Costs"], shown["Left afterwards"]) == ("ε 0.25", "ε 1.75")
+    assert "no item is listed whose count is more than 325 below" in spoken(page)
+    assert bars(page) == [
+        "Yours (reporting): **ε 2** of 2 left",
+        "All analysts together: **ε 3** of 3 left",
+    ]
+    assert kinds(folder) == []
+
+
+def test_moving_the_slider_changes_the_price_and_spends_nothing(
+    opened: Opened, folder: Path
+) -> None:
+    page = opened()
+    before = spoken(page)
+    page.slider(key="epsilon").set_value(0.5).run()
+    assert metrics(page)["Costs"] == "ε 0.5" and spoken(page) != before
+    assert kinds(folder) == []
+
+
+def test_every_position_of_the_slider_is_a_number_without_an_error_of_rounding(
+    made: Path,
+) -> None:
+    in_decimals = importlib.import_module("questions").in_decimals
+    for n in range(1, 151):
+        assert Fraction(in_decimals(round(100 * (n * 0.01)))) == Fraction(n, 100)
+
+
+# --- spending, and looking ------------------------------------------------------------------------
+
+
+def test_a_click_spends_once_and_looking_again_does_not(opened: Opened, folder: Path) -> None:
+    page = ask(opened())
+    assert bars(page)[0] == "Yours (reporting): **ε 1.75** of 2 left"
+    for _ in range(3):
+        page.run()
+    page.segmented_control(key="region").set_value("north").run()
+    page.segmented_control(key="region").set_value("everywhere").run()
+    assert metrics(page)["Costs"] == "nothing" and buttons(page) == []
+    assert kinds(folder) == ["reserved", "answered"]
+
+
+def test_another_browser_sees_the_answer_for_nothing(opened: Opened, folder: Path) -> None:
+    first = ask(opened())
+    second = opened()
+    assert pictures(second) == pictures(first) and buttons(second) == []
+    assert kinds(folder) == ["reserved", "answered"]
+
+
+def test_another_analyst_has_a_session_a_price_and_answers_of_their_own(
+    opened: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(opened())
+    monkeypatch.setenv("DP_DASHBOARD_ANALYST", "bob")
+    page = opened()
+    assert buttons(page) == ["Ask, for ε = 0.25"] and "Nothing yet." in spoken(page)
+    assert bars(page) == ["All analysts together: **ε 2.75** of 3 left"]
+    assert "Yours (bob): ε 0 spent, no cap of its own" in spoken(page)
+    assert kinds(folder) == ["reserved", "answered"]
+
+
+def test_an_address_full_of_nonsense_opens_the_page_and_asks_nothing(
+    folder: Path,
+) -> None:
+    page = AppTest.from_file(str(DASHBOARD / "app.py"), default_timeout=60)
+    for name, value in (("epsilon", "99"), ("region", "' OR 1=1"), ("k", "x"), ("ask", "1")):
+        page.query_params[name] = value
+    page.run()
+    assert not page.exception and buttons(page) == ["Ask, for ε = 0.25"]
+    assert kinds(folder) == []
+
+
+def test_after_a_restart_of_the_server_the_answer_is_still_there(
+    opened: Opened, folder: Path
+) -> None:
+    first = ask(opened())
+    st.cache_resource.clear()
+    st.cache_data.clear()
+    assert pictures(opened()) == pictures(first)
+    assert kinds(folder) == ["reserved", "answered"]
+
+
+def test_without_kept_releases_a_browser_keeps_its_own_answers(
+    opened: Opened, folder: Path
+) -> None:
+    change_policy(folder, "keep_releases = true", "keep_releases = false")
+    page = ask(opened())
+    page.run()
+    assert metrics(page)["Costs"] == "nothing" and buttons(page) == []
+    assert kinds(folder) == ["reserved", "answered"]
+    assert buttons(opened()) == ["Ask, for ε = 0.25"]
+
+
+def test_a_click_on_a_button_that_was_for_another_question_asks_nothing(
+    opened: Opened, folder: Path
+) -> None:
+    page = opened()
+    (button,) = page.button
+    page.segmented_control(key="region").set_value("west")
+    button.click().run()
+    assert metrics(page)["Costs"] == "ε 0.25" and kinds(folder) == []
+
+
+def test_many_threads_share_a_session_and_get_their_own_answers_for_one_price(
+    folder: Path,
+) -> None:
+    module = importlib.import_module("shared")
+    shared = module.connected(folder, "reporting")
+    wrong: list[object] = []
+
+    def browse(n: int) -> None:
+        try:
+            name = shared.ask("SELECT DP_TOPK(title, 3, epsilon := 0.1) AS best FROM ratings")
+            for i in range(10):
+                told = shared.rows(f"SELECT {n} AS n, i FROM range({i + 1}) AS t(i)")
+                if told != [(n, j) for j in range(i + 1)]:
+                    wrong.append(told)
+                if len(shared.rows(f"FROM dp_release('{name}')")[0][0]) != 3:
+                    wrong.append(name)
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=browse, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    shared.session.close()
+    assert wrong == []
+    assert kinds(folder) == ["reserved", "answered"]
+
+
+# --- what is drawn --------------------------------------------------------------------------------
+
+
+def test_the_bars_of_a_ranking_say_the_order_and_nothing_of_the_counts(made: Path) -> None:
+    ranking = importlib.import_module("pictures").ranking
+    one, other = (ranking(items).to_dict() for items in (["a", "bb", "c"], ["xxx", "y", "z"]))
+    (rows,), (others,) = (list(chart["datasets"].values()) for chart in (one, other))
+    assert [set(row) for row in rows] == [{"rank", "title", "weight"}] * 3
+    assert [row["weight"] for row in rows] == [row["weight"] for row in others]
+    bar = one["layer"][0]["encoding"]
+    assert (bar["x"]["datum"], bar["x2"]["datum"]) == (0, 1)
+
+
+def test_the_books_are_drawn_in_the_order_of_the_answer(opened: Opened, folder: Path) -> None:
+    page = ask(opened())
+    (ranking, _) = pictures(page)
+    with dp_sql.connect(
+        str(folder / "reading.duckdb"), policy=folder / "policy.toml", analyst="reporting"
+    ) as session:
+        (((best,),)) = session.sql(f"FROM dp_release('{session.releases[0].id}')").fetchall()
+    assert [row["title"] for row in ranking] == list(best)
+    assert "equally long on purpose" in spoken(page)
+
+
+def test_a_count_stands_beside_its_lower_bound_and_confidence(opened: Opened) -> None:
+    page = opened()
+    page.segmented_control(key="question").set_value(SEARCHES).run()
+    ask(page)
+    shown = metrics(page)
+    estimate = int(shown["Estimate"].replace(",", ""))
+    assert int(shown["At least, with 95 % confidence"].replace(",", "")) < estimate
+
+
+def test_the_burn_down_has_a_step_for_each_question(opened: Opened) -> None:
+    page = ask(opened())
+    page.slider(key="epsilon").set_value(0.5).run()
+    ask(page)
+    left = [row["left"] for row in pictures(page)[-1]]
+    assert left == [2, 1.75, 1.25, 1.25]
+
+
+def test_an_old_answer_is_read_again_with_its_receipt(opened: Opened, folder: Path) -> None:
+    page = ask(opened())
+    page.segmented_control(key="k").set_value(5).run()
+    assert len(pictures(page)) == 1  # the budget's
+    page.selectbox(key="again").select_index(0).run()
+    assert len(pictures(page)) == 2 and "mechanism  joint" in page.code[0].value
+    assert kinds(folder) == ["reserved", "answered"]
+
+
+def test_a_policy_without_a_budget_is_told_as_such(opened: Opened, folder: Path) -> None:
+    policy = folder / "policy.toml"
+    policy.write_text(policy.read_text("utf-8").split("[budget]")[0], "utf-8")
+    page = opened()
+    assert "This policy has no budget" in spoken(page)
+    assert metrics(page)["Left afterwards"] == "no limit"
+
+
+# --- refusals as help -----------------------------------------------------------------------------
+
+
+def test_what_is_more_than_is_left_is_not_asked_and_the_largest_that_fits_is_one_click_away(
+    opened: Opened, folder: Path
+) -> None:
+    change_policy(folder, "epsilon = 2", "epsilon = 0.43")
+    page = ask(opened())
+    assert metrics(page)["Costs"] == "nothing"
+    page.segmented_control(key="k").set_value(15).run()
+    assert buttons(page) == ["Take ε = 0.18"]
+    assert "more than is left of the budget. The largest ε that fits is 0.18." in spoken(page)
+    page.button[0].click().run()
+    assert buttons(page) == ["Ask, for ε = 0.18"]
+    assert kinds(folder) == ["reserved", "answered"]
+    ask(page)
+    page.segmented_control(key="k").set_value(5).run()
+    assert buttons(page) == [] and "Nothing fits any more" in spoken(page)
+
+
+def test_a_limit_of_the_policy_is_told_with_what_it_allows(opened: Opened, folder: Path) -> None:
+    page = opened()
+    page.slider(key="epsilon").set_value(1.5).run()
+    assert "more than the policy allows, which is 1. The largest ε that fits is 1." in spoken(page)
+    assert buttons(page) == ["Take ε = 1"] and kinds(folder) == []
+
+
+def test_who_is_slower_than_another_analyst_is_told_so_and_spends_nothing(
+    opened: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = opened()
+    module = importlib.import_module("shared")
+    price = module.cost
+
+    def priced_and_then_overtaken(*asked: Any) -> Any:
+        fitted = price(*asked)
+        with module.connected(folder, "quick").session as session:
+            for k in (1, 2, 3):
+                session.sql(f"SELECT DP_TOPK(title, {k}, epsilon := 0.95) AS best FROM ratings")
+        return fitted
+
+    monkeypatch.setattr(module, "cost", priced_and_then_overtaken)
+    ask(page)
+    assert "costs epsilon = 0.25, and 0.15 of 3 is left" in spoken(page)
+    assert "largest epsilon that still fits is 0.15" in spoken(page)
+    assert not page.exception and kinds(folder) == ["reserved", "answered"] * 3
+
+
+def test_a_ledger_that_cannot_be_trusted_closes_the_page_and_says_nothing_of_files(
+    opened: Opened, folder: Path
+) -> None:
+    ask(opened())
+    st.cache_resource.clear()
+    (folder / "policy.ledger.sqlite").unlink()
+    page = AppTest.from_file(str(DASHBOARD / "app.py"), default_timeout=60).run()
+    assert "Nothing can be answered now" in spoken(page)
+    assert not page.exception and "ledger" not in spoken(page) and str(folder) not in spoken(page)
+
+
+# --- the rest -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["questions", "shared"])
+def test_the_examples_in_the_modules_are_true(made: Path, name: str) -> None:
+    found = doctest.testmod(importlib.import_module(name))
+    assert found.attempted and not found.failed
+
+
+def test_the_example_is_never_made_over_what_is_there(made: Path, folder: Path) -> None:
+    (folder / "policy.toml").write_text("mine")
+    importlib.import_module("make_example").make(folder)
+    assert (folder / "policy.toml").read_text() == "mine"
+
+
+def test_the_server_listens_here_alone_and_tells_nobody() -> None:
+    config = (DASHBOARD / ".streamlit" / "config.toml").read_text("utf-8")
+    assert 'address = "localhost"' in config and "gatherUsageStats = false" in config
+    assert 'showErrorDetails = "none"' in config

@@ -1,0 +1,188 @@
+"""The dashboard in a real browser, headless: open, move ε, spend, see it, reload without spending.
+
+Needs Chromium and its driver on the PATH, as Debian's chromium and chromium-driver bring them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dp_sql.budget.ledger import Ledger
+
+pytest.importorskip("streamlit", reason="the dashboard's extra is not installed")
+pytest.importorskip("selenium", reason="the dashboard's extra for tests is not installed")
+
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+DRIVER = shutil.which("chromedriver")
+APP = Path(__file__).parents[2] / "examples" / "dashboard" / "app.py"
+PATIENCE = 60
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-dev-shm-usage", "--window-size=1280,1180",
+)  # fmt: skip
+SAID = "return document.body.innerText"
+LOADED = "return performance.getEntriesByType('resource').map(entry => entry.name)"
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None, reason="chromium and chromedriver are not on the PATH"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "example"
+
+
+@pytest.fixture
+def page(folder: Path, tmp_path: Path) -> Iterator[str]:
+    """The address of a server of its own, started as the README says."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", str(APP), f"--server.port={port}"]
+    environment = {**os.environ, "DP_DASHBOARD_FOLDER": str(folder)}
+    with (tmp_path / "server.log").open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        try:
+            wait_for(f"http://localhost:{port}/_stcore/health", server)
+            yield f"http://localhost:{port}/"
+        finally:
+            server.terminate()
+            server.wait(PATIENCE)
+    assert "Traceback" not in (tmp_path / "server.log").read_text("utf-8")
+
+
+def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise AssertionError("the server did not start")
+
+
+@pytest.fixture
+def opened(page: str, tmp_path: Path) -> Iterator[Callable[[], webdriver.Chrome]]:
+    """A browser with an empty profile that shows the page."""
+    browsers: list[webdriver.Chrome] = []
+
+    def open_one() -> webdriver.Chrome:
+        options = webdriver.ChromeOptions()
+        options.binary_location = str(CHROMIUM)
+        for flag in (*FLAGS, f"--user-data-dir={tmp_path / f'profile {len(browsers)}'}"):
+            options.add_argument(flag)
+        service = webdriver.ChromeService(str(DRIVER))
+        browsers.append(webdriver.Chrome(options=options, service=service))
+        browsers[-1].get(page)
+        return browsers[-1]
+
+    yield open_one
+    for browser in browsers:
+        browser.quit()
+
+
+def sees(browser: webdriver.Chrome, *texts: str) -> bool:
+    """Whether the page comes to say all of this."""
+
+    def all_said(browser: webdriver.Chrome) -> bool:
+        said = browser.execute_script(SAID)
+        return all(text in said for text in texts)
+
+    return WebDriverWait(browser, PATIENCE).until(all_said)
+
+
+def ask_button(browser: webdriver.Chrome) -> WebElement:
+    found = "//button[starts-with(normalize-space(.), 'Ask, for')]"
+    return WebDriverWait(browser, PATIENCE).until(lambda b: b.find_element(By.XPATH, found))
+
+
+def slider(browser: webdriver.Chrome) -> WebElement:
+    return browser.find_element(By.CSS_SELECTOR, "[data-testid=stSlider] input[type=range]")
+
+
+def books_drawn(browser: webdriver.Chrome) -> list[str]:
+    """The titles in the ranking, best first."""
+    assert sees(browser, "The 10 most read books everywhere\n1\n2", "Best first.")
+    said: str = browser.execute_script(SAID)
+    return said.split("everywhere\n1\n")[1].split("\n\nBest first.")[0].split("\n")[9:]
+
+
+def spent(folder: Path) -> list[str]:
+    ledger = folder / "policy.ledger.sqlite"
+    with Ledger(ledger, folder / f"{ledger.name}.witness", read_only=True) as book:
+        return [str(event.kind) for event in book.events()][1:]
+
+
+def test_a_browser_opens_moves_epsilon_spends_sees_the_budget_move_and_reloads_for_nothing(
+    opened: Callable[[], webdriver.Chrome], folder: Path, page: str
+) -> None:
+    browser = opened()
+    assert sees(browser, "Costs\n\nε 0.25", "Left afterwards\n\nε 1.75", "more than 325 below")
+    slider(browser).send_keys(Keys.ARROW_RIGHT * 5)
+    assert sees(browser, "Costs\n\nε 0.3", "Left afterwards\n\nε 1.7", "more than 271 below")
+    assert sees(browser, "Yours (reporting): ε 2 of 2 left") and spent(folder) == []
+
+    ActionChains(browser).double_click(ask_button(browser)).perform()
+    assert sees(browser, "Yours (reporting): ε 1.7 of 2 left", "All analysts together: ε 2.7 of 3")
+    assert sees(browser, "Costs\n\nnothing", "dp_topk(title, 10) from ratings")
+    assert spent(folder) == ["reserved", "answered"]
+
+    before = books_drawn(browser)
+    assert len(before) == len(set(before)) == 10
+    browser.refresh()
+    assert sees(browser, "Costs\n\nnothing", "Yours (reporting): ε 1.7 of 2 left")
+    assert "epsilon=0.3" in browser.current_url
+    assert books_drawn(browser) == before
+
+    another = opened()
+    another.get(f"{page}?epsilon=0.3")
+    assert sees(another, "Costs\n\nnothing", "Yours (reporting): ε 1.7 of 2 left")
+    assert spent(folder) == ["reserved", "answered"]
+    loaded = browser.execute_script(LOADED)
+    assert [name for name in loaded if not name.startswith((page, "data:", "blob:"))] == []
+
+
+@pytest.mark.slow
+def test_browsers_that_come_first_at_the_same_time_are_all_served(
+    opened: Callable[[], webdriver.Chrome], page: str
+) -> None:
+    browser = opened()
+    for _ in range(3):
+        browser.execute_script("window.open(arguments[0], '_blank')", page)
+    for window in browser.window_handles:
+        browser.switch_to.window(window)
+        assert sees(browser, "Costs\n\nε 0.25", "ε left")
+
+
+@pytest.mark.slow
+def test_a_browser_is_helped_where_the_policy_allows_less(
+    opened: Callable[[], webdriver.Chrome], folder: Path
+) -> None:
+    browser = opened()
+    assert sees(browser, "Costs")
+    slider(browser).send_keys(Keys.END)
+    assert sees(browser, "more than the policy allows, which is 1. The largest ε that fits is 1.")
+    browser.find_element(By.XPATH, "//button[contains(., 'Take ε = 1')]").click()
+    assert sees(browser, "Costs\n\nε 1", "Left afterwards\n\nε 1")
+    assert ask_button(browser).is_enabled() and spent(folder) == []

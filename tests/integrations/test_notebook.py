@@ -1,0 +1,69 @@
+"""The notebook and the quickstart run from beginning to end, and say what they promise to say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NOTEBOOK = EXAMPLES / "notebook.ipynb"
+
+
+def test_the_quickstart_asks_and_spends_what_it_says() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / "quickstart.py")],
+        capture_output=True, text=True, check=False, encoding="utf-8",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "budget of ann: epsilon 0.6 left, 0.1 after" in done.stdout
+    assert (
+        "most_read" in done.stdout and "│ ann     │   0.500000000 │   0.100000000 │" in done.stdout
+    )
+
+
+def test_the_notebook_is_stored_without_outputs() -> None:
+    cells = [c for c in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if "outputs" in c]
+    assert cells and all(not c["outputs"] and c["execution_count"] is None for c in cells)
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The outputs of all cells, after a kernel of its own ran them."""
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    pytest.importorskip("matplotlib", reason="the plot extra is not installed")
+    home = tmp_path_factory.mktemp("jupyter")
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR"):
+            patch.setenv(name, str(home / name))
+        patch.delenv("MPLBACKEND", raising=False)  # other tests' libraries may have set it
+        notebook = nbformat.read(NOTEBOOK, as_version=4)
+        nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute(cwd=str(home))
+    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
+
+
+def texts(outputs: list[dict[str, Any]]) -> str:
+    return "\n".join(
+        output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs
+    )
+
+
+def test_the_notebook_runs_and_spends_what_it_tells(executed: list[dict[str, Any]]) -> None:
+    said = texts(executed)
+    assert "budget of reading: epsilon 2 left, 1.8 after" in said
+    assert "more than 95 below" in said  # as the words beside it say
+    assert "The largest epsilon that still fits is 1." in said
+    assert said.rstrip().endswith("left: 0.75")
+
+
+def test_the_notebook_has_a_picture_and_shows_no_private_row(
+    executed: list[dict[str, Any]],
+) -> None:
+    assert any("image/png" in output.get("data", {}) for output in executed)
+    assert "ratings does not exist" in texts(executed) and "user_id" not in texts(executed)

@@ -1,0 +1,360 @@
+"""The dialect `dpsql`: what SQLAlchemy 1.4 and 2 do and see through a session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.integrations import dbapi
+from tests.integrations.test_dbapi import OWNERS_TOP, TOP, write_shop
+
+sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
+pytest.importorskip("duckdb_engine", reason="duckdb-engine is not installed")
+
+
+def engine_for(shop: Path, query: str = "") -> Any:
+    return sqlalchemy.create_engine(f"dpsql:///{shop}/shop.duckdb{query}", future=True)
+
+
+def analysts(shop: Path, analyst: str = "ann") -> Any:
+    return engine_for(shop, f"?policy={shop}/policy.toml&analyst={analyst}")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    return write_shop(tmp_path, keep=True)
+
+
+@pytest.fixture
+def owner(shop: Path) -> Iterator[Any]:
+    engine = engine_for(shop, "?owner=true")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def analyst(shop: Path) -> Iterator[Any]:
+    engine = analysts(shop)
+    yield engine
+    engine.dispose()
+
+
+def debits(shop: Path) -> int:
+    """How many answers the ledger has been charged for."""
+    with dp_sql.connect(
+        str(shop / "shop.duckdb"), policy=shop / "policy.toml", analyst="ann"
+    ) as session:
+        rows = session.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'spent'").fetchall()
+    return int(rows[0][0])
+
+
+def test_an_analyst_is_answered_and_charged_once(analyst: Any, shop: Path) -> None:
+    with analyst.connect() as con:
+        assert con.execute(sqlalchemy.text(TOP)).fetchall() == [("Dune",), ("Emma",)]
+    assert debits(shop) == 1
+
+
+def test_the_url_says_who_asks(shop: Path) -> None:
+    engine = analysts(shop, "bob")
+    with engine.connect() as con:
+        pooled = con.connection
+        session = getattr(pooled, "dbapi_connection", pooled).session
+        assert session.analyst == "bob"
+    engine.dispose()
+
+
+@pytest.mark.parametrize("query", ["?polizy=policy.toml", "?policy=a&threads=4"])
+def test_a_url_that_says_something_unknown_is_refused(shop: Path, query: str) -> None:
+    with pytest.raises(sqlalchemy.exc.ArgumentError, match="known here: policy, analyst"):
+        engine_for(shop, query).connect()
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "?policy=&analyst=ann", "?policy=&analyst=", "?policy", "?owner=", "?owner=false",
+     "?read_only=true", "?ledger=book.sqlite", "?owner=true&policy=policy.toml&analyst=ann"],
+)  # fmt: skip
+def test_only_who_says_so_is_the_owner(shop: Path, query: str) -> None:
+    with pytest.raises(sqlalchemy.exc.ArgumentError, match=r"policy and an analyst .*owner=true"):
+        engine_for(shop, query)
+
+
+@pytest.mark.parametrize("query", ["?policy=policy.toml&analyst=", "?owner=true&analyst=ann"])
+def test_who_asks_is_said_under_a_policy_and_only_there(shop: Path, query: str) -> None:
+    with pytest.raises(sqlalchemy.exc.ArgumentError, match="says who asks, and only there"):
+        engine_for(shop, query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"policy": "", "owner": "true"},
+        {"owner": "true", "read_only": " "},
+        {"policy": ("one.toml", "two.toml"), "analyst": "ann"},
+    ],
+)
+def test_a_key_that_is_blank_or_said_twice_is_refused(shop: Path, query: Any) -> None:
+    url = sqlalchemy.engine.URL.create("dpsql", database=f"{shop}/shop.duckdb", query=query)
+    with pytest.raises(sqlalchemy.exc.ArgumentError, match="once, with a value"):
+        sqlalchemy.create_engine(url)
+
+
+def test_a_switch_is_on_or_off(shop: Path) -> None:
+    with pytest.raises(sqlalchemy.exc.ArgumentError, match="read_only is true or false"):
+        engine_for(shop, "?owner=true&read_only=ture")
+
+
+def test_a_table_of_sqlalchemys_is_made_and_filled_and_counted(owner: Any) -> None:
+    tables = sqlalchemy.MetaData()
+    made = sqlalchemy.Table(
+        "made",
+        tables,
+        sqlalchemy.Column("id", sqlalchemy.Integer, primary_key=True),
+        sqlalchemy.Column("name", sqlalchemy.String),
+    )
+    sqlalchemy.Table(
+        "numbered",
+        tables,
+        sqlalchemy.Column(
+            "id", sqlalchemy.Integer, sqlalchemy.Sequence("numbers"), primary_key=True
+        ),
+        sqlalchemy.Column("name", sqlalchemy.String),
+    )
+    tables.create_all(owner)
+    with owner.begin() as con:
+        filled = con.execute(made.insert(), [{"id": i, "name": "x"} for i in range(3)])
+        assert not filled.returns_rows
+        changed = con.execute(made.update().where(made.c.id > 0).values(name="y"))
+        assert (changed.returns_rows, changed.rowcount) == (False, 2)
+        typed = con.execute(sqlalchemy.text("DELETE FROM made"))
+        assert (typed.returns_rows, typed.rowcount) == (False, 3)
+        for number in (1, 2):
+            added = con.execute(tables.tables["numbered"].insert().values(name="x"))
+            assert tuple(added.inserted_primary_key) == (number,)
+
+
+def test_a_host_is_refused(shop: Path) -> None:
+    with pytest.raises(sqlalchemy.exc.ArgumentError, match="takes no host or user"):
+        sqlalchemy.create_engine("dpsql://somewhere/shop.duckdb").connect()
+
+
+def test_an_owner_may_be_held_to_reading(shop: Path) -> None:
+    engine = engine_for(shop, "?owner=true&read_only=true")
+    with engine.connect() as con, pytest.raises(sqlalchemy.exc.DBAPIError, match="read-only"):
+        con.execute(sqlalchemy.text("CREATE TABLE t (i INTEGER)"))
+    engine.dispose()
+
+
+def test_reflection_under_a_policy_tells_names_and_types_and_nothing_else(analyst: Any) -> None:
+    seen = sqlalchemy.inspect(analyst)
+    assert seen.get_schema_names() == ["main"]
+    assert (
+        sorted(seen.get_table_names())
+        == ["catalog", "ratings"]
+        == sorted(seen.get_table_names("main"))
+    )
+    assert seen.get_view_names() == ["recent"]
+    assert [column["name"] for column in seen.get_columns("recent")] == ["user_id", "title"]
+    assert seen.get_table_names("other") == []
+    assert seen.has_table("ratings")
+    assert not seen.has_table("secret")
+    told = [(column["name"], str(column["type"])) for column in seen.get_columns("ratings")]
+    assert told == [("user_id", "BIGINT"), ("title", "VARCHAR"), ("day", "DATE")]
+    with pytest.raises(sqlalchemy.exc.NoSuchTableError):
+        seen.get_columns("secret")
+    for ask in (seen.get_indexes, seen.get_foreign_keys, seen.get_unique_constraints):
+        assert ask("ratings") == []
+    assert seen.get_pk_constraint("ratings")["constrained_columns"] == []
+    assert seen.get_table_comment("ratings") == {"text": None}
+
+
+@pytest.fixture
+def grown(tmp_path_factory: Any) -> Path:
+    """The same names and types; other people, an index, and one table of the owner's fewer."""
+    other = write_shop(tmp_path_factory.mktemp("grown"), keep=True)
+    with duckdb.connect(str(other / "shop.duckdb")) as con:
+        con.execute(
+            "INSERT INTO ratings SELECT i, 'Walden', DATE '2020-01-01' FROM range(5000) t(i)"
+        )
+        con.execute("CREATE INDEX by_user ON ratings (user_id); DROP TABLE secret")
+    return other
+
+
+def test_reflection_is_the_same_whatever_the_rows_are(shop: Path, grown: Path) -> None:
+    def seen(folder: Path) -> str:
+        engine = analysts(folder)
+        metadata = sqlalchemy.MetaData()
+        metadata.reflect(engine, views=True)
+        engine.dispose()
+        return repr(sorted(metadata.tables.items()))
+
+    assert seen(shop) == seen(grown)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM ratings",
+        "SELECT count(*) FROM main.ratings",
+        "SELECT * FROM secret",
+        "FROM duckdb_tables()",
+        "SELECT * FROM information_schema.tables",
+        "SELECT * FROM pg_catalog.pg_class",
+        "PRAGMA table_info('ratings')",
+        "DESCRIBE secret",
+        "COPY catalog TO 'out.csv'",
+    ],
+)
+def test_what_else_is_asked_tells_nothing_of_private_rows(
+    shop: Path, grown: Path, text: str
+) -> None:
+    def told(folder: Path) -> str:
+        engine = analysts(folder)
+        with engine.connect() as con:
+            try:
+                answer = repr(con.execute(sqlalchemy.text(text)).fetchall())
+            except sqlalchemy.exc.DBAPIError as error:
+                answer = str(error)
+        engine.dispose()
+        return answer
+
+    assert told(shop) == told(grown)
+    assert "canary" not in told(shop)
+    assert debits(shop) == 0
+
+
+def test_a_reflected_public_table_can_be_queried_by_expressions(analyst: Any) -> None:
+    catalog = sqlalchemy.Table("catalog", sqlalchemy.MetaData(), autoload_with=analyst)
+    asked = (
+        sqlalchemy.select(catalog.c.title)
+        .where(catalog.c.title.like("%e%"))
+        .order_by(catalog.c.title)
+        .limit(2)
+    )
+    with analyst.connect() as con:
+        assert con.execute(asked).scalars().all() == ["Beloved", "Dune"]
+
+
+def test_values_stand_beside_a_dp_call_as_parameters(analyst: Any, shop: Path) -> None:
+    asked = sqlalchemy.text(f"SELECT title FROM ({TOP}) AS t WHERE title LIKE :like LIMIT :n")
+    with analyst.connect() as con:
+        assert con.execute(asked, {"like": "%mm%", "n": 5}).fetchall() == [("Emma",)]
+        assert con.execute(asked, {"like": "%un%", "n": 5}).fetchall() == [("Dune",)]
+    assert debits(shop) == 1
+
+
+def test_errors_come_as_sqlalchemys_with_ours_within(analyst: Any) -> None:
+    with analyst.connect() as con:
+        with pytest.raises(sqlalchemy.exc.ProgrammingError, match="epsilon") as caught:
+            con.execute(sqlalchemy.text("SELECT DP_TOPK(title, 2) FROM ratings"))
+        assert isinstance(caught.value.orig, dbapi.ProgrammingError)
+        assert con.execute(sqlalchemy.text("SELECT 1")).scalar() == 1
+
+
+def test_an_owners_transaction_is_kept_or_undone(owner: Any) -> None:
+    with owner.begin() as con:
+        con.execute(sqlalchemy.text("CREATE TABLE t AS SELECT 1 AS i"))
+    with owner.connect() as con:
+        con.execute(sqlalchemy.text("INSERT INTO t VALUES (2)"))
+        assert con.execute(sqlalchemy.text(OWNERS_TOP)).fetchall() == [("Dune",), ("Emma",)]
+    with owner.connect() as con:
+        assert con.execute(sqlalchemy.text("SELECT i FROM t")).fetchall() == [(1,)]
+    with owner.connect().execution_options(isolation_level="AUTOCOMMIT") as con:
+        con.execute(sqlalchemy.text("INSERT INTO t VALUES (3)"))
+    with owner.connect() as con:
+        assert con.execute(sqlalchemy.text("SELECT max(i) FROM t")).scalar() == 3
+
+
+def test_an_owner_sees_all_tables_and_their_types(owner: Any) -> None:
+    with owner.begin() as con:
+        con.execute(sqlalchemy.text("CREATE SCHEMA stage"))
+        con.execute(
+            sqlalchemy.text(
+                "CREATE TABLE stage.wide (i INTEGER NOT NULL, h HUGEINT, d DECIMAL(9, 2), "
+                "l VARCHAR[], r STRUCT(a INTEGER, b VARCHAR[]), e ENUM('x', 'y'), "
+                "z TIMESTAMP WITH TIME ZONE, m INTEGER[][])"
+            )
+        )
+    seen = sqlalchemy.inspect(owner)
+    assert seen.get_schema_names() == ["main", "stage"]
+    assert sorted(seen.get_table_names()) == ["catalog", "ratings", "secret"]
+    columns = {column["name"]: column for column in seen.get_columns("wide", "stage")}
+    told = {name: column["type"].compile(owner.dialect) for name, column in columns.items()}
+    assert told == {
+        "i": "INTEGER",
+        "h": "NUMERIC(40, 0)",
+        "d": "NUMERIC(9, 2)",
+        "l": "VARCHAR[]",
+        "r": "STRUCT(a INTEGER, b VARCHAR[])",
+        "e": "VARCHAR",
+        "z": "TIMESTAMP WITH TIME ZONE",
+        "m": "INTEGER[][]",
+    }
+    assert not columns["i"]["nullable"]
+    assert columns["h"]["nullable"]
+
+
+def test_a_base_in_memory_is_its_threads_own() -> None:
+    engine = sqlalchemy.create_engine("dpsql://?owner=true", future=True)
+    with engine.begin() as con:
+        con.execute(sqlalchemy.text("CREATE TABLE t AS SELECT 1 AS i"))
+    with engine.connect() as con:
+        assert con.execute(sqlalchemy.text("FROM t")).scalar() == 1
+    engine.dispose()
+
+
+def test_threads_share_an_engine_and_one_kept_answer(analyst: Any, shop: Path) -> None:
+    with analyst.connect() as con:
+        con.execute(sqlalchemy.text(TOP))
+    told: list[Any] = []
+
+    def ask() -> None:
+        with analyst.connect() as con:
+            told.append(con.execute(sqlalchemy.text(TOP)).fetchall())
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told == [[("Dune",), ("Emma",)]] * 4
+    assert debits(shop) == 1
+
+
+def test_connections_may_be_opened_by_several_threads_at_once(shop: Path) -> None:
+    together = threading.Barrier(4)
+    wrong: list[Exception] = []
+
+    def open_and_close() -> None:
+        for _ in range(8):
+            together.wait()
+            try:
+                dbapi.connect(str(shop / "shop.duckdb"), policy=shop / "policy.toml").close()
+            except Exception as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=open_and_close) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_connection_that_is_pinged_before_use_is_not_charged(shop: Path) -> None:
+    engine = sqlalchemy.create_engine(
+        f"dpsql:///{shop}/shop.duckdb?policy={shop}/policy.toml&analyst=ann",
+        pool_pre_ping=True,
+        future=True,
+    )
+    for _ in range(2):
+        with engine.connect() as con:
+            assert con.execute(sqlalchemy.text("SELECT 1")).scalar() == 1
+    engine.dispose()
+    assert debits(shop) == 0

@@ -1,0 +1,241 @@
+"""GROUP BY beside DP_TOPK and DP_COUNT_DISTINCT: public groups, a cap per person, one epsilon."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations, product
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.udfs.exact_sampling import Draws
+from tests.conftest import SURE
+from tests.udfs import cases_peeling as peeling
+from tests.udfs.laws import NotPrivateError, check_neighbours, fits, law_of
+
+UNIT = "privacy_unit := user_id"
+
+
+def asked(session: dp_sql.Session, text: str) -> list[tuple[object, ...]]:
+    relation = session.sql(text)
+    assert relation is not None
+    found: list[tuple[object, ...]] = relation.fetchall()
+    return found
+
+
+@pytest.fixture
+def log(session: dp_sql.Session) -> Iterator[dp_sql.Session]:
+    """90 people in three regions each, with one title for each region."""
+    session.execute(
+        "CREATE TABLE seen AS SELECT p AS user_id, r AS region, 'book of ' || r AS title "
+        "FROM range(90) t(p), (VALUES ('north'), ('south'), ('west')) u(r)"
+    )
+    session.execute("CREATE TABLE regions AS SELECT unnest(['north', 'south', 'east']) AS name")
+    session.execute("CREATE TABLE books AS SELECT DISTINCT title FROM seen")
+    yield session
+
+
+def test_every_public_group_is_answered_and_no_other(log: dp_sql.Session) -> None:
+    call = (
+        f"DP_TOPK(title, 1, {SURE}, {UNIT}, domain := books.title, groups := regions.name, "
+        "max_groups_contributed := 3)"
+    )
+    found = dict(asked(log, f"SELECT region, {call} FROM seen GROUP BY region"))
+    assert found.keys() == {"north", "south", "east"}
+    assert found["north"] == ["book of north"]
+    assert found["south"] == ["book of south"]
+    assert found["east"][0].startswith("book of ")  # type: ignore[index]
+
+
+@pytest.mark.parametrize("cap", [1, 2, 3, 4])
+def test_a_person_counts_in_at_most_so_many_groups(log: dp_sql.Session, cap: int) -> None:
+    call = (
+        f"DP_COUNT_DISTINCT(user_id, {SURE}, {UNIT}, groups := observed, "
+        f"contribution_bound := 1, max_groups_contributed := {cap})"
+    )
+    found = asked(log, f"SELECT region, {call} AS n FROM seen GROUP BY region")
+    assert sum(n for _, n in found) == 90 * min(cap, 3)  # type: ignore[misc]
+
+
+def test_the_groups_kept_are_drawn_evenly(log: dp_sql.Session) -> None:
+    log.execute("INSERT INTO seen SELECT 100 + i % 3000, region, title FROM seen, range(3000) t(i)")
+    call = (
+        f"DP_COUNT_DISTINCT(user_id, {SURE}, {UNIT}, groups := observed, "
+        "contribution_bound := 1, max_groups_contributed := 1)"
+    )
+    observed = Counter(dict(asked(log, f"SELECT region, {call} FROM seen GROUP BY region")))
+    assert fits(observed, dict.fromkeys(("north", "south", "west"), 1 / 3))
+    assert not fits({"north": 1400, "south": 850, "west": 840}, dict.fromkeys(observed, 1 / 3))
+
+
+@pytest.mark.parametrize("mechanism", ["joint", "pnf_peel", "cdp_peel", "limited_domain"])
+def test_all_groups_together_cost_what_is_written(log: dp_sql.Session, mechanism: str) -> None:
+    delta = "delta := 1e-6, " if mechanism in ("cdp_peel", "limited_domain") else ""
+    domain = "" if mechanism == "limited_domain" else "domain := books.title, "
+    call = (
+        f"DP_TOPK(title, 1, epsilon := 1, {delta}{UNIT}, {domain}groups := regions.name, "
+        f"max_groups_contributed := 4, mechanism := '{mechanism}')"
+    )
+    asked(log, f"SELECT region, {call} FROM seen GROUP BY region")
+    (receipt,) = log.receipts
+    assert receipt.loss.epsilon == 1
+    assert receipt.loss.delta == (Fraction(1, 10**6) if delta else 0)
+    assert "each of 3 groups" in receipt.accuracy
+    assert "epsilon = 0.25" in receipt.accuracy
+
+
+def test_having_order_and_limit_work_on_what_was_released(log: dp_sql.Session) -> None:
+    call = (
+        f"DP_COUNT_DISTINCT(title, {SURE}, {UNIT}, groups := regions.name, "
+        "contribution_bound := 1, max_groups_contributed := 3)"
+    )
+    found = asked(
+        log,
+        f"SELECT seen.region, {call} AS n FROM seen GROUP BY seen.region HAVING n > 0 "
+        "ORDER BY seen.region DESC LIMIT 1",
+    )
+    assert found == [("south", 1)]
+
+
+def test_two_calls_stand_beside_each_other_group_by_group(log: dp_sql.Session) -> None:
+    more = f"{SURE}, {UNIT}, groups := regions.name, max_groups_contributed := 3"
+    found = asked(
+        log,
+        f"SELECT region, DP_TOPK(title, 1, {more}, domain := books.title) AS best, "
+        f"DP_COUNT_DISTINCT(title, {more}, report := true) AS n "
+        "FROM seen WHERE region <> 'south' GROUP BY ALL ORDER BY region",
+    )
+    assert [row[0] for row in found] == ["east", "north", "south"]
+    assert found[1][1] == ["book of north"]
+    assert [row[2]["estimate"] for row in found] == [0, 1, 0]  # type: ignore[index]
+    assert len(log.receipts) == 2
+
+
+def test_observed_groups_are_those_of_the_column_whatever_where_keeps(log: dp_sql.Session) -> None:
+    log.execute("INSERT INTO seen VALUES (1, 'east', NULL)")
+    more = f"{SURE}, {UNIT}, groups := observed, max_groups_contributed := 4"
+    found = asked(
+        log,
+        f"SELECT region, DP_COUNT_DISTINCT(title, {more}) AS n, DP_COUNT_DISTINCT(user_id, {more}) "
+        "AS m FROM seen WHERE region = 'north' GROUP BY region ORDER BY region",
+    )
+    assert [(region, n) for region, n, _ in found] == [
+        ("east", 0), ("north", 1), ("south", 0), ("west", 0),
+    ]  # fmt: skip
+    assert "the set of groups, observed, is public" in log.receipts[0].assumptions
+
+
+def test_a_list_longer_than_an_empty_domain_is_refused(log: dp_sql.Session) -> None:
+    call = (
+        f"DP_TOPK(title, 1, {SURE}, {UNIT}, domain := observed, groups := regions.name, "
+        "max_groups_contributed := 1)"
+    )
+    with pytest.raises(dp_sql.QueryError, match="k = 1 is more than the 0 items"):
+        log.sql(f"SELECT region, {call} FROM seen WHERE false GROUP BY region")
+
+
+@pytest.mark.parametrize("mechanism", ["joint", "limited_domain"])
+def test_a_view_read_twice_in_one_execution_shows_one_draw(
+    con: duckdb.DuckDBPyConnection, mechanism: str
+) -> None:
+    con.execute(
+        "CREATE TABLE many AS SELECT p AS user_id, 'g' || i % 20 AS g, 'item ' || (p * i) % 40 AS "
+        "item FROM range(60) t(p), range(20) u(i)"
+    )
+    free = mechanism == "limited_domain"
+    domain = "delta := 1e-4" if free else "domain := observed"
+    call = (
+        f"DP_TOPK(item, 3, epsilon := 30, privacy_unit := user_id, {domain}, groups := observed, "
+        "max_groups_contributed := 4)"
+    )
+    con.execute(f"CREATE VIEW best AS FROM dp($$ SELECT g, {call} AS n FROM many GROUP BY g $$)")
+    for _ in range(5):
+        rows = con.execute("SELECT a.n, b.n FROM best a JOIN best b USING (g)").fetchall()
+        assert len(rows) == 20 and all(one == other for one, other in rows)
+
+
+def test_several_keys_and_the_dp_macro(log: dp_sql.Session) -> None:
+    call = f"DP_COUNT_DISTINCT(user_id, {SURE}, {UNIT}, groups := observed, max_groups_contributed := 9)"
+    text = f"SELECT region, title, {call} AS n FROM seen GROUP BY region, title"
+    assert len(asked(log, text)) == 9, "each region with each title"
+    assert len(asked(log, f"FROM dp($$ {text} $$) WHERE n > 0")) == 3
+
+
+# The law of all groups together: two groups, two items, the exponential mechanism for each group.
+
+Person = frozenset[tuple[int, int]]
+"""The (group, item) pairs of one person."""
+
+CAP = 2
+SHARE = peeling.EPSILON / CAP
+GROUPS, ITEMS = (0, 1, 2), (0, 1)
+
+
+def kept_by_lot(groups: Sequence[int], cap: int, draws: Draws) -> frozenset[int]:
+    """The groups that the shipped lot keeps, of one person's own."""
+    import numpy as np
+
+    ranks = draws.orders(np.array([len(groups)], dtype=np.int64))
+    return frozenset(g for g, rank in zip(groups, ranks, strict=True) if rank < cap)
+
+
+def law_of_all_groups(
+    people: tuple[Person, ...], cap: int = CAP, share: Fraction = SHARE
+) -> dict[tuple[int, ...], Fraction]:
+    """The chosen item of each group."""
+    q = peeling.Q_OF_RATE[share]
+    law: Counter[tuple[int, ...]] = Counter()
+    lots = []
+    for person in people:
+        own = sorted({group for group, _ in person})
+        lot, unfinished = law_of(lambda draws, own=own: kept_by_lot(own, cap, draws), {})
+        assert unfinished == 0
+        lots.append(list(lot.items()))
+    for chosen in product(*lots):
+        weight = Fraction(1)
+        for _, probability in chosen:
+            weight *= probability
+        per_group = []
+        for group in GROUPS:
+            counts = [
+                sum((group, item) in person and group in kept
+                    for person, (kept, _) in zip(people, chosen, strict=True))
+                for item in ITEMS
+            ]  # fmt: skip
+            weights = [q ** (max(counts) - n) for n in counts]
+            per_group.append([w / sum(weights) for w in weights])
+        for answer in product(ITEMS, repeat=len(GROUPS)):
+            p = weight
+            for group, item in enumerate(answer):
+                p *= per_group[group][item]
+            law[answer] += p
+    return dict(law)
+
+
+def neighbours() -> Iterator[tuple[tuple[Person, ...], tuple[Person, ...]]]:
+    pairs = list(product(GROUPS, ITEMS))
+    some = [frozenset(c) for n in (1, 3, 6) for c in combinations(pairs, n)][::3]
+    for person in some:
+        for others in ((), (frozenset({(0, 0), (1, 1)}),), (frozenset(pairs), frozenset({(2, 0)}))):
+            yield others, (*others, person)
+
+
+def check_all_groups(law: Callable[[tuple[Person, ...]], dict[tuple[int, ...], Fraction]]) -> None:
+    check_neighbours(law, neighbours(), peeling.LOSS)
+
+
+def test_no_person_can_be_told_from_all_groups_together() -> None:
+    check_all_groups(law_of_all_groups)
+
+
+def test_people_in_more_groups_than_the_cap_are_not_private() -> None:
+    with pytest.raises(NotPrivateError):
+        check_all_groups(lambda people: law_of_all_groups(people, cap=3))
+
+
+def test_all_of_epsilon_for_each_group_is_not_private() -> None:
+    with pytest.raises(NotPrivateError):
+        check_all_groups(lambda people: law_of_all_groups(people, share=peeling.EPSILON))

@@ -1,0 +1,215 @@
+"""The oracle rejects compilers that are wrong: each mutant here must be found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlglot import exp
+
+from dp_sql.privacy import expressions as total
+from dp_sql.privacy import relation_sql as person_sql
+from dp_sql.privacy import relations as person_level
+from dp_sql.privacy.comparisons import Value
+from dp_sql.privacy.relation_tree import UnionAll
+from dp_sql.privacy.relations import Compiler, Rows
+from tests.people import Data, Database
+from tests.privacy.oracle import WAYS, accepted, as_sql, check, some_data
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    database = Database.new()
+    yield database
+    database.connection.close()
+
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+Listed = tuple[list[str], list[Value]]
+
+
+def changed(*pairs: tuple[str, str], of: str = "_select") -> Plant:
+    """Every SELECT that is written has something else in it."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right = getattr(person_sql._Writer, of)
+
+        def wrong(self: Any, *given: Any) -> Any:
+            found = right(self, *given)
+            sql = found.sql
+            for find, put in pairs:
+                sql = sql.replace(find, put)
+            return replace(found, sql=sql)
+
+        patch.setattr(person_sql._Writer, of, wrong)
+
+    return plant
+
+
+def kept(key: str, words: str) -> Plant:
+    """A part of a SELECT is let through, and stands behind what is written."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right_only, right_select = person_level._only, Compiler._select
+        right_write = person_sql._Writer._select
+        marked: list[object] = []
+
+        def select(self: Compiler, tree: Any) -> Rows:
+            rows = right_select(self, tree)
+            if tree.args.get(key):
+                marked.append(rows.relation)
+            return rows
+
+        def write(self: Any, select: Any, *given: Any) -> Any:
+            found = right_write(self, select, *given)
+            is_marked = any(select is one for one in marked)
+            return replace(found, sql=found.sql + words) if is_marked else found
+
+        patch.setattr(
+            person_level, "_only", lambda node, allowed: right_only(node, allowed | {key})
+        )
+        patch.setattr(Compiler, "_select", select)
+        patch.setattr(person_sql._Writer, "_select", write)
+
+    return plant
+
+
+def all_are_units(patch: pytest.MonkeyPatch) -> None:
+    """Every column passes for the privacy unit."""
+    right = total.settled
+    patch.setattr(
+        person_level, "settled", lambda value, node: replace(right(value, node), is_person=True)
+    )
+    right_list = Compiler._projections
+
+    def listed(self: Compiler, tree: Any, source: Any, scope: Any) -> Listed:
+        names, values = right_list(self, tree, source, scope)
+        return names, [replace(value, is_person=True) for value in values]
+
+    patch.setattr(Compiler, "_projections", listed)
+
+
+def any_join(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Compiler, "_check_keys", lambda *_: None)
+
+
+def united(patch: pytest.MonkeyPatch) -> None:
+    """UNION, and one person for each row that is left."""
+
+    def compile_both(self: Compiler, tree: Any) -> Rows:
+        left, right = self.query(tree.this), self.query(tree.expression)
+        return replace(left, relation=UnionAll(left.relation, right.relation))
+
+    def write(self: Any, union: Any, need: Any, every_row: bool) -> Any:
+        sides = [self.relation(side, need, every_row) for side in (union.left, union.right)]
+        both = " UNION ALL ".join(side.sql for side in sides)
+        sql = f"SELECT min(__dp_person) AS __dp_person, c0 FROM ({both}) GROUP BY c0"
+        return replace(sides[0], sql=sql)
+
+    patch.setattr(Compiler, "_union", compile_both)
+    patch.setattr(person_sql._Writer, "_union", write)
+
+
+def private_lists(patch: pytest.MonkeyPatch) -> None:
+    def wrong(self: Compiler, rows: Rows) -> Any:
+        found = self.written(rows)
+        return replace(found, sql=f"SELECT c0 FROM ({found.sql})")
+
+    patch.setattr(Compiler, "_public_column", Compiler.query)
+    patch.setattr(Compiler, "_computed", wrong)
+
+
+def partial_casts(patch: pytest.MonkeyPatch) -> None:
+    def wrong(node: Any, scope: Any) -> Value:
+        return Value(f"CAST({total.compiled(node.this, scope).sql} AS INTEGER)", "INTEGER")
+
+    casts = tuple((kind, wrong if kind is exp.Cast else one) for kind, one in total._COMPILERS)
+    patch.setattr(total, "_COMPILERS", casts)
+
+
+def careless_collations(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(person_sql, "exact", lambda sql, _: sql)
+    patch.setattr(person_sql, "same_bits", lambda sql, _: sql)
+
+
+def mixed_up_signs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(total, "_COMPARISONS", {**total._COMPARISONS, exp.LT: "<="})
+
+
+def lost_hiding(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        person_level.From, "hidden", property(lambda _: set(), lambda *_: None), raising=False
+    )
+
+
+PERSON = "r0p AS __dp_person"
+NO_EQUALITY = ("r0p = r1p", "TRUE")
+ONE_FOR_ALL = (PERSON, "min(r0p) AS __dp_person")
+MUTANTS: dict[str, tuple[tuple[Plant, ...], str]] = {
+    "a join without the person": (
+        (any_join, changed(NO_EQUALITY)),
+        "SELECT r.user_id, o.title FROM ratings r JOIN orders o ON r.title = o.title",
+    ),
+    "a left join without the person": (
+        (any_join, changed(NO_EQUALITY)),
+        "SELECT l.title FROM ratings r LEFT JOIN orders l ON r.title = l.title",
+    ),
+    "a person found by its column's name": (
+        (changed((PERSON, "r1c2 AS __dp_person"), ("c1 AS r1c1", "c1 AS r1c1, c2 AS r1c2"), ('"year" AS c1', '"year" AS c1, "user_id" AS c2')),),
+        "SELECT c.year FROM ratings r JOIN catalog c USING (title)",
+    ),
+    "a person renamed with another column": (
+        (changed((PERSON, "r0c1 AS __dp_person")),),
+        "SELECT visitor, user_id, page FROM visits",
+    ),
+    "a cap over all people": (
+        (changed(("PARTITION BY r0p ", ""), ("PARTITION BY r1p ", "")),),
+        "SELECT r.title, o.title FROM ratings r JOIN orders o ON r.user_id = o.buyer",
+    ),
+    "UNION": ((united,), "SELECT title FROM ratings UNION SELECT title FROM orders"),
+    "DISTINCT without the person": (
+        (all_are_units, changed(ONE_FOR_ALL, ("DISTINCT ", ""), (") AS t) AS r0", ") AS t) AS r0 GROUP BY r0c1"))),
+        "SELECT DISTINCT title FROM ratings",
+    ),
+    "GROUP BY without the unit": (
+        (all_are_units, changed(ONE_FOR_ALL, ("BY r0p, ", "BY "))),
+        "SELECT title, count(*) AS n FROM ratings GROUP BY title",
+    ),
+    "a LIMIT that is kept": ((kept("limit", " LIMIT 2"),), "SELECT title FROM ratings LIMIT 2"),
+    "a window that is kept": (
+        (kept("qualify", " QUALIFY system.main.row_number() OVER (ORDER BY c0) = 1"),),
+        "SELECT title FROM ratings QUALIFY row_number() OVER (ORDER BY title) = 1",
+    ),
+    "a list of private values": (
+        (private_lists,), "SELECT title FROM ratings WHERE title IN (SELECT title FROM orders)",
+    ),
+    "a cast that may fail": ((partial_casts,), "SELECT CAST(title AS INTEGER) AS n FROM ratings"),
+    "persons under NOCASE": ((careless_collations,), "SELECT * FROM accounts a JOIN logins l USING (name)"),
+    "a wrong sign": ((mixed_up_signs,), "SELECT user_id FROM ratings WHERE score < 2"),
+    "a column of USING listed twice": ((lost_hiding,), "SELECT * FROM ratings JOIN catalog USING (title)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_oracle_rejects(name: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    plants, text = MUTANTS[name]
+    right = as_written(text, database)
+    assert right is None or all(check(text, data, True, database) for data in some_data())
+    for plant in plants:
+        plant(monkeypatch)
+    assert as_written(text, database) not in (None, right)
+    assert not all(passes(text, data, database) for data in some_data())
+
+
+def as_written(text: str, database: Database) -> list[str] | None:
+    rows = accepted(text, database)
+    return None if rows is None else [as_sql(rows, database, way).sql for way in WAYS]
+
+
+def passes(text: str, data: Data, database: Database) -> bool:
+    try:
+        return check(text, data, True, database)
+    except (AssertionError, ValueError):
+        return False

@@ -1,0 +1,167 @@
+"""Sources under a policy: what is accepted is person-level, total, and what the analyst asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from dp_sql.errors import NotPrivate, NotSupported
+from dp_sql.sql.sqlglot_tree import Unreadable
+from tests.people import Data, Database
+from tests.privacy.oracle import DISTINCT, EVERY_ROW, as_sql, check, compiled, some_data
+from tests.privacy.source_texts import databases, sources
+
+QUIET = settings(
+    max_examples=130,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate, Phase.shrink],
+)
+FEWEST_ACCEPTED = 0.2
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    database = Database.new()
+    yield database
+    database.connection.close()
+
+
+def search(database: Database, config: settings) -> tuple[int, int]:
+    """How many texts were tried, and how many of them were accepted."""
+    seen = [0, 0]
+
+    @config
+    @given(st.lists(sources(), min_size=3, max_size=3), databases(), st.booleans())
+    def one(texts: list[str], data: Data, with_items: bool) -> None:
+        for text in texts:
+            seen[0] += 1
+            seen[1] += check(text, data, with_items, database)
+
+    one()
+    return seen[0], seen[1]
+
+
+def test_no_accepted_source_lets_a_person_touch_the_rows_of_others(database: Database) -> None:
+    tried, taken = search(database, QUIET)
+    assert taken >= FEWEST_ACCEPTED * tried
+
+
+@pytest.mark.slow
+def test_no_accepted_source_of_many_lets_a_person_touch_the_rows_of_others(
+    database: Database,
+) -> None:
+    end = time.monotonic() + 240
+    while time.monotonic() < end:
+        search(database, settings(QUIET, max_examples=500, derandomize=False))
+
+
+# --- what is refused, whatever the data are -------------------------------------------------------
+
+REFUSED = [
+    "SELECT title FROM catalog LEFT JOIN ratings USING (title)",
+    "SELECT * FROM ratings r RIGHT JOIN visits v ON r.user_id = v.visitor",
+    "SELECT * FROM ratings AS r(title, user_id)",
+    "WITH w(title, user_id) AS (FROM ratings) FROM w",
+    "WITH RECURSIVE w AS (FROM ratings) FROM w",
+    "SELECT r.title FROM ratings r JOIN visits v ON r.user_id = v.user_id",
+    "SELECT title FROM (SELECT title AS user_id, user_id AS title FROM ratings) a JOIN visits v ON a.user_id = v.page",
+    "SELECT a.title FROM ratings a LEFT JOIN visits v ON a.user_id = v.visitor JOIN orders o ON v.visitor = o.buyer",
+    "SELECT * EXCLUDE (nothing) FROM ratings",
+    "SELECT * EXCLUDE (ratings.title) FROM ratings",
+    "SELECT user_id, score = count(*) AS x FROM ratings GROUP BY user_id",
+    "SELECT user_id FROM ratings GROUP BY user_id HAVING title = 'x'",
+    "WITH w AS (FROM ratings), w AS (FROM visits) FROM w",
+    "SELECT * FROM secret",
+    "SELECT * FROM counted",
+    "SELECT title FROM ratings WHERE title IN (SELECT title FROM ratings)",
+    "SELECT title FROM ratings r WHERE title IN (SELECT c.title FROM catalog c WHERE c.year = r.score)",
+]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_source_beyond_the_grammar_is_refused(text: str, database: Database) -> None:
+    with pytest.raises(NotPrivate):
+        compiled(text, database)
+
+
+def test_a_chain_of_a_thousand_conditions_is_no_depth(database: Database) -> None:
+    chain = " OR ".join(f"score = {n}" for n in range(1000))
+    assert check(f"FROM ratings WHERE {chain}", some_data()[3], True, database)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"FROM ratings WHERE {'NOT (' * 300}flag{')' * 300}",
+        f"{'SELECT * FROM (' * 150}FROM ratings{')' * 150}",
+    ],
+    ids=["NOT", "subqueries"],
+)
+def test_a_text_that_would_grow_without_end_is_refused(text: str, database: Database) -> None:
+    with pytest.raises((NotPrivate, Unreadable)):
+        compiled(text, database)
+
+
+def test_a_union_with_itself_is_written_once_where_repeated_rows_do_not_matter(
+    database: Database,
+) -> None:
+    text = (
+        "WITH w0 AS (FROM ratings)"
+        + "".join(f", w{n + 1} AS (FROM w{n} UNION ALL FROM w{n})" for n in range(40))
+        + " FROM w40"
+    )
+    rows = compiled(text, database)
+    assert len(as_sql(rows, database, DISTINCT).sql) < 10_000
+    with pytest.raises(NotSupported, match="reads more than 64 tables"):
+        as_sql(rows, database, EVERY_ROW)
+
+
+def test_views_that_read_each_other_are_refused(database: Database) -> None:
+    class Looping(Database):
+        def view(self, parts: Sequence[str]) -> str | None:
+            return {"recent": "FROM bought", "bought": "FROM recent"}.get(parts[-1])
+
+    with pytest.raises(NotPrivate):
+        compiled("FROM recent", Looping(database.connection))
+
+
+def test_of_columns_with_one_name_the_first_has_it(database: Database) -> None:
+    inner = "(SELECT user_id, title AS x, user_id AS x_1, kind AS x FROM ratings)"
+    assert all(
+        check(f"SELECT user_id, x FROM {inner}", data, True, database) for data in some_data()
+    )
+    with pytest.raises(NotPrivate):
+        compiled(f"SELECT x_1 FROM {inner}", database)
+
+
+VIEWS = [
+    "SELECT * FROM ratings WHERE title LIKE 'D%' AND title NOT LIKE 'x' AND title ILIKE 'd%' AND NOT flag",
+    "SELECT * FROM ratings WHERE score BETWEEN 1 AND 3 AND score IN (1, 2) AND day > DATE '2020-01-01'",
+    "SELECT user_id, lower(title) AS title, date_trunc('month', day) AS m, extract(week FROM day) AS w, "
+    "coalesce(score, 1) AS s, substr(title, 1, 2) AS t, trim(title) AS tt, score::VARCHAR AS sc FROM ratings",
+    "SELECT r.*, page FROM ratings r JOIN visits v ON r.user_id = v.visitor JOIN orders o ON o.buyer = r.user_id",
+    "SELECT user_id, count(*) AS n, max(score) AS m FROM ratings GROUP BY user_id HAVING count(*) > 1",
+    "SELECT user_id, title FROM ratings UNION ALL SELECT buyer, title FROM orders",
+    "WITH w AS (SELECT user_id, title FROM ratings) SELECT DISTINCT * FROM w LEFT JOIN (SELECT title, year FROM catalog) USING (title)",
+    "FROM ratings WHERE title IN (SELECT title FROM catalog) AND title NOT IN (SELECT section FROM pages)",
+    "SELECT * EXCLUDE (score) REPLACE (lower(title) AS title) FROM ratings ORDER BY title",
+]
+
+
+@pytest.mark.parametrize("body", VIEWS)
+def test_a_view_is_read_as_duckdb_has_stored_it(body: str, database: Database) -> None:
+    written = "CREATE OR REPLACE VIEW recent AS"
+    stored = database.connection.execute(
+        "SELECT sql FROM duckdb_views() WHERE view_name = 'recent'"
+    )
+    before = stored.fetchall()[0][0].replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1)
+    database.connection.execute(f"{written} {body}")
+    try:
+        assert all(check("FROM recent", data, True, database) for data in some_data())
+    finally:
+        database.connection.execute(before)

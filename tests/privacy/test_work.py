@@ -1,0 +1,334 @@
+"""One row of one person causes no more work than was promised, and a checker that would know."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from dp_sql.errors import DpSqlError, NotSupported
+from dp_sql.policy.limits import WorkLimits
+from dp_sql.privacy import relation_sql as person_sql
+from dp_sql.privacy.plan import Plan
+from dp_sql.session.analyst import GuardedSession, _one_select
+from tests.attacks.attack_bench import Side, attacks, families
+from tests.privacy.source_texts import multiplied
+from tests.privacy.test_fuzz_plans import SEEDS
+from tests.privacy.work_oracle import EACH_WITH_EACH, LIMITS, Shops, check, work_of
+
+QUIET = settings(
+    max_examples=120,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate, Phase.shrink],
+)
+FEWEST_ACCEPTED, FEWEST_MULTIPLIED = 0.4, 0.2
+
+
+@pytest.fixture(scope="module")
+def shops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shops]:
+    shops = Shops(tmp_path_factory.mktemp("work"))
+    yield shops
+    shops.close()
+
+
+# --- what a source may cost -----------------------------------------------------------------------
+
+
+def search(shops: Shops, config: settings) -> tuple[int, int, int]:
+    """How many texts were tried, accepted, and accepted with a join that multiplies rows."""
+    seen = [0, 0, 0]
+
+    @config
+    @given(multiplied())
+    def one(text: str) -> None:
+        seen[0] += 1
+        if check(text, shops):
+            seen[1] += 1
+            seen[2] += shops.written(text).joined_rows_per_person is not None
+
+    one()
+    return seen[0], seen[1], seen[2]
+
+
+def test_one_row_of_a_random_source_makes_no_more_rows_than_promised(shops: Shops) -> None:
+    tried, taken, multiplied = search(shops, QUIET)
+    assert taken >= FEWEST_ACCEPTED * tried
+    assert multiplied >= FEWEST_MULTIPLIED * tried
+
+
+@pytest.mark.slow
+def test_one_row_of_many_random_sources_makes_no_more_rows_than_promised(shops: Shops) -> None:
+    end = time.monotonic() + 240
+    while time.monotonic() < end:
+        search(shops, settings(QUIET, max_examples=500, derandomize=False))
+
+
+FOURS = " ".join(f"JOIN four f{i} ON f{i}.k = r.four" for i in range(8))
+SOURCES = {
+    "a scan": "SELECT user_id, title FROM ratings WHERE score > 3",
+    "a table of four rows, eight times": f"SELECT r.user_id, r.title FROM ratings r {FOURS}",
+    "a table of four rows, five times, all columns read": "SELECT r.user_id, r.title FROM ratings r JOIN four a ON "
+    "a.k = r.four JOIN four b ON b.k = r.four JOIN four c ON c.k = r.four JOIN four d ON d.k = r.four JOIN four e ON "
+    "e.k = r.four WHERE a.a < b.a AND b.a < c.a AND (c.a < d.a OR d.b < e.b OR a.c = e.a)",
+    "a chain of public joins": "SELECT r.user_id, c.title FROM ratings r JOIN catalog c ON r.price = c.price "
+    "JOIN catalog d ON d.price = c.price",
+    "the first of two public tables is unique": "SELECT r.user_id, d.year FROM ratings r JOIN catalog c ON r.title = c.title "
+    "JOIN catalog d ON c.price = d.price WHERE c.year < d.year",
+    "keys that are floats": "SELECT r.user_id, c.year FROM ratings r JOIN catalog c ON r.x = c.x",
+    "keys that are enums": "SELECT r.user_id, c.mood FROM ratings r JOIN catalog c ON r.mood = c.mood AND r.price = c.price",
+    "keys under a collation": "SELECT r.user_id, c.year FROM ratings r JOIN catalog c USING (genre)",
+    "a LEFT JOIN whose ON says OR": "SELECT r.user_id, f.a FROM ratings r LEFT JOIN four f ON f.k = r.four AND (r.score > 2 OR f.a > 1)",
+    "a LEFT JOIN whose ON looks at the left side": "SELECT r.user_id, c.year FROM ratings r LEFT JOIN catalog c "
+    "ON c.title = r.title AND r.score < 3",
+    "a LEFT JOIN whose ON has IN": "SELECT r.user_id, f.a FROM ratings r LEFT JOIN four f ON f.k = r.four AND "
+    "r.title IN (SELECT title FROM catalog WHERE year > 5)",
+    "a LEFT JOIN of two private tables": "SELECT r.user_id, o.title FROM ratings r LEFT JOIN orders o ON "
+    "r.user_id = o.buyer AND (r.score = o.score OR o.title = 't1')",
+    "two private tables": "SELECT r.user_id, o.title FROM ratings r JOIN orders o ON r.user_id = o.buyer",
+    "a link": "SELECT o.buyer, i.product FROM orders o JOIN items i ON i.order_id = o.order_id",
+    "copies joined with themselves": "WITH w AS (FROM ratings UNION ALL FROM ratings) SELECT a.user_id, b.title FROM w a "
+    "JOIN w b ON a.user_id = b.user_id",
+    "copies counted": "SELECT user_id, count(*) AS n FROM (FROM ratings UNION ALL FROM ratings) GROUP BY user_id",
+    "rows counted after a join": "SELECT user_id, four, count(*) AS n FROM ratings JOIN four ON four = k GROUP BY user_id, four",
+    "groups joined with groups": "SELECT a.user_id, b.n FROM (SELECT user_id, score, count(*) AS n FROM ratings GROUP BY ALL) a "
+    "JOIN (SELECT user_id, title, count(*) AS n FROM ratings GROUP BY ALL) b ON a.user_id = b.user_id",
+    "distinct values counted": "SELECT user_id, count(DISTINCT catalog.title) AS n FROM ratings JOIN catalog USING (genre) GROUP BY user_id",
+    "a view": "SELECT l.reader, f.a FROM liked l JOIN four f ON f.k = l.four",
+    "a side that is empty without the person": "SELECT r.user_id, count(*) AS n FROM ratings r JOIN catalog c ON r.genre = c.genre "
+    "JOIN (SELECT user_id FROM ratings JOIN four ON four = k GROUP BY ALL) p ON p.user_id = r.user_id GROUP BY 1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_one_row_makes_no_more_rows_than_promised(name: str, shops: Shops) -> None:
+    assert check(SOURCES[name], shops)
+
+
+def test_joins_that_would_make_too_many_rows_are_refused_before_any_is_read(shops: Shops) -> None:
+    every = " AND ".join(f"f{i}.a < f{i + 1}.a" for i in range(7))
+    refused = shops.outcome(
+        f"SELECT r.user_id, r.title FROM ratings r {FOURS} WHERE {every}", "row"
+    )
+    assert str(refused).startswith("NotSupported: These joins could make")
+
+
+def test_extremes_of_a_column_do_not_skip_the_rows_of_others(shops: Shops) -> None:
+    """Without the person no score is above 6, which DuckDB knows before it reads a row."""
+    source = shops.written("SELECT user_id FROM ratings GROUP BY user_id HAVING max(score) > 100")
+    assert shops.work(source, "before").largest >= 60
+
+
+ONE_ROW = "(SELECT user_id, genre, four, min(title) AS title FROM ratings GROUP BY ALL) r"
+BRANCH = f"SELECT r.user_id, f.a FROM {ONE_ROW} JOIN four f ON r.four = f.k WHERE r.title > '{{}}'"
+TOO_MUCH = {
+    "a fan-out beyond the limit for one row": (
+        WorkLimits(1000, 2000), f"SELECT r.user_id, f.a FROM {ONE_ROW} JOIN four f ON f.k = r.four",
+        "could make",
+    ),
+    "many branches of a UNION ALL": (
+        WorkLimits(10, 100), " UNION ALL ".join(BRANCH.format(i) for i in range(40)), "could make",
+    ),
+    "a pattern after a join that multiplies rows": (
+        LIMITS, "SELECT r.user_id, f.a FROM ratings r JOIN four f ON r.four = f.k WHERE f.a > r.score OR r.title LIKE '%a_b%'",
+        "matched after a join",
+    ),
+    "many patterns": (
+        LIMITS, "SELECT user_id FROM ratings WHERE " + " OR ".join(f"title LIKE '%{i}_%'" for i in range(6)),
+        "more than 5 patterns",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOO_MUCH)
+def test_what_one_row_could_make_slow_is_refused(name: str, shops: Shops) -> None:
+    limits, text, words = TOO_MUCH[name]
+    with pytest.raises(NotSupported, match=words):
+        shops.written(text, limits=limits)
+
+
+# --- the corpus of attacks ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
+    """The database without the person, and the one with."""
+    directory = tmp_path_factory.mktemp("corpus")
+    both = Side(directory / "without", False), Side(directory / "with", True)
+    yield both
+    for side in both:
+        side.session.close()
+
+
+def plans(side: Side, statement: str) -> list[Plan]:
+    """What a statement would release; none where it is refused."""
+    assert isinstance(side.session, GuardedSession)
+    try:
+        planned = side.session._planned(statement, _one_select(statement))
+    except (DpSqlError, duckdb.Error, RecursionError):
+        return []
+    return [plan for _, found in planned for plan in found]
+
+
+def test_no_source_of_the_corpus_costs_more_for_a_person_of_forty_rows(
+    sides: tuple[Side, Side],
+) -> None:
+    corpus = [attack.statement for family in families() for attack in attacks(family)]
+    texts = dict.fromkeys(SEEDS + [text for text in corpus if "DP_" in text and len(text) < 2000])
+    n_planned = 0
+    for text in texts:
+        without, with_person = (plans(side, text) for side in sides)
+        assert [plan.source for plan in without] == [plan.source for plan in with_person]
+        for plan in without:
+            n_planned += 1
+            assert plan.work is not None
+            joined = plan.work.joined_rows_per_person or 0
+            both = [_work(side, plan) for side in sides]
+            # 40 rows of one person, each read at most twice, beside three public rows.
+            assert both[1].largest - both[0].largest <= 2 * 40 + joined, text
+            assert not (both[0].kinds | both[1].kinds) & EACH_WITH_EACH, text
+    assert n_planned >= 20
+
+
+def _work(side: Side, plan: Plan) -> Any:
+    connection: Any = side.session._private._connection  # type: ignore[attr-defined]
+    return work_of(connection, f"SELECT * FROM {plan.source}")
+
+
+# --- mutants, which the oracle must reject --------------------------------------------------------
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def keeps_multiplicity(patch: pytest.MonkeyPatch) -> None:
+    """Public sides are not reduced, and every fan is said to be 1."""
+    patch.setattr(person_sql._Writer, "_largest", lambda *_: 1)
+
+
+def not_reduced(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is made distinct, and fans are counted as if it were."""
+    right_distinct, right_reduced = person_sql._distinct, person_sql._reduced
+    counted = person_sql._Writer._largest
+
+    def bare(found: Any) -> Any:
+        return replace(found, sql=found.sql.replace("SELECT DISTINCT", "SELECT"))
+
+    def largest(self: Any, sql: str, *given: Any) -> int:
+        return counted(self, sql.replace("SELECT ", "SELECT DISTINCT ", 1), *given)
+
+    patch.setattr(person_sql, "_distinct", lambda *a: right_distinct(*a).replace("DISTINCT ", ""))
+    patch.setattr(person_sql, "_reduced", lambda *a: bare(right_reduced(*a)))
+    patch.setattr(person_sql._Writer, "_largest", largest)
+
+
+def capped_afterwards(patch: pytest.MonkeyPatch) -> None:
+    """The rows of each person are capped after the join, and not before it."""
+    right = person_sql._Writer._select
+
+    def select(self: Any, *given: Any) -> Any:
+        found = right(self, *given)
+        if " JOIN " not in found.sql:
+            return found
+        number = "system.main.row_number() OVER (PARTITION BY r0p)"
+        return replace(found, sql=f"{found.sql} QUALIFY {number} <= {self.limits.rows_per_person}")
+
+    patch.setattr(person_sql._Writer, "_select", select)
+    patch.setattr(person_sql, "_capped", lambda select, part, sql, cap: sql)
+
+
+def not_checked(patch: pytest.MonkeyPatch) -> None:
+    """A join that multiplies rows without end is promised to make five."""
+    right = person_sql._Writer._from
+
+    def promised(self: Any, *given: Any) -> Any:
+        source = right(self, *given)
+        self.made = None if self.made is None else 5
+        return source
+
+    patch.setattr(person_sql._Writer, "_check", lambda *_: None)
+    patch.setattr(person_sql._Writer, "_from", promised)
+
+
+def inner_joins(patch: pytest.MonkeyPatch) -> None:
+    """Private sides are joined so that an empty one leaves out the rows of others."""
+    patch.setattr(person_sql, "_is_found", lambda found, left: f"{found} = 1")
+
+
+MUTANTS: dict[str, tuple[Plant, str]] = {
+    "keeps how often public rows occur": (keeps_multiplicity, SOURCES["a table of four rows, five times, all columns read"]),
+    "reduces nothing": (not_reduced, SOURCES["a table of four rows, eight times"]),
+    "caps after the join": (capped_afterwards, "SELECT a.score, b.title FROM ratings a JOIN ratings b ON a.user_id = b.user_id WHERE a.score < 10"),
+    "promises what it does not check": (not_checked, f"SELECT r.user_id, f0.a FROM ratings r {FOURS} WHERE (f0.a < f1.a OR f2.a < f3.a OR f4.a < f5.a OR f6.a < f7.a)"),
+    "skips the rows of others where a side is empty": (inner_joins, SOURCES["a side that is empty without the person"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_oracle_rejects_a_writer_that(
+    name: str, shops: Shops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant, text = MUTANTS[name]
+    right = shops.outcome(text, "before")
+    assert isinstance(right, str) or check(text, shops)
+    plant(monkeypatch)
+    assert shops.outcome(text, "before") != right
+    with pytest.raises(AssertionError, match="rows"):
+        check(text, shops)
+
+
+@pytest.mark.skipif(duckdb.__version__ >= "2", reason="DuckDB 2.0 joins them by hashes by itself")
+def test_the_oracle_rejects_a_join_that_compares_each_row_with_each(
+    shops: Shops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(person_sql, "_matched", lambda select, source, part, still, before: (
+        person_sql._joined(select, source, part, person_sql.on_terms(select, part.number, before))
+    ))  # fmt: skip
+    with pytest.raises(AssertionError, match="each row is compared with each"):
+        check(SOURCES["a LEFT JOIN whose ON says OR"], shops)
+
+
+def test_a_version_that_skips_by_extremes_would_be_known(shops: Shops) -> None:
+    """On versions that skip a whole GROUP BY by the extremes of its column."""
+    source = shops.written("SELECT user_id FROM ratings GROUP BY user_id HAVING max(score) > 100")
+    connection = shops.sides["before"]._connection
+    ((off,),) = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
+    connection.execute("SET disabled_optimizers = 'join_order'")
+    try:
+        skipped = shops.work(source, "before").largest
+    finally:
+        connection.execute(f"SET disabled_optimizers = '{off}'")
+    assert skipped == 0 if duckdb.__version__ >= "2" else skipped >= 60
+
+
+# --- texts that take long -------------------------------------------------------------------------
+
+_LIKE = """
+import sys, duckdb
+con = duckdb.connect()
+con.execute("CREATE TABLE r AS SELECT 1 AS u, repeat('a', $1::INTEGER) AS title", [int(sys.argv[1])])
+con.execute("SELECT u FROM r WHERE " + sys.argv[2]).fetchall()
+"""
+
+
+def is_done_in_time(condition: str, letters: int, seconds: float) -> bool:
+    """Whether a condition on one text of so many letters is decided in time."""
+    command = [sys.executable, "-c", _LIKE, str(letters), condition]
+    try:
+        subprocess.run(command, check=True, timeout=seconds, capture_output=True)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+@pytest.mark.skipif(duckdb.__version__ >= "2", reason="LIKE of DuckDB 2.0 is linear")
+def test_a_like_that_backtracks_would_be_known() -> None:
+    pattern = "%a_" * 12 + "b"
+    assert is_done_in_time("regexp_full_match(title, '(.*a.)*b')", 110, 20)
+    assert not is_done_in_time(f"title LIKE '{pattern}'", 110, 20)

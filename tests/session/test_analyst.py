@@ -1,0 +1,408 @@
+"""A session under a policy: what it answers, what it spends, and that answers keep their types."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql import errors
+from dp_sql.engines.duckdb import private_connection as duckdb_private
+from dp_sql.session.analyst import GuardedSession
+from tests.conftest import READING_LOG, SURE
+
+POLICY = """
+[tables.ratings]
+privacy_unit = "user_id"
+unique_per_person = ["kind"]
+[tables.loans]
+privacy_unit = "reader"
+[tables.loan_items]
+privacy_unit = { link = "loan", to = "loans.id" }
+[public]
+tables = ["catalog", "regions"]
+[views]
+tables = ["recent"]
+[domains]
+"ratings.title" = "catalog.title"
+"ratings.region" = "regions.name"
+"ratings.kind" = "enum"
+[limits]
+max_epsilon_per_query = 10000
+max_k = 50
+max_contributions = 200
+"""
+MORE = """
+CREATE TABLE loans AS SELECT i AS id, i % 7 AS reader FROM range(20) t(i);
+CREATE TABLE loan_items AS SELECT i % 20 AS loan, 'copy ' || i AS copy FROM range(60) t(i);
+CREATE TABLE regions AS SELECT unnest(['north', 'south', 'east']) AS name;
+CREATE VIEW recent AS SELECT user_id AS reader, title FROM ratings WHERE year > 2002;
+CREATE TABLE unnamed AS SELECT 'canary' AS word;
+"""
+
+
+def write(folder: Path, policy: str = POLICY, more: str = MORE) -> tuple[str, str]:
+    """A database and its policy."""
+    database, file = folder / "shop.duckdb", folder / "policy.toml"
+    with duckdb.connect(str(database)) as con:
+        con.execute(READING_LOG)
+        con.execute("UPDATE ratings SET kind = 'novel' WHERE user_id = 1")
+        con.execute(more)
+    file.write_text(policy, "utf-8")
+    return str(database), str(file)
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[GuardedSession]:
+    database, policy = write(tmp_path)
+    with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
+        yield session
+
+
+def asked(session: GuardedSession, text: str) -> list[Any]:
+    found: list[Any] = session.sql(text).fetchall()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (f"SELECT DP_TOPK(title, 3, {SURE}) FROM ratings", [(["Dune", "Emma", "Ulysses"],)]),
+        (
+            f"SELECT unnest(DP_TOPK(r.title, 2, {SURE})) AS best FROM main.ratings AS r",
+            [("Dune",), ("Emma",)],
+        ),
+        (f"SELECT DP_TOPK(upper(title), 1, {SURE}, domain := ['DUNE', 'EMMA']) FROM ratings", [(["DUNE"],)]),
+        (f"SELECT DP_TOPK(title, 1, {SURE}) AS t FROM ratings WHERE title <> 'Dune'", [(["Emma"],)]),
+        (f"SELECT DP_TOPK(kind, 1, {SURE}) FROM ratings", [(["novel"],)]),
+        (f"SELECT DP_TOPK(kind, 1, {SURE}, domain := kind) FROM ratings", [(["novel"],)]),
+        (f"SELECT DP_TOPK(c.title, 1, {SURE}, domain := catalog.title) FROM ratings r JOIN catalog c ON r.title = c.title", [(["Dune"],)]),
+        (f"SELECT DP_COUNT_DISTINCT(copy, {SURE}) FROM loan_items", [(60,)]),
+        (f"SELECT DP_COUNT_DISTINCT(copy, {SURE}) FROM loan_items i JOIN loans l ON i.loan = l.id", [(60,)]),
+        (f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM recent", [(4,)]),
+        (f"WITH mine AS (SELECT * FROM ratings WHERE region = 'north') SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM mine", [(4,)]),
+        (f"SELECT DP_COUNT_DISTINCT(n, {SURE}) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)", [(2,)]),
+        (f"SELECT (SELECT count(*) FROM catalog) + DP_COUNT_DISTINCT(title, {SURE}) AS n FROM ratings", [(11,)]),
+        ("SELECT count(*) FROM catalog", [(7,)]),
+    ],
+)  # fmt: skip
+def test_an_analyst_is_answered(guarded: GuardedSession, text: str, answer: list[Any]) -> None:
+    assert asked(guarded, text) == answer
+    assert len(guarded.receipts) == (1 if "DP_" in text else 0)
+    assert "canary" not in str(guarded.receipts)
+
+
+def test_reading_an_answer_again_is_free_and_the_same(guarded: GuardedSession) -> None:
+    relation = guarded.sql(
+        "SELECT unnest(DP_TOPK(title, 5, epsilon := 0.01)) AS title FROM ratings"
+    )
+    assert relation.fetchall() == relation.fetchall() == relation.fetchall()
+    assert len(guarded.receipts) == 1
+    assert guarded.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_parameters_belong_to_the_text_around(guarded: GuardedSession) -> None:
+    text = f"SELECT DP_COUNT_DISTINCT(title, {SURE}) + ? AS n FROM ratings"
+    assert guarded.sql(text, params=[10]).fetchall() == [(14,)]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["HUGEINT", "UBIGINT", "DECIMAL(9, 2)", "VARCHAR", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_NS",
+     "TIMESTAMP WITH TIME ZONE", "UUID", "BOOLEAN", "BLOB", "ENUM('a b', 'c''d')"],
+)  # fmt: skip
+def test_an_answer_keeps_its_type_on_the_way(tmp_path: Path, kind: str) -> None:
+    values = {
+        "HUGEINT": "'170141183460469231731687303715884105727'", "UBIGINT": "18446744073709551615",
+        "DECIMAL(9, 2)": "1234.50", "VARCHAR": "'it''s \"x\", [y]'", "DATE": "'0001-01-01 (BC)'",
+        "TIME": "'23:59:59.999999'", "TIMESTAMP": "'2024-02-29 12:00:00.000001'",
+        "TIMESTAMP_NS": "'2024-02-29 12:00:00.000000001'",
+        "TIMESTAMP WITH TIME ZONE": "'2024-02-29 12:00:00+05'",
+        "UUID": "'00000000-0000-0000-0000-0000000000ff'", "BOOLEAN": "true",
+        "BLOB": "'\\xAA\\x00''z'", "ENUM('a b', 'c''d')": "'c''d'",
+    }  # fmt: skip
+    more = (
+        f"CREATE TABLE t AS SELECT i AS u, CAST({values[kind]} AS {kind}) AS x FROM range(9) r(i);"
+        "CREATE TABLE d AS SELECT DISTINCT x FROM t"
+    )
+    policy = '[tables.t]\nprivacy_unit = "u"\n[public]\ntables = ["d"]\n[domains]\n"t.x" = "d.x"\n'
+    database, file = write(tmp_path, policy, more)
+    with dp_sql.connect(database, policy=file) as session:
+        same = f"SELECT unnest(DP_TOPK(x, 1, {SURE})) AS x FROM t"
+        relation = session.sql(f"SELECT a.x = d.x, typeof(a.x) FROM ({same}) a, d")
+        ((equal, found),) = relation.fetchall()
+    assert equal is True
+    if kind.startswith("ENUM"):  # its labels are the owner's to show: [domains] "t.x" = "enum"
+        assert found == "VARCHAR"
+        return
+    with duckdb.connect(database) as con:
+        assert con.execute("SELECT typeof(x) FROM d").fetchall() == [(found,)]
+
+
+def test_explain_spends_nothing_and_says_what_it_would_cost(guarded: GuardedSession) -> None:
+    text = "SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 4) FROM ratings GROUP BY region"
+    relation = guarded.sql(f"EXPLAIN {text}")
+    ((*told, accuracy, before, after, kept, work, sql),) = relation.fetchall()
+    assert told == ["dp_topk(title, 2)", "joint", "1", "0", "0.25"]
+    assert "with probability at least 0.95" in accuracy and "__dp_sql_topk" in sql
+    assert (before, after, kept) == ("", "", "")  # no budget here
+    assert work == "every row of a person once; no join multiplies rows"
+    assert guarded.receipts == ()
+
+
+def test_show_and_describe_tell_names_and_types_only(guarded: GuardedSession) -> None:
+    shown = asked(guarded, "SHOW TABLES")
+    assert ("ratings", "private") in shown and ("catalog", "public") in shown
+    assert all(len(row) == 2 for row in shown) and "unnamed" not in str(shown)
+    assert ("title", "VARCHAR") in asked(guarded, "DESCRIBE ratings")
+    with pytest.raises(errors.NotSupported, match="There is no table unnamed"):
+        guarded.sql("DESCRIBE unnamed")
+
+
+def test_describe_tells_a_listed_view_by_what_analysts_may_read_of_it(
+    guarded: GuardedSession,
+) -> None:
+    assert asked(guarded, "DESCRIBE recent") == [("reader", "BIGINT"), ("title", "VARCHAR")]
+
+
+def test_a_text_with_a_nul_is_refused_whole(guarded: GuardedSession) -> None:
+    with pytest.raises(errors.NotSupported, match="no NUL"):
+        guarded.sql("SELECT 1 AS a\0, secret")
+
+
+def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> None:
+    more = MORE.replace("WHERE year > 2002", "WHERE title IN (SELECT title FROM ratings)")
+    database, policy = write(tmp_path, more=more)
+    with (
+        dp_sql.connect(database, policy=policy, analyst="reporting") as session,
+        pytest.raises(errors.NotPrivate, match="The view recent is not provably person-level"),
+    ):
+        session.sql("DESCRIBE recent")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("SELECT DP_TOPK(title, 51, epsilon := 1, domain := ['a']) FROM ratings", "ArgumentError", "k is more than the policy allows, which is 50"),
+        ("SELECT DP_TOPK(title, 1, epsilon := 1, delta := 1e-9) FROM ratings", "ArgumentError", "The policy allows no delta"),
+        ("SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 201) FROM ratings", "ArgumentError", "max_contributions is more than"),
+        ("SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 201) FROM ratings", "ArgumentError", "max_contributions is more than"),
+        ("SELECT DP_TOPK(title, 1, epsilon := 1, domain := observed) FROM ratings", "ArgumentError", "observed values are no domain"),
+        ("SELECT DP_TOPK(title, 1, epsilon := 1, domain := ratings.title) FROM ratings", "ArgumentError", "is not a column of a public table"),
+        ("SELECT DP_TOPK(year, 1, epsilon := 1) FROM ratings", "ArgumentError", "The policy declares none for year"),
+        ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM unnamed", "NotPrivate", "There is no table unnamed"),
+        ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM catalog", "NotPrivate", "This source is public"),
+        ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings LIMIT 1", "NotSupported", "LIMIT beside a DP call"),
+        ("SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings", "NotSupported", "takes scores at their owner's word"),
+        ("CREATE TABLE x AS SELECT 1", "NotSupported", "Under a policy a SELECT is answered"),
+        ("SELECT 1; SELECT 2", "NotSupported", "one statement"),
+        ("EXPLAIN SELECT 1", "NotSupported", "there is none here"),
+        ("EXPLAIN ANALYZE SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings", "NotSupported", "EXPLAIN takes a SELECT"),
+        ("SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY title, region, user_id", "ArgumentError", "DP_COUNT_DISTINCT needs groups"),
+    ],
+)  # fmt: skip
+def test_what_a_policy_does_not_allow_is_refused(
+    guarded: GuardedSession, text: str, error: str, words: str
+) -> None:
+    with pytest.raises(getattr(errors, error), match=words):
+        guarded.sql(text)
+    assert guarded.receipts == ()
+
+
+OBSERVED = """
+[tables.diary]
+privacy_unit = "who"
+[domains]
+"diary.word" = "observed"
+"diary.place" = "observed"
+"""
+
+
+def test_an_observed_domain_is_the_whole_column_and_not_one_persons(tmp_path: Path) -> None:
+    more = (
+        "CREATE TABLE diary AS SELECT i % 20 AS who, 'w' || i % 5 AS word, 'p' || i % 3 AS place "
+        "FROM range(200) t(i); INSERT INTO diary VALUES (777, 'w1', 'p1')"
+    )
+    database, policy = write(tmp_path, OBSERVED, more)
+    with dp_sql.connect(database, policy=policy) as session:
+        for who in (777, 778):
+            where = f"FROM diary WHERE who = {who}"
+            ((answer,),) = asked(session, f"SELECT DP_TOPK(word, 5, epsilon := 1e-9) {where}")
+            assert sorted(answer) == ["w0", "w1", "w2", "w3", "w4"]
+            with pytest.raises(errors.ArgumentError, match="k = 6 is more than the 5 items"):
+                session.sql(f"SELECT DP_TOPK(word, 6, epsilon := 1e-9) {where}")
+            grouped = asked(
+                session,
+                "SELECT place, DP_COUNT_DISTINCT(word, epsilon := 1e-9, "
+                f"max_groups_contributed := 1) AS n {where} GROUP BY place ORDER BY place",
+            )
+            assert [place for place, _ in grouped] == ["p0", "p1", "p2"]
+
+
+def test_a_release_that_failed_is_in_the_books(
+    guarded: GuardedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = "SELECT CAST('x' AS INTEGER) AS __dp_value"
+    monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)
+    with pytest.raises(dp_sql.QueryError):
+        guarded.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 3) FROM ratings WHERE year > 2001")
+    (receipt,) = guarded.receipts
+    assert receipt.loss.epsilon == 3
+    assert receipt.source == "ratings WHERE year > 2001"
+    assert "failed" in receipt.accuracy
+
+
+def test_joins_that_could_multiply_a_persons_rows_too_far_are_refused(
+    guarded: GuardedSession,
+) -> None:
+    aliases = [f"t{i}" for i in range(3)]
+    joined = "ratings a " + " ".join(f"JOIN ratings {t} USING (user_id)" for t in aliases)
+    some = " AND ".join(f"{t}.title <> a.title" for t in aliases)
+    with pytest.raises(errors.NotSupported, match=r"could make 1,000,000,000 rows of one person"):
+        guarded.sql(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined} WHERE {some}")
+    # Nobody reads a column of the others here, so each is read as the people in it.
+    assert "no join multiplies" in str(
+        guarded.explain(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined}")
+    )
+
+
+def test_public_tables_arrive_as_they_are(tmp_path: Path) -> None:
+    values = {
+        "BIT": "'101'", "TIMETZ": "'12:00:00+05'", "HUGEINT": "-170141183460469231731687303715884105727",
+        "UUID": "'00000000-0000-0000-0000-0000000000ff'", "DECIMAL(38, 3)": "1.5",
+        "INTERVAL": "'1 month 2 days'", "VARCHAR[]": "['a', NULL]", "STRUCT(a INT, b VARCHAR)": "{'a': 1, 'b': 'x'}",
+        "TIMESTAMPTZ": "'2024-02-29 12:00:00+05'", "BLOB": "'\\xAA'", "DOUBLE": "'nan'",
+    }  # fmt: skip
+    listed = ", ".join(f"CAST({v} AS {k}) AS c{i}" for i, (k, v) in enumerate(values.items()))
+    more = f"CREATE TABLE shown AS SELECT {listed}; CREATE TABLE people AS SELECT 1 AS u"
+    policy = '[tables.people]\nprivacy_unit = "u"\n[public]\ntables = ["shown"]\n'
+    database, file = write(tmp_path, policy, more)
+    text = "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM shown"
+    with dp_sql.connect(database, policy=file) as session:
+        found = asked(session, text)
+    with duckdb.connect(database) as con:
+        con.execute("SET TimeZone = 'UTC'")
+        assert found == con.execute(text).fetchall()
+
+
+def test_no_cap_is_needed_where_a_person_is_in_one_group(guarded: GuardedSession) -> None:
+    found = asked(
+        guarded,
+        f"SELECT kind, DP_COUNT_DISTINCT(user_id, {SURE}, contribution_bound := 1) AS n "
+        "FROM ratings GROUP BY kind ORDER BY kind",
+    )
+    assert dict(found) == {"novel": 30, "essay": 0, "poems": 20}
+    with pytest.raises(errors.ArgumentError, match="needs max_groups_contributed"):
+        guarded.sql("SELECT region, DP_TOPK(title, 1, epsilon := 1) FROM ratings GROUP BY region")
+
+
+def test_an_error_after_the_debit_is_one_sentence(
+    guarded: GuardedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = "SELECT CAST(s AS INTEGER) AS __dp_value FROM (VALUES ('canary 4711')) AS t(s)"
+    monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)
+    with pytest.raises(dp_sql.QueryError) as caught:
+        guarded.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
+    assert str(caught.value) == duckdb_private.FAILED
+    chain = [caught.value, caught.value.__cause__, caught.value.__context__]
+    assert "4711" not in "".join(map(str, chain))
+
+
+@pytest.mark.parametrize(
+    ("passed", "waits"),
+    [(0.0, 0.0), (0.125, 0.375), (0.5, 0.0), (0.625, 0.375), (2.25, 0.25)],
+)
+@pytest.mark.parametrize("fails", [False, True])
+def test_answers_and_failures_come_at_the_deadline_or_its_next_multiple(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passed: float, waits: float, fails: bool
+) -> None:
+    database, policy = write(tmp_path, POLICY + "deadline_seconds = 0.5\n")
+    clock, slept = iter([100.0, 100.0 + passed]), list[float]()
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "sleep", slept.append)
+    if fails:
+        wrong = "SELECT error(s) AS __dp_value FROM (VALUES ('x')) AS t(s)"
+        monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)
+    with dp_sql.connect(database, policy=policy) as session:
+        with contextlib.suppress(dp_sql.QueryError):
+            session.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings")
+            assert not fails
+        assert slept == [waits]
+        assert len(session.receipts) == 1
+
+
+def test_an_error_of_any_kind_after_the_debit_is_the_same_sentence(
+    guarded: GuardedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = iter(["SELECT 1 AS __dp_value"])  # it binds once
+
+    def broken(plan: object, ticket: str) -> str:
+        for text in texts:
+            return text
+        raise MemoryError("canary 4711")
+
+    monkeypatch.setattr(duckdb_private, "private_sql", broken)
+    with pytest.raises(dp_sql.QueryError) as caught:
+        guarded.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
+    assert str(caught.value) == duckdb_private.FAILED
+    assert "4711" not in f"{caught.value.__cause__}{caught.value.__context__}"
+
+
+@pytest.mark.parametrize(
+    ("more", "policy", "words"),
+    [
+        ("CREATE MACRO lower(x) AS 'canary'", POLICY, "lower"),
+        ("", POLICY.replace('"user_id"', '"nobody"'), "nobody"),
+        ("", POLICY.replace('"recent"', '"recently"'), "recently"),
+        ("", POLICY + "max_q = 1\n", "max_q"),
+    ],
+)
+def test_a_policy_that_does_not_fit_opens_nothing(
+    tmp_path: Path, more: str, policy: str, words: str
+) -> None:
+    database, file = write(tmp_path, policy, MORE + more)
+    with pytest.raises(errors.PolicyError, match=words):
+        dp_sql.connect(database, policy=file)
+    with duckdb.connect(database):
+        pass  # and it is closed again
+
+
+def test_an_analyst_without_a_policy_is_refused() -> None:
+    with pytest.raises(errors.PolicyError, match="An analyst needs a policy"):
+        dp_sql.connect(analyst="reporting")
+
+
+def test_two_analysts_see_their_own_receipts(tmp_path: Path) -> None:
+    database, policy = write(tmp_path)
+    with (
+        dp_sql.connect(database, policy=policy, analyst="one") as one,
+        dp_sql.connect(database, policy=policy, analyst="two") as two,
+    ):
+        one.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings")
+        assert [len(one.receipts), len(two.receipts)] == [1, 0]
+        assert one.receipts[0].loss.epsilon == Fraction(1)
+        assert (one.analyst, two.analyst) == ("one", "two")
+
+
+@pytest.mark.parametrize("form", ["--csv", "--json", "--receipts"])
+def test_the_command_line_asks_as_an_analyst(tmp_path: Path, form: str) -> None:
+    database, policy = write(tmp_path)
+    text = f"SELECT unnest(DP_TOPK(title, 2, {SURE})) AS title FROM ratings"
+    program = [sys.executable, "-m", "dp_sql", database, "--policy", policy, "--as", "me", form]
+    done = subprocess.run([*program, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Dune" in done.stdout and "Emma" in done.stdout
+    refused = subprocess.run(
+        [*program, "-c", "SELECT * FROM ratings"], capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    assert "does not exist" in refused.stderr

@@ -1,0 +1,186 @@
+"""Every mechanism is one line away in SQL, and gets from DuckDB what its proof asks for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pandas as pd
+import pytest
+
+import dp_sql
+from dp_sql.engines.duckdb import functions as duckdb_udfs
+from dp_sql.udfs import REGISTRY
+from dp_sql.udfs.count_distinct import bounded
+from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
+from tests.conftest import SURE
+
+WITHOUT_DOMAIN = [n for n, udf in REGISTRY["topk"].items() if udf.n_largest is not None]
+WITH_DOMAIN = [n for n, udf in REGISTRY["topk"].items() if udf.n_largest is None]
+BOUNDED = [n for n, udf in REGISTRY["count_distinct"].items() if "bound" in udf.parameters]
+
+
+def answer(session: dp_sql.Session, call: str, source: str = "ratings") -> object:
+    relation = session.sql(f"SELECT {call} FROM {source}")
+    assert relation is not None
+    ((found,),) = relation.fetchall()
+    return found
+
+
+@pytest.mark.parametrize("mechanism", WITH_DOMAIN)
+def test_a_list_from_a_public_domain(session: dp_sql.Session, mechanism: str) -> None:
+    delta = "delta := 1e-9, " if "delta" in REGISTRY["topk"][mechanism].parameters else ""
+    call = (
+        f"DP_TOPK(title, 3, {SURE}, {delta}privacy_unit := user_id, domain := catalog.title, "
+        f"mechanism := '{mechanism}')"
+    )
+    assert answer(session, call) == ["Dune", "Emma", "Ulysses"]
+    (receipt,) = session.receipts
+    assert receipt.mechanism == mechanism
+    assert receipt.loss.epsilon == 10_000
+    assert receipt.loss.delta == (Fraction(1, 10**9) if delta else 0)
+
+
+@pytest.mark.parametrize("mechanism", [None, *WITHOUT_DOMAIN])
+def test_a_list_without_a_domain_holds_what_enough_people_have(
+    session: dp_sql.Session, mechanism: str | None
+) -> None:
+    session.execute("INSERT INTO ratings SELECT i, 'Solaris', NULL, 1, 1, '' FROM range(1000) t(i)")
+    named = f", mechanism := '{mechanism}'" if mechanism else ""
+    call = f"DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id{named})"
+    assert answer(session, call) == ["Solaris"]
+    (receipt,) = session.receipts
+    assert receipt.mechanism == "limited_domain"
+    assert receipt.loss.delta == Fraction(1, 10**9)
+    assert receipt.loss.rho is None
+    assert "delta = 0.000000001" in str(receipt)
+
+
+def test_only_the_largest_counts_leave_duckdb(
+    session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.execute(
+        "CREATE TABLE wide AS SELECT p AS user_id, 'item ' || i AS item "
+        "FROM range(3000) t(i), range(20) u(p) WHERE p <= i % 20"
+    )
+    seen: list[list[int]] = []
+    right = duckdb_udfs._integers
+
+    def spy(values: object, kind: type) -> object:
+        found = right(values, kind)
+        seen.append(found.tolist())
+        return found
+
+    monkeypatch.setattr(duckdb_udfs, "_integers", spy)
+    answer(
+        session, "DP_TOPK(item, 2, epsilon := 1, delta := 1e-9, privacy_unit := user_id)", "wide"
+    )
+    (counts,) = seen
+    assert len(counts) == 1001
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] == 20
+
+
+@pytest.mark.parametrize("mechanism", REGISTRY["count_distinct"])
+@pytest.mark.parametrize("report", ["true", "false"])
+def test_a_distinct_count(session: dp_sql.Session, mechanism: str, report: str) -> None:
+    call = (
+        f"DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id, mechanism := '{mechanism}', "
+        f"max_contributions := 5, report := {report})"
+    )
+    found = answer(session, call)
+    estimate = found["estimate"] if isinstance(found, dict) else found
+    # Shifted inverse aims at what is left without one person, however large epsilon is.
+    assert estimate in ((3, 4) if mechanism == "shifted_inverse" else (4,))
+    (receipt,) = session.receipts
+    assert receipt.mechanism == mechanism
+    if isinstance(found, dict) and mechanism == "shifted_inverse":
+        assert found["contribution_bound"] is None
+
+
+@pytest.mark.parametrize("mechanism", BOUNDED)
+@pytest.mark.parametrize("selection", BOUND_SELECTIONS)
+def test_every_way_to_choose_the_bound(
+    session: dp_sql.Session, mechanism: str, selection: str
+) -> None:
+    call = (
+        f"DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id, mechanism := '{mechanism}', "
+        f"max_contributions := 4, bound_selection := '{selection}', report := true)"
+    )
+    found = answer(session, call)
+    assert isinstance(found, dict)
+    assert found["contribution_bound"] in (1, 2, 3, 4)
+    assert found["lower_bound"] <= found["estimate"]
+
+
+@pytest.mark.parametrize("mechanism", BOUNDED)
+def test_a_fixed_bound_gives_all_of_epsilon_to_the_noise(
+    session: dp_sql.Session, mechanism: str
+) -> None:
+    call = (
+        "DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, "
+        f"mechanism := '{mechanism}', contribution_bound := 3, report := true)"
+    )
+    found = answer(session, call)
+    assert isinstance(found, dict) and found["contribution_bound"] == 3
+    one, confidence = Fraction(1), Fraction(1, 20)
+    distance = bounded.noise_bound(3, one, confidence, 3)
+    assert found["estimate"] - found["lower_bound"] == distance
+    assert distance < bounded.noise_bound(3, one, confidence, "gem")
+    (receipt,) = session.receipts
+    assert receipt.loss.rho == Fraction(1, 2)
+
+
+def taken_in_turns(pairs: set[tuple[str, str]]) -> int:
+    """Greedy at bound 1, read from the paper: people and items in the order of their bytes."""
+    covered: set[str] = set()
+    for person in sorted({p for p, _ in pairs}, key=str.encode):
+        items = sorted((i for p, i in pairs if p == person), key=str.encode)
+        covered |= set([i for i in items if i not in covered][:1])
+    return len(covered)
+
+
+PEOPLE = {"a": "xy", "B": "xz", "ä": "zy", "c": "xX", "C": "Xx", "é": "yw", "Z": "zX"}
+PAIRS = {(person, item) for person, items in PEOPLE.items() for item in items}
+
+
+@pytest.mark.parametrize("order", ["person", "item DESC", "random()"])
+@pytest.mark.parametrize("collation", ["''", "'nocase'"])
+def test_greedy_takes_turns_in_the_order_of_values_and_not_of_rows(
+    session: dp_sql.Session, order: str, collation: str
+) -> None:
+    values = ", ".join(f"('{person}', '{item}')" for person, item in sorted(PAIRS))
+    session.execute(
+        f"CREATE TABLE pairs AS FROM (VALUES {values}) t(person, item) ORDER BY {order}"
+    )
+    session.execute(f"SET default_collation = {collation}")
+    call = (
+        f"DP_COUNT_DISTINCT(item, {SURE}, privacy_unit := person, mechanism := 'greedy', "
+        "contribution_bound := 1)"
+    )
+    assert answer(session, call, "pairs") == taken_in_turns(PAIRS)
+
+
+def test_greedy_does_not_take_the_order_in_which_an_enum_was_declared(
+    session: dp_sql.Session,
+) -> None:
+    """Categories in the order of rows: with one person's rows first they move every other turn."""
+    first = [("A", f"b{j}") for j in range(50)]
+    others = [
+        pair
+        for j in range(50)
+        for pair in ((f"B{j}", f"c{j}"), (f"B{j}", f"b{j}"), (f"C{j}", f"c{j}"))
+    ]
+    counts = []
+    for rows in (first + others, others):
+        frame = pd.DataFrame(rows, columns=["person", "item"])
+        for column in ("person", "item"):
+            values = frame[column]
+            frame[column] = pd.Categorical(values, categories=values.unique())
+        session.connection.register("frame", frame)
+        call = (
+            f"DP_COUNT_DISTINCT(item, {SURE}, privacy_unit := person, mechanism := 'greedy', "
+            "contribution_bound := 1)"
+        )
+        counts.append(answer(session, call, "frame"))
+        session.connection.unregister("frame")
+    assert abs(counts[0] - counts[1]) <= 1  # type: ignore[operator]

@@ -1,0 +1,73 @@
+"""The text around a DP call reaches DuckDB as it was written, through every door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.sql.tokens import statements
+
+TEXT = (Path(__file__).parent / "around.sql").read_text(encoding="utf-8")
+STATEMENTS = [
+    case.strip().rstrip(";") for case in TEXT.split("\n\n") if not case.startswith("-- What stands")
+]
+CALL = (
+    "SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := ['Dune']) AS best "
+    "FROM ratings WHERE year > 2001 -- a comment\n"
+)
+VALUE = "SELECT ['Dune'] AS best"
+
+
+def expected(statement: str) -> tuple[list[str], list[tuple[object, ...]]]:
+    with duckdb.connect() as plain:
+        relation = plain.sql(statement.replace(":answer", VALUE))
+        return relation.columns, relation.fetchall()
+
+
+def test_the_file_is_read_whole() -> None:
+    assert len(STATEMENTS) >= 30
+    assert all(":answer" in statement for statement in STATEMENTS)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_session_leaves_the_text_around_a_call_alone(
+    session: dp_sql.Session, statement: str
+) -> None:
+    relation = session.sql(statement.replace(":answer", CALL))
+    assert (relation.columns, relation.fetchall()) == expected(statement)
+    assert relation.fetchall() == expected(statement)[1]
+    # DESCRIBE only binds; everything else releases once, read twice or not.
+    assert len(session.receipts) == (0 if statement.startswith("DESCRIBE") else 1)
+
+
+@pytest.mark.parametrize(
+    "statement", [s for s in STATEMENTS if not s.startswith(("DESCRIBE", "PIVOT"))]
+)
+def test_the_dp_macro_leaves_the_text_around_a_call_alone(
+    con: duckdb.DuckDBPyConnection, statement: str
+) -> None:
+    text = statement.replace(":answer", CALL)
+    columns, rows = expected(statement)
+    result = con.execute("FROM dp(?)", [text])
+    assert [column[0] for column in result.description] == columns
+    assert result.fetchall() == rows
+    assert len(dp_sql.receipts(con)) == 1
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_statement_without_a_call_is_not_read_at_all(
+    session: dp_sql.Session, statement: str
+) -> None:
+    relation = session.sql(statement.replace(":answer", VALUE))
+    assert (relation.columns, relation.fetchall()) == expected(statement)
+
+
+@pytest.mark.parametrize("statement", [s for s in STATEMENTS if not s.startswith("PIVOT")])
+def test_the_lexer_cuts_where_duckdb_cuts(statement: str) -> None:
+    text = statement.replace(":answer", VALUE)
+    with duckdb.connect() as plain:
+        theirs = len(plain.extract_statements(text))
+    assert len(statements(text)) == theirs == 1
