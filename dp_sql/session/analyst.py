@@ -25,15 +25,9 @@ from dp_sql.errors import ArgumentError, NotSupported, PolicyError, QueryError
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
 from dp_sql.privacy.analyst_plan import guarded_plans
+from dp_sql.privacy.outer_sql import Edit, outer_edits, spliced
 from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import (
-    Edit,
-    answer_columns,
-    outer_edits,
-    release_columns,
-    spliced,
-    stand_ins,
-)
+from dp_sql.privacy.private_sql import answer_columns, release_columns, stand_ins
 from dp_sql.releases import Receipt, Release
 from dp_sql.session.describe import describe_sql, tables_sql
 from dp_sql.session.explain import Cost, cost, cost_sql, explained

@@ -26,18 +26,10 @@ from dp_sql.engines.duckdb.install import create_macros, desk_of, number_of, reg
 from dp_sql.engines.duckdb.tickets import Desk
 from dp_sql.errors import NotSupported, PolicyError, QueryError, SourceError
 from dp_sql.policy.model import read_policy
+from dp_sql.privacy.outer_sql import Edit, outer_edits, spliced, with_releases
 from dp_sql.privacy.owner_sources import owners_plan
 from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import (
-    Edit,
-    answer_columns,
-    count_groups_sql,
-    outer_edits,
-    private_sql,
-    spliced,
-    stand_ins,
-    with_releases,
-)
+from dp_sql.privacy.private_sql import answer_columns, count_groups_sql, private_sql, stand_ins
 from dp_sql.releases import Receipt, Release
 from dp_sql.session.analyst import GuardedSession
 from dp_sql.session.explain import Cost, cost, cost_sql, explained
