@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from dp_sql.errors import InternalError
+from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
 from dp_sql.sql.statement import DpSelect
 from dp_sql.sql.tokens import Token, folded, outside_queries, tokenize
-from dp_sql.sql.types import quote
 
 Edit = tuple[int, int, str]
 

@@ -20,6 +20,7 @@ from dp_sql.policy.model import read_policy
 from dp_sql.server.tokens import digest_of, owner_of, read_tokens
 from dp_sql.session.analyst import GuardedSession
 from dp_sql.session.owner import connect
+from dp_sql.sql.formatting import literal, quote
 
 # What ATTACH of DuckDB 1.5 asks: the schemas, then the tables as the statements that make them.
 SCHEMATA = (
@@ -270,27 +271,19 @@ def _catalogue(session: GuardedSession, text: str) -> Any:
 def _made(session: GuardedSession, name: str) -> tuple[str, str] | None:
     """The schema of a table, and the statement that would make one of its shape."""
     parts = name.split(".")
-    quoted = [_quoted(part) for part in parts]
+    quoted = [quote(part) for part in parts]
     try:
         columns = session.sql(f"DESCRIBE {'.'.join(quoted)}").fetchall()
     except DpSqlError:  # a view, whose columns are not told
         return None
     schema = parts[-2] if len(parts) > 1 else "main"
-    listed = ", ".join(f"{_quoted(column)} {kind}" for column, kind in columns)
-    return schema, f"CREATE TABLE {_quoted(schema)}.{quoted[-1]}({listed});"
+    listed = ", ".join(f"{quote(column)} {kind}" for column, kind in columns)
+    return schema, f"CREATE TABLE {quote(schema)}.{quoted[-1]}({listed});"
 
 
 def _values(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    listed = [f"({', '.join(_text(value) for value in row)})" for row in rows]
+    listed = [f"({', '.join(literal(value) for value in row)})" for row in rows]
     nothing = f"SELECT {', '.join(f'NULL::VARCHAR AS {name}' for name in names)} WHERE false"
     return (
         f"SELECT * FROM (VALUES {', '.join(listed)}) AS t({', '.join(names)})" if rows else nothing
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

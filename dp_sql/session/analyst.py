@@ -35,11 +35,11 @@ from dp_sql.session.question import Question
 from dp_sql.session.release_store import Kept, KeptReleases
 from dp_sql.session.reservations import Spending, open_ledger
 from dp_sql.session.system_tables import BookCall, Table, book_calls, book_table, unknown_release
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.select_list import check_list, only_reads
 from dp_sql.sql.statement import DpSelect, recognise
 from dp_sql.sql.tokens import Token, cte_bodies, folded, statements
-from dp_sql.sql.types import full_name, quote
 from dp_sql.udfs.mechanism import in_words
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES"}

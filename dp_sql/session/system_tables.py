@@ -15,8 +15,8 @@ from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
 from dp_sql.errors import ArgumentError, NotSupported
 from dp_sql.releases import Release
+from dp_sql.sql.formatting import decimal, quote
 from dp_sql.sql.tokens import Token
-from dp_sql.sql.types import quote
 
 Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[object, ...]]]
 """Columns (name and type) and rows; each value as a text that casts to its type, or None."""
@@ -211,7 +211,4 @@ def _releases_table(releases: Iterable[Release]) -> Table:
 
 def _decimal(x: Fraction | None, places: int) -> str | None:
     """A number as a decimal text, rounded down; what a ledger holds has no more places."""
-    if x is None:
-        return None
-    digits = str(abs(x.numerator) * 10**places // x.denominator).zfill(places + 1)
-    return f"{'-' if x < 0 else ''}{digits[:-places]}.{digits[-places:]}"
+    return None if x is None else decimal(x, places)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from dp_sql.cli.shell.keywords import RESERVED
 from dp_sql.session.analyst import GuardedSession
 from dp_sql.session.owner import Session
+from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded, tokenize
-from dp_sql.sql.types import quote
 
 _OURS = "__dp_"
 _COLUMNS = f"""

@@ -25,8 +25,8 @@ from dp_sql.errors import (
 from dp_sql.privacy.declared_sources import Relation, Scope
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
+from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded, tokenize
-from dp_sql.sql.types import full_name
 
 Connection = duckdb.DuckDBPyConnection
 # What a function of DuckDB's own reads besides its arguments: the session, other rows, a clock that

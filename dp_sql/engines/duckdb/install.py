@@ -30,8 +30,8 @@ from dp_sql.privacy.private_sql_groups import (
     REPORT_GROUPS_UDF,
     TOPK_GROUPS_UDF,
 )
+from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.types import quote
 
 _DESK_UDF = "__dp_sql_desk"
 _REWRITE_UDF = "__dp_sql_rewrite"
@@ -190,11 +190,7 @@ def _guard(name: str) -> str:
         f"{name} must be read by dp_sql before DuckDB runs it. Write the whole SELECT into dp: "
         f"FROM dp($$ SELECT {function.example} FROM {function.table} $$)"
     )
-    return f"{name}({', '.join(parameters)}) AS system.main.error({_literal(sentence)})"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return f"{name}({', '.join(parameters)}) AS system.main.error({literal(sentence)})"
 
 
 def _rewrite_udf(
@@ -210,7 +206,7 @@ def _rewrite_udf(
                 cursor.close()
         except DpSqlError as error:
             # query(error('…')) makes DuckDB itself raise the sentence while it binds, plainly.
-            return f"FROM query(error({_literal(f'{type(error).__name__}: {error}')}))"
+            return f"FROM query(error({literal(f'{type(error).__name__}: {error}')}))"
 
     return rewrite
 

@@ -24,7 +24,7 @@ import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection
 from dp_sql.errors import DpSqlError, NotSupported
-from dp_sql.sql.types import quote
+from dp_sql.sql.formatting import literal, quote
 
 EngineError = duckdb.Error
 """What DuckDB raises; for who must not import it."""
@@ -153,7 +153,7 @@ def refusal(error: Exception) -> str:
         sentence = f"{type(error).__name__}: {error}"
     elif isinstance(error, duckdb.Error):
         sentence = str(error)
-    return f"SELECT error({_literal(sentence)}) AS refused"
+    return f"SELECT error({literal(sentence.replace('\0', ''))}) AS refused"
 
 
 def load_quack(connection: Connection) -> None:
@@ -161,7 +161,7 @@ def load_quack(connection: Connection) -> None:
     for name in _EXTENSIONS:
         try:
             path = _wheel(name)
-            connection.execute(f"LOAD '{path}'" if path else f"LOAD {name}")
+            connection.execute(f"LOAD {literal(path)}" if path else f"LOAD {name}")
         except duckdb.Error as error:
             raise NotSupported(
                 f"DuckDB {duckdb.__version__} cannot load its extension {name}, to be served.",
@@ -177,7 +177,7 @@ def _wheel(name: str) -> str | None:
         return None
     folder = Path(found.origin).parent / "extensions" / f"v{duckdb.__version__}"
     path = folder / f"{name}.duckdb_extension"
-    return str(path).replace("'", "''") if path.exists() else None
+    return str(path) if path.exists() else None
 
 
 class QuackServer:
@@ -271,7 +271,7 @@ class QuackServer:
 
         def instead(connection: str, text: str) -> str | None:
             if connection in self._proving:
-                return f"SELECT {_literal(self._proof[1])} AS proof" if self._proof else None
+                return f"SELECT {literal(self._proof[1])} AS proof" if self._proof else None
             return _instead(answer, connection, text)
 
         self._functions = (admitted, instead)  # DuckDB keeps no callable alive
@@ -322,7 +322,3 @@ def _instead(answer: Answer, connection: str, text: str) -> str | None:
         return answer(connection, text)
     except Exception as error:
         return refusal(error)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\0", "").replace("'", "''") + "'"

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from dp_sql.errors import PolicyError
 from dp_sql.policy.limits import Limits, size_in_bytes
+from dp_sql.sql.formatting import literal
 
 DEFAULT_SPILL = "10GB"
 """What private queries may write to disk where the policy does not say."""
@@ -57,7 +58,7 @@ def limit_private(database: str, limits: Limits, run: Callable[[str], object]) -
         if spill is None:
             spill = _Spill(_folder(limits.temp_directory))
             _open[os.path.realpath(database)] = spill
-            run(f"SET temp_directory = '{_quoted(spill.folder)}'")
+            run(f"SET temp_directory = {literal(str(spill.folder))}")
         spill.n_sessions += 1
         disk = size_in_bytes(limits.max_temp_directory_size or DEFAULT_SPILL)
         memory = None if limits.memory_limit is None else size_in_bytes(limits.memory_limit)
@@ -132,7 +133,3 @@ def _folder(parent: Path | None) -> Path:
 
 def _narrower(one: int | None, other: int | None) -> int | None:
     return min((n for n in (one, other) if n is not None), default=None)
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
