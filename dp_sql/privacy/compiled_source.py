@@ -145,7 +145,7 @@ def compiled_plan(
         assumptions: what the receipt says the promise rests on.
         work: what EXPLAIN says of it; None: not limited.
     """
-    parameters, loss = call.parameters, call.mechanism.loss(**call.parameters)
+    parameters, loss = call.parameters, call.parameters.loss(call.mechanism)
     if groups is not None:
         parameters, loss = shared(call, groups)
     return Plan(
@@ -161,8 +161,6 @@ def compiled_plan(
         groups=groups,
         keep_source=True,
         domain=domain,
-        beta=call.beta,
-        report=call.report,
         call=call.display,
         assumptions=assumptions,
         work=work,

@@ -64,7 +64,7 @@ def owners_plan(
     Raises:
         QueryError: the source is not provably person-level, or the call cannot be planned.
     """
-    if call.function.kind == "select":
+    if not call.parameters.reads_people:
         return plan(select, call, approve_scores(select), engine)
     approved: Approved | None = None
     refusal: QueryError | None = None

@@ -367,7 +367,7 @@ def _n_runs(plan: Plan, engine: Engine) -> int:
 
     The groups are candidates' groups, which are public by the owner's word.
     """
-    if plan.function.kind != "select" or not plan.keys:
+    if plan.parameters.reads_people or not plan.keys:
         return 1
     (n_groups,) = engine.public_values(count_groups_sql(plan))
     return max(1, int(str(n_groups)))

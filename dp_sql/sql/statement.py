@@ -207,7 +207,7 @@ def _read_select(
     )
     assert listed is not None and source is not None  # _refuse_misplaced has seen to both
     items = _items(text, tokens, listed.start + 1, listed.stop)
-    calls = tuple(read_call(text, tokens, index, guarded=guarded) for index in places)
+    calls = tuple(read_call(text, tokens, index, under_policy=guarded) for index in places)
     _check_groups(text, calls, group is not None)
     return DpSelect(
         text=text,

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from dp_sql.cli.shell.catalogue import Catalogue, Table, written
 from dp_sql.cli.shell.keywords import GUARDED_KEYWORDS, KEYWORDS
 from dp_sql.errors import ParseError
-from dp_sql.sql.functions import FUNCTIONS, Function
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.shape import Function
 from dp_sql.sql.tokens import Token, folded, statements, tokenize
-from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 
 BOOKS = ("dp_budget()", "dp_ledger()", "dp_release('", "dp_releases()")
@@ -219,7 +219,7 @@ def _values(
     """What an argument of a DP call may be."""
     if argument == "mechanism":
         default = function.default_mechanism
-        for name in REGISTRY[function.kind]:
+        for name in function.mechanisms:
             yield name, "mechanism, the default" if name == default else "mechanism"
     elif argument == "bound_selection":
         yield from ((name, "selection") for name in BOUND_SELECTIONS)

@@ -23,13 +23,7 @@ from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.functions import keep_udf, mechanism_udfs
 from dp_sql.engines.duckdb.tickets import Desk
 from dp_sql.errors import DpSqlError
-from dp_sql.privacy.private_sql import COUNT_UDF, REPORT_TYPE, REPORT_UDF, SELECT_UDF, TOPK_UDF
-from dp_sql.privacy.private_sql_groups import (
-    COUNT_GROUPS_UDF,
-    KEEP_UDF,
-    REPORT_GROUPS_UDF,
-    TOPK_GROUPS_UDF,
-)
+from dp_sql.privacy.private_sql import KEEP_UDF
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions import FUNCTIONS
 
@@ -95,8 +89,8 @@ def _registered(connection: Connection, rewriter: Rewriter) -> Desk:
     def desk_key() -> str:
         return key
 
-    topk, count, report, select, *grouped = mechanism_udfs(desk)
-    keep = keep_udf(desk)
+    udfs = mechanism_udfs(desk)
+    udfs.append((KEEP_UDF, keep_udf(desk), ["BIGINT[]", "BIGINT"], "BIGINT[][]"))
     connections = [weakref.ref(connection)]
     rewrite = _rewrite_udf(connections, desk, rewriter)
     numbers = ["VARCHAR", "UBIGINT", "UBIGINT"]
@@ -105,25 +99,14 @@ def _registered(connection: Connection, rewriter: Rewriter) -> Desk:
     cursor = connection.cursor()
     try:
         cursor.create_function(_DESK_UDF, desk_key, [], "VARCHAR")
-        cursor.create_function(TOPK_UDF, topk, [*numbers, "BIGINT[]"], "BIGINT[]", **arrow)
-        cursor.create_function(COUNT_UDF, count, [*numbers, "INTEGER[][]"], "BIGINT", **arrow)
-        cursor.create_function(REPORT_UDF, report, [*numbers, "INTEGER[][]"], REPORT_TYPE, **arrow)
-        scores = [*numbers, "VARCHAR[][]", "VARCHAR[][]", "BIGINT[]"]
-        cursor.create_function(SELECT_UDF, select, scores, "BIGINT[]", **arrow)  # type: ignore[arg-type]
-        sizes = [*numbers, "BIGINT[]", "BIGINT"]
-        cursor.create_function(KEEP_UDF, keep, sizes, "BIGINT[][]", **arrow)  # type: ignore[arg-type]
-        for name, function, kind, answer in (
-            (TOPK_GROUPS_UDF, grouped[0], "BIGINT[][]", "BIGINT[][]"),
-            (COUNT_GROUPS_UDF, grouped[1], "INTEGER[][][]", "BIGINT[]"),
-            (REPORT_GROUPS_UDF, grouped[2], "INTEGER[][][]", f"{REPORT_TYPE}[]"),
-        ):
-            cursor.create_function(name, function, [*numbers, kind], answer, **arrow)
+        for name, function, takes, answer in udfs:
+            cursor.create_function(name, function, [*numbers, *takes], answer, **arrow)
         # Constant arguments are to be folded: DuckDB's query() needs the text when it binds.
         cursor.create_function(_REWRITE_UDF, rewrite, ["VARCHAR"] * 3, "VARCHAR")
     finally:
         cursor.close()
     _INSTALLED[key] = _Installed(
-        desk, (desk_key, topk, count, report, select, keep, *grouped, rewrite), connections
+        desk, (desk_key, *(function for _, function, _, _ in udfs), rewrite), connections
     )
     return desk
 

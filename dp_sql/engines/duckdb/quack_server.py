@@ -153,7 +153,8 @@ def refusal(error: Exception) -> str:
         sentence = f"{type(error).__name__}: {error}"
     elif isinstance(error, duckdb.Error):
         sentence = str(error)
-    return f"SELECT error({literal(sentence.replace('\0', ''))}) AS refused"
+    sentence = sentence.replace("\0", "")
+    return f"SELECT error({literal(sentence)}) AS refused"
 
 
 def load_quack(connection: Connection) -> None:
