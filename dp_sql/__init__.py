@@ -13,7 +13,6 @@
 from dp_sql.errors import DpSqlError, InternalError, QueryError
 from dp_sql.releases import Receipt
 from dp_sql.session.owner import Session, connect, install, receipts
-from dp_sql.sql.mechanism_advice import correlation
 
 __all__ = [
     "DpSqlError",
@@ -22,7 +21,6 @@ __all__ = [
     "Receipt",
     "Session",
     "connect",
-    "correlation",
     "install",
     "receipts",
 ]

@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from dp_sql import correlation
 from examples.papers.frame.command import Setting
 from examples.papers.frame.figures import COLOURS, panels, save
 from examples.papers.frame.report import write_table
@@ -22,7 +21,7 @@ from examples.papers.selecting.errors import (
     ratio_of,
     try_all,
 )
-from examples.papers.selecting.scenarios import PARAMETERS, SWEEPS, sweep_at
+from examples.papers.selecting.scenarios import PARAMETERS, SWEEPS, spearman, sweep_at
 
 EPSILONS = (Fraction(1), Fraction(4))
 STRENGTHS = tuple(i / 4 for i in range(-4, 5))
@@ -64,7 +63,7 @@ def _measure(setting: Setting, trials: Trials) -> Measured:
         Point(
             ("correlation", PARAMETERS, width, str(strength)),
             QUICK_TRIALS if setting.quick else N_TRIALS,
-            lambda strength=strength, width=width: correlation(*sweep_at(strength, width).draw()),
+            lambda strength=strength, width=width: spearman(*sweep_at(strength, width).draw()),
         )
         for width, strength in steps
     ]
