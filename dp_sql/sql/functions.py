@@ -195,7 +195,8 @@ class CountDistinct(Shape):
         for other in ("bound_selection", "max_contributions"):
             if "contribution_bound" in given.arguments and other in given.arguments:
                 raise given.arguments["contribution_bound"].refuse(
-                    f"With a fixed contribution_bound nothing is searched, so {other} has no effect.",
+                    "With a fixed contribution_bound nothing is searched, so "
+                    f"{other} has no effect.",
                     f"Leave out one of contribution_bound and {other}.",
                 )
         return cls(epsilon=epsilon, beta=beta, max_contributions=most, bound=bound, report=report)

@@ -228,13 +228,13 @@ SELECT * FROM r<U+0301>atings
 -- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE <U+1F600>
 
--- ParseError: This sign is half a character.
+-- ParseError: This character is half of a pair.
 SELECT '<U+D800>'
 
--- ParseError: This sign is half a character.
+-- ParseError: This character is half of a pair.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = '<U+D800>'
 
--- ParseError: This sign is half a character.
+-- ParseError: This character is half of a pair.
 <U+DFFF>
 
 -- NotSupported: LIMIT beside a DP call limits nothing of the source.
