@@ -59,9 +59,9 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
 
     Args:
         plan: what is released.
-        ticket: of the desk.
+        ticket: of the release.
         again: whether one execution may run it more than once; then the items are in an order of
-            their own, so that the places that the desk kept mean the same items.
+            their own, so that the places in an answer mean the same items.
     """
     if plan.groups is not None:
         return grouped_sql(plan, plan.groups, _source(plan), f"'{ticket}', {_EXECUTION}")

@@ -10,7 +10,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.engines.duckdb.tickets import Desk
+from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import ArgumentError, NotPrivate
 from dp_sql.policy.model import Policy
 from dp_sql.privacy import owner_sources
@@ -112,7 +112,7 @@ def pairs(session: dp_sql.Session, item: str, unit: str, source: str) -> set[tup
     text = f"SELECT {count(item, unit)} FROM {source}"
     (tokens,) = statements(text)
     (select,) = recognise(text, tokens)
-    engine = Engine(session.connection, Desk())
+    engine = Engine(session.connection, Tickets())
     plan = owners_plan(select, select.calls[0], tokens, engine)
     sql = f"SELECT __dp_person::VARCHAR, __dp_item::VARCHAR FROM {plan.source}"
     found = session.connection.execute(sql).fetchall()

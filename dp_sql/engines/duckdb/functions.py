@@ -1,6 +1,6 @@
 """The mechanisms as functions of arrow arrays, which is how DuckDB hands over columns of integers.
 
-Redeems tickets at the desk and calls udfs/. Errors of ours are kept aside for the session, because
+Redeems tickets and calls udfs/. Errors of ours are kept aside for the session, because
 DuckDB turns every exception of a function into text; others become one constant sentence.
 """
 
@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.engines.duckdb.tickets import Desk, Drawn
+from dp_sql.engines.duckdb.tickets import Drawn, Tickets
 from dp_sql.errors import ArgumentError, DpSqlError, InternalError
 from dp_sql.privacy.plan import Plan
 from dp_sql.sql.types import BINARY_TYPES, family
 from dp_sql.udfs.exact_sampling import secret_draws
 
 
-def mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:
+def mechanism_udfs(issued: Tickets) -> tuple[Callable[..., Any], ...]:
     """Functions (tickets, connections, queries, values, …) → answers, one row per release."""
     import pyarrow as pa
 
@@ -34,14 +34,14 @@ def mechanism_udfs(desk: Desk) -> tuple[Callable[..., Any], ...]:
             execution = (connections[row].as_py(), queries[row].as_py())
             try:
                 values = [column[row].values for column in columns]
-                answers.append(desk.redeem(ticket, execution, lambda plan: run(plan, *values)))  # noqa: B023
+                answers.append(issued.redeem(ticket, execution, lambda plan: run(plan, *values)))  # noqa: B023
             except DpSqlError as error:
-                desk.keep_failure(ticket, error)
+                issued.record_error(ticket, error)
                 raise
             except Exception as error:
                 failure = InternalError("A mechanism failed; nothing was released.")
                 failure.__cause__ = error
-                desk.keep_failure(ticket, failure)
+                issued.record_error(ticket, failure)
                 raise InternalError("A mechanism failed; nothing was released.") from None
         return answers
 
@@ -130,7 +130,7 @@ def _reported(release: Any, plan: Plan) -> dict[str, object]:
     }
 
 
-def keep_udf(desk: Desk) -> Callable[..., Any]:
+def keep_udf(issued: Tickets) -> Callable[..., Any]:
     """Of each person's groups some at random: sizes → the places kept, from 1.
 
     Draws no release: which of their own groups people are kept in depends on nothing but chance.
@@ -143,7 +143,7 @@ def keep_udf(desk: Desk) -> Callable[..., Any]:
             execution = (connections[row].as_py(), queries[row].as_py())
             each, cap = _integers(sizes[row].values, np.int64), caps[row].as_py()
             ticket = tickets[row].as_py()
-            answers.append(desk.lots(ticket, execution, lambda: _lots(each, cap)))  # noqa: B023
+            answers.append(issued.groups_once(ticket, execution, lambda: _lots(each, cap)))  # noqa: B023
         return pa.array(answers, pa.list_(pa.list_(pa.int64())))
 
     return keep
