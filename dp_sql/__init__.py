@@ -10,10 +10,14 @@
 [(['Dune'],)]
 """
 
+from importlib.metadata import version
+
 from dp_sql.errors import DpSqlError, InternalError, QueryError
 from dp_sql.releases import Receipt
-from dp_sql.session.owner import Session, connect, install, receipts
+from dp_sql.session.base import Session
+from dp_sql.session.connect import connect, install, receipts
 
+__version__ = version("dp-sql")
 __all__ = [
     "DpSqlError",
     "InternalError",

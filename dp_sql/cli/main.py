@@ -21,8 +21,7 @@ from dp_sql.cli.shell.forms import is_silent, rendered
 from dp_sql.cli.shell.main import add_options, main_shell, opened
 from dp_sql.cli.shell.pieces import statement_texts
 from dp_sql.server.tokens import main_token
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import Session
+from dp_sql.session.base import Session
 
 _EPILOG = """\
 examples:
@@ -73,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _answer(session, text, options)
 
 
-def _connected(options: argparse.Namespace) -> Session | GuardedSession:
+def _connected(options: argparse.Namespace) -> Session:
     session = opened(options)
     prepare(session)
     return session
@@ -98,7 +97,7 @@ def _standard_input() -> str | None:
     return None if sys.stdin.isatty() else sys.stdin.read()
 
 
-def _answer(session: Session | GuardedSession, text: str, options: argparse.Namespace) -> int:
+def _answer(session: Session, text: str, options: argparse.Namespace) -> int:
     told = 0
     for statement in statement_texts(text):
         try:
@@ -120,9 +119,7 @@ def _answer(session: Session | GuardedSession, text: str, options: argparse.Name
     return 0
 
 
-def _fail(
-    error: BaseException, session: Session | GuardedSession | None = None, statement: str = ""
-) -> int:
+def _fail(error: BaseException, session: Session | None = None, statement: str = "") -> int:
     print(in_full(error, session, statement), file=sys.stderr)
     return 1
 

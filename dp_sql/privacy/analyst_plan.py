@@ -21,8 +21,8 @@ from dp_sql.privacy.expressions import Value
 from dp_sql.privacy.plan import Groups, Plan, needs_cap
 from dp_sql.privacy.relations import Compiler
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.ranges import MAX_GROUPS
-from dp_sql.sql.statement import DpSelect
 from dp_sql.udfs.mechanism import in_words
 
 

@@ -20,9 +20,9 @@ from dp_sql.privacy.relation_sql import Written
 from dp_sql.privacy.relation_tree import Parts, Relation
 from dp_sql.privacy.relations import Compiler, From, conditions
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.literals import Reference
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
-from dp_sql.sql.statement import DpSelect
 from dp_sql.sql.types import EXACT_TYPES, family
 
 

@@ -11,21 +11,42 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from dp_sql.errors import InternalError
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
-from dp_sql.sql.statement import DpSelect
-from dp_sql.sql.tokens import Token, folded, outside_queries, tokenize
+from dp_sql.sql.tokens import Token, folded, outside_queries
 
 Edit = tuple[int, int, str]
+"""Replace text[start:stop] with a string."""
 
 
-def outer_edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
-    """Edits that make one SELECT read its releases.
+def outer_sql(
+    text: str,
+    span: tuple[int, int],
+    selects: Sequence[DpSelect],
+    relations: Sequence[str],
+    edits: Sequence[Edit] = (),
+) -> str:
+    """A statement that reads its releases in place of its sources.
 
     Args:
-        select: where its parts stand in the text.
-        releases: for each call a relation with the columns of its release, and its alias.
+        text: the text in which the statement stands.
+        span: where the statement begins and ends.
+        selects: its SELECTs with DP calls.
+        relations: for each call, in the order of the text, SQL of a relation with the columns of
+            its release.
+        edits: other edits to make, outside these SELECTs' sources and calls.
     """
+    named = [(relation, f"__dp_release_{n}") for n, relation in enumerate(relations, 1)]
+    made = list(edits)
+    for select in selects:
+        made += _edits(select, named[: len(select.calls)])
+        named = named[len(select.calls) :]
+    return _spliced(text, made, *span)
+
+
+def _edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
+    """Edits that make one SELECT read its releases: for each call a relation and its alias."""
     if select.keys:
         relations = _side_by_side(select, releases)
         edits = [
@@ -72,16 +93,16 @@ def _key_places(select: DpSelect) -> list[tuple[int, int, str]]:
     spans = [*select.items, *(c for c in (select.having, select.order) if c is not None)]
     found = []
     for start, stop in spans:
-        tokens = outside_queries(tokenize(select.text[start:stop]), select.text[start:stop])
+        tokens = outside_queries(select.between((start, stop)), select.text)
         for i, token in enumerate(tokens):
             chain = _chain(tokens, i)
-            begin = start + token.start
+            begin = token.start
             in_call = any(call.start <= begin < call.end for call in select.calls)
             if len(chain) < 2 or in_call:
                 continue
             *table, name = (folded(part.name or "") for part in chain)
             if name in names and table[-1] in tables:
-                found.append((begin, start + chain[-1].end, names[name]))
+                found.append((begin, chain[-1].end, names[name]))
     return found
 
 
@@ -112,7 +133,7 @@ def _source_names(select: DpSelect) -> set[str]:
     return written | {folded(relation.alias_or_name) for relation in relations}
 
 
-def spliced(text: str, edits: Sequence[Edit], start: int, stop: int) -> str:
+def _spliced(text: str, edits: Sequence[Edit], start: int, stop: int) -> str:
     """`text[start:stop]` with the edits made; all else stays as written."""
     pieces, position = [], start
     for first, last, replacement in sorted(edits):
@@ -150,7 +171,7 @@ def _missing_names(select: DpSelect) -> list[tuple[int, str]]:
         if not calls:
             continue
         edits = [(c.start, c.end, c.display) for c in calls]
-        name = spliced(select.text, edits, start, stop)
+        name = _spliced(select.text, edits, start, stop)
         tree = projection(name)  # where sqlglot cannot read it, DuckDB will name it
         if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
             found.append((stop, name))

@@ -14,10 +14,10 @@ from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError
 from dp_sql.privacy.declared_sources import PLACES, Approved, Catalog
 from dp_sql.privacy.domains import Domain, own_names, read_domain
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.literals import ListLiteral, Reference
 from dp_sql.sql.shape import Function, Shape
-from dp_sql.sql.statement import DpSelect
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import EXACT_TYPES, NUMBERS, exact, family
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss

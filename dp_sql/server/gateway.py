@@ -18,8 +18,8 @@ from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, refusal
 from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError
 from dp_sql.policy.model import read_policy
 from dp_sql.server.tokens import digest_of, owner_of, read_tokens
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import connect
+from dp_sql.session.base import Session
+from dp_sql.session.connect import connect
 from dp_sql.sql.formatting import literal, quote
 
 # What ATTACH of DuckDB 1.5 asks: the schemas, then the tables as the statements that make them.
@@ -45,7 +45,7 @@ class _Analyst:
     name: str
     lock: threading.Lock = field(default_factory=threading.Lock)
     asking: int = 0
-    session: GuardedSession | None = None
+    session: Session | None = None
 
 
 @dataclass
@@ -208,7 +208,7 @@ class Door:
         with self._lock:
             return self._analysts.setdefault(name, _Analyst(name))
 
-    def _session(self, analyst: _Analyst) -> GuardedSession:
+    def _session(self, analyst: _Analyst) -> Session:
         if not self._is_open:
             raise NotSupported("The server is stopping.")
         if analyst.session is None:
@@ -251,7 +251,7 @@ def _owners_business() -> Iterator[None]:
         raise NotSupported("The server cannot answer now. Its owner can read why.") from error
 
 
-def _catalogue(session: GuardedSession, text: str) -> Any:
+def _catalogue(session: Session, text: str) -> Any:
     """What ATTACH asks, answered from SHOW TABLES and DESCRIBE; None for another text."""
     words = " ".join(text.split())
     if words not in (SCHEMATA, TABLES):
@@ -268,7 +268,7 @@ def _catalogue(session: GuardedSession, text: str) -> Any:
     )
 
 
-def _made(session: GuardedSession, name: str) -> tuple[str, str] | None:
+def _made(session: Session, name: str) -> tuple[str, str] | None:
     """The schema of a table, and the statement that would make one of its shape."""
     parts = name.split(".")
     quoted = [quote(part) for part in parts]

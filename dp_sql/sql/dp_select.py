@@ -185,9 +185,7 @@ def _read_select(
     from_clause, source_span = span(source), span(source, 1)
     assert listed is not None and from_clause is not None and source_span is not None
     items = _items(text, tokens, listed.start + 1, listed.stop)
-    calls = tuple(
-        read_call(text, tokens, index, under_policy=under_policy) for index in places
-    )
+    calls = tuple(read_call(text, tokens, index, under_policy=under_policy) for index in places)
     _check_groups(text, calls, group is not None)
     found = DpSelect(
         text=text,

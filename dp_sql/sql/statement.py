@@ -14,8 +14,10 @@ from dp_sql.errors import ArgumentError
 from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect, Span, read_selects
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import CLOSE, OPEN, Token, tokenize
+from dp_sql.sql.tokens import Token, statements
 
+QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})
+"""The keywords that begin a query."""
 SYSTEM_TABLES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")
 """Table functions of dp_sql; a statement reads them as tables."""
 _DP = re.compile("|".join(FUNCTIONS), re.IGNORECASE)
@@ -69,7 +71,22 @@ class Statement:
     @property
     def keyword(self) -> str:
         """Its first word, in upper case; nothing if it begins with a bracket."""
-        return self.tokens[0].upper
+        return self.tokens[0].upper if self.tokens else ""
+
+    @property
+    def may_be_query(self) -> bool:
+        """Whether it begins as a query, or with a bracket."""
+        return self.keyword in QUERY or (bool(self.tokens) and self.tokens[0].is_symbol("("))
+
+    @property
+    def is_query(self) -> bool:
+        """Whether it begins as a query, also in brackets."""
+        inside = next((t for t in self.tokens if not t.is_symbol("(")), None)
+        return inside is not None and inside.upper in QUERY
+
+    def without_explain(self) -> Statement:
+        """The statement behind EXPLAIN."""
+        return Statement(self.text, self.tokens[1:], self.under_policy, is_explain=True)
 
     @property
     def span(self) -> Span:
@@ -99,15 +116,7 @@ def parse(text: str, *, under_policy: bool = False) -> list[Statement]:
     Raises:
         ParseError: a quote or comment is never closed, or a character cannot be read.
     """
-    parts: list[list[Token]] = [[]]
-    depth = 0
-    for token in tokenize(text):
-        depth += token.is_symbol(*OPEN) - token.is_symbol(*CLOSE)
-        if depth <= 0 and token.is_symbol(";"):
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return [Statement(text, tokens, under_policy) for tokens in parts if tokens]
+    return [Statement(text, tokens, under_policy) for tokens in statements(text)]
 
 
 # --- system tables --------------------------------------------------------------------------------

@@ -117,10 +117,7 @@ def statements(text: str) -> list[Sequence[Token]]:
     found: list[list[Token]] = [[]]
     depth = 0
     for token in tokenize(text):
-        if token.is_symbol(*OPEN):
-            depth += 1
-        elif token.is_symbol(*CLOSE):
-            depth -= 1
+        depth += token.is_symbol(*OPEN) - token.is_symbol(*CLOSE)
         if depth <= 0 and token.is_symbol(";"):
             found.append([])
         else:

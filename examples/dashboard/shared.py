@@ -15,7 +15,7 @@ from typing import Any
 from questions import Question
 
 import dp_sql
-from dp_sql.session.analyst import GuardedSession
+from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.explain import Cost
 
 
@@ -27,7 +27,7 @@ class Shared:
     behind it after that: asking and fetching must be one step, and the lock makes them one.
     """
 
-    session: GuardedSession
+    session: AnalystSession
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:

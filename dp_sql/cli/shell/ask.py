@@ -13,8 +13,7 @@ from dp_sql.cli.shell.forms import is_silent, rendered
 from dp_sql.cli.shell.run import Write, run
 from dp_sql.cli.shell.spent import Standing, cost_note, standing
 from dp_sql.cli.shell.state import Shell
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import Session
+from dp_sql.session.base import Session
 
 # Variables of ours are no tables. DuckDB counts its progress only where it thinks to draw it; it
 # would draw into the answers, and does by itself in a process that began with `python -m`.
@@ -25,9 +24,9 @@ _SETTINGS = (
 )
 
 
-def prepare(session: Session | GuardedSession) -> None:
+def prepare(session: Session) -> None:
     """Make the owner's connection ready for a shell; an analyst's has its own locked settings."""
-    for setting in _SETTINGS if isinstance(session, Session) else ():
+    for setting in _SETTINGS if session.analyst is None else ():
         with contextlib.suppress(Exception):  # an older DuckDB knows fewer
             session.execute(setting)
 
@@ -87,7 +86,8 @@ def _answer(shell: Shell, statement: str, width: int | None, write: Write) -> No
 
 def _share(shell: Shell) -> float | None:
     """How much DuckDB has done, for the owner; to an analyst it would tell of the data."""
-    if isinstance(shell.session, Session):
+    connection = shell.session.connection
+    if connection is not None:
         with contextlib.suppress(Exception):
-            return shell.session.connection.query_progress()
+            return connection.query_progress()
     return None

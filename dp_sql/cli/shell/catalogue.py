@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dp_sql.cli.shell.keywords import RESERVED
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import Session
+from dp_sql.session.base import Session
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded, tokenize
 
@@ -71,17 +70,17 @@ def written(name: str) -> str:
     return name if plain and name.upper() not in RESERVED else quote(name)
 
 
-def read_catalogue(session: Session | GuardedSession) -> Catalogue:
+def read_catalogue(session: Session) -> Catalogue:
     """What there is now; nothing where it cannot be asked (as after an error in a transaction)."""
     try:
-        if isinstance(session, GuardedSession):
+        if session.analyst is not None:
             return Catalogue(_told(session))
         return _owners(session)
     except Exception:
         return Catalogue()
 
 
-def _told(session: GuardedSession) -> tuple[Table, ...]:
+def _told(session: Session) -> tuple[Table, ...]:
     """What an analyst is told: the tables of the policy, and the columns of those with some."""
     found = []
     for name, kind in session.sql("SHOW TABLES").fetchall():
@@ -104,9 +103,9 @@ def _owners(session: Session) -> Catalogue:
     return Catalogue(tuple(tables.values()), functions)
 
 
-def schema_text(session: Session | GuardedSession, tables: Sequence[Table]) -> str:
+def schema_text(session: Session, tables: Sequence[Table]) -> str:
     """What the tables are made of: the owner's own statements; under a policy names and types."""
-    if isinstance(session, GuardedSession):
+    if session.analyst is not None:
         return "".join(map(_columns_text, tables))
     wanted = {table.last_name for table in tables}
     named = "lower(table_name) IN (SELECT unnest($1))"

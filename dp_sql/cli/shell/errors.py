@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 
 from dp_sql.errors import DpSqlError
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import Session
+from dp_sql.session.base import Session
 
 
-def in_full(
-    error: BaseException, session: Session | GuardedSession | None = None, statement: str = ""
-) -> str:
+def in_full(error: BaseException, session: Session | None = None, statement: str = "") -> str:
     """An error as a person reads it; `statement` is what the session was asked."""
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted."
     if isinstance(error, DpSqlError):
         return f"{type(error).__name__}: {error}"
-    located = _located(error, session, statement) if isinstance(session, Session) else None
+    located = None if session is None else _located(error, session, statement)
     return located or str(error) or type(error).__name__
 
 
@@ -26,7 +23,7 @@ def _located(error: BaseException, session: Session, statement: str) -> str | No
 
     DuckDB 2.0 leaves it out there; EXPLAIN, which only binds, says it, one line further down.
     """
-    if "^" in str(error):
+    if "^" in str(error) or session.connection is None:
         return None
     try:
         session.connection.execute(f"EXPLAIN\n{statement}")

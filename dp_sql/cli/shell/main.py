@@ -21,8 +21,8 @@ from dp_sql.cli.shell.errors import in_full
 from dp_sql.cli.shell.pieces import is_leaving, pieces
 from dp_sql.cli.shell.state import Shell
 from dp_sql.errors import DpSqlError
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import Session, connect
+from dp_sql.session.base import Session
+from dp_sql.session.connect import connect
 
 _EPILOG = """\
 examples:
@@ -119,9 +119,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def opened(options: argparse.Namespace) -> Session | GuardedSession:
+def opened(options: argparse.Namespace) -> Session:
     """The session that the options of `add_options` ask for."""
-    session: Session | GuardedSession = connect(
+    session: Session = connect(
         options.database,
         read_only=options.read_only,
         policy=options.policy,
@@ -164,7 +164,7 @@ def _standard_input() -> str:
         raise DotError("Standard input is not a text in UTF-8.") from None
 
 
-def _shell(session: Session | GuardedSession, options: argparse.Namespace, is_typed: bool) -> Shell:
+def _shell(session: Session, options: argparse.Namespace, is_typed: bool) -> Shell:
     return Shell(
         session,
         options.mode,
@@ -237,7 +237,7 @@ def _names(shell: Shell, options: argparse.Namespace) -> tuple[str, str]:
     database = visible("memory" if options.database == ":memory:" else path.stem)
     shown = visible(options.database)
     how = "End SQL with a semicolon; .help lists the commands."
-    if isinstance(shell.session, GuardedSession):
+    if shell.session.analyst is not None:
         analyst = visible(shell.session.analyst)
         return f"{analyst}@{database}", f"{shown}, as {analyst} under a policy. {how}"
     only = ", read-only" if options.read_only else ""

@@ -10,8 +10,7 @@ from dp_sql.budget.account import BudgetRow
 from dp_sql.cli.bars import bar, decimal, visible
 from dp_sql.errors import ParseError
 from dp_sql.releases import Receipt
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import Session
+from dp_sql.session.base import Session
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.tokens import called, tokenize
 from dp_sql.udfs.mechanism import in_words
@@ -28,7 +27,7 @@ class Standing:
     rows: tuple[BudgetRow, ...]
 
 
-def standing(session: Session | GuardedSession, statement: str) -> Standing:
+def standing(session: Session, statement: str) -> Standing:
     """Where a session stands before a statement."""
     return Standing(len(session.receipts), session.budget() if asks_dp(statement) else ())
 
@@ -47,9 +46,7 @@ def asks_dp(statement: str) -> bool:
     return bool(names & {*FUNCTIONS, "DP"}) and tokens[0].upper not in _SHOWS
 
 
-def cost_note(
-    session: Session | GuardedSession, before: Standing, statement: str, answered: bool
-) -> str | None:
+def cost_note(session: Session, before: Standing, statement: str, answered: bool) -> str | None:
     """One line about what a statement spent and what is left; None where it is not about that."""
     new = session.receipts[before.n_receipts :]
     asks = asks_dp(statement)
@@ -75,7 +72,7 @@ def _loss(receipts: Sequence[Receipt]) -> str:
     return f"epsilon = {in_words(epsilon)}" + (f", delta = {in_words(delta)}" if delta else "")
 
 
-def _left(session: Session | GuardedSession, rows: Sequence[BudgetRow]) -> str:
+def _left(session: Session, rows: Sequence[BudgetRow]) -> str:
     capped = [row for row in rows if row.epsilon_left is not None]
     if capped:
         return "left: " + ", ".join(_left_of(row) for row in reversed(capped))

@@ -10,8 +10,7 @@ from typing import TextIO
 
 from dp_sql.cli.shell.catalogue import Catalogue, read_catalogue
 from dp_sql.files import open_private
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import Session
+from dp_sql.session.base import Session
 
 
 class Shell:
@@ -26,7 +25,7 @@ class Shell:
 
     def __init__(
         self,
-        session: Session | GuardedSession,
+        session: Session,
         mode: str,
         *,
         tells_receipts: bool,
@@ -45,7 +44,7 @@ class Shell:
     @property
     def is_guarded(self) -> bool:
         """Whether an analyst types here: then no file is opened and nothing hidden is named."""
-        return isinstance(self.session, GuardedSession)
+        return self.session.analyst is not None
 
     @property
     def catalogue(self) -> Catalogue:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.engines.duckdb.tickets import Desk, Drawn
+from dp_sql.engines.duckdb.tickets import Drawn, Tickets
 from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import GROUPS
@@ -25,20 +25,22 @@ Udf = tuple[str, Callable[..., Any], list[str], str]
 """A UDF's name, the callable, the SQL types that it takes after the ticket, and its own."""
 
 
-def mechanism_udfs(desk: Desk) -> list[Udf]:
+def mechanism_udfs(issued: Tickets) -> list[Udf]:
     """For each kind of answer a UDF for one group, and one for a list of groups."""
     found: list[Udf] = []
     for shape in dict.fromkeys(function.shape for function in FUNCTIONS.values()):
         takes = list(shape.takes.values())
         for name, answer in shape.udfs.items():
-            found.append((name, _udf(desk, _draw, takes, answer), takes, answer))
+            found.append((name, _udf(issued, _draw, takes, answer), takes, answer))
             lists, answers = [f"{kind}[]" for kind in takes], f"{answer}[]"
-            found.append((name + GROUPS, _udf(desk, _draw_groups, lists, answers), lists, answers))
+            found.append(
+                (name + GROUPS, _udf(issued, _draw_groups, lists, answers), lists, answers)
+            )
     return found
 
 
 def _udf(
-    desk: Desk, draw: Callable[..., Drawn[Any]], takes: Sequence[str], answer: str
+    issued: Tickets, draw: Callable[..., Drawn[Any]], takes: Sequence[str], answer: str
 ) -> Callable[..., Any]:
     """A function (tickets, connections, queries, lists, …) → answers, one row per release."""
 
@@ -47,14 +49,14 @@ def _udf(
             return draw(plan, *(_value(x, kind) for x, kind in zip(lists, takes, strict=True)))
 
         try:
-            return desk.redeem(ticket, execution, run)
+            return issued.redeem(ticket, execution, run)
         except DpSqlError as error:
-            desk.keep_failure(ticket, error)
+            issued.record_error(ticket, error)
             raise
         except Exception as error:
             failure = InternalError("A mechanism failed; nothing was released.")
             failure.__cause__ = error
-            desk.keep_failure(ticket, failure)
+            issued.record_error(ticket, failure)
             raise InternalError("A mechanism failed; nothing was released.") from None
 
     def udf(tickets: Any, connections: Any, queries: Any, *columns: Any) -> Any:
@@ -88,7 +90,7 @@ def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
     return Drawn(values, f"{n} groups; of the first of them, {accuracy}" if n > 1 else accuracy, n)
 
 
-def keep_udf(desk: Desk) -> Callable[..., Any]:
+def keep_udf(issued: Tickets) -> Callable[..., Any]:
     """Of each person's groups some at random: sizes → the places kept, from 1.
 
     It releases nothing: which of their groups people are kept in depends on nothing but chance.
@@ -100,7 +102,7 @@ def keep_udf(desk: Desk) -> Callable[..., Any]:
             execution = (connections[row].as_py(), queries[row].as_py())
             each, cap = _value(sizes[row], "BIGINT[]"), caps[row].as_py()
             ticket = tickets[row].as_py()
-            answers.append(desk.lots(ticket, execution, lambda: _lots(each, cap)))  # noqa: B023
+            answers.append(issued.groups_once(ticket, execution, lambda: _lots(each, cap)))  # noqa: B023
         return _array(answers, "BIGINT[][]")
 
     return keep

@@ -12,7 +12,6 @@ from typing import Any
 
 import dp_sql
 from dp_sql.integrations.dbapi.errors import ProgrammingError
-from dp_sql.session.analyst import GuardedSession
 from dp_sql.sql.tokens import tokenize
 
 _NOTES = ([("Count", "BIGINT")], [("Success", "BOOLEAN")])
@@ -34,9 +33,7 @@ def check_statement(text: object, parameters: object) -> None:
         raise ProgrammingError("Parameters are a sequence, or a dictionary for $name.")
 
 
-def writes_only(
-    session: dp_sql.Session | GuardedSession, text: str, columns: Sequence[tuple[str, str]]
-) -> bool:
+def writes_only(session: dp_sql.Session, text: str, columns: Sequence[tuple[str, str]]) -> bool:
     """Whether a statement that was run returns no rows of its own.
 
     Args:
@@ -44,7 +41,7 @@ def writes_only(
         text: the statement; of several, the last one counts.
         columns: names and types of what DuckDB returned.
     """
-    if list(columns) not in _NOTES or isinstance(session, GuardedSession):
+    if list(columns) not in _NOTES or session.connection is None:
         return False
     with contextlib.suppress(Exception):  # it has been run: what cannot be read is an answer
         *_, last = session.connection.extract_statements(text)

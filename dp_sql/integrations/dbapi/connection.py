@@ -34,7 +34,6 @@ from dp_sql.integrations.dbapi.errors import (
     Warning,
     mapped,
 )
-from dp_sql.session.analyst import GuardedSession
 
 apilevel = "2.0"
 threadsafety = 1
@@ -75,7 +74,7 @@ def connect(
     if any("\0" in str(said) for said in (database, policy, ledger, analyst)):
         raise ProgrammingError("No path and no name has a NUL byte in it.")
     # Which of them go together, `dp_sql.connect` says.
-    opened: Callable[..., dp_sql.Session | GuardedSession] = dp_sql.connect
+    opened: Callable[..., dp_sql.Session] = dp_sql.connect
     session = opened(database, policy=policy, analyst=analyst, ledger=ledger, read_only=read_only)
     return Connection(session, autocommit=autocommit)
 
@@ -102,9 +101,7 @@ class Connection:
     InternalError, ProgrammingError = InternalError, ProgrammingError
     NotSupportedError = NotSupportedError
 
-    def __init__(
-        self, session: dp_sql.Session | GuardedSession, *, autocommit: bool = True
-    ) -> None:
+    def __init__(self, session: dp_sql.Session, *, autocommit: bool = True) -> None:
         self.session = session
         self.autocommit = autocommit
         self.closed = False
@@ -113,7 +110,7 @@ class Connection:
     @property
     def has_policy(self) -> bool:
         """Whether this is an analyst's session, from which nothing can be changed."""
-        return isinstance(self.session, GuardedSession)
+        return self.session.analyst is not None
 
     @_open
     def cursor(self) -> Cursor:
@@ -129,7 +126,7 @@ class Connection:
     def commit(self) -> None:
         """Keep what the open transaction has changed; without one, and for an analyst, nothing."""
         self._is_begun = False
-        if isinstance(self.session, dp_sql.Session):
+        if self.session.connection is not None:
             self.session.connection.commit()
 
     @_open
@@ -139,7 +136,7 @@ class Connection:
         Without an open transaction, and for an analyst, there is nothing to undo.
         """
         self._is_begun = False
-        if isinstance(self.session, dp_sql.Session):
+        if self.session.connection is not None:
             try:
                 mapped(self.session.connection.rollback)()
             except OperationalError as error:
@@ -170,8 +167,9 @@ class Connection:
     def _answer(self, text: str, parameters: Parameters | None) -> Any:
         """A connection of DuckDB's to fetch from; None where the text holds no statement."""
         check_statement(text, parameters)
-        if not (self.autocommit or self._is_begun) and isinstance(self.session, dp_sql.Session):
-            self.session.connection.begin()
+        connection = self.session.connection
+        if connection is not None and not (self.autocommit or self._is_begun):
+            connection.begin()
             self._is_begun = True
         if parameters is not None and not isinstance(parameters, Mapping):
             parameters = list(parameters)
