@@ -17,7 +17,7 @@ from pathlib import Path
 from dp_sql.engines.duckdb.quack_server import QuackServer, address
 from dp_sql.engines.duckdb.spill import remove_spill_folders
 from dp_sql.errors import DpSqlError, NotSupported, PolicyError
-from dp_sql.server.gateway import Door
+from dp_sql.server.gateway import Gateway
 from dp_sql.server.tokens import tokens_beside
 
 _EPILOG = """\
@@ -88,7 +88,7 @@ def _serve(options: argparse.Namespace, wait: Callable[[], None]) -> int:
         )
     tokens = Path(options.tokens) if options.tokens else tokens_beside(options.policy)
     server = QuackServer()
-    door = Door(options.database, options.policy, tokens, server)
+    door = Gateway(options.database, options.policy, tokens, server)
     try:
         door.check()
         server.start(where, door.admit, door.answer)
