@@ -6,12 +6,10 @@ guess a token, so there is nothing to slow a guesser down for. Knows names; no p
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import hmac
 import json
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,21 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dp_sql.budget.model import name_of
-from dp_sql.errors import DpSqlError, PolicyError
+from dp_sql.errors import PolicyError
 from dp_sql.files import open_private
-
-_EPILOG = """\
-examples:
-  dp-sql token add reporting --policy policy.toml
-  dp-sql token list --policy policy.toml
-  dp-sql token remove reporting --policy policy.toml
-
-A token lets its owner ask `dp-sql serve` as one analyst. It is shown once, when it is made; the
-file keeps a hash of it. Without --file that is a file beside the policy: policy.toml has
-policy.tokens.
-A server that is running sees every change at the next question.
-"""
-
 
 @dataclass(frozen=True)
 class Token:
@@ -171,50 +156,3 @@ def _change(path: Path, change: Callable[[Sequence[Token]], Sequence[Token]]) ->
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-
-
-def main_token(arguments: Sequence[str]) -> int:
-    """Run `dp-sql token` with what follows this word; returns the exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        path = tokens_beside(options.policy) if options.file is None else Path(options.file)
-        if not path.name:
-            raise PolicyError("The tokens are in a file: --file policy.tokens")
-        if options.action == "add":
-            print(add_token(path, options.name))
-            print(
-                f"This is the token of {_named(options.name)}; it is not shown again.",
-                file=sys.stderr,
-            )
-        elif options.action == "remove":
-            remove_token(path, options.name)
-        else:
-            for token in read_tokens(path):
-                print(f"{token.analyst}\t{token.added}")
-    except DpSqlError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="dp-sql token",
-        description="Make, list and remove the tokens by which `dp-sql serve` knows its analysts.",
-        epilog=_EPILOG,
-        formatter_class=form,
-    )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="add | list | remove")
-    for action, about in (
-        ("add", "make a token for an analyst, and print it once"),
-        ("list", "who has a token, and since when"),
-        ("remove", "forget an analyst's token"),
-    ):
-        part = actions.add_parser(action, help=about, description=about.capitalize() + ".")
-        if action != "list":
-            part.add_argument("name", metavar="NAME", help="the analyst, as the policy calls it")
-        where = part.add_mutually_exclusive_group(required=True)
-        where.add_argument("--policy", metavar="FILE", help="the policy that the tokens go with")
-        where.add_argument("--file", metavar="FILE", help="the file of the tokens itself")
-    return parser
