@@ -10,10 +10,15 @@
 [(['Dune'],)]
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from dp_sql.errors import DpSqlError, InternalError, QueryError
-from dp_sql.releases import Receipt
-from dp_sql.session.owner import Session, connect, install, receipts
-from dp_sql.sql.mechanism_advice import correlation
+
+if TYPE_CHECKING:
+    from dp_sql.releases import Receipt
+    from dp_sql.session.owner import Session, connect, install, receipts
+    from dp_sql.sql.mechanism_advice import correlation
 
 __all__ = [
     "DpSqlError",
@@ -26,3 +31,12 @@ __all__ = [
     "install",
     "receipts",
 ]
+_MODULES = {"Receipt": "dp_sql.releases", "correlation": "dp_sql.sql.mechanism_advice"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import DuckDB and the rest at first use: `dp-sql --help` needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'dp_sql' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES.get(name, "dp_sql.session.owner")), name)
+    return value

@@ -17,24 +17,29 @@ _LONGEST_NAME = 24
 
 
 def bars(rows: Sequence[BudgetRow], terms: Terms, width: int) -> str:
-    """A heading and one bar for each row; all analysts together come first.
+    """A heading, and a bar for each row.
 
     Args:
-        rows: of one dataset.
+        rows: of one dataset; all analysts together come first.
         terms: of its budget.
-        width: of the terminal, in characters; the bars take what the figures leave.
+        width: of the terminal, in characters.
     """
-    names = [terms.dataset, *(f"  {_shortened(row.analyst or '')}" for row in rows[1:])]
+    return "\n".join([_heading(terms), "", *bar_lines(rows, width)])
+
+
+def bar_lines(rows: Sequence[BudgetRow], width: int) -> list[str]:
+    """A bar for each row, as wide as the figures beside it leave room for."""
+    names = [rows[0].dataset, *(f"  {_shortened(row.analyst or '')}" for row in rows[1:])]
     figures = [_figures(row) for row in rows]
     longest = max(map(len, names))
     room = width - longest - max(map(len, figures)) - len("    100 %  ")
     room = min(max(room, _NARROWEST), _WIDEST)
-    lines = [_heading(terms), ""]
+    lines = []
     for name, row, beside in zip(names, rows, figures, strict=True):
         share = _share(row, rows[0])
         drawn = " " * (room + 7) if share is None else f"{bar(share, room)}  {_percent(share):>5}"
         lines.append(f"{name:{longest}}  {drawn}  {beside}")
-    return "\n".join(lines)
+    return lines
 
 
 def bar(share: Fraction, width: int) -> str:

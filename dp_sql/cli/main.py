@@ -88,7 +88,7 @@ class _Commands(DefaultGroup):
     "dp-sql",
     cls=_Commands,
     help=_HELP,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
     subcommand_metavar="[COMMAND] …",
 )
 @click.version_option(package_name="dp-sql", message="dp-sql %(version)s")

@@ -93,8 +93,9 @@ def command(
             hint="Listen on quack:localhost:9494, or see --allow-other-hosts in "
             "dp-sql serve --help.",
         )
+    tokens_file = Path(tokens) if tokens else tokens_beside(policy)
     server = QuackServer()
-    gateway = Door(database, policy, Path(tokens) if tokens else tokens_beside(policy), server)
+    gateway = Door(database, policy, tokens_file, server)
 
     def stop() -> None:
         gateway.interrupt()

@@ -20,6 +20,7 @@ from dp_sql.budget.model import name_of
 from dp_sql.errors import PolicyError
 from dp_sql.files import open_private
 
+
 @dataclass(frozen=True)
 class Token:
     """What is kept of a token.
