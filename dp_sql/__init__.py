@@ -38,5 +38,7 @@ def __getattr__(name: str) -> Any:
     """Import DuckDB and the rest at first use: `dp-sql --help` needs none of it."""
     if name not in __all__:
         raise AttributeError(f"module 'dp_sql' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_MODULES.get(name, "dp_sql.session.owner")), name)
+    value = globals()[name] = getattr(
+        import_module(_MODULES.get(name, "dp_sql.session.owner")), name
+    )
     return value
