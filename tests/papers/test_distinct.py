@@ -275,7 +275,7 @@ def test_a_set_without_people_or_rows_is_left_out_with_a_sentence(
     distinct_count.run(setting)
     told = [text for text in setting.said if text.startswith("amazon_fashion_words")]
     assert len(told) == 1 and says in told[0]
-    assert any(text.startswith("imdb_words: not there") for text in setting.said)
+    assert any(text.startswith("imdb_words: missing") for text in setting.said)
 
 
 def tpch_verdicts(

@@ -26,7 +26,7 @@ import pytest
 import dp_sql
 import dp_sql.server.gateway
 from dp_sql.cli import serve
-from dp_sql.cli.serve import main_serve
+from dp_sql.cli.main import main
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
 from dp_sql.engines.duckdb.quack_server import QuackServer, Rows, address, fetched, load_quack
 from dp_sql.errors import BudgetExceeded, NotSupported
@@ -512,7 +512,7 @@ def test_a_server_is_stopped_while_it_answers(tmp_path: Path) -> None:
         again.close()
 
 
-PROGRAM = "import sys; from dp_sql.cli.serve import main_serve; sys.exit(main_serve(sys.argv[1:]))"
+PROGRAM = "import sys; from dp_sql.cli.main import main; sys.exit(main(['serve', *sys.argv[1:]]))"
 
 
 @real
@@ -1014,7 +1014,7 @@ def test_a_type_that_cannot_be_written_is_taken_as_text() -> None:
 def test_the_command_refuses_before_it_opens_anything(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main_serve(["missing.duckdb", *arguments]) == 1
+    assert main(["serve", "missing.duckdb", *arguments]) == 1
     assert words in capsys.readouterr().err
 
 
@@ -1025,7 +1025,7 @@ def test_the_command_refuses_what_nobody_could_ask(
     served = Served(tmp_path)
     for name in served.secrets:
         remove_token(served.tokens, name)
-    assert main_serve([str(served.database), "--policy", str(served.policy)]) == 1
+    assert main(["serve", str(served.database), "--policy", str(served.policy)]) == 1
     assert "There is no token" in capsys.readouterr().err
 
 
@@ -1039,7 +1039,6 @@ def test_without_the_extension_serving_says_what_to_install(
 
 
 def test_help_names_the_flag_and_what_it_means(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main_serve(["--help"])
+    assert main(["serve", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "--allow-other-hosts" in text and "Nothing is encrypted" in text
