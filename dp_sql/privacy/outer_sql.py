@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from dp_sql.errors import InternalError
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
-from dp_sql.sql.statement import DpSelect
-from dp_sql.sql.tokens import Token, folded, outside_queries, tokenize
-from dp_sql.sql.types import quote
+from dp_sql.sql.tokens import Token, folded, outside_queries
 
 Edit = tuple[int, int, str]
 """Replace text[start:stop] with a string."""
@@ -93,16 +93,16 @@ def _key_places(select: DpSelect) -> list[tuple[int, int, str]]:
     spans = [*select.items, *(c for c in (select.having, select.order) if c is not None)]
     found = []
     for start, stop in spans:
-        tokens = outside_queries(tokenize(select.text[start:stop]), select.text[start:stop])
+        tokens = outside_queries(select.between((start, stop)), select.text)
         for i, token in enumerate(tokens):
             chain = _chain(tokens, i)
-            begin = start + token.start
+            begin = token.start
             in_call = any(call.start <= begin < call.end for call in select.calls)
             if len(chain) < 2 or in_call:
                 continue
             *table, name = (folded(part.name or "") for part in chain)
             if name in names and table[-1] in tables:
-                found.append((begin, start + chain[-1].end, names[name]))
+                found.append((begin, chain[-1].end, names[name]))
     return found
 
 

@@ -28,7 +28,7 @@ from dp_sql.server.tokens import digest_of, owner_of, read_tokens
 from dp_sql.session.base import Session
 from dp_sql.session.connect import connect
 from dp_sql.session.describe import values_sql
-from dp_sql.sql.types import quote
+from dp_sql.sql.formatting import quote
 
 # What ATTACH of DuckDB 1.5 asks: the schemas, then the tables as the statements that make them.
 SCHEMATA = (

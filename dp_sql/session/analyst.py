@@ -25,18 +25,18 @@ from dp_sql.privacy.analyst_plan import guarded_plans
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, release_columns
 from dp_sql.releases import Receipt, Release
-from dp_sql.session.base import QUERY, Session, Statement, calls_of
+from dp_sql.session.base import Session, calls_of
 from dp_sql.session.describe import describe_sql, tables_sql
 from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.question import Question
 from dp_sql.session.release_store import ReleaseStore, Stored
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import Table
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.select_list import check_list, only_reads
-from dp_sql.sql.statement import recognise
-from dp_sql.sql.tokens import Token, cte_bodies, folded, statements
-from dp_sql.sql.types import full_name, quote
+from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.tokens import Token, folded
 from dp_sql.udfs.mechanism import in_words
 
 Rows = list[tuple[object, ...]]
@@ -128,14 +128,13 @@ class AnalystSession(Session):
         if params is not None and not isinstance(params, list | tuple | dict):
             raise NotSupported("Parameters are a list, a tuple or a dictionary.")
         check_parameters(params)
-        tokens = _one_statement(text)
-        if _is_show(tokens):
-            return [Statement(text, tokens, ())]
-        is_explain = tokens[0].upper == "EXPLAIN"
-        if is_explain:
-            tokens = tokens[1:]
-        _check_query(tokens, is_explain)
-        return [Statement(text, tokens, recognise(text, tokens, guarded=True), is_explain)]
+        statement = _one_statement(text)
+        if _is_show(statement.tokens):
+            return [statement]
+        if statement.keyword == "EXPLAIN":
+            statement = statement.without_explain()
+        _check_query(statement)
+        return [statement]
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
@@ -155,12 +154,10 @@ class AnalystSession(Session):
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         self._load_public(statement.tokens)
-        spans = cte_bodies(statement.tokens, statement.text)
-        bodies = {name: statement.text[slice(*span)] for name, span in spans.items()}
         plans = []
         for select in statement.selects:
             check_list(select, self._public)
-            plans += guarded_plans(select, bodies, self._policy, self._private)
+            plans += guarded_plans(select, statement.ctes, self._policy, self._private)
         self._check_total(plans)
         return plans
 
@@ -194,7 +191,7 @@ class AnalystSession(Session):
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         self._public.check_idle()
         self._public.only_select(empty)
-        only_reads(statement.text, statement.tokens, self._public)
+        only_reads(statement, self._public)
         self._public.bind(empty, params)
 
     def _release(self, statement: Statement, plans: Sequence[Plan], engine: Engine) -> list[str]:
@@ -261,20 +258,20 @@ class AnalystSession(Session):
         return self._public.freeze_once(name, *table)
 
 
-def _one_statement(text: str) -> Sequence[Token]:
+def _one_statement(text: str) -> Statement:
     check_bytes(text)
     if "\0" in text:  # DuckDB would read the text up to there
         raise NotSupported(
             "A query cannot contain a NUL character.", text=text, position=text.index("\0")
         )
-    found = statements(text)
+    found = parse(text, under_policy=True)
     if len(found) != 1:
         raise NotSupported(
             "Under a policy one statement is answered at a time.",
             text=text,
-            position=found[1][0].start if len(found) > 1 else 0,
+            position=found[1].span[0] if len(found) > 1 else 0,
         )
-    check_shape(text, found[0])
+    check_shape(found[0])
     return found[0]
 
 
@@ -286,15 +283,12 @@ def _is_show(tokens: Sequence[Token]) -> bool:
     return tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and bool(names) and None not in names
 
 
-def _check_query(tokens: Sequence[Token], is_explain: bool) -> None:
+def _check_query(statement: Statement) -> None:
     """Refuse all statements except queries; DuckDB's own options of EXPLAIN are not taken."""
-    first = tokens[0].upper if tokens else ""
-    in_brackets = bool(tokens) and tokens[0].is_symbol("(")
-    if not is_explain and first not in QUERY and not in_brackets:
+    if not statement.is_explain and not statement.may_be_query:
         raise NotSupported(
             "Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES and DESCRIBE.",
             hint="SELECT DP_TOPK(…) FROM …",
         )
-    options = in_brackets and len(tokens) > 1 and tokens[1].upper not in {*QUERY, ""}
-    if is_explain and (first not in QUERY and (not in_brackets or options)):
+    if statement.is_explain and not statement.is_query:
         raise NotSupported("EXPLAIN takes a SELECT with DP calls.")

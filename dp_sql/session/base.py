@@ -13,7 +13,6 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Literal, Self
 
@@ -25,36 +24,12 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import stand_ins
 from dp_sql.releases import Receipt, Release
 from dp_sql.session.explain import Cost, Explanation, cost_of, cost_sql
-from dp_sql.session.system_tables import Table, system_table, system_table_calls, unknown_release
-from dp_sql.sql.statement import DpSelect
-from dp_sql.sql.tokens import Token
+from dp_sql.session.system_tables import Table, system_table, unknown_release
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.statement import Statement
 
-QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
-"""The keywords that begin a query."""
 Method = Literal["relate", "run"]
 """What an Engine does with the outer statement: return its relation, or run it."""
-
-
-@dataclass(frozen=True)
-class Statement:
-    """One statement, parsed.
-
-    Args:
-        text: the whole text, for positions in messages.
-        tokens: of this statement, without EXPLAIN.
-        selects: its SELECTs with DP calls.
-        is_explain: whether EXPLAIN stands in front.
-    """
-
-    text: str
-    tokens: Sequence[Token]
-    selects: tuple[DpSelect, ...]
-    is_explain: bool = False
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """Where it begins and ends in the text."""
-        return self.tokens[0].start, self.tokens[-1].end
 
 
 class Session(ABC):
@@ -200,7 +175,7 @@ class Session(ABC):
     def _system_tables(self, statement: Statement, engine: Engine) -> list[Edit]:
         """The system tables that a statement reads, frozen, as edits of its text."""
         edits = []
-        for call in system_table_calls(statement.text, statement.tokens):
+        for call in statement.system_tables:
             if call.name == "dp_release":
                 relation = self._read_again(call.argument or "", engine)
                 if relation is None:

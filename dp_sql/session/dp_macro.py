@@ -13,10 +13,10 @@ from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.owner_sources import owners_plan
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql
-from dp_sql.session.base import QUERY
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.select_list import check_list
-from dp_sql.sql.statement import DpSelect, recognise
-from dp_sql.sql.tokens import Token, statements
+from dp_sql.sql.statement import parse
+from dp_sql.sql.tokens import Token
 
 
 def query_of(text: str, engine: Engine) -> str:
@@ -25,16 +25,16 @@ def query_of(text: str, engine: Engine) -> str:
     Raises:
         QueryError: the text is not one query, or a DP call of it is refused.
     """
-    found = statements(text)
-    if len(found) != 1 or not (found[0][0].upper in QUERY or found[0][0].is_symbol("(")):
+    found = parse(text)
+    if len(found) != 1 or not found[0].may_be_query:
         raise NotSupported(
             "dp takes exactly one query.",
             text=text,
-            position=found[1][0].start if len(found) > 1 else 0,
+            position=found[1].span[0] if len(found) > 1 else 0,
             hint="Write CREATE TABLE … AS, INSERT or COPY around it: "
             "CREATE TABLE best AS FROM dp($$ SELECT … $$)",
         )
-    return with_ctes(text, found[0], recognise(text, found[0]), engine)
+    return with_ctes(text, found[0].tokens, found[0].selects, engine)
 
 
 def with_ctes(

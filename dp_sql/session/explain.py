@@ -106,7 +106,7 @@ def explanation(plan: Plan, kept: str | None, engine: PublicValues, n_runs: int 
         call=plan.call,
         mechanism=plan.mechanism.name,
         loss=plan.loss.times(n_runs),
-        epsilon_per_group=Fraction(plan.parameters["epsilon"]),
+        epsilon_per_group=plan.parameters.epsilon,
         accuracy=_accuracy(plan, engine),
         kept=kept,
         work=_work(plan),
@@ -177,14 +177,9 @@ def _work(plan: Plan) -> str:
 
 
 def _accuracy(plan: Plan, engine: PublicValues) -> str:
-    if plan.function.kind == "count_distinct":
-        return plan.mechanism.accuracy(**plan.parameters)
-    if plan.function.kind == "topk":
-        public = {**plan.parameters, "beta": plan.beta}
-        if plan.mechanism.n_largest is not None:
-            return plan.mechanism.accuracy(plan.mechanism.n_largest(plan.parameters["k"]), **public)
-        if plan.domain is not None and plan.domain.select is not None:
-            count = f"SELECT system.main.count(*) FROM ({plan.domain.select}) AS domain"
-            (size,) = engine.public_values(count)
-            return plan.mechanism.accuracy(int(str(size)), **public)
-    return "known after the release, on its receipt"
+    size = None
+    if plan.domain is not None and plan.domain.select is not None:
+        count = f"SELECT system.main.count(*) FROM ({plan.domain.select}) AS domain"
+        size = int(str(engine.public_values(count)[0]))
+    known = plan.parameters.public_accuracy(plan.mechanism, size)
+    return known or "known after the release, on its receipt"

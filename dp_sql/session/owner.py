@@ -17,15 +17,15 @@ from dp_sql.errors import NotSupported, QueryError, SourceError
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, count_groups_sql
 from dp_sql.releases import Receipt, Release
-from dp_sql.session.base import QUERY, Session, Statement, calls_of
+from dp_sql.session.base import Session, calls_of
 from dp_sql.session.dp_macro import owners_plans, query_of, quoted, with_ctes
 from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.release_store import new_release
 from dp_sql.session.reservations import reserved
-from dp_sql.session.system_tables import Table, mentions_system_tables, read_again
+from dp_sql.session.system_tables import Table, read_again
 from dp_sql.sql.limits import check_depth
-from dp_sql.sql.statement import mentions_dp, recognise
-from dp_sql.sql.tokens import Token, at_depth_zero, statements
+from dp_sql.sql.statement import QUERY, Statement, mentions_dp, mentions_system_tables, parse
+from dp_sql.sql.tokens import Token, at_depth_zero
 
 # Statements that may hold a query with DP calls. The releases are made first, then it runs.
 _RUNS = QUERY | {
@@ -101,10 +101,10 @@ class OwnerSession(Session):
     def _parse(self, text: str, params: object) -> list[Statement] | None:
         if not isinstance(text, str) or not (mentions_dp(text) or mentions_system_tables(text)):
             return None
-        parts = statements(text)
-        for tokens in parts:
-            check_depth(text, tokens)
-        return [_statement(text, tokens) for tokens in parts]
+        parts = parse(text)
+        for part in parts:
+            check_depth(part)
+        return [_explained(part) for part in parts]
 
     def _without_release(self, statement: Statement, engine: Engine) -> str | None:
         text, tokens = statement.text, statement.tokens
@@ -160,11 +160,13 @@ class OwnerSession(Session):
         return freeze(self._connection, f"temp.main.__dp_table_{self._n_tables}", *table)
 
 
-def _statement(text: str, tokens: Sequence[Token]) -> Statement:
-    selects = recognise(text, tokens)
-    if selects and tokens[0].upper == "EXPLAIN" and _query_start(text, tokens) == 1:
-        return Statement(text, tokens[1:], selects, is_explain=True)
-    return Statement(text, tokens, selects)
+def _explained(statement: Statement) -> Statement:
+    """EXPLAIN of a query with DP calls, which shows what they cost; any other as it is."""
+    if statement.keyword == "EXPLAIN" and len(statement.tokens) > 1:
+        explained = statement.without_explain()
+        if explained.is_query and explained.selects:
+            return explained
+    return statement
 
 
 def _exists(relation: str, engine: Engine) -> bool:
@@ -181,7 +183,7 @@ def _n_runs(plan: Plan, engine: Engine) -> int:
 
     The groups are candidates' groups, which the owner declares public.
     """
-    if plan.function.kind != "select" or not plan.keys:
+    if plan.parameters.reads_people or not plan.keys:
         return 1
     (n_groups,) = engine.public_values(count_groups_sql(plan))
     return max(1, int(str(n_groups)))

@@ -142,14 +142,15 @@ def question_key(plan: Plan, database: str) -> str:
     A stored answer stays what it was when rows come or go.
     """
     domain, groups = plan.domain, plan.groups
+    numbers = plan.parameters.given_to(plan.mechanism)
     parts = (
         database, plan.function.name, plan.mechanism.name, plan.source, plan.condition,
-        sorted((name, str(value)) for name, value in plan.parameters.items()),
+        sorted((name, str(value)) for name, value in numbers.items()),
         sorted((name, column.sql, column.type) for name, column in plan.columns.items()),
         [(key.sql, key.type) for key in plan.keys],
         None if domain is None else [domain.select, domain.described],
         None if groups is None else [groups.domains, groups.cap],
-        str(plan.beta), plan.report,
+        str(plan.parameters.beta), plan.parameters.report,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

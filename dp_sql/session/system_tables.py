@@ -1,12 +1,11 @@
 """The system tables: `dp_budget()`, `dp_ledger()`, `dp_releases()` and `dp_release('…')`.
 
-Finds them in a statement, and lists their rows. Knows tokens, releases and events; no engine.
+Lists their rows. Knows releases and events; no engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_sql.budget.account import BudgetRow
@@ -15,13 +14,12 @@ from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
 from dp_sql.errors import ArgumentError, NotSupported
 from dp_sql.releases import Release
-from dp_sql.sql.tokens import Token
-from dp_sql.sql.types import quote
+from dp_sql.sql.formatting import decimal, quote
+from dp_sql.sql.statement import SystemTableCall
 
 Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[object, ...]]]
 """Columns (name and type) and rows; each value as a string that casts to its type, or None."""
 
-NAMES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")
 _EPSILON, _DELTA, _RHO = "DECIMAL(38, 9)", "DECIMAL(38, 18)", "DECIMAL(38, 12)"
 _BUDGET = (
     ("dataset", "VARCHAR"), ("analyst", "VARCHAR"),
@@ -37,58 +35,6 @@ _RELEASES = (
     ("id", "VARCHAR"), ("time", "TIMESTAMP"), ("call", "VARCHAR"), ("source", "VARCHAR"),
     ("mechanism", "VARCHAR"), ("epsilon", _EPSILON), ("delta", _DELTA),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class SystemTableCall:
-    """One system table in a statement: its name, its argument, and where it stands."""
-
-    name: str
-    argument: str | None
-    start: int
-    stop: int
-
-
-def mentions_system_tables(text: str) -> bool:
-    """Whether a text may read a system table at all."""
-    lower = text.lower()
-    return any(name in lower for name in NAMES)
-
-
-def system_table_calls(text: str, tokens: Sequence[Token]) -> list[SystemTableCall]:
-    """The system tables that a statement reads.
-
-    Raises:
-        ArgumentError: one of them has arguments that it does not take.
-    """
-    found = []
-    for i, token in enumerate(tokens[:-2]):
-        name = (token.name or "").lower()
-        if name in NAMES and tokens[i + 1].is_symbol("(") and not tokens[i - 1].is_symbol("."):
-            argument, last = _argument(text, tokens, i, name)
-            found.append(SystemTableCall(name, argument, token.start, last.end))
-    return found
-
-
-def _argument(text: str, tokens: Sequence[Token], i: int, name: str) -> tuple[str | None, Token]:
-    """The argument in the brackets, and the closing bracket."""
-    inside = tokens[i + 2]
-    if name != "dp_release":
-        if inside.is_symbol(")"):
-            return None, inside
-        raise ArgumentError(
-            f"{name} takes no arguments.", text=text, position=inside.start, hint=f"FROM {name}()"
-        )
-    written = text[inside.start : inside.end]
-    closed = i + 3 < len(tokens) and tokens[i + 3].is_symbol(")")
-    if closed and len(written) > 1 and written[0] == written[-1] == "'":
-        return written[1:-1].replace("''", "'"), tokens[i + 3]
-    raise ArgumentError(
-        "dp_release takes the id of a release, as a string.",
-        text=text,
-        position=inside.start,
-        hint="FROM dp_releases() lists them.",
-    )
 
 
 def read_again(release: Release, relation: str) -> str:
@@ -197,8 +143,5 @@ def _timestamp(time: str) -> str:
 
 
 def _decimal(x: Fraction | None, places: int) -> str | None:
-    """A number as a decimal string, rounded down; a ledger has no more places."""
-    if x is None:
-        return None
-    digits = str(abs(x.numerator) * 10**places // x.denominator).zfill(places + 1)
-    return f"{'-' if x < 0 else ''}{digits[:-places]}.{digits[-places:]}"
+    """A number rounded towards zero; no number in a ledger has more places."""
+    return None if x is None else decimal(x, places)

@@ -102,7 +102,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings u<U+017F>ing <U+017F>ample 5
 -- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
 SELECT dp_count_di<U+017F>tinct(title, epsilon := 0) FROM ratings
 
--- NotSupported: DP_SELECT takes scores at their owner's word, which a policy doe
+-- NotSupported: DP_SELECT is not available under a policy
 SELECT DP_<U+017F>ELECT(title, score, 1, epsilon := 1) FROM ratings
 
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
@@ -228,13 +228,13 @@ SELECT * FROM r<U+0301>atings
 -- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE <U+1F600>
 
--- ParseError: This sign is half a character.
+-- ParseError: This character is half of a pair.
 SELECT '<U+D800>'
 
--- ParseError: This sign is half a character.
+-- ParseError: This character is half of a pair.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = '<U+D800>'
 
--- ParseError: This sign is half a character.
+-- ParseError: This character is half of a pair.
 <U+DFFF>
 
 -- NotSupported: LIMIT beside a DP call limits nothing of the source.

@@ -202,7 +202,7 @@ def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> Non
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM unnamed", "NotPrivate", "There is no table unnamed"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM catalog", "NotPrivate", "This source is public"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings LIMIT 1", "NotSupported", "LIMIT beside a DP call"),
-        ("SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings", "NotSupported", "takes scores at their owner's word"),
+        ("SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings", "NotSupported", "is not available under a policy"),
         ("CREATE TABLE x AS SELECT 1", "NotSupported", "Under a policy a SELECT is answered"),
         ("SELECT 1; SELECT 2", "NotSupported", "one statement"),
         ("EXPLAIN SELECT 1", "NotSupported", "there is none here"),

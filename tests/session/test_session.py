@@ -399,9 +399,9 @@ def test_a_mechanisms_failure_is_our_bug_and_shows_no_value(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("canary 4711")
 
-    monkeypatch.setattr(engine, "_run_topk", broken)
+    monkeypatch.setattr(engine, "_draw", broken)
     tickets = engine.Tickets()
-    topk, *_ = engine.mechanism_udfs(tickets)
+    (_, topk, *_), *_ = engine.mechanism_udfs(tickets)
     import pyarrow as pa
 
     plan = object.__new__(engine.Plan)

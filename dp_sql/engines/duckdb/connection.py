@@ -20,8 +20,8 @@ from dp_sql.errors import DpSqlError, NotPrivate, SourceError
 from dp_sql.privacy.declared_sources import Relation, Scope
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
+from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded, tokenize
-from dp_sql.sql.types import full_name
 
 Connection = duckdb.DuckDBPyConnection
 # Functions of DuckDB's that read more than their arguments: a time that is the same for the whole

@@ -23,15 +23,9 @@ from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.functions import keep_udf, mechanism_udfs
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, with_type
-from dp_sql.privacy.private_sql import COUNT_UDF, REPORT_TYPE, REPORT_UDF, SELECT_UDF, TOPK_UDF
-from dp_sql.privacy.private_sql_groups import (
-    COUNT_GROUPS_UDF,
-    KEEP_UDF,
-    REPORT_GROUPS_UDF,
-    TOPK_GROUPS_UDF,
-)
+from dp_sql.privacy.private_sql import KEEP_UDF
+from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.types import quote
 
 _INSTANCE_UDF = "__dp_sql_instance"
 _REWRITE_UDF = "__dp_sql_rewrite"
@@ -105,20 +99,14 @@ def _functions(
 ) -> list[tuple[str, Callable[..., Any], list[Any], Any, dict[str, Any]]]:
     """Each function: name, callable, types of its parameters and answer, and options."""
     issued = instance.tickets
-    topk, count, report, select, topks, counts, reports = mechanism_udfs(issued)
     arrow: dict[str, Any] = {"type": "arrow", "null_handling": "special", "side_effects": True}
     ticket = ["VARCHAR", "UBIGINT", "UBIGINT"]
-    scores = ["VARCHAR[][]", "VARCHAR[][]", "BIGINT[]"]
-    people = "INTEGER[][]"
     return [
-        (TOPK_UDF, topk, [*ticket, "BIGINT[]"], "BIGINT[]", arrow),
-        (COUNT_UDF, count, [*ticket, people], "BIGINT", arrow),
-        (REPORT_UDF, report, [*ticket, people], REPORT_TYPE, arrow),
-        (SELECT_UDF, select, [*ticket, *scores], "BIGINT[]", arrow),
+        *(
+            (name, function, [*ticket, *takes], answer, arrow)
+            for name, function, takes, answer in mechanism_udfs(issued)
+        ),
         (KEEP_UDF, keep_udf(issued), [*ticket, "BIGINT[]", "BIGINT"], "BIGINT[][]", arrow),
-        (TOPK_GROUPS_UDF, topks, [*ticket, "BIGINT[][]"], "BIGINT[][]", arrow),
-        (COUNT_GROUPS_UDF, counts, [*ticket, f"{people}[]"], "BIGINT[]", arrow),
-        (REPORT_GROUPS_UDF, reports, [*ticket, f"{people}[]"], f"{REPORT_TYPE}[]", arrow),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
         # DuckDB folds constant arguments: query() needs the text when it binds.
         (_REWRITE_UDF, _rewrite_udf(instance, rewriter), ["VARCHAR"] * 3, "VARCHAR", {}),
@@ -135,7 +123,7 @@ def _rewrite_udf(instance: _Instance, rewriter: Rewriter | None) -> Callable[[st
                 return rewriter(text, Engine(cursor, instance.tickets, _caller()))
         except DpSqlError as error:
             # query(error('…')) makes DuckDB raise the sentence while it binds, as it is.
-            return f"FROM query(error({_literal(with_type(error))}))"
+            return f"FROM query(error({literal(with_type(error))}))"
 
     return rewrite
 
@@ -211,8 +199,4 @@ def _guard(name: str) -> str:
         f"{name} must be read by dp_sql before DuckDB runs it. Write the whole SELECT into dp: "
         f"FROM dp($$ SELECT {function.example} FROM {function.table} $$)"
     )
-    return f"{name}({', '.join(parameters)}) AS system.main.error({_literal(sentence)})"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return f"{name}({', '.join(parameters)}) AS system.main.error({literal(sentence)})"

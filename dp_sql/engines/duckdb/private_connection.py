@@ -30,8 +30,8 @@ from dp_sql.privacy.expressions import text
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
 from dp_sql.releases import Receipt
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import full_name, quote
 
 FAILED = "The answer could not be computed. What it costs is spent."
 """The only message for an error after the debit."""

@@ -15,7 +15,7 @@ import duckdb
 from dp_sql.engines.duckdb.connection import Engine, freeze, hide_progress
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
-from dp_sql.sql.types import quote
+from dp_sql.sql.formatting import quote
 
 _LOCK = (
     "SET python_enable_replacements = false",

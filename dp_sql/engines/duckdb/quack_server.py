@@ -24,7 +24,7 @@ import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection
 from dp_sql.errors import DpSqlError, NotSupported, with_type
-from dp_sql.sql.types import quote
+from dp_sql.sql.formatting import literal, quote
 
 EngineError = duckdb.Error
 """What DuckDB raises, for modules that do not import it."""
@@ -152,7 +152,8 @@ def refusal(error: Exception) -> str:
         sentence = with_type(error)
     elif isinstance(error, duckdb.Error):
         sentence = str(error)
-    return f"SELECT error({_literal(sentence)}) AS refused"
+    sentence = sentence.replace("\0", "")
+    return f"SELECT error({literal(sentence)}) AS refused"
 
 
 def load_quack(connection: Connection) -> None:
@@ -164,7 +165,7 @@ def load_quack(connection: Connection) -> None:
     for name in _EXTENSIONS:
         try:
             path = _wheel(name)
-            connection.execute(f"LOAD '{path}'" if path else f"LOAD {name}")
+            connection.execute(f"LOAD {literal(path)}" if path else f"LOAD {name}")
         except duckdb.Error as error:
             raise NotSupported(
                 f"Serving needs DuckDB's extension {name}, which DuckDB {duckdb.__version__} "
@@ -181,7 +182,7 @@ def _wheel(name: str) -> str | None:
         return None
     folder = Path(found.origin).parent / "extensions" / f"v{duckdb.__version__}"
     path = folder / f"{name}.duckdb_extension"
-    return str(path).replace("'", "''") if path.exists() else None
+    return str(path) if path.exists() else None
 
 
 class QuackServer:
@@ -275,7 +276,7 @@ class QuackServer:
 
         def instead(connection: str, text: str) -> str | None:
             if connection in self._proving:
-                return f"SELECT {_literal(self._proof[1])} AS proof" if self._proof else None
+                return f"SELECT {literal(self._proof[1])} AS proof" if self._proof else None
             return _instead(answer, connection, text)
 
         self._functions = (admitted, instead)  # DuckDB does not keep callables alive
@@ -326,7 +327,3 @@ def _instead(answer: Answer, connection: str, text: str) -> str | None:
         return answer(connection, text)
     except Exception as error:
         return refusal(error)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\0", "").replace("'", "''") + "'"

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from dp_sql.errors import PolicyError
 from dp_sql.policy.limits import Limits, size_in_bytes
+from dp_sql.sql.formatting import literal
 
 DEFAULT_SPILL = "10GB"
 """What private queries may write to disk if the policy sets no limit."""
@@ -63,8 +64,7 @@ def limit_private(
         spill = _open.get(path)
         if spill is None:
             spill = _open[path] = _Spill(_folder(limits.temp_directory))
-            folder = str(spill.folder).replace("'", "''")
-            run(f"SET temp_directory = '{folder}'")
+            run(f"SET temp_directory = {literal(str(spill.folder))}")
         spill.n_sessions += 1
         disk = size_in_bytes(limits.max_temp_directory_size or DEFAULT_SPILL)
         memory = None if limits.memory_limit is None else size_in_bytes(limits.memory_limit)

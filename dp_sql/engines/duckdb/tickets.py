@@ -188,7 +188,7 @@ class Tickets:
             account = next(iter(self._accounts), None)
         if account is None:
             return run(plan)
-        if plan.function.kind == "select" and plan.keys:
+        if plan.keys and not plan.parameters.reads_people:
             raise NotSupported(
                 f"With a ledger dp(…) takes no {plan.function.name} with GROUP BY; ask it with "
                 "session.sql."
