@@ -22,7 +22,7 @@ from examples.papers.selecting.errors import (
     ratio_of,
     try_all,
 )
-from examples.papers.selecting.scenarios import PARAMETERS, SWEEPS, sweep_at
+from examples.papers.selecting.scenarios import PARAMETERS, SWEEPS, spearman, sweep_at
 
 EPSILONS = (Fraction(1), Fraction(4))
 STRENGTHS = tuple(i / 4 for i in range(-4, 5))
