@@ -94,7 +94,11 @@ class OwnerSession(Session):
         parts = parse(text)
         for part in parts:
             check_depth(part)
-        return [_explained(part) for part in parts]
+        parsed = [_explained(part) for part in parts]
+        for one in parsed:  # all are read before the first one runs
+            if one.selects and not one.is_explain:
+                _query_start(text, one.tokens)
+        return parsed
 
     def _without_release(self, statement: Statement, engine: Engine) -> str | None:
         text, tokens = statement.text, statement.tokens

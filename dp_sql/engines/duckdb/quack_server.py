@@ -234,9 +234,9 @@ class QuackServer:
         )
         cursor = self._connection.cursor()
         try:
-            cursor.register("rows", rows.table)
-            cursor.execute(f"CREATE TABLE {name} AS SELECT {typed} FROM rows")
-            cursor.unregister("rows")
+            cursor.register("fetched", rows.table)
+            cursor.execute(f"CREATE TABLE {name} AS SELECT {typed} FROM fetched")
+            cursor.unregister("fetched")
         except duckdb.Error as error:  # it names the table, which no one may read
             raise RuntimeError("An answer could not be held.") from error
         finally:
