@@ -159,8 +159,8 @@ def _arguments(
             raise refuse("An argument is missing here.", tokens[min(start, close)], None)
         first = tokens[start]
         _refuse_modifiers(text, tokens[start:stop], function)
-        sign = tokens[start + 1] if stop - start > 1 else None
-        if sign is not None and sign.is_symbol(":=", "=>") and first.name is not None:
+        symbol = tokens[start + 1] if stop - start > 1 else None
+        if symbol is not None and symbol.is_symbol(":=", "=>") and first.name is not None:
             name = first.name.lower()
             if name in named:
                 raise refuse(f"{name} is given twice.", first, None)
@@ -173,10 +173,10 @@ def _arguments(
                 raise refuse(f"{name} has no value.", first, None)
             named[name] = Argument(text, tokens[start + 2 : stop], tokens[start + 2].start)
             continue
-        if sign is not None and sign.is_symbol("=", "==") and first.name is not None:
+        if symbol is not None and symbol.is_symbol("=", "==") and first.name is not None:
             raise refuse(
                 f"Inside a call, {first.name} = … is a comparison, not an argument.",
-                sign,
+                symbol,
                 f"Write {first.name} := {text_of(text, tokens, start + 2, stop)}",
             )
         if named:

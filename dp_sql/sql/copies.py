@@ -99,16 +99,16 @@ class _Copies:
                 most = max(most, known[item.defines])
         return most
 
-    def _symbol(self, index: int, sign: str) -> None:
+    def _symbol(self, index: int, symbol: str) -> None:
         frame = self._frames[-1]
-        if sign in OPEN:
+        if symbol in OPEN:
             opened = _Frame(_Item(), cte=self._cte(index))
             self._frames.append(opened)
-        elif sign in CLOSE and len(self._frames) > 1:
+        elif symbol in CLOSE and len(self._frames) > 1:
             self._close(index)
-        elif sign == ",":
+        elif symbol == ",":
             self._end_item(frame, index)
-        elif sign == "*" and frame.place == "SELECT" and self._is_star(index):
+        elif symbol == "*" and frame.place == "SELECT" and self._is_star(index):
             frame.stars += 1
 
     def _close(self, index: int) -> None:

@@ -72,20 +72,16 @@ class TopK(Shape):
 
     @property
     def n_listed(self) -> int:
-        """The list has k items."""
         return self.k
 
     @property
     def limited(self) -> Mapping[str, Fraction | int | None]:
-        """Policies limit k, too."""
         return {**super().limited, "k": self.k}
 
     def value_type(self, types: Mapping[str, str]) -> str:
-        """A list of items."""
         return f"{types['item']}[]"
 
     def lists(self, rows: Rows) -> list[str]:
-        """The items, and the number of people of each."""
         n = "count(*)" if rows.grouped else "count(DISTINCT __dp_privacy_unit)"
         counts = (
             f"SELECT {rows.group}__dp_item, system.main.{n} AS n FROM {rows.relation} "
@@ -106,11 +102,9 @@ class TopK(Shape):
         return [rows.lists(counts, {"__dp_items": "__dp_item", "__dp_counts": "n"}, order)]
 
     def value(self, answer: str) -> str:
-        """The items at these places."""
         return f"system.main.list_select(__dp_items, {answer})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[int], str]:
-        """Choose places in the list of counts."""
         (counts,) = lists
         n_items = len(counts)
         if mechanism.n_largest is None and self.k > n_items:
@@ -124,7 +118,6 @@ class TopK(Shape):
         return [place + 1 for place in places], self._accuracy(mechanism, n_items)
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
-        """It depends on the number of items alone."""
         if mechanism.n_largest is not None:
             n_items = mechanism.n_largest(self.k)
         return None if n_items is None else self._accuracy(mechanism, n_items)
@@ -134,7 +127,7 @@ class TopK(Shape):
 
 
 def _with_domain(counts: str, rows: Rows) -> str:
-    """Counts of all items of the domain: zero for those that nobody has."""
+    """Counts of all items of the domain: zero for those that no one has."""
     if not rows.grouped:
         if rows.domain is None:
             return counts
@@ -209,11 +202,9 @@ class CountDistinct(Shape):
 
     @property
     def udf(self) -> str:
-        """The one that returns a struct, if that is asked for."""
         return _REPORT if self.report else _COUNT
 
     def value_type(self, types: Mapping[str, str]) -> str:
-        """A number, or the struct."""
         return self.udfs[self.udf]
 
     def lists(self, rows: Rows) -> list[str]:
@@ -234,7 +225,6 @@ class CountDistinct(Shape):
         ]
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        """Count the items of (offsets, people)."""
         ((offsets, people),) = lists
         found = mechanism.run(offsets, people, **self.given_to(mechanism))
         accuracy = mechanism.accuracy(**self.given_to(mechanism))
@@ -249,7 +239,6 @@ class CountDistinct(Shape):
         }, accuracy
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
-        """It depends on nothing else."""
         return mechanism.accuracy(**self.given_to(mechanism))
 
 
@@ -278,11 +267,9 @@ class Select(Shape):
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Select:
-        """All mechanisms take the same."""
         return cls(epsilon=given.read("epsilon", literals.read_epsilon), beta=_beta(given))
 
     def value_type(self, types: Mapping[str, str]) -> str:
-        """A candidate."""
         return types["candidate"]
 
     def column(self, name: str, sql: str, kind: str) -> str:
@@ -294,7 +281,6 @@ class Select(Shape):
         return f"CAST({sql} AS VARCHAR)"
 
     def lists(self, rows: Rows) -> list[str]:
-        """The candidates of each group with their scores and sensitivities."""
         order = rows.by("candidate")
         listed = ", ".join(
             f"coalesce(system.main.list({one} ORDER BY {order}), []) AS {many}"
@@ -312,11 +298,9 @@ class Select(Shape):
         ]
 
     def value(self, answer: str) -> str:
-        """The candidate at this place."""
         return f"system.main.list_extract(__dp_candidates, {answer})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[int, str]:
-        """Choose one candidate."""
         scores = _fractions("score", lists[0])
         sensitivities = _fractions("sensitivity", lists[1])
         _check_candidates(sensitivities, lists[2])

@@ -26,7 +26,7 @@ MAX_BYTES = 200_000
 """Bytes in UTF-8. 20,000 short literals fit; 200,000 bytes are lexed in 0.2 s, 10 MB took 14 s."""
 
 MAX_TOKENS = 45_000
-"""Words, names, literals and signs. A list of 20,000 literals has 40,000."""
+"""Words, names, literals and symbols. A list of 20,000 literals has 40,000."""
 
 MAX_DEPTH = 50
 """Levels of nested brackets and CASEs. 1.5.5 crashed between 100 and 300."""
@@ -79,7 +79,7 @@ MAX_READINGS = 150_000
 21,000 values took 30 s."""
 
 MAX_ITEMS = 1000
-"""What stands in lists with DP calls. sqlglot reads each: 20,000 constants took 6 s."""
+"""Items beside DP calls in SELECT lists. sqlglot reads each: 20,000 constants took 6 s."""
 
 MAX_DIGITS = 500
 """Digits of a number. 200,000 took 2.0.0 3 s; DuckDB's longest type has 38, a double 309."""
@@ -193,8 +193,8 @@ class _Frame:
     """A bracket or CASE that is open, or the whole statement.
 
     query: "" where it holds no query, "table" or "scalar" where it does.
-    chain, arrows: tokens and arrows of the expression that stands here now.
-    items: commas so far. has_call: whether a DP call stands in the lists of this query.
+    chain, arrows: tokens and arrows of the current expression.
+    items: commas so far. has_call: whether a list of this query has a DP call.
     """
 
     query: str = ""
@@ -233,19 +233,19 @@ class _Scan:
         readings = self._counts[_CALLS] * len(self._tokens)
         self._most(readings, MAX_READINGS, "words and symbols times DP calls")
 
-    def _symbol(self, sign: str) -> None:
-        if sign in OPEN:
+    def _symbol(self, symbol: str) -> None:
+        if symbol in OPEN:
             self._open(_Frame())
-        elif sign in CLOSE:
+        elif symbol in CLOSE:
             self._close()
-        elif sign == ",":
+        elif symbol == ",":
             self._begin_anew()
             self._frames[-1].items += 1
             if self._frames[-1].one_by_one:
                 self._count(_PARTS, MAX_RELATIONS)
-        elif sign == "->":
+        elif symbol == "->":
             self._arrow()
-        elif sign in {"=", "=="} and not self._literal_follows():
+        elif symbol in {"=", "=="} and not self._literal_follows():
             self._count("equalities of columns or expressions", MAX_EQUALITIES)
 
     def _word(self, token: Token) -> None:
@@ -329,13 +329,13 @@ class _Scan:
         return literal.kind in {"number", "string"} and alone
 
     def _before(self, n: int) -> str:
-        """The sign or keyword that stands n tokens before this one."""
+        """The symbol or keyword n tokens before this one."""
         token = self._tokens[self._index - n] if self._index >= n else None
         return "" if token is None else token.upper or token.text
 
-    def _follows(self, sign: str) -> bool:
+    def _follows(self, symbol: str) -> bool:
         after = self._index + 1
-        return after < len(self._tokens) and self._tokens[after].is_symbol(sign)
+        return after < len(self._tokens) and self._tokens[after].is_symbol(symbol)
 
     def _count(self, what: str, limit: int) -> None:
         self._counts[what] += 1

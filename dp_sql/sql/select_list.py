@@ -65,7 +65,7 @@ def only_reads(statement: Statement, functions: Functions) -> None:
     Table functions look around in the engine and its settings, and a CTE may change tables.
 
     Raises:
-        NotSupported: a table function but for those that make rows; a statement in a bracket.
+        NotSupported: a table function, except those that only make rows; a statement in brackets.
     """
     text, tokens = statement.text, statement.tokens
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):

@@ -1,4 +1,4 @@
-"""What an SQL function is, and what may differ between two: the base of those in functions.py."""
+"""What an SQL function is, and what may differ between two of them."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def family(type_name: str) -> str:
 def by_value(expression: str, type_name: str) -> str:
     """The expression to order by: by values, and not by the order in which an ENUM was declared.
 
-    An ENUM may have been made from data, and a dataframe's categories stand in the order of rows.
+    An ENUM may have been made from data, and a dataframe's categories are in the order of rows.
     """
     if family(type_name) == "ENUM":
         expression, type_name = f"CAST({expression} AS VARCHAR)", "VARCHAR"
@@ -109,7 +109,7 @@ def lost(value: str, values_type: str | None, item_type: str) -> str | None:
 
     Args:
         value: SQL of a value.
-        values_type: its type; None for strings that stand in a statement, which have no type yet.
+        values_type: its type; None for strings in a statement, which have no type yet.
         item_type: of the items.
 
     Returns:

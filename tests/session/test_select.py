@@ -1,4 +1,4 @@
-"""DP_SELECT through SQL: exact numbers, groups, what the owner's word covers and what it cannot."""
+"""DP_SELECT through SQL: exact numbers, groups, what the owner declares and what is checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text around a DP call reaches DuckDB as it was written, through every door."""
+"""The SQL around a DP call reaches DuckDB as it was written, through every interface."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The mechanisms as UDFs over arrow arrays, which is how DuckDB passes columns.
 
-Redeems tickets and runs mechanisms. Errors of dp_sql are kept for the session, because DuckDB turns
-every exception of a function into a string; others become one constant sentence.
+Redeems tickets and runs mechanisms. Errors of dp_sql are recorded for the session, because DuckDB
+turns every exception of a function into a string; others become one constant sentence.
 """
 
 from __future__ import annotations
