@@ -90,8 +90,8 @@ def _removals(cover: _Ints, values: _Ints) -> _Ints:
 def _costs(removals: _Ints, wanted: int, cut: int) -> _Ints:
     """Compute the cost of each value: how far its number of removals is from the wanted one.
 
-    A value represents the numbers of removals from that of the next value up to its own. `removals` has one
-    entry more than there are values, that of the limit.
+    A value represents the numbers of removals from that of the next value up to its own.
+    `removals` has one entry more than there are values, that of the limit.
     """
     if cut >= _WIDE:
         removals = removals.astype(object)
@@ -142,9 +142,9 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
     _, out_of_reach = people_left_out(epsilon, beta)
     return (
         f"with probability at least {in_words(1 - beta)} the estimate is at most the true number "
-        f"of distinct items; with at least the same probability it is at most {out_of_reach - 1} times l "
-        f"below it, and one part in {1 << _DIGITS - 1}, if no one has more than l items, for each "
-        f"l up to {max_contributions} (epsilon = {in_words(epsilon)})"
+        f"of distinct items; with at least the same probability it is at most {out_of_reach - 1} "
+        f"times l below it, and one part in {1 << _DIGITS - 1}, if no one has more than l items, "
+        f"for each l up to {max_contributions} (epsilon = {in_words(epsilon)})"
     )
 
 

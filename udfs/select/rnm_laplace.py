@@ -100,7 +100,7 @@ def _blocks(rate: Fraction) -> tuple[int, Odds]:
 
 
 def _width(rate: Fraction) -> int:
-    """Choose how wide a block is, about 1/10 of the noise. Decides the speed, never the distribution."""
+    """Choose the width of a block, about 1/10 of the noise. Decides only the speed."""
     return 1 << max(0, (rate.denominator // (8 * rate.numerator)).bit_length() - 1)
 
 
