@@ -217,7 +217,7 @@ TRUE = Reading("true", Fraction(1), Fraction(3, 100))
 def planted(reading: Reading) -> Fixed:
     """Rows as the paper would have them whose trials were of this reading."""
 
-    law = bounded.law_of_bound(COVER, reading.epsilon, reading.beta, "gem")
+    law = bounded.distribution_of_bound(COVER, reading.epsilon, reading.beta, "gem")
     p = np.array([float(low + high) / 2 for low, high in law])
     draws = 1 + np.random.default_rng().choice(len(p), size=10_001, p=p / p.sum())
     low, middle, high = (float(np.percentile(draws, level)) for level in LEVELS)

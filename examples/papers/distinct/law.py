@@ -97,7 +97,7 @@ def judge_median(title: str, median: float | None, spans: dict[float, tuple[int,
 
 def _law(study: Study, reading: Reading) -> Distribution:
     cover = study.covers[MATCHING][: study.table.most]
-    return bounded.law_of_bound(cover, reading.epsilon, reading.beta, "gem")
+    return bounded.distribution_of_bound(cover, reading.epsilon, reading.beta, "gem")
 
 
 def quantile(distribution: Distribution, percent: int) -> int:

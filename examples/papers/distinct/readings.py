@@ -114,7 +114,7 @@ def fit(reading: Reading, covers: Sequence[Fixed]) -> Fit:
     """Count the printed bounds that lie where 100 trials of the exact distribution have them."""
     inside, best = [], []
     for fixed in covers:
-        law = bounded.law_of_bound(fixed.cover, reading.epsilon, reading.beta, "gem")
+        law = bounded.distribution_of_bound(fixed.cover, reading.epsilon, reading.beta, "gem")
         spans = {level: range_of_law(law, level, N_TRIALS) for level in LEVELS}
         hits = [spans[p][0] <= bound <= spans[p][1] for p, bound in _printed(fixed.rows)]
         inside.append(sum(hits))
