@@ -182,7 +182,7 @@ class _ProgressLine:
 def _catch_ctrl_c(stop: threading.Event) -> Iterator[None]:
     """Ctrl-C sets an event instead of interrupting Python code anywhere.
 
-    The quit key (Ctrl-backslash) does nothing: the core file it leaves may hold rows of the database.
+    The quit key (Ctrl-backslash) does nothing: the core file that it leaves may hold private rows.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

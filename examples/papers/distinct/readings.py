@@ -187,8 +187,9 @@ def _note(fits: Sequence[Fit], n_bounds: int) -> str:
     return (
         "Exact distributions, without trials. How many of the 10, 50 and 90 % bounds of the two "
         "rows with a private bound lie where those of 100 trials of the distribution lie 99 "
-        "times in 100 (order statistics). A release has half of epsilon for the bound, half "
-        "for the noise; the paper says epsilon = 1, and prints no beta. Best bounds are those of most "
-        f"utility without privacy. Pairs that fit in all: {pairs}. They lie on a ridge: what one "
+        "times in 100 (order statistics). A release has half of epsilon for the bound, "
+        "half for the noise; the paper says epsilon = 1, and prints no beta. Best bounds are "
+        "those of most utility without privacy. "
+        f"Pairs that fit in all: {pairs}. They lie on a ridge: what one "
         "takes from epsilon, a larger beta gives back."
     )
