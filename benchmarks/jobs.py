@@ -192,7 +192,7 @@ def _pairs(session: dp_sql.Session, name: str):  # type: ignore[no-untyped-def]
 def own_time() -> list[str]:
     import numpy as np
 
-    from dp_sql.udfs.topk.joint import topk
+    from dp_sql.udfs.topk.joint import JOINT
 
     lines = [
         "## The joint mechanism alone",
@@ -208,7 +208,7 @@ def own_time() -> list[str]:
         (100_000, 1000, "0.1"), (1_000_000, 100, "1"), (100_000, 100, "0.000001"),
     ):  # fmt: skip
         counts = (30_000 // np.arange(1, d + 1)).astype(np.int64)
-        spent = median(lambda c=counts, k=k, e=epsilon: topk(c, k, Fraction(e)))
+        spent = median(lambda c=counts, k=k, e=epsilon: JOINT.run(c, k, Fraction(e)))
         lines.append(f"| {d:,} | {k} | {epsilon} | {spent:.1f} |")
     return lines
 

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.cli.main import _parser
+from dp_sql.cli.main import main
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.errors import PolicyError
 from dp_sql.policy import model as policy
@@ -81,8 +81,11 @@ def test_ci_calls_the_test_command_of_the_readme() -> None:
     assert re.search(r"^make test +#", README, re.MULTILINE)
 
 
-def test_the_command_lines_options_are_shown_by_its_help() -> None:
-    shown = _parser().format_help()
+def test_the_command_lines_options_are_shown_by_its_help(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["shell", "--help"]) == 0
+    shown = capsys.readouterr().out
     for option in ("--csv", "--json", "--receipts", "--read-only", "--command"):
         assert option in shown
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from types import FrameType
 
-from dp_sql.budget.account import Account, BudgetRow
+from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
@@ -24,7 +24,7 @@ from dp_sql.policy.validation import misfits
 from dp_sql.privacy.analyst_plan import guarded_plans
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, release_columns
-from dp_sql.releases import Receipt, Release
+from dp_sql.releases import Release
 from dp_sql.session.base import Session, calls_of
 from dp_sql.session.describe import describe_sql, tables_sql
 from dp_sql.session.explain import Explanation, explanation
@@ -73,7 +73,7 @@ class AnalystSession(Session):
                 account = Account(ledger, budget, analyst)
                 if budget.keep_releases:
                     path = budget.ledger.with_name(budget.ledger.name + ".releases")
-            super().__init__(ledger, account)
+            super().__init__(self._private.tickets, self._private.number, ledger, account)
             self._keeps = path is not None
             self._store = ReleaseStore(path, analyst, os.path.realpath(database))
             closing.callback(self._store.close)
@@ -88,19 +88,10 @@ class AnalystSession(Session):
         """Who asks."""
         return self._analyst
 
-    def budget(self) -> tuple[BudgetRow, ...]:
-        """The budget of all analysts together, then of this one; empty if there is none."""
-        return () if self._account is None else tuple(self._account.rows())
-
     @property
     def releases(self) -> tuple[Release, ...]:
         """The releases that can be read again for free, oldest first."""
         return self._store.all()
-
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """One receipt per release of this session, oldest first."""
-        return self._private.receipts
 
     def interrupt(self) -> None:
         """Stop what is running, from another thread; the session stays open.
@@ -153,7 +144,6 @@ class AnalystSession(Session):
         return describe_sql([t.name or "" for t in tokens[1::2]], self._policy, self._private)
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
-        self._load_public(statement.tokens)
         plans = []
         for select in statement.selects:
             check_list(select, self._public)
@@ -161,9 +151,10 @@ class AnalystSession(Session):
         self._check_total(plans)
         return plans
 
-    def _load_public(self, tokens: Sequence[Token]) -> None:
+    def _prepare(self, statement: Statement) -> None:
         """Copy the public tables that the statement may read, once each."""
-        written = {folded(token.name) for token in tokens if token.name is not None}
+        self._public.check_idle()
+        written = {folded(token.name) for token in statement.tokens if token.name is not None}
         for name in self._policy.public:
             full = self._private.table(name)
             if full is not None and folded(full[-1]) in written and not self._public.has(full):
@@ -189,7 +180,6 @@ class AnalystSession(Session):
         return explanation(plan, stored.release.id if stored else None, self._private)
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
-        self._public.check_idle()
         self._public.only_select(empty)
         only_reads(statement, self._public)
         self._public.bind(empty, params)
@@ -239,7 +229,7 @@ class AnalystSession(Session):
             for one in releases:
                 one.is_answered = answers is not None
             if answers is None:
-                self._private.record_failure(plans, n_before)
+                self._tickets.record_failure(plans, self._number, n_before)
         return answers
 
     def _stored(self, plan: Plan) -> Stored | None:

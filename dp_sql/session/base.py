@@ -16,9 +16,10 @@ from collections.abc import Iterator, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Literal, Self
 
-from dp_sql.budget.account import Account, BudgetRow
+from dp_sql.budget.account import Account, BudgetRow, owner_rows
 from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Connection, Engine
+from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.privacy.outer_sql import Edit, outer_sql
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import stand_ins
@@ -41,7 +42,11 @@ class Session(ABC):
         all rows of one person. Reading the result again is free.
     """
 
-    def __init__(self, ledger: Ledger | None, account: Account | None) -> None:
+    def __init__(
+        self, tickets: Tickets, number: int, ledger: Ledger | None, account: Account | None
+    ) -> None:
+        self._tickets = tickets
+        self._number = number  # of the connection whose releases these are
         self._ledger = ledger
         self._account = account
         self._lock = threading.RLock()
@@ -87,9 +92,16 @@ class Session(ABC):
         """
         return self._costs(texts, sys._getframe(1))
 
-    @abstractmethod
     def budget(self) -> tuple[BudgetRow, ...]:
-        """Everyone together, then each visible name; empty without a ledger."""
+        """The budget of everyone together, then this analyst's; the owner sees every name's.
+
+        Empty without a ledger.
+        """
+        if self._ledger is None or self._account is None:
+            return ()
+        if self.analyst is None:
+            return tuple(owner_rows(self._ledger, None))
+        return tuple(self._account.rows())
 
     @property
     @abstractmethod
@@ -97,9 +109,9 @@ class Session(ABC):
         """The releases that can be read again for free, oldest first."""
 
     @property
-    @abstractmethod
     def receipts(self) -> tuple[Receipt, ...]:
         """One receipt per release of this session, oldest first."""
+        return self._tickets.receipts(self._number)
 
     @property
     def analyst(self) -> str | None:
@@ -154,6 +166,7 @@ class Session(ABC):
         plans = self._plan(statement, engine)
         if statement.is_explain:
             return cost_sql(self._cost(plans, engine)), None
+        self._prepare(statement)
         tables = self._system_tables(statement, engine)
         empty = _outer(statement, [f"(SELECT {stand_ins(plan)})" for plan in plans], tables)
         # DuckDB reports errors in the rest of the statement before anything is spent.
@@ -215,6 +228,10 @@ class Session(ABC):
     @abstractmethod
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
         """What a plan would do and cost."""
+
+    @abstractmethod
+    def _prepare(self, statement: Statement) -> None:
+        """Make ready what the outer statement reads, besides releases and system tables."""
 
     @abstractmethod
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from dp_sql.errors import NotSupported
 from dp_sql.policy.model import Policy
-from dp_sql.privacy.expressions import text
 from dp_sql.privacy.relations import Compiler, Schema
+from dp_sql.sql.formatting import literal
 from dp_sql.sql.tokens import folded
 
 
@@ -45,7 +45,7 @@ def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
 
 def values_sql(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
     """SQL of a table of strings."""
-    listed = ", ".join(f"({', '.join(text(value) for value in row)})" for row in rows)
+    listed = ", ".join(f"({', '.join(literal(value) for value in row)})" for row in rows)
     if not rows:
         return f"SELECT {', '.join(f'NULL::VARCHAR AS {name}' for name in names)} WHERE false"
     return f"SELECT * FROM (VALUES {listed}) AS shown({', '.join(names)})"

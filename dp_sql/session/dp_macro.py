@@ -14,6 +14,7 @@ from dp_sql.privacy.owner_sources import owners_plan
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql
 from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import literal
 from dp_sql.sql.select_list import check_list
 from dp_sql.sql.statement import parse
 from dp_sql.sql.tokens import Token
@@ -73,7 +74,7 @@ def owners_plans(
 
 
 def quoted(text: str, tokens: Sequence[Token]) -> str:
-    """A query as an SQL string in dollar quotes, with a tag that does not occur in it.
+    """A query as an SQL string.
 
     Raises:
         NotSupported: it has parameters.
@@ -86,7 +87,4 @@ def quoted(text: str, tokens: Sequence[Token]) -> str:
                 position=token.start,
                 hint="Write the value into the statement.",
             )
-    query = text[tokens[0].start : tokens[-1].end]
-    tags = ("$dp$", *(f"$dp{n}$" for n in range(len(query) + 1)))
-    tag = next(tag for tag in tags if tag not in query)
-    return f"{tag}{query}{tag}"
+    return literal(text[tokens[0].start : tokens[-1].end])

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import FrameType
 
-from dp_sql.budget.account import Account, BudgetRow, owner_rows
+from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Connection, Engine, freeze
 from dp_sql.engines.duckdb.install import create_macros, number_of, register
 from dp_sql.errors import NotSupported, QueryError, SourceError
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, count_groups_sql
-from dp_sql.releases import Receipt, Release
+from dp_sql.releases import Release
 from dp_sql.session.base import Session, calls_of
 from dp_sql.session.dp_macro import owners_plans, query_of, quoted, with_ctes
 from dp_sql.session.explain import Explanation, explanation
@@ -44,16 +44,15 @@ class OwnerSession(Session):
     """
 
     def __init__(self, connection: Connection, ledger: Ledger | None = None) -> None:
-        super().__init__(ledger, None if ledger is None else Account(ledger, None, "owner"))
+        account = None if ledger is None else Account(ledger, None, "owner")
+        super().__init__(register(connection, query_of), number_of(connection), ledger, account)
         self._connection = connection
-        self._tickets = register(connection, query_of)
         try:
-            self._tickets.charge(self._account)
+            self._tickets.charge(account)
         except BaseException:
             self._close_both()
             raise
         create_macros(connection, everywhere=False)
-        self._number = number_of(connection)
         self._frozen: list[tuple[Release, str]] = []
         self._n_releases = 0
         self._n_tables = 0
@@ -63,19 +62,10 @@ class OwnerSession(Session):
         """The DuckDB connection underneath; `FROM dp($$…$$)` works on it."""
         return self._connection
 
-    def budget(self) -> tuple[BudgetRow, ...]:
-        """What the ledger holds: everyone together, then each name; empty without a ledger."""
-        return () if self._ledger is None else tuple(owner_rows(self._ledger, None))
-
     @property
     def releases(self) -> tuple[Release, ...]:
         """The releases of this session, oldest first: `FROM dp_release('<id>')` reads one again."""
         return tuple(release for release, _ in self._frozen)
-
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """One receipt per release of this session, oldest first."""
-        return self._tickets.receipts(self._number)
 
     def interrupt(self) -> None:
         """Stop what is running, from another thread. The session stays open."""
@@ -104,7 +94,11 @@ class OwnerSession(Session):
         parts = parse(text)
         for part in parts:
             check_depth(part)
-        return [_explained(part) for part in parts]
+        parsed = [_explained(part) for part in parts]
+        for one in parsed:  # all are read before the first one runs
+            if one.selects and not one.is_explain:
+                _query_start(text, one.tokens)
+        return parsed
 
     def _without_release(self, statement: Statement, engine: Engine) -> str | None:
         text, tokens = statement.text, statement.tokens
@@ -122,6 +116,9 @@ class OwnerSession(Session):
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
         return explanation(plan, None, engine, _n_runs(plan, engine))
+
+    def _prepare(self, statement: Statement) -> None:
+        """Nothing: the owner's tables are where the outer statement runs."""
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         if statement.selects:

@@ -81,11 +81,11 @@ class ReleaseStore:
     ) -> Release:
         """Store one release; returns it with its new id."""
         release = new_release(receipt, columns)
-        written = json.dumps(_to_json(release, rows))
+        key = question_key(plan, self._database)
         with self._access():
             self._file.execute(
                 "INSERT INTO releases (id, analyst, question, release) VALUES (?, ?, ?, ?)",
-                (release.id, self._analyst, question_key(plan, self._database), written),
+                (release.id, self._analyst, key, _to_json(release, rows)),
             )
         return release
 
@@ -109,7 +109,7 @@ class ReleaseStore:
             found = self._file.execute(sql, (*self._names, *values)).fetchall()
         for (written,) in found:
             try:
-                yield _from_json(json.loads(written))
+                yield _from_json(written)
             except (ValueError, KeyError, TypeError):
                 raise self._unreadable() from None
 
@@ -155,35 +155,23 @@ def question_key(plan: Plan, database: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _to_json(release: Release, rows: Rows) -> dict[str, Any]:
-    receipt = release.receipt
-    loss = [getattr(receipt.loss, name) for name in _LOSS]
-    return {
-        "id": release.id,
-        "time": release.time,
-        "columns": release.columns,
-        "rows": [list(row) for row in rows],
-        "call": receipt.call,
-        "source": receipt.source,
-        "mechanism": receipt.mechanism,
-        "loss": [None if x is None else str(x) for x in loss],
-        "accuracy": receipt.accuracy,
-        "assumptions": receipt.assumptions,
+def _to_json(release: Release, rows: Rows) -> str:
+    plain = {**vars(release), **vars(release.receipt), "rows": rows}
+    loss = [getattr(release.receipt.loss, name) for name in _LOSS]
+    plain["loss"] = [None if x is None else str(x) for x in loss]
+    del plain["receipt"]
+    return json.dumps(plain)
+
+
+def _from_json(written: str) -> Stored:
+    plain = json.loads(written)
+    loss: dict[str, Any] = {
+        name: None if x is None else Fraction(x)
+        for name, x in zip(_LOSS, plain["loss"], strict=True)
     }
-
-
-def _from_json(plain: dict[str, Any]) -> Stored:
-    epsilon, delta, rho, bounded = (None if x is None else Fraction(x) for x in plain["loss"])
-    if epsilon is None or delta is None:
-        raise ValueError("a loss without its numbers")
-    receipt = Receipt(
-        call=plain["call"],
-        source=plain["source"],
-        mechanism=plain["mechanism"],
-        loss=PrivacyLoss(epsilon, delta, rho, bounded),
-        accuracy=plain["accuracy"],
-        assumptions=tuple(plain["assumptions"]),
-    )
+    words = {name: plain[name] for name in ("call", "source", "mechanism", "accuracy")}
+    assumptions = tuple(plain["assumptions"])
+    receipt = Receipt(**words, loss=PrivacyLoss(**loss), assumptions=assumptions)
     columns = tuple((name, kind) for name, kind in plain["columns"])
     release = Release(plain["id"], receipt, plain["time"], columns)
     return Stored(release, tuple(tuple(row) for row in plain["rows"]))

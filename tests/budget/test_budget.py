@@ -554,7 +554,7 @@ def test_a_kept_release_answers_its_own_question_and_analyst_only(opened: Opened
         assert ann.cost([other]).epsilon > 0
     bob = opened("bob", keep)
     assert bob.cost([TOP.format("0.125")]).epsilon > 0
-    with pytest.raises(ArgumentError, match="no release of this id"):
+    with pytest.raises(ArgumentError, match="no release with this id"):
         bob.sql(f"FROM dp_release('{ann.releases[0].id}')")
 
 

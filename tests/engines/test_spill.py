@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.cli.policy import main
+from dp_sql.cli.main import main
 from dp_sql.engines.duckdb import spill
 from dp_sql.engines.duckdb.spill import remove_spill_folders, spill_advice
 from dp_sql.errors import PolicyError
@@ -163,7 +163,7 @@ def test_check_tells_where_rows_go_and_warns_of_the_ledgers_disk(
     budget = '\n[budget]\ndataset = "shop"\nepsilon = 1\n'
     policy = tmp_path / "policy.toml"
     policy.write_text(BASE + f'temp_directory = "{tmp_path.as_posix()}"' + budget, "utf-8")
-    assert main(["check", str(policy), str(tmp_path / "shop.duckdb")]) == 0
+    assert main(["policy", "check", str(policy), str(tmp_path / "shop.duckdb")]) == 0
     told = capsys.readouterr().out
     assert f"write up to 10GB in {tmp_path}" in told
     assert "ledger is on that disk" in told

@@ -20,7 +20,7 @@ from dp_sql.budget.amounts import amount_of
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Cap, Terms, name_of
 from dp_sql.budget.verify import verify
-from dp_sql.cli.burn_down import curves
+from dp_sql.cli.budget_plot import curves
 from dp_sql.errors import BudgetExceeded, PolicyError
 from dp_sql.policy.model import parse_policy
 from dp_sql.server.tokens import add_token, digest_of, owner_of, read_tokens, remove_token

@@ -55,10 +55,11 @@ def tickets_of(connection: Connection) -> Tickets | None:
 
 def _instance(connection: Connection) -> _Instance | None:
     with contextlib.closing(connection.cursor()) as cursor:
-        with contextlib.suppress(duckdb.CatalogException):
+        try:
             ((key,),) = cursor.execute(f"SELECT {_INSTANCE_UDF}()").fetchall()
-            return _INSTANCES[key]
-    return None
+        except duckdb.CatalogException:
+            return None
+    return _INSTANCES[key]
 
 
 def number_of(connection: Connection) -> int:

@@ -29,7 +29,6 @@ from dp_sql.privacy.declared_sources import view_body
 from dp_sql.privacy.expressions import text
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
-from dp_sql.releases import Receipt
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import folded
 
@@ -71,8 +70,8 @@ class PrivateConnection:
             hide_progress(self._connection)
             for setting in _SETTINGS:
                 self._run(setting)
-            self._tickets = register(self._connection)
-            self._number = number_of(self._connection)
+            self.tickets = register(self._connection)
+            self.number = number_of(self._connection)
             self.catalogue = DatabaseCatalogue(self._connection)
             self._listed = self.catalogue.listed()
         except BaseException:
@@ -92,11 +91,6 @@ class PrivateConnection:
             self._connection.close()
         finally:
             self._remove_spill()
-
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """One receipt per release of this connection, oldest first."""
-        return self._tickets.receipts(self._number)
 
     # --- what the compiler asks ---
 
@@ -217,11 +211,11 @@ class PrivateConnection:
         Raises:
             InternalError: it does not bind; the ticket is withdrawn.
         """
-        ticket = self._tickets.issue_once(plan, reservation)
+        ticket = self.tickets.issue_once(plan, reservation)
         try:
             self._run(f"DESCRIBE {_released_sql(plan, ticket)}").fetchall()
         except Exception:
-            self._tickets.withdraw(ticket)
+            self.tickets.withdraw(ticket)
             raise InternalError("What was built for this query does not bind.") from None
         return ticket
 
@@ -234,17 +228,10 @@ class PrivateConnection:
         rows = None
         with contextlib.suppress(Exception):  # of any type: a rarer one would show as much
             rows = self._run(_released_sql(plan, ticket)).fetchall()
-        self._tickets.withdraw(ticket)
+        self.tickets.withdraw(ticket)
         if rows is None:
             raise QueryError(FAILED)
         return rows
-
-    def record_failure(self, plans: Sequence[Plan], n_before: int) -> None:
-        """Replace the receipts after the first `n_before` by one for each plan, which failed.
-
-        A question has one outcome: which of its releases were ready is not recorded.
-        """
-        self._tickets.record_failure(plans, self._number, n_before)
 
     def _run(self, sql: str, parameters: object = None) -> Connection:
         return self._connection.execute(sql, parameters)

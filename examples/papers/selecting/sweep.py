@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -57,13 +58,17 @@ def _try(setting: Setting, trials: Trials) -> Errors:
     return try_all(trials, "the sweep", wanted)
 
 
+def _correlation(strength: float, width: str) -> float:
+    return spearman(*sweep_at(strength, width).draw())
+
+
 def _measure(setting: Setting, trials: Trials) -> Measured:
     steps = [(width, strength) for width in SWEEPS for strength in _strengths(setting)]
     points = [
         Point(
             ("correlation", PARAMETERS, width, str(strength)),
             QUICK_TRIALS if setting.quick else N_TRIALS,
-            lambda strength=strength, width=width: spearman(*sweep_at(strength, width).draw()),
+            partial(_correlation, strength, width),
         )
         for width, strength in steps
     ]
