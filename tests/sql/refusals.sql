@@ -262,27 +262,27 @@ SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := whose, domain := observed
 -- ^ nowhere
 SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM nowhere
 
--- NotSupported: DP_TOPK cannot stand in WHERE
+-- NotSupported: DP_TOPK is not allowed in WHERE
 -- ^ DP_TOPK
 SELECT title FROM ratings WHERE DP_TOPK(title, 3, epsilon := 1) = ['Dune']
 
--- NotSupported: DP_COUNT_DISTINCT cannot stand in HAVING
+-- NotSupported: DP_COUNT_DISTINCT is not allowed in HAVING
 -- ^ DP_COUNT_DISTINCT
 SELECT title FROM ratings GROUP BY title HAVING DP_COUNT_DISTINCT(title, epsilon := 1) > 3
 
--- NotSupported: DP_COUNT_DISTINCT cannot stand in GROUP BY
+-- NotSupported: DP_COUNT_DISTINCT is not allowed in GROUP BY
 -- ^ DP_COUNT_DISTINCT
 SELECT count(*) FROM ratings GROUP BY DP_COUNT_DISTINCT(title, epsilon := 1)
 
--- NotSupported: DP_COUNT_DISTINCT cannot stand in ORDER BY
+-- NotSupported: DP_COUNT_DISTINCT is not allowed in ORDER BY
 -- ^ DP_COUNT_DISTINCT
 SELECT title FROM ratings ORDER BY DP_COUNT_DISTINCT(title, epsilon := 1)
 
--- NotSupported: DP_TOPK cannot stand in FROM
+-- NotSupported: DP_TOPK is not allowed in FROM
 -- ^ DP_TOPK
 FROM DP_TOPK(title, 3, epsilon := 1)
 
--- NotSupported: A DP call cannot stand inside the arguments of another DP call
+-- NotSupported: A DP call is not allowed inside the arguments of another DP call
 -- ^ DP_COUNT_DISTINCT
 SELECT DP_TOPK(title, DP_COUNT_DISTINCT(title, epsilon := 1), epsilon := 1) FROM ratings
 
@@ -562,7 +562,7 @@ SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings HAVING true
 -- ^ user_id
 SELECT user_id, DP_SELECT(title, year, 1, epsilon := 1) FROM ratings
 
--- NotSupported: A DP call cannot stand in the source of another DP call
+-- NotSupported: A DP call is not allowed in the source of another DP call
 -- ^ DP_COUNT_DISTINCT
 SELECT DP_SELECT(c, n, 1, epsilon := 1) FROM (SELECT 'a' AS c, DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) AS n FROM ratings)
 
