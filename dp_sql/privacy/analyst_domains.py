@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Protocol
 
 from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, SourceError
 from dp_sql.policy.model import Policy
+from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.domains import Domain, items_sql, listed_domain
 from dp_sql.privacy.expressions import Value, is_literal, text
-from dp_sql.privacy.relations import Parts, Schema
+from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.literals import ListLiteral, Reference
 from dp_sql.sql.sqlglot_tree import Node, projection
@@ -26,17 +26,6 @@ from dp_sql.sql.statement import DpSelect
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be, family, full_name, quote
 from dp_sql.udfs.mechanism import in_words
-
-
-class Side(Schema, Protocol):
-    """What this file may ask of the private side of an engine."""
-
-    def public_values(self, select: str) -> list[object]:
-        """The first column of a SELECT over public data."""
-
-    def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
-        """Whether the engine, too, finds exactly these base tables in a source."""
-
 
 _NEEDED = {
     "domain": "a domain: the public set of items that may be answered.",
@@ -50,7 +39,7 @@ def public_values(
     given: Reference | ListLiteral | None,
     item: Value,
     policy: Policy,
-    side: Side,
+    side: Schema,
     what: str,
 ) -> Domain:
     """The public values of a column: as the statement says, or else as the policy does."""
@@ -105,7 +94,7 @@ def _check_overlap(
     stated: Domain,
     declared: Domain,
     item: Value,
-    side: Side,
+    side: Schema,
 ) -> None:
     """Refuse a domain that shares no value with the declared one: the answer would be noise."""
     try:
@@ -125,7 +114,7 @@ def _check_overlap(
         )
 
 
-def _declared(item: Value, policy: Policy, side: Side) -> object:
+def _declared(item: Value, policy: Policy, side: Schema) -> object:
     """What the policy says of the column that the item is."""
     for (name, column), domain in policy.domains.items():
         if item.origin == (side.table(name), column):
@@ -133,7 +122,7 @@ def _declared(item: Value, policy: Policy, side: Side) -> object:
     return None
 
 
-def _declared_values(declared: object, item: Value, side: Side) -> Domain:
+def _declared_values(declared: object, item: Value, side: Schema) -> Domain:
     """The values that the policy declares for the column that the item is."""
     if declared == "observed" and item.origin is not None:
         # The owner calls the values of the whole column public, not those that WHERE keeps.
@@ -162,7 +151,7 @@ def _values_of(literals: Sequence[str]) -> str:
     return f"SELECT unnest([{', '.join(literals)}]) AS value"
 
 
-def _column(full: Parts | None, column: str, side: Side) -> Domain:
+def _column(full: Parts | None, column: str, side: Schema) -> Domain:
     """The column of a public table."""
     if full is None:
         raise ArgumentError("The policy's domain of this item is not there.")
@@ -175,7 +164,7 @@ def _column(full: Parts | None, column: str, side: Side) -> Domain:
 
 
 def _named_values(
-    select: DpSelect, given: Reference, item: Value, policy: Policy, side: Side
+    select: DpSelect, given: Reference, item: Value, policy: Policy, side: Schema
 ) -> Domain:
     """The values of a domain written by name: a public column, or the item's own ENUM."""
     *table, column = given.parts

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dp_sql.errors import NotPrivate
+from dp_sql.errors import NotPrivate, SourceError
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import family
 
@@ -88,18 +88,33 @@ class Scope:
     constant: whether a text can be read as a type; asked of the engine, over no rows.
     listed: the values of a public one-column query, or a refusal.
     aggregate: compiles an aggregate, where one may stand.
+    as_written: takes an expression that cannot be compiled as the owner wrote it; None where the
+        person who asks is not the owner.
     """
 
     column: Callable[[exp.Column], Value]
     constant: Callable[[str, str], bool]
     listed: Callable[[Node], Value]
     aggregate: Callable[[Node], Value] | None = None
+    as_written: Callable[[Node], Value] | None = None
 
 
 class Refused(NotPrivate):
-    """A refusal that knows its node, so that a caret can be put under it."""
+    """A refusal that knows its node, so that a caret can be put under it.
+
+    offset: where it stands in the SQL that was parsed, where the node does not say it.
+    """
 
     node: Node
+    offset: int | None = None
+
+
+class Unbound(SourceError):
+    """What the engine says of a node that it cannot bind; `node` as in Refused."""
+
+    def __init__(self, node: Node, error: SourceError, message: str | None = None) -> None:
+        self.node = node
+        super().__init__(message or error.message, hint=error.hint)
 
 
 def refuse(node: Node, message: str, hint: str = WAY_OUT) -> Refused:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Protocol
 
 from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, SourceError
-from dp_sql.privacy.declared_sources import Approved, Catalog
+from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.declared_sources import OwnersSchema
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.literals import ListLiteral, Reference
-from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
+from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.statement import DpSelect
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be, can_be_written, exact, family, full_name, lost, quote
@@ -40,7 +40,7 @@ def read_domain(
     given: Reference | ListLiteral,
     item_type: str,
     own: Collection[str],
-    catalog: Catalog,
+    catalog: OwnersSchema,
 ) -> Domain:
     """The domain of a call as SQL that lists each item once, of the item's type, without NULL.
 
@@ -70,20 +70,13 @@ def read_domain(
     )
 
 
-class Values(Protocol):
-    """What `listed_domain` asks of an engine."""
-
-    def public_values(self, select: str) -> list[object]:
-        """The first column of a SELECT over public data."""
-
-
 def listed_domain(
     select: DpSelect,
     call: DpCall,
     at: tuple[str, int],
     values: Domain,
     item_type: str,
-    engine: Values,
+    engine: Schema,
     way_out: Callable[[str], str] = lambda _: "",
 ) -> Domain:
     """The values of a domain, each once and of the item's type.
@@ -146,7 +139,7 @@ def _check_type(
     at: tuple[str, int],
     values: Domain,
     item_type: str,
-    engine: Values,
+    engine: Schema,
     way_out: Callable[[str], str],
 ) -> None:
     """Refuse values of another type than the item's, or that a cast to it would change."""
@@ -188,7 +181,7 @@ _NO_TYPE = '"NULL"'
 """DuckDB's name for the type of a list that is empty or holds only NULL."""
 
 
-def _type_of(values: Domain, engine: Values) -> str:
+def _type_of(values: Domain, engine: Schema) -> str:
     """The type of a domain's values; none of them is read."""
     select = f"SELECT value FROM (\n{values.select}\n) AS listed WHERE FALSE"
     (kind,) = engine.public_values(f"SELECT system.main.typeof(({select}))")
@@ -220,7 +213,7 @@ def _reference_domain(
     given: Reference,
     item_type: str,
     own: Collection[str],
-    catalog: Catalog,
+    catalog: OwnersSchema,
 ) -> tuple[str, str]:
     """SQL that lists the values of a domain given by name, and how the receipt says it."""
     is_own = len(given.parts) > 1 and folded(given.parts[-2]) in own
@@ -275,17 +268,6 @@ def _reference_domain(
 
 def _enum(type_name: str) -> str:
     return f"SELECT unnest(system.main.enum_range(NULL::{type_name})) AS value"
-
-
-def own_names(approved: Approved) -> frozenset[str]:
-    """The names that an approved source goes by: its tables' and their aliases."""
-    try:
-        tree: Node = tree_of(f"SELECT 1 FROM {approved.source}\n")
-    except Unreadable:  # pragma: no cover - check has read it
-        return approved.private
-    names = {folded(t.name) for t in tree.find_all(exp.Table)}
-    aliases = {folded(t.alias) for t in tree.find_all(exp.Table, exp.Subquery) if t.alias}
-    return approved.private | names | aliases
 
 
 def _only_literals(select: DpSelect, given: ListLiteral) -> bool:

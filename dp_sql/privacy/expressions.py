@@ -98,6 +98,41 @@ def settled(value: Value, node: Node) -> Value:
 # --- conditions -----------------------------------------------------------------------------------
 
 
+def row_wise(node: Node, scope: Scope) -> Value:
+    """Compile an expression, or take it as the owner wrote it."""
+    try:
+        return compiled(node, scope)
+    except Refused:
+        if scope.as_written is None:
+            raise
+    return scope.as_written(node)
+
+
+def conditions(node: Node | None, scope: Scope) -> list[str]:
+    """Compile a WHERE clause or another chain of AND, or take it as the owner wrote it."""
+    try:
+        return [condition(term, scope) for term in conjuncts(node)]
+    except Refused:
+        if scope.as_written is None or node is None:
+            raise
+    return [scope.as_written(node).sql]
+
+
+def conjuncts(node: Node | None) -> list[Node]:
+    """The terms of a chain of AND, in their order."""
+    found: list[Node] = []
+    waiting = [] if node is None else [node]
+    while waiting:
+        term = waiting.pop()
+        if isinstance(term, exp.Paren):
+            waiting.append(term.this)
+        elif isinstance(term, exp.And):
+            waiting += [term.expression, term.this]
+        else:
+            found.append(term)
+    return found
+
+
 def condition(node: Node, scope: Scope) -> str:
     """Compile an expression that must be true or false."""
     found = compiled(node, scope)

@@ -108,8 +108,7 @@ def _rows_sql(plan: Plan, kept: bool) -> str:
 
 
 def _source(plan: Plan) -> str:
-    condition = f" WHERE ({plan.condition}\n)" if plan.condition is not None else ""
-    return f"{plan.source}\n{condition}"
+    return f"{plan.source}\n"
 
 
 def _topk_sql(plan: Plan, ticket: str, again: bool) -> str:

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from dp_sql.errors import NotSupported
 from dp_sql.policy.limits import WorkLimits
+from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.relation_joins import (
     all_columns,
     columns_in,
@@ -49,7 +49,7 @@ from dp_sql.privacy.relation_tree import (
     is_plain,
     name_of,
 )
-from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, as_key, exact, family, full_name, same_bits
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, as_key, exact, family, same_bits
 
 MAX_SCANS = 64
 """How many tables one source may read; a CTE counts each time it is read."""
@@ -62,21 +62,6 @@ MAX_LENGTH = 200_000
 MAX_PATTERNS = 5
 """How many patterns of LIKE may become regular expressions: one row is matched with each."""
 _PATTERN = "system.main.regexp_full_match("
-
-
-class PublicFacts(Protocol):
-    """What this file may ask of an engine. No method reads a private row."""
-
-    def public_number(self, select: str) -> int:
-        """The number that a SELECT over public tables answers."""
-
-    def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
-        """What to read for the rows of a SELECT over just these public tables.
-
-        Returns:
-            A relation of FROM as SQL, and the tables that it reads: a temporary table that holds
-            the rows, or the SELECT itself in brackets.
-        """
 
 
 @dataclass(frozen=True)
@@ -95,7 +80,7 @@ class Written:
 
 
 def written(
-    relation: Relation, facts: PublicFacts, limits: WorkLimits | None, *, every_row: bool = False
+    relation: Relation, facts: Schema, limits: WorkLimits | None, *, every_row: bool = False
 ) -> Written:
     """Write a relation out.
 
@@ -168,7 +153,7 @@ class _Writer:
         multiplies rows.
     """
 
-    facts: PublicFacts
+    facts: Schema
     limits: WorkLimits | None
     read: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
     n_scans: int = 0
@@ -196,8 +181,14 @@ class _Writer:
                 f"This source reads more than {MAX_SCANS} tables. A CTE counts each time it is "
                 "read."
             )
-        name = full_name(table.name)
-        self.read.append((name, frozenset({table.name})))
+        if table.person is None and not table.is_stored:
+            raise NotSupported(
+                f"There is no table {table.name[-1]}. Without the privacy unit as a column, a file "
+                "or a dataframe cannot be read here.",
+                hint="Make it a table (CREATE TABLE … AS …) and name that table.",
+            )
+        name = table.source
+        self.read.append((name, frozenset() if table.function else frozenset({table.name})))
         listed = [f"{table.columns[i]} AS c{i}" for i in sorted(need)]
         if table.person is not None:
             person, _ = as_key(table.columns[table.person], table.types[table.person])
@@ -355,6 +346,8 @@ class _Writer:
 
     def _largest(self, sql: str, select: Select, keys: Sequence[str]) -> int:
         """The most rows with the same keys; at least 1."""
+        if not keys:
+            return self.facts.public_number(f"SELECT greatest(1, ({_count(sql)}))")
         by = ", ".join(same_bits(key, type_of(select, key)) for key in keys)
         there = " AND ".join(f"{key} IS NOT NULL" for key in keys)
         counts = f"SELECT system.main.count(*) AS n FROM ({sql}) AS t WHERE {there} GROUP BY {by}"
@@ -485,7 +478,7 @@ def _joined(select: Select, source: _From, part: _Part, terms: Sequence[str]) ->
         word, found = "LEFT JOIN", f"__dp_found_{number}"
         sql = f"SELECT *, 1 AS {found} FROM ({sql}) AS t"
         source.conditions.append(_is_found(found, f"r{owner_of(select)}p"))
-    source.sql += f" {word} ({sql}) AS r{number} ON {' AND '.join(terms)}"
+    source.sql += f" {word} ({sql}) AS r{number} ON {' AND '.join(terms) or 'TRUE'}"
     return source
 
 
@@ -511,7 +504,7 @@ def _matched(
     own = "".join(f", {column}" for column in part.columns)
     match = (
         f"SELECT __dp_row AS __dp_match{own} FROM __dp_before JOIN ({part.sql}) AS r{part.number} "
-        f"ON {' AND '.join(on_equal(select, part.number, before))}"
+        f"ON {' AND '.join(on_equal(select, part.number, before)) or 'TRUE'}"
         f"{_where(on_beside(select, part.number))}"
     )
     listed = [*_so_far(select, still, before), *part.columns]

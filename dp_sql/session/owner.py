@@ -26,7 +26,7 @@ from dp_sql.engines.duckdb.install import create_macros, desk_of, number_of, reg
 from dp_sql.engines.duckdb.tickets import Desk
 from dp_sql.errors import NotSupported, PolicyError, QueryError, SourceError
 from dp_sql.policy.model import read_policy
-from dp_sql.privacy.owner_sources import owners_plan
+from dp_sql.privacy.owner_plan import owners_plan
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import (
     Edit,

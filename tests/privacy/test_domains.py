@@ -383,7 +383,7 @@ def test_people_that_are_labels_are_people(tmp_path: Path) -> None:
 def test_a_mutant_that_shows_labels_is_seen(
     session: GuardedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dp_sql.privacy.relations.without_labels", lambda kind: kind)
+    monkeypatch.setattr("dp_sql.privacy.tables.without_labels", lambda kind: kind)
     assert "canary" in repr(session.sql("DESCRIBE visits").fetchall())
     assert "canary" in str(session.sql(top("mood", "mood")).types)
 

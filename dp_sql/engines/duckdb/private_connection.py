@@ -26,7 +26,7 @@ from dp_sql.engines.duckdb.spill import let_go, limit_private
 from dp_sql.engines.duckdb.tickets import Desk
 from dp_sql.errors import InternalError, QueryError, SourceError
 from dp_sql.policy.limits import Limits
-from dp_sql.privacy.declared_sources import view_body
+from dp_sql.privacy.catalog import view_body
 from dp_sql.privacy.expressions import text
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
