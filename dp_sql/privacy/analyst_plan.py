@@ -14,11 +14,11 @@ from fractions import Fraction
 
 from dp_sql.errors import ArgumentError, InternalError, NotPrivate, QueryError
 from dp_sql.policy.model import Policy
-from dp_sql.privacy.analyst_domains import public_values
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.domains import Domain
 from dp_sql.privacy.expressions import Value
 from dp_sql.privacy.plan import Groups, Plan, needs_cap
+from dp_sql.privacy.policy_domains import public_values
 from dp_sql.privacy.relations import Compiler
 from dp_sql.privacy.sources import compiled_plan, compiled_source, rows_of
 from dp_sql.privacy.tables import PolicyTables
@@ -112,8 +112,6 @@ def _groups(
         wanted = replace(call, parameters={}, columns={**call.columns, "item": reference})
         given = select.groups if len(keys) == 1 else None
         domain = public_values(select, wanted, given, key, policy, side, "groups")
-        if domain.select is None:
-            raise InternalError("Groups without their values.")
         domains.append(domain.select)
         (size,) = side.public_values(f"SELECT system.main.count(*) FROM ({domain.select})")
         n_groups *= int(str(size))

@@ -19,7 +19,7 @@ from dp_sql.privacy.declared_sources import (
     assumptions,
     read_tables,
 )
-from dp_sql.privacy.domains import Domain, read_domain
+from dp_sql.privacy.domains import Domain, Observed, declared_domain
 from dp_sql.privacy.plan import Groups, Plan, needs_cap
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
@@ -75,7 +75,7 @@ def owners_plan(
     groups = _groups(source, call, own, schema) if select.keys else None
     domain = None
     if call.domain is not None:
-        domain = read_domain(select, call, call.domain, rows.item.type, own, schema)
+        domain = declared_domain(select, call, call.domain, rows.item.type, own, schema)
     declared = assumptions(rows.relation, call.privacy_unit.parts[-1])
     declared += _assumed(select, call, groups, domain)
     return compiled_plan(source, call, rows, domain=domain, groups=groups, assumptions=declared)
@@ -201,8 +201,8 @@ def _groups(source: Source, call: DpCall, own: frozenset[str], schema: OwnersSch
             position=given.position,
         )
     wanted = replace(call, parameters={}, columns={**call.columns, "item": select.keys[0]})
-    domain = read_domain(select, wanted, given, keys[0].type, own, schema)
-    if domain.select is None:
+    domain = declared_domain(select, wanted, given, keys[0].type, own, schema)
+    if isinstance(domain, Observed):
         raise InternalError("Groups without their values.")
     return Groups((domain.select,), cap)
 
@@ -216,7 +216,7 @@ def _observed(source: Source, index: int) -> str:
 
 
 def _assumed(
-    select: DpSelect, call: DpCall, groups: Groups | None, domain: Domain | None
+    select: DpSelect, call: DpCall, groups: Groups | None, domain: Domain | Observed | None
 ) -> tuple[str, ...]:
     """What the owner declares by naming groups and a domain; a list is public by being written."""
     said: tuple[str, ...] = ()
@@ -224,7 +224,7 @@ def _assumed(
         said = (f"the set of groups, {select.groups and select.groups.text}, is public",)
     if domain is None:
         return said
-    if domain.select is None:
+    if isinstance(domain, Observed):
         also = "" if select.condition_text is None else ", also of the rows that WHERE keeps"
         return (*said, f"the set of values in {call.item.text} is public{also}")
     if isinstance(call.domain, ListLiteral):

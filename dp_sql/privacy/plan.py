@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_sql.errors import ArgumentError
-from dp_sql.privacy.domains import Domain
+from dp_sql.privacy.domains import Domain, Observed
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.functions import Function
 from dp_sql.sql.statement import DpSelect
@@ -83,7 +83,7 @@ class Plan:
     keys: tuple[Column, ...]
     groups: Groups | None
     keep_source: bool
-    domain: Domain | None
+    domain: Domain | Observed | None
     beta: Fraction
     report: bool
     call: str
@@ -108,7 +108,7 @@ def plan_of(
     assumptions: tuple[str, ...],
     groups: Groups | None = None,
     keep_source: bool = False,
-    domain: Domain | None = None,
+    domain: Domain | Observed | None = None,
     work: Work | None = None,
 ) -> Plan:
     """The plan of a call, once its source is read and it is known what is public about it.

@@ -14,7 +14,7 @@ from sqlglot import exp
 from dp_sql.errors import NotPrivate, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value
 from dp_sql.privacy.declared_sources import inexact
-from dp_sql.privacy.domains import Domain
+from dp_sql.privacy.domains import Domain, Observed
 from dp_sql.privacy.expressions import conditions, row_wise
 from dp_sql.privacy.from_clause import From
 from dp_sql.privacy.plan import Column, Groups, Plan, Work, plan_of
@@ -131,7 +131,7 @@ def compiled_plan(
     call: DpCall,
     rows: CallRows,
     *,
-    domain: Domain | None,
+    domain: Domain | Observed | None,
     groups: Groups | None,
     assumptions: tuple[str, ...],
     work: Work | None = None,
