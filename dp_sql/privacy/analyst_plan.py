@@ -15,8 +15,8 @@ from fractions import Fraction
 from dp_sql.errors import ArgumentError, InternalError, NotPrivate, QueryError
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.comparisons import Value
 from dp_sql.privacy.domains import Domain
-from dp_sql.privacy.expressions import Value
 from dp_sql.privacy.plan import Groups, Plan, needs_cap
 from dp_sql.privacy.policy_domains import public_values
 from dp_sql.privacy.relations import Compiler

@@ -17,13 +17,13 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
 from dp_sql.privacy.as_written import WAY_OUT, as_written, check_text
 from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Scope, view_body
-from dp_sql.privacy.comparisons import Unbound, Value, refuse, text
+from dp_sql.privacy.comparisons import Unbound, Value, refuse
 from dp_sql.privacy.from_clause import From, Rows
 from dp_sql.privacy.relation_tree import LinkedTable, Parts, Relation, Select, Table, UnionAll
 from dp_sql.privacy.tables import Tables, persons_rows, public_rows
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, to_sql
 from dp_sql.sql.tokens import folded, matching, tokenize
-from dp_sql.sql.types import EXACT_TYPES, family, full_name, quote
+from dp_sql.sql.types import EXACT_TYPES, family, full_name, literal, quote
 
 READERS = frozenset(
     {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_json_auto",
@@ -80,7 +80,7 @@ class OwnersSchema:
     def readable(self, value: str, type_name: str) -> bool:
         """Whether a string can be cast to a type; no row is read."""
         try:
-            self.engine.public_values(f"SELECT CAST({text(value)} AS {type_name})")
+            self.engine.public_values(f"SELECT CAST({literal(value)} AS {type_name})")
         except SourceError:
             return False
         return True

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -19,7 +20,6 @@ from dp_sql.privacy.comparisons import (
     FLOATS,
     SMALL,
     TIMES,
-    Refused,
     Scope,
     Value,
     beside,
@@ -27,12 +27,11 @@ from dp_sql.privacy.comparisons import (
     is_literal,
     refuse,
     short,
-    text,
     whole_number,
 )  # fmt: skip
 from dp_sql.privacy.like import like
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.types import EXACT_TYPES, family, same_bits
+from dp_sql.sql.types import EXACT_TYPES, family, literal, same_bits
 
 COMPARABLE = EXACT_TYPES | FLOATS
 """Types with an order and an equality that fail on no value, and a text of every value."""
@@ -98,47 +97,11 @@ def settled(value: Value, node: Node) -> Value:
 # --- conditions -----------------------------------------------------------------------------------
 
 
-def row_wise(node: Node, scope: Scope) -> Value:
-    """Compile an expression, or take it as the owner wrote it."""
-    try:
-        return compiled(node, scope)
-    except Refused:
-        if scope.as_written is None:
-            raise
-    return scope.as_written(node)
-
-
-def conditions(node: Node | None, scope: Scope) -> list[str]:
-    """Compile a WHERE clause or another chain of AND, or take it as the owner wrote it."""
-    try:
-        return [condition(term, scope) for term in conjuncts(node)]
-    except Refused:
-        if scope.as_written is None or node is None:
-            raise
-    return [scope.as_written(node).sql]
-
-
-def conjuncts(node: Node | None) -> list[Node]:
-    """The terms of a chain of AND, in their order."""
-    found: list[Node] = []
-    waiting = [] if node is None else [node]
-    while waiting:
-        term = waiting.pop()
-        if isinstance(term, exp.Paren):
-            waiting.append(term.this)
-        elif isinstance(term, exp.And):
-            waiting += [term.expression, term.this]
-        else:
-            found.append(term)
-    return found
-
-
 def condition(node: Node, scope: Scope) -> str:
     """Compile an expression that must be true or false."""
-    found = compiled(node, scope)
-    if found.type != "BOOLEAN":
-        raise refuse(node, "A condition must be true or false")
-    return found.sql
+    if (found := compiled(node, scope)).type == "BOOLEAN":
+        return found.sql
+    raise refuse(node, "A condition must be true or false")
 
 
 def _boolean(sql: str) -> Value:
@@ -270,12 +233,9 @@ def _like(node: Node, scope: Scope) -> Value:
 # --- values ---------------------------------------------------------------------------------------
 
 
-def _of_text(word: str) -> Callable[[Node, Scope], Value]:
-    def compile_one(node: Node, scope: Scope) -> Value:
-        _plain(node, "this")
-        return _of_string(word, node.this, scope)
-
-    return compile_one
+def _of_text(word: str, node: Node, scope: Scope) -> Value:
+    _plain(node, "this")
+    return _of_string(word, node.this, scope)
 
 
 def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:
@@ -311,12 +271,9 @@ def _substring(node: Node, scope: Scope) -> Value:
     return _of_string("substr", node.this, scope, *bounds)
 
 
-def _part(word: str) -> Callable[[Node, Scope], Value]:
-    def compile_one(node: Node, scope: Scope) -> Value:
-        _plain(node, "this")
-        return _date_part(word, node.this, scope)
-
-    return compile_one
+def _part(word: str, node: Node, scope: Scope) -> Value:
+    _plain(node, "this")
+    return _date_part(word, node.this, scope)
 
 
 def _extract(node: Node, scope: Scope) -> Value:
@@ -356,7 +313,7 @@ def _date_part(word: str, node: Node, scope: Scope) -> Value:
     value = compiled(node, scope)
     if family(value.type) not in TIMES:
         raise refuse(node, f"{word} takes a date, not {value.type}")
-    return Value(f"TRY(system.main.date_part({text(word)}, {value.sql}))", "BIGINT")
+    return Value(f"TRY(system.main.date_part({literal(word)}, {value.sql}))", "BIGINT")
 
 
 def _truncate(node: Node, scope: Scope) -> Value:
@@ -367,7 +324,7 @@ def _truncate(node: Node, scope: Scope) -> Value:
         raise refuse(node, "date_trunc takes a part such as 'month', and a date")
     kind = "TIMESTAMP WITH TIME ZONE" if value.type.endswith("ZONE") else "TIMESTAMP"
     # TRY: at the ends of the calendar there is no beginning of the week.
-    call = f"TRY(system.main.date_trunc({text(unit.lower())}, {value.sql}))"
+    call = f"TRY(system.main.date_trunc({literal(unit.lower())}, {value.sql}))"
     return Value(f"TRY(CAST({call} AS {kind}))", kind)
 
 
@@ -429,22 +386,16 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], Callable[[Node, Scope], Value]]
     (exp.In, _in),
     ((exp.Like, exp.ILike), _like),
     (exp.Boolean, _truth),
-    (exp.Lower, _of_text("lower")),
-    (exp.Upper, _of_text("upper")),
+    (exp.Lower, partial(_of_text, "lower")),
+    (exp.Upper, partial(_of_text, "upper")),
     (exp.Trim, _trim),
     (exp.Substring, _substring),
-    (exp.Year, _part("year")),
-    (exp.Month, _part("month")),
-    ((exp.Day, exp.DayOfMonth), _part("day")),
+    (exp.Year, partial(_part, "year")),
+    (exp.Month, partial(_part, "month")),
+    ((exp.Day, exp.DayOfMonth), partial(_part, "day")),
     (exp.Extract, _extract),
     ((exp.TimestampTrunc, exp.DateTrunc), _truncate),
     (exp.Coalesce, _coalesce),
     (exp.Cast, _to_text),
     (exp.Dot, _of_main),
 )
-
-__all__ = [
-    "COMPARABLE", "Refused", "Scope", "Value", "compiled", "condition", "is_aggregate",
-    "is_literal", "refuse",
-    "settled", "text",
-]  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dp_sql.privacy.clauses import column_name
 from dp_sql.privacy.comparisons import SMALL, Scope, Value, refuse
 from dp_sql.privacy.expressions import compiled, condition, is_aggregate, settled
 from dp_sql.privacy.from_clause import ALLOWED, From, FromPart, Rows, only
@@ -114,13 +115,6 @@ class _Groups:
         relation = rows.select(values, group=group)
         inner = Rows(relation, ("",) * len(values), values, rows.person_type)
         return From([FromPart((), 0, inner)], where=having)
-
-
-def column_name(node: Node) -> str:
-    """What DuckDB calls a column of a list; an expression without an alias has no name here."""
-    if isinstance(node, exp.Alias | exp.Column):
-        return folded(node.alias_or_name)
-    return ""
 
 
 def _aggregates(node: Node) -> bool:

@@ -15,6 +15,7 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError, SourceError
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.comparisons import Value, is_literal
 from dp_sql.privacy.domains import (
     ColumnValues,
     Domain,
@@ -25,15 +26,13 @@ from dp_sql.privacy.domains import (
     items_sql,
     no_literals,
 )
-from dp_sql.privacy.expressions import Value, is_literal, text
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.literals import ListLiteral, Reference
 from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.statement import DpSelect
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import can_be, family, full_name
-from dp_sql.udfs.mechanism import in_words
+from dp_sql.sql.types import can_be, family, full_name, literal
 
 _NEEDED = {
     "domain": "a domain: the public set of items that may be answered.",
@@ -138,17 +137,11 @@ def _declared_values(declared: object, item: Value, side: Schema) -> Values:
         return _column(side.table(name), str(column), side)
     if not isinstance(declared, tuple):
         raise ArgumentError("The policy's domain of this item cannot be read.")
-    literals = [text(v) if isinstance(v, str) else _plain(v) for v in declared]
-    written = all(isinstance(v, str) for v in declared)
+    if not all(isinstance(value, str | int | Fraction) for value in declared):
+        raise ArgumentError("The policy's domain of this item cannot be read.")
+    literals = [literal(value) for value in declared]
+    written = all(isinstance(value, str) for value in declared)
     return ListValues(f"[{', '.join(literals)}]", "the policy's list", written)
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, int | Fraction):
-        return in_words(Fraction(value))
-    raise ArgumentError("The policy's domain of this item cannot be read.")
 
 
 def _column(full: Parts | None, column: str, side: Schema) -> ColumnValues:
@@ -205,7 +198,7 @@ def _list(select: DpSelect, given: ListLiteral) -> ListValues:
 def _literal(select: DpSelect, given: ListLiteral, node: Node) -> str:
     if isinstance(node, exp.Literal):
         if node.is_string:
-            return text(node.this)
+            return literal(node.this)
         if node.this.replace(".", "", 1).isdecimal():
             return str(node.this)
     if isinstance(node, exp.Neg) and not node.this.is_string:

@@ -25,22 +25,12 @@ from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.policy.limits import WorkLimits
+from dp_sql.privacy.clauses import conditions, conjuncts, projections
 from dp_sql.privacy.collations import agree
-from dp_sql.privacy.comparisons import Unbound
-from dp_sql.privacy.expressions import (
-    Refused,
-    Scope,
-    Value,
-    compiled,
-    condition,
-    conditions,
-    conjuncts,
-    refuse,
-    row_wise,
-    settled,
-)
+from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value, refuse
+from dp_sql.privacy.expressions import condition, settled
 from dp_sql.privacy.from_clause import ALLOWED, From, FromPart, Rows, only
-from dp_sql.privacy.person_groups import column_name, grouped
+from dp_sql.privacy.person_groups import grouped
 from dp_sql.privacy.relation_sql import Written, written
 from dp_sql.privacy.relation_tree import LeftJoin, Parts, Relation, Table, UnionAll, is_plain
 from dp_sql.privacy.tables import Tables, no_table
@@ -129,7 +119,7 @@ class Compiler:
             source.where += conditions(tree.args["where"].this, scope)
         if tree.args.get("group") is not None or tree.args.get("having") is not None:
             return grouped(tree, source, scope)
-        names, values = _projections(tree, source, scope)
+        names, values = projections(tree, source, scope)
         distinct = tree.args.get("distinct")
         if distinct is not None:
             only(distinct, set())
@@ -362,49 +352,6 @@ class Compiler:
             return found
         held, tables = self.tables.schema.public_rows(found.sql, found.tables)
         return replace(found, sql=f"SELECT c0 FROM {held}", tables=tables)
-
-
-def _projections(tree: exp.Select, source: From, scope: Scope) -> tuple[list[str], list[Value]]:
-    names: list[str] = []
-    values: list[Value] = []
-    for node in tree.expressions:
-        inner = node.unalias()
-        star = inner.this if isinstance(inner, exp.Column) else inner
-        if isinstance(star, exp.Star) and inner is node:
-            table = folded(inner.table) if isinstance(inner, exp.Column) else None
-            for name, value in _star(star, table, source, scope):
-                names.append(name)
-                values.append(value)
-        else:
-            names.append(column_name(node))
-            values.append(row_wise(inner, scope))
-    return names, values
-
-
-def _star(star: exp.Star, table: str | None, source: From, scope: Scope) -> list[tuple[str, Value]]:
-    only(star, {"except", "except_", "replace", "rename"})
-    dropped = star.args.get("except_") or star.args.get("except") or []
-    if any(node.args.get("table") for node in dropped):
-        raise refuse(star, "EXCLUDE takes names without a table", ALLOWED)
-    gone = {folded(node.name) for node in dropped}
-    put = {folded(n.alias): compiled(n.this, scope) for n in star.args.get("replace") or []}
-    called = {folded(n.this.name): folded(n.alias) for n in star.args.get("rename") or []}
-    listed = [
-        (name, part.value(i))
-        for part in source.parts
-        if table in {None, part.name}
-        for i, name in enumerate(part.rows.names)
-        if table is not None or (part.number, i) not in source.hidden
-    ]
-    changed = [*gone, *put, *called]
-    if len(changed) != len(set(changed)) or not set(changed) <= {name for name, _ in listed}:
-        raise refuse(star, "EXCLUDE, REPLACE and RENAME take each column of the star once", ALLOWED)
-    found = [
-        (called.get(name, name), put.get(name, value)) for name, value in listed if name not in gone
-    ]
-    if not found:
-        raise refuse(star, "This star lists no column", ALLOWED)
-    return found
 
 
 def _compile_later(compiler: Compiler, body: Node) -> Callable[[], Rows]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, NotSupported, ParseError, QueryError, SourceError
+from dp_sql.privacy.clauses import conditions, row_wise
 from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value
 from dp_sql.privacy.declared_sources import inexact
 from dp_sql.privacy.domains import Domain, Observed
-from dp_sql.privacy.expressions import conditions, row_wise
 from dp_sql.privacy.from_clause import From
 from dp_sql.privacy.plan import Column, Groups, Plan, Work, plan_of
 from dp_sql.privacy.relation_sql import Written

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dp_sql.errors import NotSupported
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.expressions import text
 from dp_sql.privacy.relations import Compiler
 from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import literal
 
 
 def tables_sql(policy: Policy, schema: Schema) -> str:
@@ -43,7 +43,7 @@ def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
 
 def values_sql(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
     """SQL of a table of texts."""
-    listed = ", ".join(f"({', '.join(text(value) for value in row)})" for row in rows)
+    listed = ", ".join(f"({', '.join(literal(value) for value in row)})" for row in rows)
     if not rows:
         return f"SELECT {', '.join(f'NULL::VARCHAR AS {name}' for name in names)} WHERE false"
     return f"SELECT * FROM (VALUES {listed}) AS shown({', '.join(names)})"

@@ -10,7 +10,7 @@ import pytest
 from sqlglot import exp
 
 from dp_sql.privacy import expressions as total
-from dp_sql.privacy import person_groups
+from dp_sql.privacy import join_sql, person_groups
 from dp_sql.privacy import relation_sql as person_sql
 from dp_sql.privacy import relations as person_level
 from dp_sql.privacy.comparisons import Value
@@ -83,13 +83,13 @@ def all_are_units(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(
             module, "settled", lambda value, node: replace(right(value, node), is_person=True)
         )
-    right_list = person_level._projections
+    right_list = person_level.projections
 
     def listed(tree: Any, source: Any, scope: Any) -> Listed:
         names, values = right_list(tree, source, scope)
         return names, [replace(value, is_person=True) for value in values]
 
-    patch.setattr(person_level, "_projections", listed)
+    patch.setattr(person_level, "projections", listed)
 
 
 def any_join(patch: pytest.MonkeyPatch) -> None:
@@ -131,8 +131,9 @@ def partial_casts(patch: pytest.MonkeyPatch) -> None:
 
 
 def careless_collations(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(person_sql, "exact", lambda sql, _: sql)
-    patch.setattr(person_sql, "same_bits", lambda sql, _: sql)
+    for module in (person_sql, join_sql):
+        patch.setattr(module, "same_bits", lambda sql, _: sql)
+    patch.setattr(join_sql, "exact", lambda sql, _: sql)
 
 
 def mixed_up_signs(patch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,9 @@ def test_a_view_that_looks_across_people_is_refused(
     session: dp_sql.Session, definition: str
 ) -> None:
     session.execute(f"CREATE VIEW v AS {definition}")
-    with pytest.raises(NotPrivate, match=r"view v is not provably person-level|not the privacy unit"):
+    with pytest.raises(
+        NotPrivate, match=r"view v is not provably person-level|not the privacy unit"
+    ):
         session.sql(f"SELECT {TOP} FROM v")
 
 

@@ -27,12 +27,11 @@ from dp_sql.engines.duckdb.tickets import Desk
 from dp_sql.errors import InternalError, QueryError, SourceError
 from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import view_body
-from dp_sql.privacy.expressions import text
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
 from dp_sql.releases import Receipt
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import full_name, quote
+from dp_sql.sql.types import full_name, literal, quote
 
 FAILED = "The answer could not be computed. What it costs is spent."
 """The only message for an error after the debit."""
@@ -136,7 +135,7 @@ class PrivateSide:
     def readable(self, value: str, type_name: str) -> bool:
         """Whether a text can be cast to a type; no row is read."""
         try:
-            self._run(f"SELECT CAST({text(value)} AS {type_name})").fetchall()
+            self._run(f"SELECT CAST({literal(value)} AS {type_name})").fetchall()
         except duckdb.Error:
             return False
         return True
