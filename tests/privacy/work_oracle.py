@@ -15,12 +15,13 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.private_connection import PrivateSide
+from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.errors import NotPrivate, NotSupported
 from dp_sql.policy.limits import WorkLimits
 from dp_sql.policy.model import parse_policy
 from dp_sql.privacy.relation_sql import Written, written
 from dp_sql.privacy.relations import Compiler
+from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.sqlglot_tree import Unreadable, tree_of
 
 LIMITS = WorkLimits(5, 20_000)
@@ -127,13 +128,13 @@ class Shops:
 
     def __init__(self, directory: Path) -> None:
         self.policy = parse_policy(_POLICY)
-        self.sides: dict[str, PrivateSide] = {}
+        self.sides: dict[str, PrivateConnection] = {}
         for name, more in (("before", ""), ("row", ROW), ("person", PERSON)):
             path = directory / name / "shop.duckdb"
             path.parent.mkdir()
             with duckdb.connect(str(path)) as owner:
                 owner.execute(_SHOP + more)
-            self.sides[name] = PrivateSide(str(path))
+            self.sides[name] = PrivateConnection(str(path))
 
     def close(self) -> None:
         for side in self.sides.values():
@@ -148,7 +149,7 @@ class Shops:
             Unreadable: sqlglot has no tree of it.
         """
         side = self.sides[name]
-        rows = Compiler(self.policy, side, limits).query(tree_of(text))
+        rows = Compiler(PolicyTables(side, self.policy), limits).query(tree_of(text))
         if not rows.private:
             raise NotPrivate("This source is public.")
         return written(rows.relation, side, limits)

@@ -1,0 +1,195 @@
+"""How a budget was spent over time: the curves of a ledger, and a picture of them."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from dp_sql.budget.accountants import accountant
+from dp_sql.budget.amounts import NANO, Spent
+from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.model import Terms, normal_name
+from dp_sql.files import open_private
+from dp_sql.udfs.mechanism import in_words
+
+POINTS = 1000
+"""The most points of a curve: each takes a call of the accountant."""
+_OWN_CURVES = 8
+_TICKS = 12  # with fewer matplotlib has no interval for four or five minutes, hours or days
+_ALL = "#1b1f24"
+_COLOURS = ("#0969da", "#bf3989", "#1a7f37", "#bc4c00", "#8250df", "#0f766e", "#9a6700", "#57606a")
+_NO_MATPLOTLIB = "A picture needs matplotlib: pip install 'dp-sql[plot]', or pip install matplotlib"
+
+_Path = list[tuple[datetime, Spent]]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The epsilon spent over time.
+
+    Args:
+        analyst: None for all analysts together.
+        cap: None if there is none.
+        points: from each time on, this much epsilon was spent.
+    """
+
+    analyst: str | None
+    cap: Fraction | None
+    points: tuple[tuple[datetime, Fraction], ...]
+
+
+def curves(ledger: Ledger, terms: Terms, until: datetime) -> list[Curve]:
+    """The curves of all analysts together and of each one, up to a time.
+
+    A loss that was given back was never spent, so no curve has it.
+    """
+    paths = _paths(ledger, terms.monthly, until)
+    names = sorted(name for name in paths if name is not None)
+    return [_curve(name, paths[name], terms) for name in (None, *names)]
+
+
+def _paths(ledger: Ledger, monthly: bool, until: datetime) -> dict[str | None, _Path]:
+    """For all and for each analyst: when the sum changed, and to what."""
+    cancelled = {event.ticket for event in ledger.events() if event.kind == "cancelled"}
+    paths: dict[str | None, _Path] = {None: []}
+    start = now = None
+    for event in ledger.events():
+        time = datetime.fromisoformat(event.time)
+        now = time if now is None else _moved(paths, now, max(now, time), monthly)
+        start = start or now
+        if event.kind == "reserved" and event.amount and event.ticket not in cancelled:
+            for name in (None, normal_name(event.analyst)):
+                path = paths.setdefault(name, [])
+                if not path:
+                    path.append((start, Spent()))
+                path.append((now, path[-1][1].plus(event.amount)))
+    now = until if now is None else _moved(paths, now, max(now, until), monthly)
+    for path in paths.values():
+        path.append((now, path[-1][1] if path else Spent()))
+    return paths
+
+
+def _moved(
+    paths: dict[str | None, _Path], before: datetime, now: datetime, monthly: bool
+) -> datetime:
+    """Let time pass: a monthly budget starts again in the month after its last loss."""
+    if monthly and (before.year, before.month) != (now.year, now.month):
+        for path in paths.values():
+            if path and path[-1][1].n:
+                first = _month_after(path[-1][0])
+                path += [(first, path[-1][1]), (first, Spent())]
+    return now
+
+
+def _month_after(time: datetime) -> datetime:
+    return datetime(time.year + time.month // 12, time.month % 12 + 1, 1, tzinfo=UTC)
+
+
+def _curve(name: str | None, path: _Path, terms: Terms) -> Curve:
+    """The accountant's figures; without a cap, at the delta of all together."""
+    cap = terms.total if name is None else terms.analysts.get(name)
+    counting = accountant(terms.accountant, cap or terms.total, terms.release_epsilon)
+    points = tuple(
+        (time, Fraction(counting.epsilon_spent(spent), NANO)) for time, spent in _thinned(path)
+    )
+    return Curve(name, None if cap is None else cap.epsilon, points)
+
+
+def _thinned(path: _Path) -> _Path:
+    """The last point of each short stretch of time, and those around the start of a month."""
+    if len(path) <= POINTS:
+        return path
+    start, end = path[0][0], path[-1][0]
+    stretch = (end - start) / POINTS or timedelta(seconds=1)
+    kept = path[:1]
+    for (time, spent), (after, more) in pairwise(path):
+        if more.n < spent.n or (after - start) // stretch > (time - start) // stretch:
+            kept.append((time, spent))
+        if more.n < spent.n:
+            kept.append((after, more))
+    return [*kept, path[-1]]
+
+
+def draw(drawn: Sequence[Curve], terms: Terms, file: Path) -> None:
+    """Write a picture of curves; the file's suffix is its format: .png, .svg or .pdf.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+    """
+    try:
+        figure = importlib.import_module("matplotlib.figure").Figure(
+            figsize=(9.6, 5.0), dpi=150, layout="constrained"
+        )
+        dates = importlib.import_module("matplotlib.dates")
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(_NO_MATPLOTLIB) from None
+    axes = figure.add_subplot()
+    own = sorted(drawn[1:], key=lambda curve: -max(y for _, y in curve.points))
+    for curve, colour in zip([drawn[0], *own[:_OWN_CURVES]], (_ALL, *_COLOURS), strict=False):
+        _draw_curve(axes, curve, colour)
+    _draw_frame(axes, terms, len(own) - _OWN_CURVES)
+    locator = dates.AutoDateLocator(maxticks=_TICKS)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # of an analyst's name
+        picture = io.BytesIO()
+        figure.savefig(picture, format=file.suffix[1:] or "png")
+    named = file if file.suffix else file.with_name(f"{file.name}.png")
+    with open(named, "wb", opener=open_private) as out:
+        out.write(picture.getbuffer())
+
+
+def _draw_curve(axes: Any, curve: Curve, colour: str) -> None:
+    times = [time for time, _ in curve.points]
+    values = [float(epsilon) for _, epsilon in curve.points]
+    whole = curve.analyst is None
+    axes.step(
+        times, values, where="post", color=colour, linewidth=2.4 if whole else 1.6,
+        label=_label(curve), zorder=2.5 if whole else 2,
+    )  # fmt: skip
+    if whole:
+        axes.fill_between(times, values, step="post", color=colour, alpha=0.06, linewidth=0)
+    if curve.cap is not None:
+        axes.axhline(
+            float(curve.cap), color=colour, linestyle=(0, (6, 3)), linewidth=1.6 if whole else 1.0
+        )
+
+
+def _draw_frame(axes: Any, terms: Terms, left_out: int) -> None:
+    each = ", a new budget each month" if terms.monthly else ""
+    axes.set_title(f"{terms.dataset}: privacy loss spent{each}", loc="left", fontsize=12)
+    axes.set_ylabel(f"ε (accountant {terms.accountant}; dashed: caps)")
+    axes.set_ylim(bottom=0)
+    axes.margins(x=0.01)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#d0d7de", linewidth=0.6)
+    axes.set_axisbelow(True)
+    if left_out > 0:
+        axes.plot([], [], color="none", label=f"and {left_out} who spent less")
+    axes.legend(
+        loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, alignment="left",
+        title="ε spent this month" if terms.monthly else "ε spent", title_fontsize=9,
+    )  # fmt: skip
+
+
+def _label(curve: Curve) -> str:
+    """The label of a curve: figures first, as a name may begin with anything."""
+    spent = in_words(curve.points[-1][1])
+    of = "" if curve.cap is None else f" of {in_words(curve.cap)}"
+    return f"{spent}{of}: {_name(curve.analyst)}".replace("$", r"\$")
+
+
+def _name(analyst: str | None) -> str:
+    if analyst is None:
+        return "all together"
+    short = analyst if len(analyst) <= 24 else f"{analyst[:23]}…"
+    return "".join(c if c.isprintable() else "?" for c in short)
