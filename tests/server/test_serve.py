@@ -1008,7 +1008,7 @@ def test_a_type_that_cannot_be_written_is_taken_as_text() -> None:
             ["--policy", "policy.toml", "--listen", "quack:0.0.0.0:9494"],
             "reached from other machines",
         ),
-        (["--policy", "policy.toml", "--listen", "quack:a b"], "no address"),
+        (["--policy", "policy.toml", "--listen", "quack:a b"], "not an address"),
     ],
 )
 def test_the_command_refuses_before_it_opens_anything(

@@ -31,7 +31,7 @@ _INSTANCE_UDF = "__dp_sql_instance"
 _REWRITE_UDF = "__dp_sql_rewrite"
 
 Rewriter = Callable[[str, Engine], str]
-"""rewriter(text, engine): the query that `dp(text)` stands for."""
+"""rewriter(text, engine): the query that `dp(text)` means."""
 
 
 @dataclass(frozen=True)
