@@ -146,7 +146,7 @@ def test_each_execution_of_a_prepared_statement_is_one_release(con: Con) -> None
     assert len(answers) == releases(con) == 3
 
 
-def test_executions_inside_one_transaction_are_told_apart(con: Con) -> None:
+def test_executions_inside_one_transaction_are_separate_releases(con: Con) -> None:
     con.execute("BEGIN")
     answers = {con.execute(f"FROM dp($$ {NOISE} $$)").fetchall()[0] for _ in range(3)}
     con.execute("COMMIT")
