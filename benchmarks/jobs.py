@@ -18,7 +18,7 @@ import duckdb
 import dp_sql
 from benchmarks.measure import DATA, in_fresh_process, median, paired
 from benchmarks.spending import budget
-from dp_sql.session.analyst import GuardedSession
+from dp_sql.session.analyst import AnalystSession
 from dp_sql.udfs import REGISTRY, Mechanism
 
 SETS = ("gowalla", "amazon_book_kgat", "retail_baskets", "imdb_words")
@@ -420,7 +420,7 @@ def guarded() -> list[str]:
     return lines + missing(("gowalla", "imdb_words"))
 
 
-def _guarded(session: GuardedSession, con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
+def _guarded(session: AnalystSession, con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
     grouped = (
         f"SELECT m, DP_TOPK(item, 10, epsilon := 1, max_groups_contributed := 1, "
         f"groups := ['0', '1', '2']) FROM (SELECT user_id, item, "

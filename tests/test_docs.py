@@ -17,8 +17,8 @@ from dp_sql.errors import PolicyError
 from dp_sql.policy import model as policy
 from dp_sql.policy.limits import LIMITS
 from dp_sql.policy.validation import problems
-from dp_sql.sql.functions import FUNCTIONS, MAX_CONTRIBUTIONS, MAX_EPSILON, MAX_K
-from dp_sql.udfs import REGISTRY
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, MAX_EPSILON, MAX_K
 from dp_sql.udfs.mechanism import in_words
 
 ROOT = Path(__file__).parents[1]
@@ -54,7 +54,7 @@ def test_every_function_and_argument_is_in_the_readme(name: str) -> None:
     assert f"`{name}(" in README
     for argument in FUNCTIONS[name].named:
         assert f"| `{argument}` |" in README
-    for mechanism in REGISTRY[FUNCTIONS[name].kind]:
+    for mechanism in FUNCTIONS[name].mechanisms:
         assert f"`{mechanism}`" in README
 
 

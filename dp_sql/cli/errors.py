@@ -7,7 +7,7 @@ import re
 import sys
 from typing import Any
 
-from dp_sql.errors import DpSqlError
+from dp_sql.errors import DpSqlError, with_type
 
 
 class CommandError(Exception):
@@ -25,7 +25,7 @@ def error_text(error: BaseException, connection: Any = None, statement: str = ""
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted."
     if isinstance(error, DpSqlError):
-        return f"{type(error).__name__}: {error}"
+        return with_type(error)
     located = None if connection is None else _located(error, connection, statement)
     return located or str(error) or type(error).__name__
 

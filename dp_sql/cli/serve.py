@@ -15,7 +15,7 @@ import click
 from dp_sql.engines.duckdb.quack_server import QuackServer, address
 from dp_sql.engines.duckdb.spill import remove_spill_folders
 from dp_sql.errors import NotSupported, PolicyError
-from dp_sql.server.gateway import Door
+from dp_sql.server.gateway import Gateway
 from dp_sql.server.tokens import tokens_beside
 
 _HELP = """\
@@ -95,7 +95,7 @@ def command(
         )
     tokens_file = Path(tokens) if tokens else tokens_beside(policy)
     server = QuackServer()
-    gateway = Door(database, policy, tokens_file, server)
+    gateway = Gateway(database, policy, tokens_file, server)
 
     def stop() -> None:
         gateway.interrupt()

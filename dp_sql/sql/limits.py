@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from dp_sql.errors import NotSupported
 from dp_sql.sql.copies import copies
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import Token
+from dp_sql.sql.statement import Statement
+from dp_sql.sql.tokens import CLOSE, OPEN, Token
 
 MAX_BYTES = 200_000
 """Bytes in UTF-8. 20,000 short literals fit; 200,000 bytes are lexed in 0.2 s, 10 MB took 14 s."""
@@ -89,7 +90,6 @@ MAX_PARAMETERS = 10_000
 MAX_PARAMETER_BYTES = 1_000_000
 """Characters, bytes and digits of all parameters together."""
 
-_OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 _SUMMARIES = frozenset({"PIVOT", "UNPIVOT", "DESCRIBE", "DESC", "SHOW", "SUMMARIZE"})
 _QUERY = _SUMMARIES | {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
 _RELATIONS = frozenset(
@@ -118,16 +118,13 @@ def check_bytes(text: str) -> None:
         )
 
 
-def check_shape(text: str, tokens: Sequence[Token]) -> None:
+def check_shape(statement: Statement) -> None:
     """Refuse a statement that could crash or stall a parser or planner.
-
-    Args:
-        text: the whole text, for places in messages.
-        tokens: the tokens of one statement of it.
 
     Raises:
         NotSupported: it exceeds a limit of this file; the message has the place and the limit.
     """
+    text, tokens = statement.text, statement.tokens
     _Scan(text, tokens).run()
     if copies(tokens, MAX_COPIES) > MAX_COPIES:
         raise NotSupported(
@@ -139,21 +136,21 @@ def check_shape(text: str, tokens: Sequence[Token]) -> None:
         )
 
 
-def check_depth(text: str, tokens: Sequence[Token]) -> None:
+def check_depth(statement: Statement) -> None:
     """Refuse an owner's statement whose brackets would end the process.
 
     Raises:
         NotSupported: it nests brackets more than OWNERS_DEPTH deep.
     """
     depth = 0
-    for token in tokens:
+    for token in statement.tokens:
         if token.kind == "symbol":
-            depth += (token.text in _OPEN) - (token.text in _CLOSE)
+            depth += (token.text in OPEN) - (token.text in CLOSE)
             if depth > OWNERS_DEPTH:
                 raise NotSupported(
                     f"A statement with DP calls has at most {OWNERS_DEPTH} levels of nested "
                     "brackets.",
-                    text=text,
+                    text=statement.text,
                     position=token.start,
                 )
 
@@ -237,9 +234,9 @@ class _Scan:
         self._most(readings, MAX_READINGS, "words and symbols times DP calls")
 
     def _symbol(self, sign: str) -> None:
-        if sign in _OPEN:
+        if sign in OPEN:
             self._open(_Frame())
-        elif sign in _CLOSE:
+        elif sign in CLOSE:
             self._close()
         elif sign == ",":
             self._begin_anew()
@@ -328,7 +325,7 @@ class _Scan:
         """Whether what follows is a number or string, and nothing is done with it."""
         literal, *after = self._tokens[self._index + 1 : self._index + 3] or [self._tokens[0]]
         alone = not after or after[0].upper in _ANEW | _BRANCHES | {"END"}
-        alone = alone or (after[0].kind == "symbol" and after[0].text in _CLOSE | {","})
+        alone = alone or (after[0].kind == "symbol" and after[0].text in CLOSE | {","})
         return literal.kind in {"number", "string"} and alone
 
     def _before(self, n: int) -> str:

@@ -13,7 +13,6 @@ from dp_sql.cli.shell.names import Names, Table
 from dp_sql.cli.shell.splitting import is_complete, split_input
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.tokens import Token, tokenize
-from dp_sql.udfs import REGISTRY
 
 NAMES = Names(
     tables=(
@@ -94,7 +93,7 @@ def test_a_dp_call_offers_the_arguments_that_are_not_there_yet(offered: Offered)
 
 def test_mechanisms_are_those_of_the_function(offered: Offered) -> None:
     for name, function in FUNCTIONS.items():
-        assert offered(f"SELECT {name}(title, mechanism := |") == list(REGISTRY[function.kind])
+        assert offered(f"SELECT {name}(title, mechanism := |") == list(function.mechanisms)
     assert offered("SELECT DP_TOPK(title, 3, mechanism => pnf|") == ["pnf_joint", "pnf_peel"]
     assert offered("SELECT DP_COUNT_DISTINCT(title, report := t|") == ["true"]
     assert "gem" in offered("SELECT DP_COUNT_DISTINCT(title, bound_selection := |")

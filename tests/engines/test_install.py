@@ -256,13 +256,13 @@ def test_a_ticket_is_no_parameter(con: Con) -> None:
 
 
 def test_a_sessions_ticket_is_good_for_one_release() -> None:
-    from dp_sql.engines.duckdb.tickets import Desk, Drawn
+    from dp_sql.engines.duckdb.tickets import Drawn, Tickets
     from dp_sql.privacy.plan import Plan
 
-    desk, plan = Desk(), object.__new__(Plan)
-    desk._write = lambda *_: None  # type: ignore[method-assign]
-    ticket = desk.offer_once(plan)
-    assert desk.redeem(ticket, (1, 1), lambda _: Drawn(7, "")) == 7
-    assert desk.redeem(ticket, (1, 1), lambda _: Drawn(8, "")) == 7  # the same execution
+    tickets, plan = Tickets(), object.__new__(Plan)
+    tickets._record = lambda *_: None  # type: ignore[method-assign]
+    ticket = tickets.issue_once(plan)
+    assert tickets.redeem(ticket, (1, 1), lambda _: Drawn(7, "")) == 7
+    assert tickets.redeem(ticket, (1, 1), lambda _: Drawn(8, "")) == 7  # the same execution
     with pytest.raises(dp_sql.InternalError, match="unknown or used"):
-        desk.redeem(ticket, (1, 2), lambda _: Drawn(8, ""))
+        tickets.redeem(ticket, (1, 2), lambda _: Drawn(8, ""))

@@ -103,7 +103,7 @@ def test_a_name_is_something_to_read(path: Path, name: str) -> None:
 
 def test_a_writer_who_was_stopped_is_noticed(path: Path) -> None:
     (path.parent / "policy.tokens.new").touch()
-    with pytest.raises(PolicyError, match="somebody is writing"):
+    with pytest.raises(PolicyError, match="someone is writing"):
         add_token(path, "reporting")
 
 

@@ -14,7 +14,7 @@ from dp_sql import errors
 
 def test_the_face_is_small() -> None:
     assert dp_sql.__all__ == [
-        "DpSqlError", "InternalError", "QueryError", "Receipt", "Session", "connect", "correlation",
+        "DpSqlError", "InternalError", "QueryError", "Receipt", "Session", "connect",
         "install", "receipts",
     ]  # fmt: skip
 

@@ -18,9 +18,9 @@ from dp_sql.cli.shell.names import Names, Table, written
 from dp_sql.cli.shell.output import MODES
 from dp_sql.cli.shell.state import Shell
 from dp_sql.errors import ParseError
-from dp_sql.sql.functions import FUNCTIONS, Function
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.shape import Function
 from dp_sql.sql.tokens import Token, folded, statements, tokenize
-from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 
 SYSTEM_TABLES = ("dp_budget()", "dp_ledger()", "dp_release('", "dp_releases()")
@@ -192,7 +192,7 @@ class _Cursor:
         """The values of an argument of a DP call."""
         if argument == "mechanism":
             default = function.default_mechanism
-            for name in REGISTRY[function.kind]:
+            for name in function.mechanisms:
                 yield name, "mechanism, the default" if name == default else "mechanism"
         elif argument == "bound_selection":
             yield from ((name, "selection") for name in BOUND_SELECTIONS)

@@ -19,7 +19,7 @@ from dp_sql.cli.shell.meta_commands import run_meta_command
 from dp_sql.cli.shell.run import prepare, run_statement
 from dp_sql.cli.shell.splitting import is_exit, split_input
 from dp_sql.cli.shell.state import Shell
-from dp_sql.session.owner import connect
+from dp_sql.session.connect import connect
 
 _HELP = """\
 Query the DuckDB file DATABASE (default: a database in memory) in SQL, with DP_TOPK,

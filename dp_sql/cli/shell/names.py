@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dp_sql.cli.shell.keywords import RESERVED
+from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import quote
 
 _INTERNAL = "__dp_"
 _COLUMNS = f"""

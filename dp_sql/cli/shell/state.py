@@ -10,8 +10,7 @@ from typing import Any, TextIO
 
 from dp_sql.cli.shell.names import Names, analyst_names, owner_names
 from dp_sql.files import open_private
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import Session
+from dp_sql.session.base import Session
 
 
 class Shell:
@@ -26,7 +25,7 @@ class Shell:
 
     def __init__(
         self,
-        session: Session | GuardedSession,
+        session: Session,
         mode: str,
         *,
         shows_receipts: bool = False,
@@ -45,12 +44,12 @@ class Shell:
     @property
     def analyst(self) -> str | None:
         """The analyst; None for the owner. For an analyst no file is opened."""
-        return getattr(self.session, "analyst", None)
+        return self.session.analyst
 
     @property
     def connection(self) -> Any:
         """The owner's DuckDB connection; None for an analyst."""
-        return None if self.analyst is not None else getattr(self.session, "connection", None)
+        return self.session.connection
 
     @property
     def names(self) -> Names:

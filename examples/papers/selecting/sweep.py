@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 
-from dp_sql import correlation
 from examples.papers.frame.command import Setting
 from examples.papers.frame.figures import COLOURS, panels, save
 from examples.papers.frame.report import write_table
@@ -23,7 +22,7 @@ from examples.papers.selecting.errors import (
     ratio_of,
     try_all,
 )
-from examples.papers.selecting.scenarios import PARAMETERS, SWEEPS, sweep_at
+from examples.papers.selecting.scenarios import PARAMETERS, SWEEPS, spearman, sweep_at
 
 EPSILONS = (Fraction(1), Fraction(4))
 STRENGTHS = tuple(i / 4 for i in range(-4, 5))
@@ -60,7 +59,7 @@ def _try(setting: Setting, trials: Trials) -> Errors:
 
 
 def _correlation(strength: float, width: str) -> float:
-    return correlation(*sweep_at(strength, width).draw())
+    return spearman(*sweep_at(strength, width).draw())
 
 
 def _measure(setting: Setting, trials: Trials) -> Measured:
