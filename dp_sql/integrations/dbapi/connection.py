@@ -69,7 +69,9 @@ def connect(
             raise ProgrammingError(f"{name} is one path: {name}='…'.")
     if any("\0" in str(value) for value in (database, policy, ledger, analyst)):
         raise ProgrammingError("A path or name contains a NUL byte.")
-    opened: Callable[..., dp_sql.Session] = dp_sql.connect  # which arguments go together, it checks itself
+    opened: Callable[..., dp_sql.Session] = (
+        dp_sql.connect
+    )  # which arguments go together, it checks itself
     session = opened(database, policy=policy, analyst=analyst, ledger=ledger, read_only=read_only)
     return Connection(session, autocommit=autocommit)
 
