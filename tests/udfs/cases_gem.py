@@ -88,7 +88,7 @@ def close_pair(side):
     ]
     return Domain(
         lambda table: shipped_gem(side, table, CLOSE_SIZES, BETA, 1),
-        lambda: [pair],
+        lambda: [tuple(pair)],
         within(HALF**-2),
     )
 

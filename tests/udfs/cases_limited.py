@@ -15,7 +15,14 @@ from dp_sql.udfs.topk import limited_domain, rounds
 from dp_sql.udfs.topk.limited_domain import Constants
 from dp_sql.udfs.topk.template import union_bound
 from tests.udfs.conformance import Case, Domain, Mutant, changed
-from tests.udfs.distributions import NotPrivateError, accepted, added_people, distribution_of, fits
+from tests.udfs.distributions import (
+    NotPrivateError,
+    accepted,
+    added_people,
+    distribution_of,
+    fits,
+    samples,
+)
 
 HALVING = ln_enclosure(Fraction(2), 64)[0]
 """The rate at which q stands for 1/2."""
@@ -260,7 +267,7 @@ def fit(tenths, patch):
     wrong = replace(constants, rate=constants.rate * Fraction(tenths, 10))
     patch.setattr(limited_domain, "_constants", lambda *public: wrong)
     observed = Counter(
-        tuple(limited_domain.topk(counts, 2, EPSILON, Fraction(1, 10**3))) for _ in range(5000)
+        tuple(limited_domain.topk(counts, 2, EPSILON, Fraction(1, 10**3))) for _ in samples(5_000)
     )
     return fits(observed, {picks: float(p) for picks, p in distribution.items()})
 

@@ -21,7 +21,14 @@ from tests.udfs.conformance import (
     times_two,
     within,
 )
-from tests.udfs.distributions import accepted, added_people, distribution_of, fits, normalized
+from tests.udfs.distributions import (
+    accepted,
+    added_people,
+    distribution_of,
+    fits,
+    normalized,
+    samples,
+)
 
 EPSILON = Fraction(1)
 LOSS = Fraction(4)
@@ -114,7 +121,7 @@ def half_the_staircase(patch):
 
 
 def lists_fit(run, distribution, counts, n):
-    observed = Counter(tuple(run(np.array(counts), 2)) for _ in range(n))
+    observed = Counter(tuple(run(np.array(counts), 2)) for _ in samples(n))
     return fits(observed, {picks: float(p) for picks, p in distribution.items()})
 
 

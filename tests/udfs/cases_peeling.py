@@ -22,6 +22,7 @@ from tests.udfs.distributions import (
     distribution_of,
     fits,
     normalized,
+    samples,
 )
 from tests.udfs.test_permute_and_flip import drawn_from, permute_and_flip
 
@@ -199,7 +200,7 @@ def one_by_one(take):
 
 
 def lists_fit(run, distribution, n=4_000):
-    observed = Counter(tuple(run(np.array(SAMPLED))) for _ in range(n))
+    observed = Counter(tuple(run(np.array(SAMPLED))) for _ in samples(n))
     return fits(observed, {picks: float(p) for picks, p in distribution.items()})
 
 

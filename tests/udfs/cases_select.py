@@ -27,7 +27,7 @@ from tests.udfs.conformance import (
     times_two,
     within,
 )
-from tests.udfs.distributions import NotPrivateError, distribution_of, fits, normalized
+from tests.udfs.distributions import NotPrivateError, distribution_of, fits, normalized, samples
 from tests.udfs.test_permute_and_flip import permute_and_flip
 
 HALF = Fraction(1, 2)
@@ -37,7 +37,7 @@ N_SAMPLES = 8_000
 
 def choices_fit(choose, scores, sizes, public, distribution, n=N_SAMPLES):
     draws = secret_draws()
-    return fits(Counter(choose(scores, sizes, *public, draws) for _ in range(n)), distribution)
+    return fits(Counter(choose(scores, sizes, *public, draws) for _ in samples(n)), distribution)
 
 
 # The exponential mechanism and permute-and-flip, at the largest sensitivity.

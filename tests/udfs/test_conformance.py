@@ -23,6 +23,7 @@ from tests.udfs import (
     cases_sampling,
     cases_select,
     cases_stopping,
+    distributions,
 )
 from tests.udfs.cases_bounded import GRAPH
 from tests.udfs.conformance import check_distribution, check_privacy
@@ -372,9 +373,17 @@ def test_a_tampered_mechanism_is_found_out(name, mutant):
     CASES[name].mutants[mutant].is_rejected()
 
 
-@pytest.mark.parametrize(("tenths", "passes"), [(7, False), (10, True), (13, False)])
+@pytest.mark.parametrize(("tenths", "passes"), [(4, False), (10, True), (17, False)])
 @each
 def test_only_draws_at_the_right_rate_fit(name, tenths, passes, monkeypatch):
+    assert CASES[name].fits(tenths, monkeypatch) is passes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tenths", "passes"), [(7, False), (10, True), (13, False)])
+@each
+def test_draws_at_a_rate_that_is_nearly_right_do_not_fit(name, tenths, passes, monkeypatch):
+    monkeypatch.setattr(distributions, "FEWER", 1)
     assert CASES[name].fits(tenths, monkeypatch) is passes
 
 
