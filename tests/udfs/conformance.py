@@ -81,6 +81,11 @@ class Mutant:
                 self.check(wrong)
 
 
+def slow_if(slow: bool, name: str) -> str:
+    """The name of a domain or mutant; a slow one runs with `make slow`, a smaller one always."""
+    return f"slow: {name}" if slow else name
+
+
 def changed(module: Any, name: str, wrong: Any) -> Callable[[pytest.MonkeyPatch], None]:
     """Replace a part of the shipped code; `wrong` is made of the right one where it takes it."""
     return lambda patch: patch.setattr(module, name, wrong)

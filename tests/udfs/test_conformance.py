@@ -345,11 +345,12 @@ def test_draws_come_from_the_operating_system_only(name, monkeypatch):
 
 # The distribution, its privacy, and versions of it that are wrong.
 
-DOMAINS = [
-    pytest.param(name, at, marks=[pytest.mark.slow] if at.startswith("slow") else [])
-    for name, case in CASES.items()
-    for at in case.domains
-]
+
+def named(name, at):
+    return pytest.param(name, at, marks=[pytest.mark.slow] if at.startswith("slow") else [])
+
+
+DOMAINS = [named(name, at) for name, case in CASES.items() for at in case.domains]
 
 
 @pytest.mark.parametrize(
@@ -367,7 +368,8 @@ def test_no_neighbours_can_be_told_apart(name, domain):
 
 
 @pytest.mark.parametrize(
-    ("name", "mutant"), [(name, mutant) for name, case in CASES.items() for mutant in case.mutants]
+    ("name", "mutant"),
+    [named(name, mutant) for name, case in CASES.items() for mutant in case.mutants],
 )
 def test_a_tampered_mechanism_is_found_out(name, mutant):
     CASES[name].mutants[mutant].is_rejected()
