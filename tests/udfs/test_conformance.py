@@ -329,6 +329,14 @@ def test_without_people_nothing_is_counted(name):
     nothing = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)
     release = run(name, *nothing, epsilon=Fraction(10**4), max_contributions=3)
     assert (release.estimate, release.lower_bound) == (0, 0)
+    assert "bound" in MECHANISMS[name].parameters or release.contribution_bound is None
+
+
+@pytest.mark.parametrize("name", ["matching", "greedy"])
+def test_a_very_large_epsilon_gives_the_true_count(name):
+    release = run(name, epsilon=Fraction(10**4), max_contributions=5)
+    assert (release.estimate, release.lower_bound) == (4, 4)
+    assert 2 <= release.contribution_bound <= 5, "one item each covers three of four"
 
 
 @each
