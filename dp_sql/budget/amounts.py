@@ -1,4 +1,4 @@
-"""Losses as whole numbers, each rounded up: what a ledger writes and adds. Pure.
+"""Losses as whole numbers, each rounded up: what a ledger stores and adds. Pure.
 
 A sum of integers is exact in any order and on any machine: 0.1 three times is 0.3.
 """
@@ -16,7 +16,8 @@ PICO = 10**12
 """Rho is counted in 1e-12."""
 ATTO = 10**18
 """Delta is counted in 1e-18."""
-_LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1
+"""The largest number in a ledger."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class Amount:
 
 @dataclass(frozen=True)
 class Spent:
-    """The sum of some losses, and what an accountant must know of them one by one.
+    """The sum of some losses, and what an accountant must know about each of them.
 
-    n: how many there are. with_rho, with_range: of how many of them rho, or a bounded range, is
-    known; rho adds up those. widest: the widest bounded range of one.
+    n: their number. with_rho, with_range: how many of them have a known rho, or a bounded range;
+    rho is the sum over those. widest: the widest bounded range.
     """
 
     n: int = 0
@@ -51,7 +52,7 @@ class Spent:
     with_range: int = 0
     widest: int = 0
 
-    def and_also(self, other: Spent) -> Spent:
+    def merged(self, other: Spent) -> Spent:
         """The sum of two sums."""
         return Spent(
             n=self.n + other.n,
@@ -63,35 +64,37 @@ class Spent:
             widest=max(self.widest, other.widest),
         )
 
-    def plus(self, amount: Amount) -> Spent:
-        """The sum with one loss more."""
+    def plus(self, *amounts: Amount) -> Spent:
+        """The sum with these losses added."""
+        ranges = [a.bounded_range for a in amounts if a.bounded_range is not None]
         return Spent(
-            n=self.n + 1,
-            epsilon=self.epsilon + amount.epsilon,
-            delta=self.delta + amount.delta,
-            rho=self.rho + (amount.rho or 0),
-            with_rho=self.with_rho + (amount.rho is not None),
-            with_range=self.with_range + (amount.bounded_range is not None),
-            widest=max(self.widest, amount.bounded_range or 0),
+            n=self.n + len(amounts),
+            epsilon=self.epsilon + sum(a.epsilon for a in amounts),
+            delta=self.delta + sum(a.delta for a in amounts),
+            rho=self.rho + sum(a.rho or 0 for a in amounts),
+            with_rho=self.with_rho + sum(a.rho is not None for a in amounts),
+            with_range=self.with_range + len(ranges),
+            widest=max([self.widest, *ranges]),
         )
 
 
 def amount_of(loss: PrivacyLoss) -> Amount:
-    """A loss in whole units, rounded up; what is too large for a ledger counts as unknown.
+    """A loss in whole units, rounded up; a rho or range too large for a ledger is unknown.
 
     Raises:
-        OverflowError: epsilon itself is too large; no mechanism asks for as much.
+        OverflowError: epsilon itself is too large; no mechanism uses as much.
     """
-    epsilon, delta = _up(loss.epsilon * NANO), _up(loss.delta * ATTO)
-    if epsilon > _LARGEST:
+    epsilon, delta = rounded_up(loss.epsilon * NANO), rounded_up(loss.delta * ATTO)
+    if epsilon > LARGEST:
         raise OverflowError("epsilon does not fit into a ledger")
     return Amount(epsilon, delta, _known(loss.rho, PICO), _known(loss.bounded_range, NANO))
 
 
 def _known(x: Fraction | None, unit: int) -> int | None:
-    whole = None if x is None else _up(x * unit)
-    return whole if whole is None or whole <= _LARGEST else None
+    whole = None if x is None else rounded_up(x * unit)
+    return whole if whole is None or whole <= LARGEST else None
 
 
-def _up(x: Fraction) -> int:
+def rounded_up(x: Fraction) -> int:
+    """The least integer that is not below x."""
     return -(-x.numerator // x.denominator)
