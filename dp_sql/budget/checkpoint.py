@@ -97,6 +97,11 @@ class CheckpointFile:
                 fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
 
+    def advance(self, checkpoint: Checkpoint) -> None:
+        """Lock the file, created if need be, and write a newer checkpoint."""
+        with self.locked(make=True) as locked:
+            locked.advance(checkpoint)
+
 
 class LockedCheckpoint:
     """A checkpoint file that no one else may read or write meanwhile.

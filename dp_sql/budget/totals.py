@@ -102,8 +102,7 @@ class Totals:
         """Add subtotals; with sign -1, subtract them."""
         for sums, parts in ((self._ever, ever), (self._in_month, in_month)):
             for part in parts:
-                # Any other type than str is refused when the event is written.
-                self._spellings.setdefault(normal_name(str(part.analyst)), set()).add(part.analyst)
+                self._spellings.setdefault(_normal(part.analyst), set()).add(part.analyst)
                 for name in (None, part.analyst):
                     sums[name].change(part, sign)
 
@@ -129,7 +128,7 @@ class Totals:
         if month not in {None, self.month}:
             return Spent()
         sums = self._ever if month is None else self._in_month
-        names = [None] if analyst is None else self._spellings.get(normal_name(analyst), ())
+        names = [None] if analyst is None else self._spellings.get(_normal(analyst), ())
         return reduce(Spent.merged, (sums.get(name, _NOTHING).spent for name in names), Spent())
 
     def analysts(self) -> list[str]:
@@ -138,7 +137,7 @@ class Totals:
 
     def spellings(self, analyst: str) -> list[str]:
         """The spellings of this analyst's name in the ledger."""
-        return sorted({analyst, *self._spellings.get(normal_name(analyst), ())})
+        return sorted({analyst, *self._spellings.get(_normal(analyst), ())})
 
     def sums(self, analyst: str) -> str:
         """Three short hashes of what counts: of all, of the analyst ever, and in the month."""
@@ -149,3 +148,7 @@ class Totals:
             f"{self.month} {month.get(analyst, _NOTHING)}",
         )
         return " ".join(hashlib.sha256(text.encode("ascii")).hexdigest()[:32] for text in texts)
+
+
+def _normal(name: object) -> str:
+    return normal_name(str(name))  # any other type is refused when the event is written

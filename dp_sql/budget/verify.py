@@ -46,8 +46,7 @@ def adopt(path: Path, checkpoint: Path) -> int:
     if file.read() is not None:
         return verify(path, checkpoint)
     newest = _walk(store.resolved(path), None)
-    with file.locked(make=True) as locked:
-        locked.advance(newest)
+    file.advance(newest)
     return newest.number
 
 

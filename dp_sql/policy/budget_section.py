@@ -52,7 +52,7 @@ class BudgetKeys:
     """The keys of [budget]."""
 
     dataset: Annotated[
-        str, Key(_DATASET, "your name for these people's data: same people, same name", '"shop"')
+        str, Key(_DATASET, "your name for these people's data; same people, same name", '"shop"')
     ]
     epsilon: Annotated[
         Fraction, Key(_EPSILON, "the most that all analysts together may spend", "1")

@@ -75,12 +75,18 @@ class Limits:
     )
     max_contributions: Annotated[
         int | None,
-        Key(_whole(functions.MAX_CONTRIBUTIONS), "the bound of a distinct count", "1000"),
+        Key(
+            _whole(functions.MAX_CONTRIBUTIONS),
+            "the contribution bound of a distinct count",
+            "1000",
+        ),
     ] = None
     deadline_seconds: Annotated[
         Fraction | None,
         Key(
-            number(Fraction(1, 100), 86400), "answers come then, so that timing shows nothing", "5"
+            number(Fraction(1, 100), 86400),
+            "answers wait for this time, so that timing shows nothing",
+            "5",
         ),
     ] = None
     max_rows_per_person: Annotated[

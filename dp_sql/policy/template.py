@@ -66,7 +66,8 @@ tables = []{views}
 {budget}# [budget.analysts.reporting]   # one analyst
 {cap}
 [limits]
-# What one query may ask at most.
+# What one query may ask at most. Limits are off unless you set them. The exception is delta: unless
+# you allow one, none may be used.
 {limits}"""
 
 

@@ -258,13 +258,13 @@ def delta_reached(fits: Callable[[Spent], bool], chosen: list[tuple[int, int, bo
 def test_a_budget_for_each_alternative_side_by_side_is_found_out() -> None:
     judge = accountant("zcdp", Cap(AT * STEP[0], MILLIONTH), None)
     assert isinstance(judge, accountants._Zcdp)
-    most = judge.most
+    basic, most = accountant("basic", Cap(judge.cap.epsilon), None), judge.most
 
     def apart(spent: Spent) -> bool:
         """As if what is pure and what has a smaller rho were each within their own budget."""
         choices = spent.n - pure_ones(spent)
         alone = replace(spent, epsilon=spent.epsilon - choices * one.epsilon)
-        return accountants._pure(alone, judge.cap) and choices * (one.rho or 0) <= most
+        return basic.fits(alone) and choices * (one.rho or 0) <= most
 
     def pure_ones(spent: Spent) -> int:
         return min(spent.n, 9)

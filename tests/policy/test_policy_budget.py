@@ -141,7 +141,7 @@ PLD = '[budget]\ndataset = "s"\nepsilon = 1\ndelta = 1e-6\naccountant = "pld"\n'
 ONE = f"{SHORT}[budget.analysts.a]\n"
 ABOVE_ZERO = "epsilon must be a number from 1e-09 to 1000000"
 REFUSED = [
-    ("[budget]", 1, r'needs dataset: your name for these people.s data: same people, same name, as in dataset = "shop"; and epsilon: the most that all'),
+    ("[budget]", 1, r'needs dataset: your name for these people.s data; same people, same name, as in dataset = "shop"; and epsilon: the most that all'),
     ('budget = "all"', 1, r"budget must be a section: \[budget\]"),
     ('[[budget]]\ndataset = "s"', 1, r"budget must be a section: \[budget\]"),
     ('[budget]\ndataset = "s"', 1, r"budget needs epsilon: the most that all analysts together"),
@@ -238,7 +238,9 @@ def test_a_draft_promises_nothing_until_its_lines_are_uncommented() -> None:
     before, rest = text.split("# [budget]\n")
     lines, after = rest.split("[limits]\n")
     live = re.sub(r"^# ", "", "# [budget]\n" + lines, flags=re.MULTILINE)
-    assert set(re.findall(r"^[ #]*(\w+) = ", live, re.MULTILINE)) == {*keys_of(BudgetKeys)} - {"analysts"}
+    assert set(re.findall(r"^[ #]*(\w+) = ", live, re.MULTILINE)) == {*keys_of(BudgetKeys)} - {
+        "analysts"
+    }
     read = terms_of(before + live + "[limits]\n" + after)
     assert (read.dataset, read.total, read.monthly) == ("shop", Cap(Fraction(1)), False)
     assert read.analysts == {"reporting": Cap(Fraction(1, 2))}
