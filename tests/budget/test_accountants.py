@@ -396,7 +396,7 @@ def test_a_unit_that_is_no_whole_number_of_units_still_takes_its_own_releases() 
 
 @pytest.mark.parametrize("name", ["zcdp", "pld"])
 @given(sizes=st.lists(st.integers(1, 400), max_size=40), delta_places=st.integers(2, 18))
-@hypothesis_settings(deadline=None)
+@hypothesis_settings(max_examples=40, deadline=None)
 def test_what_fits_by_basic_composition_of_pure_losses_always_fits(
     name: AccountantName, sizes: list[int], delta_places: int
 ) -> None:

@@ -206,12 +206,12 @@ def test_sessions_can_be_opened_from_many_threads(opened: Opened) -> None:
 
     def open_some() -> None:
         try:
-            for _ in range(4):
+            for _ in range(3):
                 opened().close()
         except BaseException as error:
             wrong.append(error)
 
-    threads = [threading.Thread(target=open_some) for _ in range(6)]
+    threads = [threading.Thread(target=open_some) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

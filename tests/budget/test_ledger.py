@@ -443,7 +443,7 @@ _ACTS = st.tuples(
 
 
 @given(st.lists(_ACTS, min_size=1, max_size=12), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_sums_are_those_of_a_plain_list(
     acts: list[tuple[int, str, str, list[Amount], int]], monthly: bool
 ) -> None:

@@ -34,7 +34,7 @@ def _run(act: str, folder: Path, ledger: str = "Ledger", number: int = 0) -> str
 
 
 def test_a_killed_process_leaves_every_answer_counted(folder: Path) -> None:
-    assert not _run("kill", folder, number=30)
+    assert not _run("kill", folder, number=20)
 
 
 @pytest.mark.slow
