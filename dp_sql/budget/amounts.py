@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from dp_sql.udfs.mechanism import PrivacyLoss
 
@@ -20,8 +21,7 @@ LARGEST = 2**63 - 1
 """The largest number in a ledger."""
 
 
-@dataclass(frozen=True)
-class Amount:
+class Amount(NamedTuple):
     """One loss in whole units, each rounded up.
 
     epsilon: in 1e-9. delta: in 1e-18. rho: of zCDP in 1e-12; None where it is unknown.

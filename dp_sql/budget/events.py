@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from dp_sql.budget.amounts import LARGEST, Amount
@@ -44,9 +44,8 @@ class Event:
 
     def hash_after(self, previous: str) -> str:
         """What the hash must be, in hexadecimal digits, after the hash of the event before."""
-        numbers = None if self.amount is None else list(astuple(self.amount))
-        fields = [self.number, self.time, self.kind, self.ticket, self.analyst, numbers, self.sums]
-        return _digest([previous, *fields])
+        head = (previous, self.number, self.time, self.kind, self.ticket, self.analyst)
+        return _digest([*head, self.amount, self.sums])
 
 
 def origin(ledger_id: str, dataset: str) -> Event:

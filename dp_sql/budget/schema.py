@@ -6,7 +6,6 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +110,7 @@ def name_of(con: sqlite3.Connection) -> tuple[str, str]:
 
 def add(con: sqlite3.Connection, event: Event) -> None:
     """Write one event, inside a transaction."""
-    numbers = (None,) * 4 if event.amount is None else astuple(event.amount)
+    numbers = (None,) * 4 if event.amount is None else event.amount
     head = (event.number, event.time, event.kind, event.ticket, event.analyst)
     con.execute(
         f"INSERT INTO events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

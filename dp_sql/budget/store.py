@@ -141,7 +141,7 @@ class LedgerFile:
         place = _place(self.path)
         if self._place not in {None, place}:
             raise LedgerError(f"The ledger {self.path} was replaced while it was open.")
-        if self._con is not None and self._still not in {None, _state(self.path)}:
+        if self._has_changed():
             self._disconnect()
         if self._con is None:
             self._con, self._still = _connect(self.path, self._read_only)
@@ -152,9 +152,13 @@ class LedgerFile:
 
     def _check_still(self) -> None:
         """Without locks, someone may write in the middle; then what was read means nothing."""
-        if self._still not in {None, _state(self.path)}:
+        if self._has_changed():
             self._disconnect()
             raise LedgerError(f"The ledger {self.path} was written while it was read. Try again.")
+
+    def _has_changed(self) -> bool:
+        """Whether a file that is read without locks was written since it was opened."""
+        return self._still is not None and self._still != _state(self.path)
 
     def _disconnect(self) -> None:
         con, self._con = self._con, None
