@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
@@ -198,17 +198,16 @@ def largest_rho(cap: Cap) -> int:
 
     Each order proves some rho: floats choose the order, and 60 digits compute its rho.
     """
-    log_delta, epsilon = _log(cap.delta), _decimal(cap.epsilon)
+    with localcontext(_DIGITS):
+        log_delta, epsilon = _log(cap.delta), Decimal(cap.epsilon.numerator)
+        epsilon /= cap.epsilon.denominator
 
-    def rho(order: Decimal) -> Decimal:
-        shift = _DIGITS.subtract(_surplus(order, log_delta), _SAFE)
-        return _DIGITS.divide(_DIGITS.add(epsilon, shift), _plus(order, 1))
+        def rough(order: float) -> float:
+            return -(float(epsilon) + _rough_surplus(order, float(log_delta))) / (1 + order)
 
-    def guess(order: float) -> float:
-        return -(float(cap.epsilon) + _rough_surplus(order, float(log_delta))) / (1 + order)
-
-    found = rho(_least_at(guess))
-    return max(0, int(found.scaleb(12, _DIGITS).to_integral_value(ROUND_FLOOR)))
+        order = _least_at(rough)
+        found = (epsilon + (_surplus(order, log_delta) - _SAFE)) / (order + 1)
+        return max(0, int(found.scaleb(12).to_integral_value(ROUND_FLOOR)))
 
 
 @lru_cache(maxsize=4096)
@@ -216,15 +215,15 @@ def epsilon_of_rho(rho: int, delta: Fraction) -> int:
     """The epsilon, in 1e-9 and rounded up, that rho (in 1e-12) implies at a delta."""
     if not rho:
         return 0
-    log_delta, exact = _log(delta), Decimal(rho).scaleb(-12, _DIGITS)
+    with localcontext(_DIGITS):
+        log_delta = _log(delta)
 
-    def guess(order: float) -> float:
-        return (1 + order) * rho / PICO - _rough_surplus(order, float(log_delta))
+        def rough(order: float) -> float:
+            return (1 + order) * rho / PICO - _rough_surplus(order, float(log_delta))
 
-    order = _least_at(guess)
-    first = _DIGITS.multiply(_plus(order, 1), exact)
-    found = _DIGITS.add(_DIGITS.subtract(first, _surplus(order, log_delta)), _SAFE)
-    return max(0, int(found.scaleb(9, _DIGITS).to_integral_value(ROUND_CEILING)))
+        order = _least_at(rough)
+        found = (order + 1) * Decimal(rho).scaleb(-12) - _surplus(order, log_delta) + _SAFE
+        return max(0, int(found.scaleb(9).to_integral_value(ROUND_CEILING)))
 
 
 _DIGITS = Context(prec=60)
@@ -236,9 +235,8 @@ _ORDERS = (-14.0, 46.0)
 
 def _surplus(order: Decimal, log_delta: Decimal) -> Decimal:
     """(ln delta + a ln a) / (a - 1) - ln (a - 1) at a = 1 + order: epsilon + this = a * rho."""
-    a = _plus(order, 1)
-    inner = _DIGITS.add(log_delta, _DIGITS.multiply(a, a.ln(_DIGITS)))
-    return _DIGITS.subtract(_DIGITS.divide(inner, order), order.ln(_DIGITS))
+    a = order + 1
+    return (log_delta + a * a.ln()) / order - order.ln()
 
 
 def _rough_surplus(order: float, log_delta: float) -> float:
@@ -257,16 +255,8 @@ def _least_at(cost: Callable[[float], float]) -> Decimal:
     return Decimal(math.exp((low + high) / 2))
 
 
-def _plus(x: Decimal, n: int) -> Decimal:
-    return _DIGITS.add(x, Decimal(n))
-
-
-def _decimal(x: Fraction) -> Decimal:
-    return _DIGITS.divide(Decimal(x.numerator), Decimal(x.denominator))
-
-
 def _log(x: Fraction) -> Decimal:
-    return _DIGITS.subtract(Decimal(x.numerator).ln(_DIGITS), Decimal(x.denominator).ln(_DIGITS))
+    return Decimal(x.numerator).ln() - Decimal(x.denominator).ln()
 
 
 def _rho_of_range(u: Fraction) -> int:

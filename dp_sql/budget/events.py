@@ -1,4 +1,7 @@
-"""An event of a ledger, and the chain that ties it to all events before. Knows no file."""
+"""An event of a ledger, and the chain that ties it to all events before. Knows no file.
+
+What is not an event, does not follow, or cannot be stored is refused with LedgerError.
+"""
 
 from __future__ import annotations
 
@@ -64,11 +67,7 @@ def new_event(
     amount: Amount | None = None,
     sums: str,
 ) -> Event:
-    """The event that follows `previous`.
-
-    Raises:
-        LedgerError: a name or a ticket is a string that a file would not give back unchanged.
-    """
+    """The event that follows `previous`; refuses names that check_text does."""
     check_text(ticket)
     check_text(analyst)
     event = Event(previous.number + 1, time, kind, ticket, analyst, amount, sums, "")
@@ -76,11 +75,7 @@ def new_event(
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """The event in a row: number, time, kind, ticket, analyst, four of an amount, sums, hash.
-
-    Raises:
-        LedgerError: the row is not an event, whatever its hash says.
-    """
+    """The event in a row: number, time, kind, ticket, analyst, four of an amount, sums, hash."""
     number, time, kind, ticket, analyst, *numbers, sums, digest = row
     if not _is_whole(number):
         raise LedgerError("An event of the ledger has no number: the file is damaged.")
@@ -100,11 +95,7 @@ def event_of(row: Sequence[Any]) -> Event:
 
 
 def next_event(previous: Event, row: Sequence[Any]) -> Event:
-    """The event in a row, if it follows the one before.
-
-    Raises:
-        LedgerError: its number, time or hash does not follow; names the event.
-    """
+    """The event in a row, if its number, time and hash follow from the one before."""
     event = event_of(row)
     if event.number != previous.number + 1:
         raise LedgerError(
@@ -121,21 +112,13 @@ def next_event(previous: Event, row: Sequence[Any]) -> Event:
 
 
 def check_amount(amount: Amount) -> None:
-    """Refuse what a ledger cannot write or add up.
-
-    Raises:
-        LedgerError: a number is not whole, is negative or is too large.
-    """
+    """Refuse what a ledger cannot write or add up."""
     if not _is_valid(amount):
         raise LedgerError("A loss in a ledger must consist of whole numbers from 0 to 2^63 - 1.")
 
 
 def check_text(text: object) -> None:
-    """Refuse a name that SQLite would not give back as it was hashed.
-
-    Raises:
-        LedgerError: it is not a plain str, contains NUL, or cannot be encoded in UTF-8.
-    """
+    """Refuse a name that SQLite would not give back as it was hashed."""
     # A subclass of str may say one thing to SQLite and another to the hash.
     if type(text) is not str:
         raise LedgerError(f"A name in a ledger must be a plain str, not {type(text).__name__}.")

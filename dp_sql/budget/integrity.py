@@ -1,4 +1,7 @@
-"""Whether a ledger is the newest copy, its past unchanged. Knows the chain and the sums in it."""
+"""Whether a ledger is the newest copy, its past unchanged. Knows the chain and the sums in it.
+
+All checks raise LedgerError. A connection is always inside a transaction.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,9 @@ from dp_sql.errors import LedgerError
 def check_newest(
     con: sqlite3.Connection, path: Path, ledger_id: str, checkpoint: Checkpoint | None
 ) -> None:
-    """Check that the ledger contains what its checkpoint saw.
+    """Check that the ledger contains what its checkpoint saw; only a new one may be without.
 
-    Args:
-        con: inside a transaction that had read nothing yet when `checkpoint` was read.
-        path: of the ledger.
-        ledger_id: of the ledger.
-        checkpoint: the newest; None: there is none, which only a new ledger may be without.
-
-    Raises:
-        LedgerError: it does not.
+    `checkpoint` was read before the transaction of `con` read anything.
     """
     last = schema.last_number(con)
     if checkpoint is None:
@@ -53,14 +49,7 @@ def new_events(
 ) -> Iterator[Event]:
     """Check the chain to the newest event, and yield the events on the way.
 
-    Args:
-        con: inside a transaction.
-        origin: what stands before the first event.
-        known: the newest event that was checked already; None: begin at the checkpoint.
-        checkpoint: the newest, already checked.
-
-    Raises:
-        LedgerError: an event does not follow, or what was checked has changed.
+    Begins after `known`, the newest event that was checked already; if None, at the checkpoint.
     """
     if known is not None and known != schema.event(con, known.number):
         raise LedgerError(f"Event {known.number} of the ledger has changed. Restore the ledger.")
@@ -90,9 +79,6 @@ def check_sums(
 
     The checkpoint vouches for the newest event of all. An older row that was changed, added or lost
     changes a sum, and is found here without hashing a million events.
-
-    Raises:
-        LedgerError: they do not.
     """
     found = [(head.sums, totals.sums(head.analyst), slice(0, 1))]
     for analyst, number in newest.items():
@@ -108,15 +94,9 @@ def check_sums(
 
 
 def follow(totals: Totals, event: Event, cancelled: Event | None) -> None:
-    """Add one event, already checked, to the sums.
+    """Add one event, already checked, to the sums; and check that it says what they are then.
 
-    Args:
-        totals: the sums before it.
-        event: the event.
-        cancelled: the reservation that it takes back, if it does.
-
-    Raises:
-        LedgerError: the event says that something else counts after it.
+    cancelled: the reservation that it takes back, if it does.
     """
     _count(totals, event.time, event.analyst, event.amount, cancelled)
     if totals.sums(event.analyst) != event.sums:
@@ -145,9 +125,6 @@ def append(
 
     `con` is inside a transaction, which any error must undo. `totals` has the sums up to `head`,
     the newest event, and follows to the new one.
-
-    Raises:
-        LedgerError: the file does not contain what was meant.
     """
     _count(totals, time, analyst, amount, cancelled_by(con, kind, ticket))
     sums = totals.sums(analyst)

@@ -19,8 +19,7 @@ from dp_sql.errors import LedgerError
 def verify(path: Path, checkpoint: Path) -> int:
     """Check every event of a ledger, the chain, and that the checkpoint's event is in it.
 
-    Returns:
-        The number of events.
+    Returns the number of events.
 
     Raises:
         LedgerError: names the first event that is wrong, or what else is.
@@ -35,9 +34,7 @@ def adopt(path: Path, checkpoint: Path) -> int:
     """Write a new checkpoint for a ledger that has lost its own, after checking every event.
 
     The owner declares that this ledger is the newest copy; nothing can check that any more.
-
-    Returns:
-        The number of events.
+    Returns the number of events.
 
     Raises:
         LedgerError: the ledger is damaged, or there is a checkpoint that contradicts it.
@@ -58,11 +55,7 @@ class Tickets:
     _open: dict[str, Event] = field(default_factory=dict)
 
     def follow(self, event: Event) -> Event | None:
-        """Take one more event; returns the reservation that it settles.
-
-        Raises:
-            LedgerError: a ticket is given twice, settled twice, or settled before it is reserved.
-        """
+        """Take one more event; returns the reservation that it settles."""
         reservation, fault = None, None
         if event.kind == "opened":
             if event.ticket or event.analyst:
@@ -91,31 +84,27 @@ def _walk(path: Path, checkpoint: Checkpoint | None) -> Checkpoint:
     try:
         with file.transaction("DEFERRED") as con:
             ledger_id, dataset = schema.name_of(con)
-            if checkpoint is not None and checkpoint.ledger_id != ledger_id:
-                raise LedgerError(f"The checkpoint belongs to another ledger than {path}.")
             last, tickets, totals = origin(ledger_id, dataset), Tickets(), Totals("")
+            seen = checkpoint or Checkpoint(ledger_id, 0, "")
+            if seen.ledger_id != ledger_id:
+                raise LedgerError(f"The checkpoint belongs to another ledger than {path}.")
             for row in _rows(con):
                 last = next_event(last, row)
                 settled = tickets.follow(last)
                 follow(totals, last, settled if last.kind == "cancelled" else None)
-                if checkpoint is not None and checkpoint.number == last.number:
-                    _check_same(last, checkpoint)
+                if last.number == seen.number and last.hash != seen.hash:
+                    raise wrong_event(last.number, "is not the one that the checkpoint saw")
             (whole,) = con.execute("PRAGMA integrity_check(1)").fetchone()
     finally:
         file.close()
     if not last.number or whole != "ok":
         raise LedgerError(f"The ledger {path} is damaged outside its events. Restore it.")
-    if checkpoint is not None and checkpoint.number > last.number:
+    if seen.number > last.number:
         raise LedgerError(
             f"The ledger {path} is older than its checkpoint: event {last.number + 1} is missing, "
-            f"and event {checkpoint.number} was seen."
+            f"and event {seen.number} was seen."
         )
     return Checkpoint(ledger_id, last.number, last.hash)
-
-
-def _check_same(event: Event, checkpoint: Checkpoint) -> None:
-    if checkpoint.hash != event.hash:
-        raise wrong_event(event.number, "is not the one that the checkpoint saw")
 
 
 def _rows(con: sqlite3.Connection) -> Iterator[Sequence[Any]]:
