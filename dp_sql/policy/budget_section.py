@@ -11,12 +11,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
 from dp_sql.budget.checkpoint import default_checkpoint
 from dp_sql.budget.model import AccountantName, Cap, Terms, name_of
 from dp_sql.files import readable_by_others
-from dp_sql.policy.keys import BOOLEAN, Key, Kind, choice, number, plain, read, string, valid
+from dp_sql.policy.keys import BOOLEAN, Kind, choice, key, number, plain, read, string, valid
 from dp_sql.policy.parser import Document, Path
 from dp_sql.sql import functions
 
@@ -33,69 +33,58 @@ _DATASET = string(
     "a name of at most 64 letters (a to z), digits, '-', '_' and '.', as in dataset = \"shop\"",
     lambda name: re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name),
 )
+_FILE = string(
+    'the path of a file, such as "/srv/ledgers/shop.sqlite"; a relative path begins at the '
+    "policy's folder, and ~ is not expanded",
+    lambda path: path.isprintable() and path and path[0] != "~",
+)
 _SECTIONS = Kind(
     "sections: [budget.analysts.reporting]",
     lambda value: value if isinstance(value, dict) else None,
 )
+_ACCOUNTANT, _MONTHLY, _ZERO = choice(*ACCOUNTANTS), choice("monthly"), Fraction(0)
 
 
-def _file(example: str) -> Kind:
-    return string(
-        f'the path of a file, "{example}"; a relative path begins at the policy\'s folder, '
-        "and ~ is not expanded",
-        lambda path: path.isprintable() and path and path[0] != "~",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class BudgetKeys:
     """The keys of [budget]."""
 
-    dataset: Annotated[
-        str, Key(_DATASET, "your name for these people's data; same people, same name", '"shop"')
-    ]
-    epsilon: Annotated[
-        Fraction, Key(_EPSILON, "the most that all analysts together may spend", "1")
-    ]
-    delta: Annotated[
-        Fraction, Key(_DELTA, 'the probability that the promise fails; for "zcdp" and "pld"', "0")
-    ] = Fraction(0)
-    accountant: Annotated[
-        AccountantName,
-        Key(choice(*ACCOUNTANTS), 'how losses add up: "basic", "zcdp" or "pld"', '"basic"'),
-    ] = "basic"
-    keep_releases: Annotated[
-        bool, Key(BOOLEAN, "asking again returns the stored answer, free", "true")
-    ] = False
-    ledger: Annotated[
-        str | None,
-        Key(_file("/srv/shop.sqlite"), "the record of what was spent", '"shop.ledger.sqlite"'),
-    ] = None
-    checkpoint: Annotated[
-        str | None,
-        Key(
-            _file("/mnt/other-disk/shop.checkpoint"),
-            "shows if the ledger was lost or is an old copy",
-            '"/mnt/other-disk/shop.checkpoint"',
-            formerly="witness",
-        ),
-    ] = None
-    refresh: Annotated[
-        str | None,
-        Key(choice("monthly"), "a new budget each month: 12 epsilons a year", '"monthly"', "# # "),
-    ] = None
-    release_epsilon: Annotated[
-        Fraction | None, Key(_EPSILON, 'what "pld" charges for every release', "0.1", "# # ")
-    ] = None
-    analysts: Annotated[Mapping[str, Any] | None, Key(_SECTIONS, "caps of single analysts")] = None
+    dataset: str = key(
+        _DATASET, "your name for these people's data; same people, same name", '"shop"',
+        required=True,
+    )  # fmt: skip
+    epsilon: Fraction = key(
+        _EPSILON, "the most that all analysts together may spend", "1", required=True
+    )
+    delta: Fraction = key(
+        _DELTA, 'the probability that the promise fails; for "zcdp" and "pld"', "0", default=_ZERO
+    )
+    accountant: AccountantName = key(
+        _ACCOUNTANT, 'how losses add up: "basic", "zcdp" or "pld"', '"basic"', default="basic"
+    )
+    keep_releases: bool = key(
+        BOOLEAN, "asking again returns the stored answer, free", "true", default=False
+    )
+    ledger: str | None = key(_FILE, "the record of what was spent", '"shop.ledger.sqlite"')
+    checkpoint: str | None = key(
+        _FILE, "shows a lost or outdated ledger", '"/mnt/other-disk/shop.checkpoint"',
+        formerly="witness",
+    )  # fmt: skip
+    refresh: str | None = key(
+        _MONTHLY, "a new budget each month: 12 epsilons a year", '"monthly"', draft="# # "
+    )
+    release_epsilon: Fraction | None = key(
+        _EPSILON, 'what "pld" charges for every release', "0.1", draft="# # "
+    )
+    analysts: Mapping[str, Any] | None = key(_SECTIONS, "caps of single analysts")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CapKeys:
     """The keys of [budget.analysts.NAME]."""
 
-    epsilon: Annotated[Fraction, Key(_EPSILON, "the most that this analyst may spend", "0.5")]
-    delta: Annotated[Fraction, Key(_DELTA, "the same for delta")] = Fraction(0)
+    epsilon: Fraction = key(_EPSILON, "the most that this analyst may spend", "0.5", required=True)
+    delta: Fraction = key(_DELTA, "the same for delta", default=_ZERO)
 
 
 def read_budget(document: Document, file: pathlib.Path) -> Terms | None:

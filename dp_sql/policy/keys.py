@@ -1,15 +1,15 @@
 """The keys of a section, each declared once: how it is read and refused, and its line in a draft.
 
-A section is a dataclass with fields such as `epsilon: Annotated[Fraction, Key(…)]`; those without
-a default are required. `read` builds one from a Document; `drafted` writes its keys into a draft.
+A section is a dataclass whose fields are made by `key`; `read` builds one from a Document, and
+`drafted` writes its keys into a draft.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 from dp_sql.policy.parser import Document, Path, guess
 
@@ -31,7 +31,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a section: its kind, what it means, and an example in TOML.
+    """A key: its kind, what it means, and an example in TOML.
 
     draft: what a draft writes before it. formerly: an older name, which is still read.
     """
@@ -39,14 +39,19 @@ class Key:
     kind: Kind
     doc: str
     example: str = ""
+    required: bool = False
     draft: str = "# "
     formerly: str = ""
 
 
+def key(kind: Kind, doc: str, example: str = "", *, default: Any = None, **more: Any) -> Any:
+    """A field of a section; `default` is its value where the file says nothing."""
+    return field(default=default, metadata={"key": Key(kind, doc, example, **more)})
+
+
 def keys_of(section: type) -> dict[str, Key]:
     """The keys of a section by name, in order."""
-    hints = get_type_hints(section, include_extras=True)
-    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+    return {f.name: f.metadata["key"] for f in fields(section)}
 
 
 def number(
@@ -122,9 +127,9 @@ def read(document: Document, path: Path, section: type[Section], value: object) 
             )
         values[name] = valid(document, (*path, written), keys[name].kind, inner)
     missing = [
-        f"{f.name}: {keys[f.name].doc}, as in {f.name} = {keys[f.name].example}"
-        for f in fields(section)  # type: ignore[arg-type]
-        if f.default is MISSING and f.name not in values
+        f"{name}: {key.doc}, as in {name} = {key.example}"
+        for name, key in keys.items()
+        if key.required and name not in values
     ]
     if missing:
         raise document.error(path, f"{'.'.join(path)} needs {'; and '.join(missing)}.")

@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
 
-from dp_sql.policy.keys import Key, Kind, number, read, string
+from dp_sql.policy.keys import Kind, key, number, read, string
 from dp_sql.policy.parser import Document
 from dp_sql.sql import functions
 
@@ -51,7 +50,12 @@ _FOLDER = Kind(
 )
 
 
-def _whole(high: int) -> Kind:
+_EPSILON = number(functions.MIN_EPSILON, functions.MAX_EPSILON)
+_DELTA = number(0, functions.MAX_DELTA)
+_SECONDS = number(Fraction(1, 100), 86400)
+
+
+def _up_to(high: int) -> Kind:
     return number(1, high, whole=True)
 
 
@@ -62,52 +66,30 @@ class Limits:
     The exception is delta: without max_delta_per_query, as with 0, none may be used.
     """
 
-    max_epsilon_per_query: Annotated[
-        Fraction | None,
-        Key(number(functions.MIN_EPSILON, functions.MAX_EPSILON), "the privacy loss", "1"),
-    ] = None
-    max_delta_per_query: Annotated[
-        Fraction | None,
-        Key(number(0, functions.MAX_DELTA), "the probability that the promise fails", "1e-9"),
-    ] = None
-    max_k: Annotated[int | None, Key(_whole(functions.MAX_K), "the length of a list", "1000")] = (
-        None
+    max_epsilon_per_query: Fraction | None = key(_EPSILON, "the privacy loss", "1")
+    max_delta_per_query: Fraction | None = key(
+        _DELTA, "the probability that the promise fails", "1e-9"
     )
-    max_contributions: Annotated[
-        int | None,
-        Key(
-            _whole(functions.MAX_CONTRIBUTIONS),
-            "the contribution bound of a distinct count",
-            "1000",
-        ),
-    ] = None
-    deadline_seconds: Annotated[
-        Fraction | None,
-        Key(
-            number(Fraction(1, 100), 86400),
-            "answers wait for this time, so that timing shows nothing",
-            "5",
-        ),
-    ] = None
-    max_rows_per_person: Annotated[
-        int, Key(_whole(10**6), "rows of one person in a join that multiplies rows", "1000")
-    ] = 1_000
-    max_joined_rows_per_person: Annotated[
-        int, Key(_whole(10**8), "rows that such joins may make of them", "1000000")
-    ] = 1_000_000
-    memory_limit: Annotated[
-        str | None, Key(_SIZE, "memory of the queries that read private rows", '"4GB"')
-    ] = None
-    public_memory_limit: Annotated[
-        str | None, Key(_SIZE, "memory of the rest of a statement; it never spills", '"1GB"')
-    ] = None
-    temp_directory: Annotated[
-        Path | None, Key(_FOLDER, "where private queries spill to disk", '"spill"')
-    ] = None
-    max_temp_directory_size: Annotated[
-        str | None, Key(_SIZE, "how much they may spill", '"10GB"')
-    ] = None
-    threads: Annotated[int | None, Key(_whole(1024), "threads of the private queries", "4")] = None
+    max_k: int | None = key(_up_to(functions.MAX_K), "the length of a list", "1000")
+    max_contributions: int | None = key(
+        _up_to(functions.MAX_CONTRIBUTIONS), "the contribution bound of a distinct count", "1000"
+    )
+    deadline_seconds: Fraction | None = key(
+        _SECONDS, "answers wait for this time, so that timing shows nothing", "5"
+    )
+    max_rows_per_person: int = key(
+        _up_to(10**6), "rows of one person in a join that multiplies rows", "1000", default=1000
+    )
+    max_joined_rows_per_person: int = key(
+        _up_to(10**8), "rows that such joins may make of them", "1000000", default=1_000_000
+    )
+    memory_limit: str | None = key(_SIZE, "memory of the queries that read private rows", '"4GB"')
+    public_memory_limit: str | None = key(
+        _SIZE, "memory of the rest of a statement; it never spills", '"1GB"'
+    )
+    temp_directory: Path | None = key(_FOLDER, "where private queries spill to disk", '"spill"')
+    max_temp_directory_size: str | None = key(_SIZE, "how much they may spill", '"10GB"')
+    threads: int | None = key(_up_to(1024), "threads of the private queries", "4")
 
     @property
     def work(self) -> WorkLimits:

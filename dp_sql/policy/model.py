@@ -10,12 +10,12 @@ import pathlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Any
 
 from dp_sql.budget.model import Terms
 from dp_sql.errors import PolicyError
 from dp_sql.policy.budget_section import read_budget
-from dp_sql.policy.keys import NAMES, Key, Kind, read, valid
+from dp_sql.policy.keys import NAMES, Kind, key, read, valid
 from dp_sql.policy.limits import Limits, read_limits
 from dp_sql.policy.parser import Document, Path, dotted, guess, parts_of
 from dp_sql.sql.tokens import folded
@@ -96,20 +96,18 @@ _UNIT = Kind('a column, or { link = "column", to = "table.column" }', _unit)
 class TableKeys:
     """The keys of [tables.NAME]."""
 
-    privacy_unit: Annotated[
-        str | Link,
-        Key(_UNIT, "the column that identifies the person each row belongs to", '"user_id"'),
-    ]
-    unique_per_person: Annotated[
-        Collection[str], Key(NAMES, "columns with one value per person")
-    ] = ()
+    privacy_unit: str | Link = key(
+        _UNIT, "the column that identifies the person each row belongs to", '"user_id"',
+        required=True,
+    )  # fmt: skip
+    unique_per_person: Collection[str] = key(NAMES, "columns with one value per person", default=())
 
 
 @dataclass(frozen=True)
 class ListKeys:
     """The keys of [public] and [views]."""
 
-    tables: Annotated[Collection[str], Key(NAMES, "names of tables or views")] = ()
+    tables: Collection[str] = key(NAMES, "names of tables or views", default=())
 
 
 def read_policy(path: str | pathlib.Path) -> Policy:
