@@ -66,53 +66,38 @@ def _with_line(policy: Policy, key: str, why: str) -> str:
 
 def _misfits(policy: Policy, catalog: Catalogue, known: dict[Name, Listed]) -> list[Problem]:
     """The problems with names and types; fills `known` with what each name means."""
-    found: list[Problem] = []
-    if replaced := catalog.stand_ins():
-        found.append(
-            (
-                "the database",
-                f"It has macros that replace built-in functions: {', '.join(replaced)}. "
-                "Drop or rename them.",
-            )
-        )
+    replaced = ", ".join(catalog.stand_ins())
+    why = f"It has macros that replace built-in functions: {replaced}. Drop or rename them."
+    found = [("the database", why)] if replaced else []
     found += _names(policy, catalog.listed(), known)
-    return [*found, *_kinds(policy, known), *_units(policy, known), *_domains(policy, known)]
-
-
-def _keys(policy: Policy) -> Iterator[tuple[str, Name]]:
-    """The names of a policy, each with its key."""
-    yield from ((f"tables.{dotted(name)}", name) for name in policy.tables)
-    yield from (("public.tables", name) for name in sorted(policy.public))
-    yield from (("views.tables", name) for name in sorted(policy.views))
+    return [*found, *_units(policy, known), *_domains(policy, known)]
 
 
 def _names(
     policy: Policy, listed: Sequence[Listed], known: dict[Name, Listed]
 ) -> Iterator[Problem]:
-    for key, name in _keys(policy):
+    keys = [(f"tables.{dotted(name)}", name) for name in policy.tables]
+    keys += [("public.tables", name) for name in sorted(policy.public)]
+    keys += [("views.tables", name) for name in sorted(policy.views)]
+    for key, name in keys:
+        written = dotted(name)
         found = [relation for relation in listed if relation.is_called(name)]
-        if len(found) == 1:
-            known[name] = found[0]
-        elif found:
+        if not found:
+            near = guess(written, [folded(relation.parts[-1]) for relation in listed])
+            yield key, f"There is no table or view {written}.{near}"
+        elif len(found) > 1:
             full = " or ".join(dotted([folded(p) for p in relation.parts]) for relation in found)
-            yield key, f"{dotted(name)} may mean {full}; write which."
+            yield key, f"{written} may mean {full}; write which."
         else:
-            near = guess(dotted(name), [folded(relation.parts[-1]) for relation in listed])
-            yield key, f"There is no table or view {dotted(name)}.{near}"
-
-
-def _kinds(policy: Policy, known: Known) -> Iterator[Problem]:
-    for key, name in _keys(policy):
-        if name not in known or known[name].is_view == (name in policy.views):
-            continue
-        if name in policy.views:
-            yield key, f"{dotted(name)} is a table, and [views] lists views."
-        else:
-            yield (
-                key,
-                f"{dotted(name)} is a view. List it in [views], and the tables that it reads in "
-                "[tables.…] or [public].",
-            )
+            known[name] = found[0]
+            if name in policy.views and not found[0].is_view:
+                yield key, f"{written} is a table, and [views] lists views."
+            elif found[0].is_view and name not in policy.views:
+                yield (
+                    key,
+                    f"{written} is a view. List it in [views], and the tables that it reads in "
+                    "[tables.…] or [public].",
+                )
 
 
 def _units(policy: Policy, known: Known) -> Iterator[Problem]:
