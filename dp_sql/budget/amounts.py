@@ -52,15 +52,15 @@ class Spent:
     with_range: int = 0
     widest: int = 0
 
-    def merged(self, other: Spent) -> Spent:
-        """The sum of two sums."""
+    def merged(self, other: Spent, sign: int = 1) -> Spent:
+        """The sum of two sums; with sign -1 their difference, except for `widest`."""
         return Spent(
-            n=self.n + other.n,
-            epsilon=self.epsilon + other.epsilon,
-            delta=self.delta + other.delta,
-            rho=self.rho + other.rho,
-            with_rho=self.with_rho + other.with_rho,
-            with_range=self.with_range + other.with_range,
+            n=self.n + sign * other.n,
+            epsilon=self.epsilon + sign * other.epsilon,
+            delta=self.delta + sign * other.delta,
+            rho=self.rho + sign * other.rho,
+            with_rho=self.with_rho + sign * other.with_rho,
+            with_range=self.with_range + sign * other.with_range,
             widest=max(self.widest, other.widest),
         )
 

@@ -13,7 +13,7 @@ from dp_sql.budget import schema
 from dp_sql.budget.amounts import Amount
 from dp_sql.budget.checkpoint import ADOPT, Checkpoint
 from dp_sql.budget.events import Event, Kind, new_event, next_event
-from dp_sql.budget.totals import Totals, month_of, subtotal_of
+from dp_sql.budget.totals import Totals, month_of
 from dp_sql.errors import LedgerError
 
 
@@ -142,6 +142,6 @@ def _count(
 ) -> None:
     totals.reach(time)
     if amount is not None:
-        totals.add(subtotal_of(analyst, amount))
+        totals.add(analyst, amount)
     if cancelled is not None and cancelled.amount is not None:
-        totals.take_off(subtotal_of(cancelled.analyst, cancelled.amount), cancelled.time)
+        totals.take_off(cancelled.analyst, cancelled.amount, cancelled.time)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dp_sql.budget.amounts import Spent
 from dp_sql.budget.events import Event, check_text, event_of, new_event, origin
 from dp_sql.budget.totals import Subtotal, Totals
 from dp_sql.errors import LedgerError
@@ -167,7 +168,9 @@ def subtotals(con: sqlite3.Connection, sql: str, since: str) -> Iterator[Subtota
         if any(type(half) is not int or half < 0 for half in halves):
             raise LedgerError("An amount in the ledger is not a whole number: the file is damaged.")
         epsilon, delta, rho = ((halves[i] << 32) + halves[i + 3] for i in range(3))
-        yield Subtotal(analyst, n, epsilon, delta, rho, with_rho, bounded_range, newest)
+        with_range, widest = (0, 0) if bounded_range is None else (n, bounded_range)
+        spent = Spent(n, epsilon, delta, rho, with_rho, with_range, widest)
+        yield Subtotal(analyst, spent, newest)
 
 
 def _rows(con: sqlite3.Connection, where: str, *values: object) -> Iterator[Any]:

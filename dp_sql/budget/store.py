@@ -176,9 +176,6 @@ class LedgerFile:
         if self._con is not None and not self._con.in_transaction:
             self._disconnect()
 
-    def _after_fork_in_parent(self) -> None:
-        self.lock.release()
-
     def _after_fork_in_child(self) -> None:
         self.lock = _LOCKS.setdefault(self.path, threading.RLock())
         if self._con is not None:  # forked inside a transaction, which is the parent's
@@ -267,7 +264,7 @@ def _before_fork() -> None:
 
 def _after_fork_in_parent() -> None:
     for file in _PAUSED:
-        file._after_fork_in_parent()
+        file.lock.release()
     _PAUSED.clear()
     _FORKING.release()
 

@@ -5,34 +5,23 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import NamedTuple
 
 from dp_sql.budget.amounts import Amount, Spent
 from dp_sql.budget.model import normal_name
 
 
-@dataclass(frozen=True)
-class Subtotal:
+class Subtotal(NamedTuple):
     """The sum of some reservations of one analyst that share their bounded range.
 
-    n: how many; rho: the sum over the with_rho of them whose rho is known. newest: the number of
-    the newest event among them: a reservation, or what cancelled one.
+    newest: the number of the newest event among them: a reservation, or what cancelled one.
     """
 
     analyst: str
-    n: int
-    epsilon: int
-    delta: int
-    rho: int
-    with_rho: int
-    bounded_range: int | None
+    spent: Spent
     newest: int = 0
-
-
-def subtotal_of(analyst: str, a: Amount) -> Subtotal:
-    """A single reservation."""
-    return Subtotal(analyst, 1, a.epsilon, a.delta, a.rho or 0, a.rho is not None, a.bounded_range)
 
 
 def month_of(time: str) -> str:
@@ -52,25 +41,15 @@ class _Sum:
     width: int = 0
     ranges: Counter[int] = field(default_factory=Counter)
 
-    def change(self, part: Subtotal, sign: int) -> None:
-        old, n, width = self.spent, sign * part.n, part.bounded_range
-        widest = old.widest
-        if width is not None:
+    def change(self, part: Spent, sign: int) -> None:
+        self.spent = self.spent.merged(part, sign)
+        if part.with_range:
+            n, width = sign * part.n, part.widest
             self.width += n * width
             self.ranges[width] += n
-            widest = max(widest, width)
             if not self.ranges[width]:
                 del self.ranges[width]
-                widest = max(self.ranges, default=0) if width == widest else widest
-        self.spent = Spent(
-            n=old.n + n,
-            epsilon=old.epsilon + sign * part.epsilon,
-            delta=old.delta + sign * part.delta,
-            rho=old.rho + sign * part.rho,
-            with_rho=old.with_rho + sign * part.with_rho,
-            with_range=old.with_range + (0 if width is None else n),
-            widest=widest,
-        )
+                self.spent = replace(self.spent, widest=max(self.ranges, default=0))
 
     def __str__(self) -> str:
         s = self.spent
@@ -104,19 +83,21 @@ class Totals:
             for part in parts:
                 self._spellings.setdefault(_normal(part.analyst), set()).add(part.analyst)
                 for name in (None, part.analyst):
-                    sums[name].change(part, sign)
+                    sums[name].change(part.spent, sign)
 
     def reach(self, time: str) -> None:
         """Go on to the time of the next event: a month may begin."""
         if month_of(time) != self.month:
             self.month, self._in_month = month_of(time), defaultdict(_Sum)
 
-    def add(self, part: Subtotal) -> None:
+    def add(self, analyst: str, amount: Amount) -> None:
         """Count what is reserved now."""
+        part = Subtotal(analyst, Spent().plus(amount))
         self.fill([part], [part])
 
-    def take_off(self, part: Subtotal, reserved: str) -> None:
+    def take_off(self, analyst: str, amount: Amount, reserved: str) -> None:
         """Count something no longer, as it was cancelled; `reserved` is when it was reserved."""
+        part = Subtotal(analyst, Spent().plus(amount))
         self.fill([part], [part] if month_of(reserved) == self.month else [], -1)
 
     def spent(self, analyst: str | None = None, month: str | None = None) -> Spent:

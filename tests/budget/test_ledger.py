@@ -18,7 +18,7 @@ from dp_sql.budget import schema
 from dp_sql.budget.amounts import Amount, Spent, amount_of
 from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.totals import Subtotal, Totals
+from dp_sql.budget.totals import Totals
 from dp_sql.budget.verify import verify
 from dp_sql.errors import BudgetExceeded, LedgerError
 from dp_sql.udfs.mechanism import PrivacyLoss
@@ -496,8 +496,8 @@ def test_an_interrupt_while_adding_up_leaves_no_half_sum(
         one.cancel(ticket)
         take_off = Totals.take_off
 
-        def interrupted(totals: Totals, part: Subtotal, reserved: str) -> None:
-            take_off(totals, part, reserved)
+        def interrupted(totals: Totals, analyst: str, amount: Amount, reserved: str) -> None:
+            take_off(totals, analyst, amount, reserved)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
