@@ -41,7 +41,7 @@ def command(policy: str, form: str | None, plot: str | None) -> None:
     """Print the budget."""
     terms = read_terms(policy)
     with Ledger(
-        terms.ledger, terms.witness, terms.dataset, monthly=terms.monthly, read_only=True
+        terms.ledger, terms.checkpoint, terms.dataset, monthly=terms.monthly, read_only=True
     ) as ledger:
         rows = owner_rows(ledger, terms)
         if plot is not None:

@@ -106,7 +106,7 @@ def _files(ledger: str, witness: str | None) -> tuple[Path, Path, Terms | None]:
     if witness is not None:
         raise PolicyError(f"--witness is for a ledger file; the policy {ledger} names its own.")
     terms = read_terms(ledger)
-    return terms.ledger, terms.witness, terms
+    return terms.ledger, terms.checkpoint, terms
 
 
 def _open(path: Path, checkpoint: Path, terms: Terms | None) -> Ledger:

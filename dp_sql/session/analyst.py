@@ -67,7 +67,7 @@ class AnalystSession(Session):
             budget, ledger, account, path = policy.budget, None, None, None
             if budget is not None:
                 ledger = Ledger(
-                    budget.ledger, budget.witness, budget.dataset, monthly=budget.monthly
+                    budget.ledger, budget.checkpoint, budget.dataset, monthly=budget.monthly
                 )
                 closing.callback(ledger.close)
                 account = Account(ledger, budget, analyst)

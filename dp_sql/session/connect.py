@@ -6,6 +6,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import overload
 
+from dp_sql.budget.checkpoint import default_checkpoint
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import name_of
 from dp_sql.engines.duckdb.connection import Connection, open_database
@@ -67,7 +68,7 @@ def connect(
         if analyst is not None:
             raise PolicyError("An analyst needs a policy: connect(…, policy=…, analyst=…).")
         path = None if ledger is None else Path(fspath(ledger))
-        kept = None if path is None else Ledger(path, path.with_name(path.name + ".witness"))
+        kept = None if path is None else Ledger(path, default_checkpoint(path))
         return OwnerSession(open_database(str(database), read_only), kept)
     if ledger is not None:
         raise PolicyError("A policy names its ledger itself: [budget] ledger = …")
