@@ -29,10 +29,11 @@ from dp_sql.budget.amounts import amount_of
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Cap, Terms
 from dp_sql.cli import budget_plot
-from dp_sql.cli.budget_bars import bar, bars, decimal
+from dp_sql.cli.budget_bars import bar, bars
 from dp_sql.cli.budget_plot import Curve, curves
 from dp_sql.cli.main import main
 from dp_sql.policy.model import read_policy
+from dp_sql.sql.formatting import literal
 from dp_sql.udfs.mechanism import PrivacyLoss
 
 
@@ -318,7 +319,7 @@ def test_a_bar_is_full_or_empty_only_where_it_is_true(share: Fraction, width: in
 @settings(deadline=None)
 @given(st.integers(-(10**30), 10**30), st.integers(0, 40))
 def test_decimals_are_exact(n: int, places: int) -> None:
-    text = decimal(Fraction(n, 10**places))
+    text = literal(Fraction(n, 10**places))
     assert Fraction(text) == Fraction(n, 10**places) and re.fullmatch(r"-?\d+(\.\d*[1-9])?", text)
 
 
