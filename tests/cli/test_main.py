@@ -141,3 +141,13 @@ def test_help_imports_no_subcommand() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"), [("dp-sql led", "ledger"), ("dp-sql ledger ver", "verify")]
+)
+def test_bash_completes_commands(words: str, offered: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_DP_SQL_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    assert run().stdout == f"plain,{offered}\n"
