@@ -122,7 +122,15 @@ def test_the_version_is_that_of_the_package() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--no-such-option"], ["a.duckdb", "b.duckdb"], ["shell", "-c"], ["policy"]]
+    "arguments",
+    [
+        ["--no-such-option"],
+        ["a.duckdb", "b.duckdb"],
+        ["shell", "-c"],
+        ["policy"],
+        ["--as", "reporting", "-c", "SELECT 1"],
+        ["--policy", "p.toml", "--ledger", "l.sqlite"],
+    ],
 )
 def test_wrong_usage_is_exit_code_two(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
