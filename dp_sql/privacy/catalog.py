@@ -97,8 +97,13 @@ class OwnersEngine(Protocol):
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
 
-    def agrees(self, source: str, tables: Collection[Parts]) -> bool:
-        """Whether the engine, too, finds exactly these base tables in a source."""
+    def agrees(
+        self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
+    ) -> bool:
+        """Whether the engine, too, finds exactly these base tables in a source.
+
+        functions: calls of table functions in it that read files.
+        """
 
 
 def view_body(sql: str) -> str | None:

@@ -65,7 +65,8 @@ def owners_plan(
     tables = DeclaredTables(schema, unit, _origin(select, call, bodies, schema))
     source = _source(select, call, bodies, tables)
     rows = rows_of(source, call)
-    if not engine.agrees(rows.sql, rows.tables):
+    functions = {table.function for table in read_tables(rows.relation)[0] if table.function}
+    if not engine.agrees(rows.sql, rows.tables, functions):
         raise NotPrivate(
             "DuckDB does not read this source as dp_sql does.",
             text=select.text,
