@@ -13,7 +13,7 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.literals import Reference
-from dp_sql.sql.tokens import folded, tokenize
+from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import NUMBERS, family
 
 
@@ -70,12 +70,12 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
 
 
 def _check_source(select: DpSelect) -> None:
-    for token in tokenize(select.source_text):
+    for token in select.between(select.source):
         if token.name is not None and folded(token.name) in select.ctes:
             raise NotPrivate(
                 f"{token.name} is a CTE, and DP_SELECT reads tables, views and subqueries.",
                 text=select.text,
-                position=select.source[0] + token.start,
+                position=token.start,
                 hint="Put its SELECT into brackets after FROM, or into a view or table.",
             )
 
@@ -95,12 +95,12 @@ def _check_scores_apart(select: DpSelect) -> None:
                 position=reference.position,
                 hint="Name another column: DP_SELECT(candidate, score, sensitivity, …).",
             )
-    for token in tokenize(select.condition_text or ""):
-        if token.name is not None and folded(token.name) in scores and select.condition:
+    for token in select.between(select.condition) if select.condition else ():
+        if token.name is not None and folded(token.name) in scores:
             raise NotPrivate(
                 f"A condition on {token.name} lets people's data choose the candidates.",
                 text=select.text,
-                position=select.condition[0] + token.start,
+                position=token.start,
                 hint="Choose the candidates by what is public of them.",
             )
 
