@@ -60,10 +60,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings OFFSET 1)
 -- NotPrivate: LIMIT in a source would let one person's rows depend on another'
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings LIMIT 10%)
 
--- NotPrivate: a sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample in a source would let one person's rows depend on anoth
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 10)
 
--- NotPrivate: a sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample in a source would let one person's rows depend on anoth
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 10% (bernoulli, 42))
 
 -- NotPrivate: QUALIFY in a source would let one person's rows depend on anothe
@@ -75,10 +75,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings WINDOW w AS (
 -- NotPrivate: LIMIT in a source would let one person's rows depend on another'
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings FETCH FIRST 5 ROWS ONLY)
 
--- NotPrivate: a sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample in a source would let one person's rows depend on anoth
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings TABLESAMPLE 10%
 
--- NotPrivate: a sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample in a source would let one person's rows depend on anoth
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings TABLESAMPLE reservoir(5)
 
 -- NotSupported: A SELECT with DP_TOPK cannot have USING SAMPLE.
@@ -210,13 +210,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, ratings b
 -- NotPrivate: Only inner and left joins on equal columns are known here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, catalog c WHERE a.title = c.title
 
--- NotPrivate: this kind of join in a source would let one person's rows depend
+-- NotPrivate: This kind of join in a source would let one person's rows depend
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings NATURAL JOIN orders
 
--- NotPrivate: this kind of join in a source would let one person's rows depend
+-- NotPrivate: This kind of join in a source would let one person's rows depend
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings POSITIONAL JOIN catalog
 
--- NotPrivate: this kind of join in a source would let one person's rows depend
+-- NotPrivate: This kind of join in a source would let one person's rows depend
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a ASOF JOIN ratings b ON a.user_id = b.user_id AND a.day >= b.day
 
 -- NotPrivate: Only inner and left joins on equal columns are known here.

@@ -132,10 +132,10 @@ SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1, doma
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
 SELECT mood, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY mood
 
--- ArgumentError: The group weight has type DOUBLE, whose equality is not exact.
+-- ArgumentError: The group weight has type DOUBLE, whose equality is not exact
 SELECT weight, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY weight
 
--- ArgumentError: The group tags has type VARCHAR[], whose equality is not exact.
+-- ArgumentError: The group tags has type VARCHAR[], whose equality is not exact
 SELECT tags, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY tags
 
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla

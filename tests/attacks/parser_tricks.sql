@@ -310,7 +310,7 @@ FROM ratings NEAREST JOIN catalog USING (title)
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
 SELECT * FROM ratings ORDER BY ALL
 
--- NotPrivate: a sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample in a source would let one person's rows depend on anoth
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r TABLESAMPLE 5
 
 -- NotSupported: EXPLAIN shows what DP calls would cost, and there is none here.
