@@ -159,7 +159,7 @@ class Compiler:
         """The FROM clause of a SELECT with its joins."""
         clause = tree.args.get("from_") or tree.args.get("from")
         if clause is None:
-            raise refuse(tree, "A source without FROM holds nobody's rows", ALLOWED)
+            raise refuse(tree, "A source without FROM holds no one's rows", ALLOWED)
         first, joins = _flattened(clause.this)
         source = From()
         source.parts.append(self._part(first, source))
@@ -257,7 +257,7 @@ class Compiler:
         part = self._part(join.this, source)
         left = From(list(source.parts), set(source.hidden))
         if side == "LEFT" and left.private is None and part.rows.private:
-            raise refuse(join, "A left join keeps public rows that nobody has", ALLOWED)
+            raise refuse(join, "A left join keeps public rows that belong to no one", ALLOWED)
         source.parts.append(part)
         equal, terms = self._on(on, source, left, part)
         for name in using:

@@ -24,7 +24,7 @@ from dp_sql.engines.duckdb.public_connection import PublicSide
 from dp_sql.errors import ArgumentError, NotSupported, PolicyError, QueryError
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
-from dp_sql.privacy.analyst_plan import guarded_plans
+from dp_sql.privacy.analyst_plan import analyst_plans
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import (
     Edit,
@@ -219,7 +219,7 @@ class GuardedSession:
         planned = []
         for select in selects:
             check_list(select, self._public)
-            plans = guarded_plans(select, bodies, self._policy, self._private)
+            plans = analyst_plans(select, bodies, self._policy, self._private)
             planned.append((select, plans))
         self._check_total([plan for _, plans in planned for plan in plans])
         return planned

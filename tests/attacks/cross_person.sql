@@ -231,7 +231,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a FULL JOIN orders USING (us
 -- NotPrivate: Only inner and left joins on equal columns are known here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a RIGHT JOIN orders USING (user_id)
 
--- NotPrivate: A left join keeps public rows that nobody has.
+-- NotPrivate: A left join keeps public rows that belong to no one.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM catalog LEFT JOIN ratings USING (title)
 
 -- NotPrivate: Only inner and left joins on equal columns are known here.
@@ -285,7 +285,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 -- NotPrivate: A source is made of SELECTs.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT SELECT user_id, title FROM recent)
 
--- NotPrivate: A source without FROM holds nobody's rows.
+-- NotPrivate: A source without FROM holds no one's rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT 7, 'x')
 
 -- NotPrivate: BY_NAME in a source would let one person's rows depend on anothe

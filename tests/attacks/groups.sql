@@ -144,10 +144,10 @@ SELECT price, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM 
 -- NotPrivate: There is no table secret.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM secret GROUP BY region
 
--- NotPrivate: This source is public: it holds nobody's rows.
+-- NotPrivate: This source is public: it holds no one's rows.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM catalog GROUP BY region
 
--- NotPrivate: This source is public: it holds nobody's rows.
+-- NotPrivate: This source is public: it holds no one's rows.
 SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM catalog GROUP BY genre
 
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
