@@ -65,9 +65,7 @@ def grouped(item: np.ndarray[Any, Any], person: np.ndarray[Any, Any]) -> Runs:
 
 
 SHAPES: dict[str, Callable[[], Runs]] = {
-    "power law": lambda: power_law(
-        10_000, 5_000, 2_000, np.random.default_rng(1)
-    ),
+    "power law": lambda: power_law(10_000, 5_000, 2_000, np.random.default_rng(1)),
     "few people": lambda: uniform(10_000, 4_000, 150, np.random.default_rng(2)),
     "as many people as items": lambda: uniform(10_000, 3_000, 3_000, np.random.default_rng(3)),
     "sparse": lambda: uniform(10_000, 5_000, 2_500, np.random.default_rng(4)),
