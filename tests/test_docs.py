@@ -159,6 +159,22 @@ def test_every_command_and_option_of_dp_sql_exists(document: Path) -> None:
                 assert re.search(rf"(?<![\w-]){re.escape(word)}\b", shown), words
 
 
+JUPYSQLS_OPTIONS = {"--save", "--with"}
+
+
+def test_every_option_named_by_itself_exists() -> None:
+    named = {name for page in TEXT.values() for name in re.findall(r"`(--[a-z-]+)", page)}
+    commands = [
+        (one, *more)
+        for one, inner in COMMANDS.items()
+        for more in [(), *((name,) for name in inner)]
+    ]
+    shown = {
+        option for command in commands for option in re.findall(r"--[a-z-]+", help_of(command))
+    }
+    assert named - JUPYSQLS_OPTIONS <= shown
+
+
 def test_the_options_of_the_command_line_are_on_the_page_about_it() -> None:
     options = set(re.findall(r"^  (?:-\w[^-\n]*)?(--[a-z-]+)", help_of(("shell",)), re.MULTILINE))
     assert {"--csv", "--json", "--receipts", "--read-only", "--command"} <= options
