@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import subprocess
@@ -180,6 +181,21 @@ def test_the_options_of_the_command_line_are_on_the_page_about_it() -> None:
     assert {"--csv", "--json", "--receipts", "--read-only", "--command"} <= options
     for option in options - {"--help", "--command", "--version"}:
         assert option in TEXT["sessions.md"], option
+
+
+def test_the_beliefs_in_the_budgets_document_are_those_of_bayes() -> None:
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \|(.+%) \|$", TEXT["budget.md"], re.MULTILINE)
+    assert len(rows) == 7
+    for epsilon, factor, rest in rows:
+        presence = math.exp(float(epsilon))
+        *inside, action, guess = (cell.strip() for cell in rest.split("|"))
+        assert float(factor) == pytest.approx(presence, rel=0.005)
+        assert float(action) == pytest.approx(presence**2, rel=0.005)
+        for prior, odds, belief in (
+            *zip((1, 1 / 9, 1 / 99), [presence] * 3, inside, strict=True),
+            (1, presence**2, guess),
+        ):
+            assert belief == f"{100 * prior * odds / (1 + prior * odds):.1f} %"
 
 
 # What is named.
