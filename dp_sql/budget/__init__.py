@@ -1,1 +1,1 @@
-"""The budget: what was promised, what is spent, and the book in which it stands. Never SQL."""
+"""The budget: its terms, what is spent of it, and the ledger that records that. Never SQL."""

@@ -21,14 +21,12 @@ from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 Outcome = Literal["answered", "failed"]
 
 Scaled = Callable[[Fraction], Sequence[PrivacyLoss]]
-"""The losses of a query with each epsilon in it times a factor from (0, 1]."""
-
-_NO_CAP = "none"
+"""The losses of a query with each epsilon in it times a factor in (0, 1]."""
 
 
 @dataclass(frozen=True)
 class BudgetRow:
-    """How much of a budget is spent; of one analyst, or of all together.
+    """How much of a budget is spent: by one analyst, or by all together.
 
     analyst: None for all together. total, left: None where there is no cap.
     """
@@ -44,23 +42,65 @@ class BudgetRow:
     accountant: str
 
 
+@dataclass(frozen=True)
+class _Share:
+    """What one analyst, or all together (None), may spend, and how it is counted."""
+
+    analyst: str | None
+    cap: Cap | None
+    counting: Accountant | None
+
+    def admits(self, amounts: Sequence[Amount], spent: Spent) -> bool:
+        """Whether all this may be spent, which includes `amounts`."""
+        counting = self.counting
+        if counting is None:
+            return True
+        return not any(map(counting.refuses, amounts)) and counting.fits(spent)
+
+    def row(self, dataset: str, spent: Spent) -> BudgetRow:
+        """What of it is spent."""
+        cap, counting = self.cap, self.counting
+        epsilon = spent.epsilon if counting is None else counting.epsilon_spent(spent)
+        delta = spent.delta if counting is None else counting.delta_spent(spent)
+        epsilons, deltas = Fraction(epsilon, NANO), Fraction(delta, ATTO)
+        return BudgetRow(
+            dataset=dataset,
+            analyst=self.analyst,
+            epsilon_total=None if cap is None else cap.epsilon,
+            epsilon_spent=epsilons,
+            epsilon_left=None if cap is None else max(cap.epsilon - epsilons, Fraction(0)),
+            delta_total=None if cap is None else cap.delta,
+            delta_spent=deltas,
+            delta_left=None if cap is None else max(cap.delta - deltas, Fraction(0)),
+            accountant="none" if counting is None else counting.name,
+        )
+
+
+def _share(terms: Terms | None, analyst: str | None) -> _Share:
+    if terms is None:
+        return _Share(analyst, None, None)
+    cap = terms.total if analyst is None else terms.analysts.get(analyst)
+    if cap is None:
+        return _Share(analyst, None, None)
+    return _Share(analyst, cap, accountant(terms.accountant, cap, terms.release_epsilon))
+
+
 class Account:
     """What one analyst has spent and may still spend.
 
     Args:
-        ledger: the book.
-        terms: what the owner promises; None: the book is kept, and nothing is refused.
+        ledger: where it is recorded.
+        terms: of the budget; None: losses are recorded, and nothing is refused.
         analyst: whose account this is.
     """
 
     def __init__(self, ledger: Ledger, terms: Terms | None, analyst: str) -> None:
         self._ledger = ledger
-        self._terms = terms
         self.analyst = analyst
-        self._all, self._own = _accountants(terms, analyst)
+        self._shares = (_share(terms, None), _share(terms, analyst))
 
     def same(self, other: Account) -> bool:
-        """Whether both write into the same book."""
+        """Whether both write into the same ledger."""
         return self._ledger.path == other._ledger.path
 
     def reserve(self, scaled: Scaled) -> tuple[str, ...]:
@@ -78,8 +118,8 @@ class Account:
         """
         amounts = [amount_of(loss) for loss in scaled(Fraction(1))]
 
-        def admit(of_all: Spent, own: Spent) -> None:
-            if not self._admits(amounts, of_all, own):
+        def admit(*spent: Spent) -> None:
+            if not self._admits(amounts, spent):
                 raise _Full
 
         try:
@@ -88,73 +128,54 @@ class Account:
             raise self._exceeded(amounts, scaled) from None
 
     def settle(self, ticket: str, outcome: Outcome) -> None:
-        """Write down how a reserved release ended; its loss stays spent."""
+        """Record how a reserved release ended; its loss stays spent."""
         self._ledger.settle(ticket, outcome)
 
     def cancel(self, tickets: Sequence[str]) -> None:
-        """Give back losses whose releases never began, for a reason that is not in the data."""
+        """Give back losses whose releases never began, for a reason independent of the data."""
         for ticket in tickets:
             self._ledger.cancel(ticket)
 
     def rows(self, asked: Sequence[PrivacyLoss] = ()) -> list[BudgetRow]:
         """All analysts together, then this one; as it would be after these losses."""
-        more = [amount_of(loss) for loss in asked]
+        after = self._after([amount_of(loss) for loss in asked])
         dataset = self._ledger.dataset
-        return [
-            _row(dataset, None, self._all, _cap(self._terms, None), self._after(None, more)),
-            _row(
-                dataset,
-                self.analyst,
-                self._own,
-                _cap(self._terms, self.analyst),
-                self._after(self.analyst, more),
-            ),
-        ]
+        return [s.row(dataset, spent) for s, spent in zip(self._shares, after, strict=True)]
 
     def fits(self, losses: Sequence[PrivacyLoss]) -> bool:
         """Whether these losses could be reserved now."""
         more = [amount_of(loss) for loss in losses]
-        return self._admits(more, self._after(None, more), self._after(self.analyst, more))
+        return self._admits(more, self._after(more))
 
-    def _after(self, analyst: str | None, more: Sequence[Amount]) -> Spent:
-        return _plus(self._ledger.spent(analyst), more)
+    def _after(self, more: Sequence[Amount]) -> list[Spent]:
+        return [self._ledger.spent(share.analyst).plus(*more) for share in self._shares]
 
-    def _admits(self, amounts: Sequence[Amount], of_all: Spent, own: Spent) -> bool:
-        for counting, spent in ((self._all, of_all), (self._own, own)):
-            if counting is not None:
-                if any(counting.refuses(amount) for amount in amounts):
-                    return False
-                if not counting.fits(spent):
-                    return False
-        return True
+    def _admits(self, amounts: Sequence[Amount], spent: Sequence[Spent]) -> bool:
+        return all(s.admits(amounts, own) for s, own in zip(self._shares, spent, strict=True))
 
     def _exceeded(self, amounts: Sequence[Amount], scaled: Scaled) -> BudgetExceeded:
-        """Why these amounts cannot be spent, in words; told of what is spent at this moment."""
-        for counting, analyst, of in (
-            (self._all, None, self._ledger.dataset),
-            (self._own, self.analyst, f"{self.analyst} in {self._ledger.dataset}"),
-        ):
-            cap = _cap(self._terms, analyst)
-            if counting is None or cap is None:
+        """Why these amounts cannot be spent, by what is spent at this moment."""
+        dataset = self._ledger.dataset
+        for share, of in zip(self._shares, (dataset, f"{self.analyst} in {dataset}"), strict=True):
+            if share.counting is None:
                 continue
-            why = next(filter(None, map(counting.refuses, amounts)), None)
+            why = next(filter(None, map(share.counting.refuses, amounts)), None)
             if why is not None:
                 return BudgetExceeded(why)
-            spent = self._ledger.spent(analyst)
-            if not counting.fits(_plus(spent, amounts)):
-                row = _row(of, analyst, counting, cap, spent)
-                return _too_much(amounts, row, self._largest(scaled, amounts))
+            spent = self._ledger.spent(share.analyst)
+            if not share.counting.fits(spent.plus(*amounts)):
+                return _too_much(amounts, share.row(of, spent), self._largest(scaled, amounts))
         return BudgetExceeded("The budget was full a moment ago; nothing was spent. Ask again.")
 
     def _largest(self, scaled: Scaled, amounts: Sequence[Amount]) -> Fraction | None:
-        """The largest epsilon of the query's that would still fit, in whole 1e-9; None: none."""
+        """The largest epsilon of the query that would still fit, in whole 1e-9; None: none."""
         asked = sum((loss.epsilon for loss in scaled(Fraction(1))), Fraction(0))
         low, high = 0, sum(amount.epsilon for amount in amounts)
-        of_all, own = self._ledger.spent(None), self._ledger.spent(self.analyst)
+        now = self._after([])
         while high - low > 1:
             middle = (low + high) // 2
             tried = [amount_of(loss) for loss in scaled(Fraction(middle, NANO) / asked)]
-            if self._admits(tried, _plus(of_all, tried), _plus(own, tried)):
+            if self._admits(tried, [spent.plus(*tried) for spent in now]):
                 low = middle
             else:
                 high = middle
@@ -162,56 +183,9 @@ class Account:
 
 
 def owner_rows(ledger: Ledger, terms: Terms | None) -> list[BudgetRow]:
-    """The budget as its owner sees it: all together, then everybody who spent or has a cap."""
-    names = set(ledger.analysts()) | (set(terms.analysts) if terms is not None else set())
-    of_all, _ = _accountants(terms, "")
-    rows = [_row(ledger.dataset, None, of_all, _cap(terms, None), ledger.spent())]
-    for name in sorted(names):
-        _, own = _accountants(terms, name)
-        rows.append(_row(ledger.dataset, name, own, _cap(terms, name), ledger.spent(name)))
-    return rows
-
-
-def _accountants(terms: Terms | None, analyst: str) -> tuple[Accountant | None, Accountant | None]:
-    """For all together, and for one analyst; None where nothing limits."""
-    if terms is None:
-        return None, None
-    cap = terms.analysts.get(analyst)
-    own = None if cap is None else accountant(terms.accountant, cap, terms.release_epsilon)
-    return accountant(terms.accountant, terms.total, terms.release_epsilon), own
-
-
-def _cap(terms: Terms | None, analyst: str | None) -> Cap | None:
-    if terms is None:
-        return None
-    return terms.total if analyst is None else terms.analysts.get(analyst)
-
-
-def _plus(spent: Spent, amounts: Sequence[Amount]) -> Spent:
-    for amount in amounts:
-        spent = spent.plus(amount)
-    return spent
-
-
-def _row(
-    dataset: str, analyst: str | None, counting: Accountant | None, cap: Cap | None, spent: Spent
-) -> BudgetRow:
-    if counting is None or cap is None:
-        epsilon, delta = Fraction(spent.epsilon, NANO), Fraction(spent.delta, ATTO)
-        return BudgetRow(dataset, analyst, None, epsilon, None, None, delta, None, _NO_CAP)
-    epsilon = Fraction(counting.epsilon_spent(spent), NANO)
-    delta = Fraction(counting.delta_spent(spent), ATTO)
-    return BudgetRow(
-        dataset=dataset,
-        analyst=analyst,
-        epsilon_total=cap.epsilon,
-        epsilon_spent=epsilon,
-        epsilon_left=max(cap.epsilon - epsilon, Fraction(0)),
-        delta_total=cap.delta,
-        delta_spent=delta,
-        delta_left=max(cap.delta - delta, Fraction(0)),
-        accountant=counting.name,
-    )
+    """The budget as its owner sees it: all together, then every analyst with losses or a cap."""
+    names = sorted(set(ledger.analysts()) | set(terms.analysts if terms is not None else ()))
+    return [_share(terms, name).row(ledger.dataset, ledger.spent(name)) for name in (None, *names)]
 
 
 def _too_much(
@@ -239,4 +213,4 @@ def _left(left: Fraction | None, total: Fraction | None) -> str:
 
 
 class _Full(Exception):
-    """Too little is left; the account says it in words."""
+    """Too little is left; the account says so in words."""

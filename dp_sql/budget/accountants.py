@@ -1,7 +1,7 @@
-"""How losses add up against a cap: basic, zcdp, pld. Integers decide. Never a book, never SQL.
+"""How losses add up against a cap: basic, zcdp, pld. Integers decide.
 
-Each accountant is a filter: releases that were each admitted by `fits` are together within the
-cap, also where each was chosen after reading the answers before. Proofs are in accountants.md.
+Each accountant is a privacy filter: releases that `fits` admitted one by one are together within
+the cap, even if each was chosen after reading all earlier answers. Proofs: accountants.md.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
 
 from dp_sql.budget import pld
-from dp_sql.budget.amounts import ATTO, NANO, PICO, Amount, Spent
+from dp_sql.budget.amounts import ATTO, NANO, PICO, Amount, Spent, rounded_up
 from dp_sql.budget.model import AccountantName, Cap
 from dp_sql.errors import PolicyError
 from dp_sql.udfs.mechanism import in_words
@@ -29,10 +29,10 @@ class Accountant(Protocol):
         """What the policy calls it."""
 
     def refuses(self, amount: Amount) -> str | None:
-        """Say in a sentence why such a loss can never be counted; None: it can."""
+        """Why such a loss can never be counted, in a sentence; None: it can."""
 
     def fits(self, spent: Spent) -> bool:
-        """Decide whether all this may be spent; `spent` includes the loss asked for."""
+        """Whether all this may be spent; `spent` includes the loss asked for."""
 
     def epsilon_spent(self, spent: Spent) -> int:
         """What the losses amount to at the cap's delta, in 1e-9, rounded up; for display."""
@@ -63,8 +63,10 @@ def accountant(name: AccountantName, cap: Cap, release_epsilon: Fraction | None)
         return _Basic(name, cap)
     if name == "zcdp":
         return _Zcdp(cap, largest_rho(cap))
-    unit = _up(Fraction(release_epsilon or 0) * NANO)
-    return _Pld(cap, unit, _most_units(cap, Fraction(unit, NANO)))
+    unit = rounded_up(Fraction(release_epsilon or 0) * NANO)
+    u = Fraction(unit, NANO)  # the better of two proofs
+    by_rho = largest_rho(cap) // _rho_of_range(u)
+    return _Pld(cap, max(by_rho, pld.releases_that_fit(cap.epsilon, cap.delta, u)), unit)
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,8 @@ class _Basic:
         return None
 
     def fits(self, spent: Spent) -> bool:
-        return _within(spent.epsilon, self.cap.epsilon, NANO) and _within(
-            spent.delta, self.cap.delta, ATTO
-        )
+        epsilon, delta = Fraction(spent.epsilon, NANO), Fraction(spent.delta, ATTO)
+        return epsilon <= self.cap.epsilon and delta <= self.cap.delta
 
     def epsilon_spent(self, spent: Spent) -> int:
         return spent.epsilon
@@ -90,45 +91,79 @@ class _Basic:
 
 
 @dataclass(frozen=True)
-class _Zcdp:
-    """Either all losses are pure and within epsilon, or all have rho and these add to `most`."""
+class _TwoRules:
+    """Rule A: all losses are pure and add up to at most epsilon. Or rule B, of a subclass.
+
+    most: the limit of rule B.
+    """
 
     cap: Cap
     most: int
+
+    def fits(self, spent: Spent) -> bool:
+        pure = not spent.delta and Fraction(spent.epsilon, NANO) <= self.cap.epsilon
+        return pure or self._rule(spent)
+
+    def epsilon_spent(self, spent: Spent) -> int:
+        """The least of the epsilons that are proved for what is spent."""
+        if not self._counts(spent):
+            return spent.epsilon
+        proved = self._at_delta(spent)
+        if not spent.delta:
+            proved.append(spent.epsilon)
+        if self._rule(spent):
+            proved.append(rounded_up(self.cap.epsilon * NANO))
+        return min(proved)
+
+    def delta_spent(self, spent: Spent) -> int:
+        """The delta of the proof that gave `epsilon_spent`: none if the loss is pure."""
+        pure = not spent.delta and self.epsilon_spent(spent) == spent.epsilon
+        if pure or not self._counts(spent):
+            return spent.delta
+        return rounded_up(self.cap.delta * ATTO)
+
+    def _rule(self, spent: Spent) -> bool:
+        raise NotImplementedError
+
+    def _counts(self, spent: Spent) -> bool:
+        """Whether rule B can count all these losses, within its limit or not."""
+        raise NotImplementedError
+
+    def _at_delta(self, spent: Spent) -> list[int]:
+        """Epsilons that rule B proves at the cap's delta."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Zcdp(_TwoRules):
+    """Rule B: all losses have a rho, and these add up to at most `most`."""
+
     name: AccountantName = "zcdp"
 
     def refuses(self, amount: Amount) -> str | None:
         if not amount.delta or amount.rho is not None:
             return None
         return (
-            "This release has a delta of its own and no rho that is known, so the budget's "
-            'accountant "zcdp" cannot count it: its delta would come on top of the budget\'s. '
-            "Choose a mechanism without delta, which it always counts."
+            "This release has a delta of its own and no known rho, so the budget's accountant "
+            '"zcdp" cannot count it: its delta would come on top of the budget\'s. Choose a '
+            "mechanism without delta, which it always counts."
         )
 
-    def fits(self, spent: Spent) -> bool:
-        return _pure(spent, self.cap) or self._rule(spent)
-
     def _rule(self, spent: Spent) -> bool:
-        return spent.with_rho == spent.n and spent.rho <= self.most
+        return self._counts(spent) and spent.rho <= self.most
 
-    def epsilon_spent(self, spent: Spent) -> int:
-        if spent.with_rho < spent.n:
-            return spent.epsilon
-        at_delta = [epsilon_of_rho(spent.rho, self.cap.delta)]
-        return _least(spent, self.cap, at_delta, self._rule(spent))
+    def _counts(self, spent: Spent) -> bool:
+        return spent.with_rho == spent.n
 
-    def delta_spent(self, spent: Spent) -> int:
-        return _delta(spent, self.cap, self.epsilon_spent(spent), spent.with_rho == spent.n)
+    def _at_delta(self, spent: Spent) -> list[int]:
+        return [epsilon_of_rho(spent.rho, self.cap.delta)]
 
 
 @dataclass(frozen=True)
-class _Pld:
-    """Either all losses are pure and within epsilon, or all have range `unit`: `most` of them."""
+class _Pld(_TwoRules):
+    """Rule B: all losses have a range of at most `unit`, and there are at most `most` of them."""
 
-    cap: Cap
-    unit: int
-    most: int
+    unit: int = 0
     name: AccountantName = "pld"
 
     def refuses(self, amount: Amount) -> str | None:
@@ -137,77 +172,71 @@ class _Pld:
         unit = in_words(Fraction(self.unit, NANO))
         return (
             f'The budget\'s accountant "pld" charges every release as epsilon = {unit}, and this '
-            "one is not known to cost as little. An exponential mechanism (joint) may name up to "
-            f"{unit}, others about half of it, all groups together."
+            "one may cost more. An exponential mechanism (joint) may use an epsilon of up to "
+            f"{unit}, others of about half of it, all groups together."
         )
 
-    def fits(self, spent: Spent) -> bool:
-        return _pure(spent, self.cap) or (self._units(spent) and spent.n <= self.most)
+    def _rule(self, spent: Spent) -> bool:
+        return self._counts(spent) and spent.n <= self.most
 
-    def _units(self, spent: Spent) -> bool:
+    def _counts(self, spent: Spent) -> bool:
         return spent.with_range == spent.n and spent.widest <= self.unit
 
-    def epsilon_spent(self, spent: Spent) -> int:
-        if not spent.n or not self._units(spent):
-            return spent.epsilon
-        u = Fraction(self.unit, NANO)
-        at_delta = [
-            _up(pld.epsilon_of(spent.n, self.cap.delta, u) * NANO),
-            epsilon_of_rho(spent.n * _rho_of_range(u), self.cap.delta),
+    def _at_delta(self, spent: Spent) -> list[int]:
+        if not spent.n:
+            return [0]
+        u, delta = Fraction(self.unit, NANO), self.cap.delta
+        return [
+            rounded_up(pld.epsilon_of(spent.n, delta, u) * NANO),
+            epsilon_of_rho(spent.n * _rho_of_range(u), delta),
         ]
-        return _least(spent, self.cap, at_delta, spent.n <= self.most)
-
-    def delta_spent(self, spent: Spent) -> int:
-        return _delta(spent, self.cap, self.epsilon_spent(spent), self._units(spent))
 
 
 @lru_cache(maxsize=256)
 def largest_rho(cap: Cap) -> int:
-    """Find the rho, in 1e-12 and rounded down, up to which zCDP is within the cap.
+    """The rho, in 1e-12 and rounded down, up to which zCDP is within the cap.
 
-    Each order gives such a rho; floats only choose the order, 60 digits say what it gives.
+    Each order proves some rho: floats choose the order, and 60 digits compute its rho.
     """
-    log_delta, epsilon = _log(cap.delta), _decimal(cap.epsilon)
+    with localcontext(_DIGITS):
+        log_delta, epsilon = _log(cap.delta), Decimal(cap.epsilon.numerator)
+        epsilon /= cap.epsilon.denominator
 
-    def rho(order: Decimal) -> Decimal:
-        shift = _DIGITS.subtract(_surplus(order, log_delta), _SAFE)
-        return _DIGITS.divide(_DIGITS.add(epsilon, shift), _plus(order, 1))
+        def rough(order: float) -> float:
+            return -(float(epsilon) + _rough_surplus(order, float(log_delta))) / (1 + order)
 
-    def guess(order: float) -> float:
-        return -(float(cap.epsilon) + _rough_surplus(order, float(log_delta))) / (1 + order)
-
-    found = rho(_least_at(guess))
-    return max(0, int(found.scaleb(12, _DIGITS).to_integral_value(ROUND_FLOOR)))
+        order = _least_at(rough)
+        found = (epsilon + (_surplus(order, log_delta) - _SAFE)) / (order + 1)
+        return max(0, int(found.scaleb(12).to_integral_value(ROUND_FLOOR)))
 
 
 @lru_cache(maxsize=4096)
 def epsilon_of_rho(rho: int, delta: Fraction) -> int:
-    """Convert rho (in 1e-12) at a delta to the epsilon that it implies, in 1e-9, rounded up."""
+    """The epsilon, in 1e-9 and rounded up, that rho (in 1e-12) implies at a delta."""
     if not rho:
         return 0
-    log_delta, exact = _log(delta), Decimal(rho).scaleb(-12, _DIGITS)
+    with localcontext(_DIGITS):
+        log_delta = _log(delta)
 
-    def guess(order: float) -> float:
-        return (1 + order) * rho / PICO - _rough_surplus(order, float(log_delta))
+        def rough(order: float) -> float:
+            return (1 + order) * rho / PICO - _rough_surplus(order, float(log_delta))
 
-    order = _least_at(guess)
-    first = _DIGITS.multiply(_plus(order, 1), exact)
-    found = _DIGITS.add(_DIGITS.subtract(first, _surplus(order, log_delta)), _SAFE)
-    return max(0, int(found.scaleb(9, _DIGITS).to_integral_value(ROUND_CEILING)))
+        order = _least_at(rough)
+        found = (order + 1) * Decimal(rho).scaleb(-12) - _surplus(order, log_delta) + _SAFE
+        return max(0, int(found.scaleb(9).to_integral_value(ROUND_CEILING)))
 
 
 _DIGITS = Context(prec=60)
 _SAFE = Decimal("1e-30")
-"""Far more than what a dozen operations with 60 digits can be wrong by, below 1e20."""
+"""Far more than the error of a dozen operations with 60 digits on numbers below 1e20."""
 _ORDERS = (-14.0, 46.0)
 """Logarithms of the least and the largest order - 1 that are tried."""
 
 
 def _surplus(order: Decimal, log_delta: Decimal) -> Decimal:
     """(ln delta + a ln a) / (a - 1) - ln (a - 1) at a = 1 + order: epsilon + this = a * rho."""
-    a = _plus(order, 1)
-    inner = _DIGITS.add(log_delta, _DIGITS.multiply(a, a.ln(_DIGITS)))
-    return _DIGITS.subtract(_DIGITS.divide(inner, order), order.ln(_DIGITS))
+    a = order + 1
+    return (log_delta + a * a.ln()) / order - order.ln()
 
 
 def _rough_surplus(order: float, log_delta: float) -> float:
@@ -215,7 +244,7 @@ def _rough_surplus(order: float, log_delta: float) -> float:
 
 
 def _least_at(cost: Callable[[float], float]) -> Decimal:
-    """Find about where a cost that falls and then rises is least; every answer is sound."""
+    """About where a cost that falls and then rises is least; every result is sound."""
     low, high = _ORDERS
     while high - low > 1e-9:
         third = (high - low) / 3
@@ -226,49 +255,9 @@ def _least_at(cost: Callable[[float], float]) -> Decimal:
     return Decimal(math.exp((low + high) / 2))
 
 
-def _plus(x: Decimal, n: int) -> Decimal:
-    return _DIGITS.add(x, Decimal(n))
-
-
-def _decimal(x: Fraction) -> Decimal:
-    return _DIGITS.divide(Decimal(x.numerator), Decimal(x.denominator))
-
-
 def _log(x: Fraction) -> Decimal:
-    return _DIGITS.subtract(Decimal(x.numerator).ln(_DIGITS), Decimal(x.denominator).ln(_DIGITS))
-
-
-def _most_units(cap: Cap, u: Fraction) -> int:
-    """Count the releases of range u within the cap, by the better of the two proofs."""
-    by_rho = largest_rho(cap) // _rho_of_range(u)
-    return max(by_rho, pld.releases_that_fit(cap.epsilon, cap.delta, u))
+    return Decimal(x.numerator).ln() - Decimal(x.denominator).ln()
 
 
 def _rho_of_range(u: Fraction) -> int:
-    return _up(u**2 / 8 * PICO)
-
-
-def _pure(spent: Spent, cap: Cap) -> bool:
-    """Decide by the basic alternative: no delta at all, and the epsilons within the cap."""
-    return not spent.delta and _within(spent.epsilon, cap.epsilon, NANO)
-
-
-def _least(spent: Spent, cap: Cap, at_delta: list[int], within: bool) -> int:
-    """Choose the least of the epsilons that are proved for what is spent."""
-    pure = [] if spent.delta else [spent.epsilon]
-    return min(at_delta + pure + ([_up(cap.epsilon * NANO)] if within else []))
-
-
-def _delta(spent: Spent, cap: Cap, epsilon_spent: int, counted: bool) -> int:
-    """Name the delta of the proof that gave `epsilon_spent`: none where the loss is pure."""
-    if not counted or (not spent.delta and epsilon_spent == spent.epsilon):
-        return spent.delta
-    return _up(cap.delta * ATTO)
-
-
-def _within(units: int, cap: Fraction, unit: int) -> bool:
-    return units * cap.denominator <= cap.numerator * unit
-
-
-def _up(x: Fraction) -> int:
-    return -(-x.numerator // x.denominator)
+    return rounded_up(u**2 / 8 * PICO)

@@ -1,4 +1,4 @@
-"""Losses as whole numbers, each rounded up: what a ledger writes and adds. Pure.
+"""Losses as whole numbers, each rounded up: what a ledger stores and adds. Pure.
 
 A sum of integers is exact in any order and on any machine: 0.1 three times is 0.3.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from dp_sql.udfs.mechanism import PrivacyLoss
 
@@ -16,11 +17,11 @@ PICO = 10**12
 """Rho is counted in 1e-12."""
 ATTO = 10**18
 """Delta is counted in 1e-18."""
-_LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1
+"""The largest number in a ledger."""
 
 
-@dataclass(frozen=True)
-class Amount:
+class Amount(NamedTuple):
     """One loss in whole units, each rounded up.
 
     epsilon: in 1e-9. delta: in 1e-18. rho: of zCDP in 1e-12; None where it is unknown.
@@ -37,10 +38,10 @@ class Amount:
 
 @dataclass(frozen=True)
 class Spent:
-    """The sum of some losses, and what an accountant must know of them one by one.
+    """The sum of some losses, and what an accountant must know about each of them.
 
-    n: how many there are. with_rho, with_range: of how many of them rho, or a bounded range, is
-    known; rho adds up those. widest: the widest bounded range of one.
+    n: their number. with_rho, with_range: how many of them have a known rho, or a bounded range;
+    rho is the sum over those. widest: the widest bounded range.
     """
 
     n: int = 0
@@ -51,47 +52,49 @@ class Spent:
     with_range: int = 0
     widest: int = 0
 
-    def and_also(self, other: Spent) -> Spent:
-        """The sum of two sums."""
+    def merged(self, other: Spent, sign: int = 1) -> Spent:
+        """The sum of two sums; with sign -1 their difference, except for `widest`."""
         return Spent(
-            n=self.n + other.n,
-            epsilon=self.epsilon + other.epsilon,
-            delta=self.delta + other.delta,
-            rho=self.rho + other.rho,
-            with_rho=self.with_rho + other.with_rho,
-            with_range=self.with_range + other.with_range,
+            n=self.n + sign * other.n,
+            epsilon=self.epsilon + sign * other.epsilon,
+            delta=self.delta + sign * other.delta,
+            rho=self.rho + sign * other.rho,
+            with_rho=self.with_rho + sign * other.with_rho,
+            with_range=self.with_range + sign * other.with_range,
             widest=max(self.widest, other.widest),
         )
 
-    def plus(self, amount: Amount) -> Spent:
-        """The sum with one loss more."""
+    def plus(self, *amounts: Amount) -> Spent:
+        """The sum with these losses added."""
+        ranges = [a.bounded_range for a in amounts if a.bounded_range is not None]
         return Spent(
-            n=self.n + 1,
-            epsilon=self.epsilon + amount.epsilon,
-            delta=self.delta + amount.delta,
-            rho=self.rho + (amount.rho or 0),
-            with_rho=self.with_rho + (amount.rho is not None),
-            with_range=self.with_range + (amount.bounded_range is not None),
-            widest=max(self.widest, amount.bounded_range or 0),
+            n=self.n + len(amounts),
+            epsilon=self.epsilon + sum(a.epsilon for a in amounts),
+            delta=self.delta + sum(a.delta for a in amounts),
+            rho=self.rho + sum(a.rho or 0 for a in amounts),
+            with_rho=self.with_rho + sum(a.rho is not None for a in amounts),
+            with_range=self.with_range + len(ranges),
+            widest=max([self.widest, *ranges]),
         )
 
 
 def amount_of(loss: PrivacyLoss) -> Amount:
-    """A loss in whole units, rounded up; what is too large for a ledger counts as unknown.
+    """A loss in whole units, rounded up; a rho or range too large for a ledger is unknown.
 
     Raises:
-        OverflowError: epsilon itself is too large; no mechanism asks for as much.
+        OverflowError: epsilon itself is too large; no mechanism uses as much.
     """
-    epsilon, delta = _up(loss.epsilon * NANO), _up(loss.delta * ATTO)
-    if epsilon > _LARGEST:
+    epsilon, delta = rounded_up(loss.epsilon * NANO), rounded_up(loss.delta * ATTO)
+    if epsilon > LARGEST:
         raise OverflowError("epsilon does not fit into a ledger")
     return Amount(epsilon, delta, _known(loss.rho, PICO), _known(loss.bounded_range, NANO))
 
 
 def _known(x: Fraction | None, unit: int) -> int | None:
-    whole = None if x is None else _up(x * unit)
-    return whole if whole is None or whole <= _LARGEST else None
+    whole = None if x is None else rounded_up(x * unit)
+    return whole if whole is None or whole <= LARGEST else None
 
 
-def _up(x: Fraction) -> int:
+def rounded_up(x: Fraction) -> int:
+    """The least integer that is not below x."""
     return -(-x.numerator // x.denominator)

@@ -1,15 +1,15 @@
-"""The second place: how far a ledger had come, and what its last hash was. Knows no losses.
+"""The checkpoint of a ledger: how far it had come, and the hash of its last event. Knows no losses.
 
-A ledger that is lost or put back to an older copy looks whole; only something outside of it can
-tell. The witness is that: one mark, kept in another file, best on another disk.
+A ledger that is lost or replaced by an older copy looks whole; only something outside it can show
+that. So the newest event's number and hash are kept in a second file, best on another disk.
 
-The file has two slots, each a line with its own checksum, in blocks of their own. A mark is written
-over the older slot and made durable, so a torn write leaves the other slot as it was. Such a
-write has not returned, so nothing hangs on it.
+The file has two slots, each a line with its own checksum, in blocks of their own. A checkpoint is
+written over the older slot and synced, so a torn write leaves the other slot as it was; and such a
+write has not returned, so no answer depends on it.
 
-Whoever reserves holds the witness from before the ledger is read until the mark is written. A
+A reservation locks the file from before the ledger is read until the new checkpoint is written. A
 ledger that is reached by two names has two logs, and so two histories; they share this lock, and
-the one that the mark is not in is refused.
+the history that the checkpoint is not in is refused.
 """
 
 from __future__ import annotations
@@ -27,79 +27,44 @@ from dp_sql.errors import LedgerError
 from dp_sql.files import open_private
 
 ADOPT = (
-    "Restore it; or, where you are sure that this ledger is the newest, run "
+    "Restore it; or, if you are sure that this ledger is the newest, run "
     "`dp-sql ledger witness LEDGER`."
 )
 _SLOT = 4096
 _PATIENCE = 30.0  # seconds to wait for another process
-# Without the file's time of change, where the system has that: it costs a write of its own.
+# Without the file's time of change, where the system can: it costs a write of its own.
 _SYNC = getattr(os, "fdatasync", os.fsync)
 
 
+def default_checkpoint(ledger: Path) -> Path:
+    """The checkpoint's file where none is named: beside the ledger, under its older name."""
+    return ledger.with_name(f"{ledger.name}.witness")
+
+
 @dataclass(frozen=True)
-class Mark:
-    """How far a ledger had come: its id, and the number and hash of an event that it must hold."""
+class Checkpoint:
+    """How far a ledger had come: its id, and the number and hash of an event it must contain."""
 
     ledger_id: str
     number: int
     hash: str
 
 
-class Held:
-    """A witness that nobody else may read or write meanwhile.
-
-    mark: the newest mark, as it was found.
-    """
-
-    def __init__(self, path: Path, file: int) -> None:
-        self._path, self._file = path, file
-        self.mark, _ = _newest(path, file)
-
-    def advance(self, mark: Mark) -> None:
-        """Write a newer mark durably.
-
-        Raises:
-            LedgerError: the mark is not newer, or is of another ledger; the file is damaged,
-                was replaced, or cannot be written.
-        """
-        with _in_words(self._path, "written"):
-            if not _is_at(self._file, self._path):
-                raise LedgerError(f"The witness {self._path} was replaced while it was written.")
-            newest, slot = _newest(self._path, self._file)
-            if newest is not None:
-                self._check_newer(newest, mark)
-            line = _line(mark)
-            if os.pwrite(self._file, line, slot * _SLOT) != len(line):
-                raise LedgerError(f"The witness {self._path} was not written in full.")
-            _SYNC(self._file)
-            if newest is None:
-                _sync_folder(self._path.parent)
-
-    def _check_newer(self, newest: Mark, mark: Mark) -> None:
-        if newest.ledger_id != mark.ledger_id:
-            raise LedgerError(f"The witness {self._path} belongs to another ledger.")
-        if newest.number >= mark.number:
-            raise LedgerError(
-                f"The witness {self._path} has seen event {newest.number} already, in another "
-                f"history of this ledger. Nothing is answered for event {mark.number}."
-            )
-
-
-class Witness:
-    """The file with the newest mark; safe between threads and processes."""
+class CheckpointFile:
+    """The file with the newest checkpoint; safe between threads and processes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
 
-    def read(self) -> Mark | None:
-        """The newest mark; None where there is no file, or its first write was not finished.
+    def read(self) -> Checkpoint | None:
+        """The newest checkpoint; None if there is no file, or its first write was not finished.
 
         Raises:
             LedgerError: the file is damaged or cannot be read.
         """
-        with _in_words(self.path, "read"):
+        with _plain_errors(self.path, "read"):
             try:
-                file = _locked(self.path, os.O_RDONLY, fcntl.LOCK_SH)
+                file = _open_locked(self.path, os.O_RDONLY, fcntl.LOCK_SH)
             except FileNotFoundError:
                 return None
             try:
@@ -108,57 +73,99 @@ class Witness:
                 os.close(file)
 
     @contextmanager
-    def held(self, *, make: bool = False) -> Iterator[Held]:
-        """Keep others from reading and writing it; a process that is killed lets go.
+    def locked(self, *, make: bool = False) -> Iterator[LockedCheckpoint]:
+        """Keep others from reading and writing it; the lock ends with the process.
 
         Args:
-            make: make the file where there is none.
+            make: create the file if it does not exist.
 
         Raises:
-            LedgerError: there is none, or it is damaged or cannot be written.
+            LedgerError: it does not exist, is damaged or cannot be written.
         """
         owner, flags = os.getpid(), os.O_RDWR | (os.O_CREAT if make else 0)
-        with _in_words(self.path, "written"):
+        with _plain_errors(self.path, "written"):
             if not make and not self.path.exists():
-                raise LedgerError(f"The witness {self.path} is missing. {ADOPT}")
-            file = _locked(self.path, flags, fcntl.LOCK_EX)
+                raise LedgerError(f"The checkpoint {self.path} is missing. {ADOPT}")
+            file = _open_locked(self.path, flags, fcntl.LOCK_EX)
         try:
-            with _in_words(self.path, "read"):
-                held = Held(self.path, file)
-            yield held
+            with _plain_errors(self.path, "read"):
+                locked = LockedCheckpoint(self.path, file)
+            yield locked
         finally:
             # A child that was forked meanwhile shares the lock, and must not undo it.
             if os.getpid() == owner:
                 fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
 
-    def advance(self, mark: Mark) -> None:
-        """Hold the witness, and write a newer mark.
+    def advance(self, checkpoint: Checkpoint) -> None:
+        """Lock the file, created if need be, and write a newer checkpoint."""
+        with self.locked(make=True) as locked:
+            locked.advance(checkpoint)
+
+
+class LockedCheckpoint:
+    """A checkpoint file that no one else may read or write meanwhile.
+
+    newest: the newest checkpoint, as it was found.
+    """
+
+    def __init__(self, path: Path, file: int) -> None:
+        self._path, self._file = path, file
+        self.newest, _ = _newest(path, file)
+
+    def advance(self, checkpoint: Checkpoint) -> None:
+        """Write a newer checkpoint durably.
 
         Raises:
-            LedgerError: as `held` and `Held.advance`.
+            LedgerError: it is not newer, or is of another ledger; the file is damaged, was
+                replaced, or cannot be written.
         """
-        with self.held(make=True) as held:
-            held.advance(mark)
+        path = self._path
+        with _plain_errors(path, "written"):
+            if not _is_at(self._file, path):
+                raise LedgerError(f"The checkpoint {path} was replaced while it was written.")
+            newest, slot = _newest(path, self._file)
+            if newest is not None and newest.ledger_id != checkpoint.ledger_id:
+                raise LedgerError(f"The checkpoint {path} belongs to another ledger.")
+            if newest is not None and newest.number >= checkpoint.number:
+                raise LedgerError(
+                    f"The checkpoint {path} already has event {newest.number}, of another history "
+                    f"of this ledger. Nothing is answered for event {checkpoint.number}."
+                )
+            line = _line(checkpoint)
+            if os.pwrite(self._file, line, slot * _SLOT) != len(line):
+                raise LedgerError(f"The checkpoint {path} was not written in full.")
+            _SYNC(self._file)
+            if newest is None:
+                sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 @contextmanager
-def _in_words(path: Path, what: str) -> Iterator[None]:
+def _plain_errors(path: Path, what: str) -> Iterator[None]:
     """Turn an error of the system into a sentence."""
     try:
         yield
     except OSError as error:
         why = os.strerror(error.errno or 0)
-        raise LedgerError(f"The witness {path} cannot be {what}: {why}.") from error
+        raise LedgerError(f"The checkpoint {path} cannot be {what}: {why}.") from error
 
 
-def _locked(path: Path, flags: int, how: int) -> int:
+def _open_locked(path: Path, flags: int, how: int) -> int:
     """The file of that name, open and locked; never one that had the name before."""
     end = time.monotonic() + _PATIENCE
     while True:
         file = open_private(path, flags)
         try:
-            _wait_for(path, file, how, end)
+            _wait_for_lock(path, file, how, end)
             if _is_at(file, path):
                 return file
         except BaseException:
@@ -167,7 +174,7 @@ def _locked(path: Path, flags: int, how: int) -> int:
         os.close(file)
 
 
-def _wait_for(path: Path, file: int, how: int, end: float) -> None:
+def _wait_for_lock(path: Path, file: int, how: int, end: float) -> None:
     pause = 0.0002
     while True:
         try:
@@ -175,8 +182,8 @@ def _wait_for(path: Path, file: int, how: int, end: float) -> None:
         except BlockingIOError:
             if time.monotonic() > end:
                 raise LedgerError(
-                    f"The witness {path} was held by another process for {_PATIENCE:.0f} seconds. "
-                    "Try again."
+                    f"The checkpoint {path} was locked by another process for {_PATIENCE:.0f} "
+                    "seconds. Try again."
                 ) from None
         time.sleep(pause)
         pause = min(2 * pause, 0.01)
@@ -189,42 +196,34 @@ def _is_at(file: int, path: Path) -> bool:
         return False
 
 
-def _newest(path: Path, file: int) -> tuple[Mark | None, int]:
-    """The newest mark in an open witness, and the slot that may be written over."""
+def _newest(path: Path, file: int) -> tuple[Checkpoint | None, int]:
+    """The newest checkpoint in an open file, and the slot that may be written over."""
     raw = os.pread(file, 2 * _SLOT + 1, 0)
     if len(raw) < 2 * _SLOT or not raw.strip(b"\0"):
         return None, 1  # written from the end, so that a first write is whole or too short
-    first, second = _mark(raw[:_SLOT]), _mark(raw[_SLOT:])
+    first, second = _parsed(raw[:_SLOT]), _parsed(raw[_SLOT:])
     if len(raw) > 2 * _SLOT or (first is None and second is None):
         raise LedgerError(
-            f"The witness {path} is damaged. Restore it; or, where you are sure that the "
-            "ledger is the newest, move it away and run `dp-sql ledger witness LEDGER`."
+            f"The checkpoint {path} is damaged. Restore it; or, if you are sure that the ledger is "
+            "the newest, move it away and run `dp-sql ledger witness LEDGER`."
         )
     if second is None or (first is not None and first.number > second.number):
         return first, 1
     return second, 0
 
 
-def _line(mark: Mark) -> bytes:
-    text = f"dp_sql witness 1 {mark.ledger_id} {mark.number} {mark.hash}"
+def _line(checkpoint: Checkpoint) -> bytes:
+    # "witness" is what the first version called a checkpoint; the format has not changed.
+    text = f"dp_sql witness 1 {checkpoint.ledger_id} {checkpoint.number} {checkpoint.hash}"
     line = f"{text} {hashlib.sha256(text.encode()).hexdigest()}"
     return line.encode().ljust(_SLOT - 1) + b"\n"
 
 
-def _mark(slot: bytes) -> Mark | None:
-    """The mark in a slot; None where not every byte is as it would be written."""
+def _parsed(slot: bytes) -> Checkpoint | None:
+    """The checkpoint in a slot; None where not every byte is as it would be written."""
     try:
         _, _, _, ledger_id, number, digest, _ = slot.decode("ascii").split()
-        mark = Mark(ledger_id, int(number), digest)
+        found = Checkpoint(ledger_id, int(number), digest)
     except ValueError:
         return None
-    return mark if _line(mark) == slot else None
-
-
-def _sync_folder(folder: Path) -> None:
-    """A new file is durable once its folder is."""
-    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    return found if _line(found) == slot else None

@@ -1,7 +1,7 @@
-"""The budget's book: reserve a loss, settle it, add it up. Knows losses, never SQL of anybody's.
+"""The ledger of a budget: reserve a loss, settle it, add it up. Knows losses, never a query.
 
 A loss counts from the moment it is reserved, and a reservation is durable in two places before
-reserve returns. So whatever happens afterwards, what was answered has been counted.
+`reserve` returns. So whatever happens afterwards, every answer has been counted.
 """
 
 from __future__ import annotations
@@ -15,71 +15,58 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from dp_sql.budget import integrity as trust
-from dp_sql.budget import schema
-from dp_sql.budget import store as book
+from dp_sql.budget import integrity, schema, store
 from dp_sql.budget.amounts import Amount, Spent
-from dp_sql.budget.checkpoint import Held, Mark, Witness
-from dp_sql.budget.events import Event, Kind, check_amount, check_text, first_link
-from dp_sql.budget.totals import Tally, month_of
+from dp_sql.budget.checkpoint import Checkpoint, CheckpointFile, LockedCheckpoint
+from dp_sql.budget.events import Event, Kind, check_amount, check_text, origin
+from dp_sql.budget.totals import Totals, month_of
 from dp_sql.errors import LedgerError
 
 _AT_ONCE = 500  # events read in one transaction
-_How = Literal["IMMEDIATE", "DEFERRED"]
 
 
 class Ledger:
-    """The open ledger of one dataset; for many threads, and beside other processes.
+    """The open ledger of one dataset; safe for many threads and processes.
 
     Args:
-        path, witness: the file, and the second place that tells whether it is the newest.
-        dataset: the owner's name for the data; None: the one that the file holds, or, for a new
-            file, its name without the ending.
+        path, checkpoint: the file, and the second file that shows whether it is the newest.
+        dataset: the owner's name for the data; None: the one in the file, or, for a new file, its
+            name without the ending.
         monthly: whether only the losses of the current calendar month (UTC) count.
-        read_only: never write, and never make a file.
+        read_only: never write, and never create a file.
         clock: what time it is.
 
     Raises:
-        LedgerError: the file is missing where one was, damaged, older than its witness, of
+        LedgerError: the file is missing though it existed, damaged, older than its checkpoint, of
             another dataset, or cannot be opened.
     """
 
     def __init__(
         self,
         path: Path,
-        witness: Path,
+        checkpoint: Path,
         dataset: str | None = None,
         *,
         monthly: bool = False,
         read_only: bool = False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._path = book.real(path)
-        self._witness = Witness(witness)
+        self.path = store.resolved(path)
+        self._checkpoint = CheckpointFile(checkpoint)
         self._monthly = monthly
         self._read_only = read_only
         self._clock = clock
-        self._head: Event | None = None  # the newest event seen; all up to it is in the tally
-        self._tally: Tally | None = None
+        self._head: Event | None = None  # the newest event seen; all up to it is in the totals
+        self._totals: Totals | None = None
         self._wanted = dataset
-        self._id, self._dataset = "", ""  # until the file has told them
-        self._make_if_new()
-        self._book = book.Book(self._path, read_only=read_only)
+        self._id, self.dataset = "", ""  # until the file is read
+        self._create_if_new()
+        self._file = store.LedgerFile(self.path, read_only=read_only)
         try:
             self._open()
         except BaseException:
-            self._book.close()
+            self._file.close()
             raise
-
-    @property
-    def path(self) -> Path:
-        """The file itself: absolute, and no link."""
-        return self._path
-
-    @property
-    def dataset(self) -> str:
-        """The owner's name for the data whose budget this is."""
-        return self._dataset
 
     def reserve(
         self, analyst: str, amounts: Sequence[Amount], admit: Callable[[Spent, Spent], None]
@@ -89,8 +76,8 @@ class Ledger:
         Args:
             analyst: who asks.
             amounts: one loss for each release.
-            admit: admit(spent by all, spent by this analyst), both with `amounts` in them, raises
-                where that is too much; then nothing is written.
+            admit: admit(spent by all, spent by this analyst), both including `amounts`, raises if
+                that is too much; then nothing is written.
 
         Returns:
             One ticket for each amount.
@@ -104,13 +91,13 @@ class Ledger:
             check_amount(amount)
         if not amounts:
             return ()
-        with self._witnessed() as (con, head):
+        with self._checkpointed() as (con, head):
             time = self._now(head)
-            tally, month = self._current(con, head), self._month(time)
-            sums = tally.spent(None, month), tally.spent(analyst, month)
-            for amount in amounts:
-                sums = sums[0].plus(amount), sums[1].plus(amount)
-            admit(*sums)
+            totals, month = self._current(con, head), self._month(time)
+            admit(
+                totals.spent(None, month).plus(*amounts),
+                totals.spent(analyst, month).plus(*amounts),
+            )
             tickets = tuple(uuid.uuid4().hex for _ in amounts)
             last = head
             for ticket, amount in zip(tickets, amounts, strict=True):
@@ -118,20 +105,20 @@ class Ledger:
         return tickets
 
     def settle(self, ticket: str, outcome: Literal["answered", "failed"]) -> None:
-        """Write down what became of a reservation; its loss counts either way.
+        """Record what became of a reservation; its loss counts either way.
 
         Raises:
-            LedgerError: no such ticket, or it is settled or cancelled already.
+            LedgerError: there is no such ticket, or it is settled or cancelled already.
         """
         if outcome not in {"answered", "failed"}:
             raise LedgerError("A ticket is settled as answered or as failed.")
         self._close_ticket(ticket, outcome)
 
     def cancel(self, ticket: str) -> None:
-        """Take a reservation back, for a reason that no data had a part in; its loss is free again.
+        """Take a reservation back, for a reason independent of the data; its loss is free again.
 
         Raises:
-            LedgerError: no such ticket, or it is settled or cancelled already.
+            LedgerError: there is no such ticket, or it is settled or cancelled already.
         """
         self._close_ticket(ticket, "cancelled")
 
@@ -162,7 +149,7 @@ class Ledger:
 
     def close(self) -> None:
         """Close the file."""
-        self._book.close()
+        self._file.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -170,105 +157,108 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _make_if_new(self) -> None:
-        with schema.in_our_words(self._path):
-            if Path(os.path.realpath(self._witness.path)) in {self._path, *book.beside(self._path)}:
-                raise LedgerError(f"The ledger {self._path} needs a second file as its witness.")
-            witnessed = self._witness.read() is not None or book.is_there(self._witness.path)
-            if book.is_there(self._path):
-                return  # looked for last, since others who make it make the witness after it
-            if witnessed:
+    def _create_if_new(self) -> None:
+        checkpoint = self._checkpoint.path
+        with schema.plain_errors(self.path):
+            if Path(os.path.realpath(checkpoint)) in {self.path, *store.side_files(self.path)}:
                 raise LedgerError(
-                    f"The ledger {self._path} is missing, and its witness {self._witness.path} "
-                    "says that there was one. Restore it."
+                    f"The ledger {self.path} needs a checkpoint in a file of its own."
+                )
+            known = self._checkpoint.read() is not None or os.path.lexists(checkpoint)
+            if os.path.lexists(self.path):
+                return  # looked for last, since other processes create it before its checkpoint
+            if known:
+                raise LedgerError(
+                    f"The ledger {self.path} is missing, though its checkpoint {checkpoint} shows "
+                    "that it existed. Restore it."
                 )
             if self._read_only:
-                raise LedgerError(f"There is no ledger {self._path} yet.")
-            name = self._path.stem if self._wanted is None else self._wanted
-            book.make(self._path, name, _text(self._clock()))
+                raise LedgerError(f"There is no ledger {self.path} yet.")
+            name = self.path.stem if self._wanted is None else self._wanted
+            store.create(self.path, name, _text(self._clock()))
 
     def _open(self) -> None:
-        missing = self._witness.read() is None
+        missing = self._checkpoint.read() is None
         try:
             self._look()  # nothing is written beside a ledger that is refused
         except LedgerError:
-            if not missing or self._witness.read() is None:
+            if not missing or self._checkpoint.read() is None:
                 raise
-            self._look()  # others have made the witness, and reserved, between two looks
+            self._look()  # another process wrote the checkpoint, and reserved, meanwhile
         if not self._read_only:
-            with self._witnessed(make=self._witness.read() is None):
-                pass  # nobody reserves before there is a witness
+            with self._checkpointed(make=self._checkpoint.read() is None):
+                pass  # no one reserves before there is a checkpoint
 
     def _look(self) -> None:
         with self._transaction("DEFERRED"):
             pass
 
     @contextmanager
-    def _witnessed(self, *, make: bool = False) -> Iterator[tuple[sqlite3.Connection, Event]]:
-        """A transaction of which the witness learns before anybody else may look at its mark."""
-        with self._book.alone(), self._witness.held(make=make) as held:
-            with self._transaction("IMMEDIATE", held) as (con, head):
+    def _checkpointed(self, *, make: bool = False) -> Iterator[tuple[sqlite3.Connection, Event]]:
+        """A transaction that is in the checkpoint before anyone else may read that."""
+        with self._file.lock, self._checkpoint.locked(make=make) as locked:
+            with self._transaction("IMMEDIATE", locked) as (con, head):
                 yield con, head
-            newest, mark = self._head, held.mark
-            if newest is not None and (mark is None or mark.number != newest.number):
-                held.advance(Mark(self._id, newest.number, newest.hash))
+            head, known = self._head or head, locked.newest
+            if known is None or known.number != head.number:
+                locked.advance(Checkpoint(self._id, head.number, head.hash))
 
     @contextmanager
     def _transaction(
-        self, how: _How, held: Held | None = None
+        self, how: Literal["IMMEDIATE", "DEFERRED"], locked: LockedCheckpoint | None = None
     ) -> Iterator[tuple[sqlite3.Connection, Event]]:
-        """A transaction on a ledger that can be trusted, and its newest event."""
-        with self._book.alone():
-            # The witness first: what it saw is in every later view of the ledger.
-            mark = held.mark if held is not None else self._witness.read()
+        """A transaction on a ledger whose integrity is checked, and its newest event."""
+        with self._file.lock:
+            # The checkpoint first: what it saw is in every later view of the ledger.
+            checkpoint = self._checkpoint.read() if locked is None else locked.newest
             head = self._head
             try:
-                with self._book.transaction(how) as con:
+                with self._file.transaction(how) as con:
                     if not self._id:
-                        self._id, self._dataset = self._named(con)
-                    head = self._catch_up(con, mark)
+                        self._id, self.dataset = self._named(con)
+                    head = self._catch_up(con, checkpoint)
                     yield con, head
             except BaseException:
-                if self._head is not head:  # what was added may not stand
-                    self._head, self._tally = head, None
+                if self._head is not head:  # what was added may not be committed
+                    self._head, self._totals = head, None
                 raise
 
     def _named(self, con: sqlite3.Connection) -> tuple[str, str]:
         ledger_id, dataset = schema.name_of(con)
         if self._wanted not in {None, dataset}:
             raise LedgerError(
-                f'The ledger {self._path} holds the budget of "{dataset}", and the policy names '
+                f'The ledger {self.path} holds the budget of "{dataset}", and the policy names '
                 f'"{self._wanted}".'
             )
         return ledger_id, dataset
 
-    def _catch_up(self, con: sqlite3.Connection, mark: Mark | None) -> Event:
-        """Check the witness and all new events, and bring the sums up to date."""
-        trust.check_mark(con, self._path, self._id, mark)
-        start = first_link(self._id, self._dataset)
-        head = self._head
+    def _catch_up(self, con: sqlite3.Connection, checkpoint: Checkpoint | None) -> Event:
+        """Check the checkpoint and all new events, and bring the sums up to date."""
+        integrity.check_newest(con, self.path, self._id, checkpoint)
+        first, known = origin(self._id, self.dataset), self._head
         try:
-            for head in trust.new_events(con, start, self._head, mark):
-                if self._tally is not None:
-                    trust.follow(self._tally, head, trust.taken_back(con, head.kind, head.ticket))
-                self._head = head
+            for event in integrity.new_events(con, first, known, checkpoint):
+                if self._totals is not None:
+                    cancelled = integrity.cancelled_by(con, event.kind, event.ticket)
+                    integrity.follow(self._totals, event, cancelled)
+                self._head = event
         except BaseException:
-            self._tally = None  # an event may be counted by half
+            self._totals = None  # an event may be half counted
             raise
-        if head is None:
-            raise LedgerError(f"The ledger {self._path} is damaged: it has no events. Restore it.")
-        return head
+        if self._head is None:
+            raise LedgerError(f"The ledger {self.path} is damaged: it has no events. Restore it.")
+        return self._head
 
-    def _current(self, con: sqlite3.Connection, head: Event) -> Tally:
+    def _current(self, con: sqlite3.Connection, head: Event) -> Totals:
         """The sums up to the newest event."""
-        if self._tally is None:
-            self._tally = self._added_up(con, head)
-        return self._tally
+        if self._totals is None:
+            self._totals = self._added_up(con, head)
+        return self._totals
 
-    def _added_up(self, con: sqlite3.Connection, head: Event) -> Tally:
-        tally, newest = trust.added_up(con, head)
-        trust.check_sums(con, self._path, tally, newest, head)
-        return tally
+    def _added_up(self, con: sqlite3.Connection, head: Event) -> Totals:
+        totals, newest = integrity.added_up(con, head)
+        integrity.check_sums(con, self.path, totals, newest, head)
+        return totals
 
     def _month(self, time: str) -> str | None:
         return month_of(time) if self._monthly else None
@@ -281,15 +271,15 @@ class Ledger:
         self, con: sqlite3.Connection, head: Event, kind: Kind, time: str, ticket: str,
         analyst: str, amount: Amount | None = None,
     ) -> Event:  # fmt: skip
-        tally, self._tally = self._current(con, head), None  # until the event stands
-        self._head = trust.append(
-            con, tally, head, kind, time=time, ticket=ticket, analyst=analyst, amount=amount
+        totals, self._totals = self._current(con, head), None  # until the event is written
+        self._head = integrity.append(
+            con, totals, head, kind, time=time, ticket=ticket, analyst=analyst, amount=amount
         )
-        self._tally = tally
+        self._totals = totals
         return self._head
 
     def _close_ticket(self, ticket: str, kind: Literal["answered", "failed", "cancelled"]) -> None:
-        # The witness is left as it is: an event lost here leaves a loss counted, never free.
+        # The checkpoint does not advance: losing this event leaves a loss counted, never free.
         self._check_writable()
         with self._transaction("IMMEDIATE") as (con, head):
             first = schema.reserved(con, ticket)
@@ -299,7 +289,7 @@ class Ledger:
 
     def _check_writable(self) -> None:
         if self._read_only:
-            raise LedgerError(f"The ledger {self._path} was opened for reading alone.")
+            raise LedgerError(f"The ledger {self.path} was opened read-only.")
 
 
 def _text(time: datetime) -> str:

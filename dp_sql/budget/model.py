@@ -1,4 +1,4 @@
-"""What an owner promises: the terms of a budget, as a policy states them. Pure."""
+"""The terms of a budget, as a policy states them, and the names of analysts. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 AccountantName = Literal["basic", "zcdp", "pld"]
-
 
 _CONTROL = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Unicode categories of control and invisible characters, surrogates, line and paragraph ends."""
@@ -38,7 +37,7 @@ def name_of(written: object) -> str | None:
 
 @dataclass(frozen=True)
 class Cap:
-    """At most so much: epsilon, and delta (0: pure epsilon-DP only)."""
+    """The most that may be spent: epsilon, and delta (0: pure epsilon-DP only)."""
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
@@ -48,20 +47,20 @@ class Cap:
 class Terms:
     """The budget of one private dataset.
 
-    dataset: the owner's name for the data; the ledger holds it, so that renaming or copying a
+    dataset: the owner's name for the data; the ledger stores it, so that renaming or copying a
         table makes no new budget.
-    total: what all analysts together may spend. analysts: what one may, on top of that.
+    total: the cap of all analysts together. analysts: caps of single analysts, within the total.
     accountant: how losses add up.
-    release_epsilon: for the accountant "pld" alone: what every release is charged as.
-    monthly: whether the budget begins anew with each calendar month (UTC).
-    keep_releases: whether the same question of the same analyst gets its kept answer, free.
-    ledger, witness: the book, and the second place that tells whether it is the newest one.
+    release_epsilon: what every release is charged as; for the accountant "pld" only.
+    monthly: whether the budget starts anew each calendar month (UTC).
+    keep_releases: whether an analyst who repeats a question gets the stored answer, free.
+    ledger, checkpoint: the ledger's file, and a second file that shows whether it is the newest.
     """
 
     dataset: str
     total: Cap
     ledger: Path
-    witness: Path
+    checkpoint: Path
     analysts: Mapping[str, Cap] = field(default_factory=dict)
     accountant: AccountantName = "basic"
     release_epsilon: Fraction | None = None

@@ -1,8 +1,7 @@
 """How many releases of one bounded range fit into (epsilon, delta). Floats, rounded to be safe.
 
-Knows one number of a release: the length u of the interval in which its privacy losses lie, given
-what was drawn for other people before it. Does not decide which releases have such an interval.
-Bounds are proved in accountants.md.
+Knows one number about a release: the length u of the interval that contains its privacy losses,
+given what was drawn for other people before it. Bounds are proved in accountants.md.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ if TYPE_CHECKING:
 _STEPS = 32
 """Points of the grid in one range."""
 _BLOCK = 32
-"""So many releases are bounded by recursion; more are composed of blocks of so many."""
+"""Up to this many releases are bounded by recursion; more are composed of such blocks."""
 _MOST = 2**20
-"""About twice as many releases are looked for, and no more."""
+"""The search for the number of releases ends at about twice this."""
 _WIDEST = 100
-"""Of a wider range floats say nothing; there epsilons add."""
+"""For a wider range floats are useless, and epsilons add."""
 _PER_RELEASE = 1e-10
-"""Relative; over a thousand times what rounding can amount to in one step of the recursion."""
+"""Relative; over a thousand times the rounding error of one step of the recursion."""
 _COMPOSED = 1e-10
-"""Absolute; over a hundred times what rounding amounts to in a composition."""
+"""Absolute; over a hundred times the rounding error of a composition."""
 _TAIL = 1e-13
 """The mass that a composition may move to an infinite loss."""
 
 
 def require_package() -> None:
-    """Refuse where Google's dp-accounting is not installed.
+    """Check that Google's dp-accounting is installed.
 
     Raises:
         PolicyError: it is not.
@@ -148,12 +147,7 @@ def _one_more(curve: Curve, step: float) -> Curve:
         # b, after the loss t - u between c and d.
         a, b, c, d = (
             wide[start : start + len(curve)]
-            for start in (
-                _STEPS - cell,
-                _STEPS - cell + 1,
-                2 * _STEPS - cell,
-                2 * _STEPS - cell + 1,
-            )
+            for start in (k * _STEPS - cell + i for k in (1, 2) for i in (0, 1))
         )
         for x in (_best_place(a, b, c, d, cell, step), np.float64(step)):
             left = np.expm1(-x) / math.expm1(-step)

@@ -1,4 +1,4 @@
-"""What stands in the SQLite file of a ledger, the SQL for it, and its errors. Opens no file."""
+"""The tables of a ledger's SQLite file, the SQL for them, and plain errors. Opens no file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dp_sql.budget.events import Event, check_text, event_of, first_link, new_event
-from dp_sql.budget.totals import Lot, Tally
+from dp_sql.budget.amounts import Spent
+from dp_sql.budget.events import Event, check_text, event_of, new_event, origin
+from dp_sql.budget.totals import Subtotal, Totals
 from dp_sql.errors import LedgerError
 
 VERSION = 1
@@ -22,9 +23,9 @@ _SUMS = """SELECT r.analyst, max({0}.number), count(*), count(r.rho), r.bounded_
     sum(r.epsilon >> 32), sum(r.delta >> 32), coalesce(sum(r.rho >> 32), 0),
     sum(r.epsilon & 4294967295), sum(r.delta & 4294967295), coalesce(sum(r.rho & 4294967295), 0)
 FROM {1} WHERE {2} AND r.time >= ? GROUP BY r.analyst, r.bounded_range"""
-# In the order of this index nothing has to be sorted; it makes this three times as fast.
-_RESERVED = _SUMS.format("r", "events AS r INDEXED BY amounts", "r.epsilon IS NOT NULL")
-_CANCELLED = _SUMS.format(
+# In the order of this index nothing has to be sorted, which makes this three times as fast.
+RESERVED = _SUMS.format("r", "events AS r INDEXED BY amounts", "r.epsilon IS NOT NULL")
+CANCELLED = _SUMS.format(
     "c",
     "events AS c JOIN events AS r USING (ticket)",
     "c.kind = 'cancelled' AND r.kind = 'reserved'",
@@ -79,7 +80,7 @@ _SCHEMA = (
 def write(con: sqlite3.Connection, ledger_id: str, dataset: str, time: str) -> None:
     """Fill an empty file: the tables, and the first event."""
     check_text(dataset)
-    nothing = Tally(time).sums("")
+    opened = new_event(origin(ledger_id, dataset), "opened", time=time, sums=Totals(time).sums(""))
     con.execute(f"PRAGMA page_size = {PAGE}")
     con.execute(f"PRAGMA application_id = {_APPLICATION}")
     con.execute(f"PRAGMA user_version = {VERSION}")
@@ -87,13 +88,13 @@ def write(con: sqlite3.Connection, ledger_id: str, dataset: str, time: str) -> N
     for statement in _SCHEMA:
         con.execute(statement)
     con.execute("INSERT INTO ledger VALUES (1, ?, ?)", (ledger_id, dataset))
-    add(con, new_event(None, first_link(ledger_id, dataset), "opened", time=time, sums=nothing))
+    add(con, opened)
     con.execute("COMMIT")
     con.execute("PRAGMA journal_mode = WAL")
 
 
-def is_of_ledger(con: sqlite3.Connection) -> bool:
-    """Whether the file says that it is a ledger, and has just the tables and rules of one."""
+def is_ledger(con: sqlite3.Connection) -> bool:
+    """Whether the file is marked as a ledger and has exactly a ledger's tables and rules."""
     (application,) = con.execute("PRAGMA application_id").fetchone()
     found = con.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
     statements = sorted(sql for (sql,) in found if sql not in _STATISTICS)
@@ -109,19 +110,16 @@ def name_of(con: sqlite3.Connection) -> tuple[str, str]:
 
 
 def add(con: sqlite3.Connection, event: Event) -> None:
-    """Write one event, inside of a transaction."""
-    a = event.amount
-    numbers = (None,) * 4 if a is None else (a.epsilon, a.delta, a.rho, a.bounded_range)
+    """Write one event, inside a transaction."""
+    numbers = (None,) * 4 if event.amount is None else event.amount
+    head = (event.number, event.time, event.kind, event.ticket, event.analyst)
     con.execute(
         f"INSERT INTO events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            event.number, event.time, event.kind, event.ticket, event.analyst,
-            *numbers, event.sums, event.hash,
-        ),
-    )  # fmt: skip
+        (*head, *numbers, event.sums, event.hash),
+    )
 
 
-def rows_after(con: sqlite3.Connection, number: int) -> Iterator[Sequence[object]]:
+def rows_after(con: sqlite3.Connection, number: int) -> Iterator[Sequence[Any]]:
     """The rows after event `number`, oldest first, as event_of takes them."""
     return _rows(con, "number > ? ORDER BY number", number)
 
@@ -129,7 +127,7 @@ def rows_after(con: sqlite3.Connection, number: int) -> Iterator[Sequence[object
 def some_after(
     con: sqlite3.Connection, number: int, names: Sequence[str] | None, limit: int
 ) -> list[Event]:
-    """At most `limit` events after event `number`: of all, or of the analyst with these names."""
+    """At most `limit` events after event `number`: all, or those of an analyst's names."""
     where = "number > ?"
     if names is not None:
         where += f" AND analyst IN ({', '.join('?' * len(names))}) AND kind <> 'opened'"
@@ -138,12 +136,12 @@ def some_after(
 
 
 def last_number(con: sqlite3.Connection) -> int:
-    """The number of the newest event; 0 where there is none."""
+    """The number of the newest event; 0 if there is none."""
     return int(con.execute("SELECT coalesce(max(number), 0) FROM events").fetchone()[0])
 
 
 def event(con: sqlite3.Connection, number: int) -> Event:
-    """One event, which must be there."""
+    """One event, which must exist."""
     row = next(_rows(con, "number = ?", number), None)
     if row is None:
         raise LedgerError(f"Event {number} of the ledger is missing: the file is damaged.")
@@ -151,11 +149,7 @@ def event(con: sqlite3.Connection, number: int) -> Event:
 
 
 def reserved(con: sqlite3.Connection, ticket: str) -> Event:
-    """The reservation that a ticket stands for.
-
-    Raises:
-        LedgerError: there is none.
-    """
+    """The reservation of a ticket, which must exist."""
     row = next(_rows(con, "ticket = ? AND kind = 'reserved'", ticket), None)
     if row is None:
         raise LedgerError("No loss was ever reserved under this ticket.")
@@ -168,22 +162,15 @@ def is_settled(con: sqlite3.Connection, ticket: str) -> bool:
     return next(_rows(con, where, ticket), None) is not None
 
 
-def reserved_lots(con: sqlite3.Connection, since: str) -> Iterator[Lot]:
-    """What all reservations from a time on add up to, with those that were cancelled."""
-    return (_lot(row) for row in con.execute(_RESERVED, (since,)))
-
-
-def cancelled_lots(con: sqlite3.Connection, since: str) -> Iterator[Lot]:
-    """What the cancelled ones among the reservations from a time on add up to."""
-    return (_lot(row) for row in con.execute(_CANCELLED, (since,)))
-
-
-def _lot(row: Sequence[Any]) -> Lot:
-    analyst, newest, n, with_rho, bounded_range, *halves = row
-    if any(type(half) is not int or half < 0 for half in halves):
-        raise LedgerError("An amount in the ledger is no whole number: the file is damaged.")
-    epsilon, delta, rho = ((halves[i] << 32) + halves[i + 3] for i in range(3))
-    return Lot(analyst, n, epsilon, delta, rho, with_rho, bounded_range, newest)
+def subtotals(con: sqlite3.Connection, sql: str, since: str) -> Iterator[Subtotal]:
+    """The sums of reservations from a time on: of all (RESERVED), or of the CANCELLED ones."""
+    for analyst, newest, n, with_rho, bounded_range, *halves in con.execute(sql, (since,)):
+        if any(type(half) is not int or half < 0 for half in halves):
+            raise LedgerError("An amount in the ledger is not a whole number: the file is damaged.")
+        epsilon, delta, rho = ((halves[i] << 32) + halves[i + 3] for i in range(3))
+        with_range, widest = (0, 0) if bounded_range is None else (n, bounded_range)
+        spent = Spent(n, epsilon, delta, rho, with_rho, with_range, widest)
+        yield Subtotal(analyst, spent, newest)
 
 
 def _rows(con: sqlite3.Connection, where: str, *values: object) -> Iterator[Any]:
@@ -191,8 +178,8 @@ def _rows(con: sqlite3.Connection, where: str, *values: object) -> Iterator[Any]
 
 
 @contextmanager
-def in_our_words(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite and of the system into one sentence."""
+def plain_errors(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite and of the system into a sentence about a ledger."""
     try:
         yield
     except sqlite3.Error as error:
@@ -202,18 +189,14 @@ def in_our_words(path: Path) -> Iterator[None]:
         why = os.strerror(error.errno or 0)
         raise LedgerError(f"The ledger {path} cannot be read or written: {why}.") from error
     except UnicodeError as error:
-        raise LedgerError(
-            f"A name in the ledger {path} is no text that UTF-8 can write."
-        ) from error
+        raise LedgerError(f"A name in the ledger {path} is not valid UTF-8.") from error
 
 
-DAMAGED = (
-    "is damaged, or is no ledger. Restore it; `dp-sql ledger verify` tells whether it is whole."
-)
+DAMAGED = "is damaged, or is not a ledger. Restore it; `dp-sql ledger verify` checks all of it."
 _SHUT = "cannot be opened. Does its folder exist, and may you write there?"
-_UNKNOWN = "cannot be read or written. Nothing is answered until it can."
+_UNKNOWN = "cannot be read or written. Queries are refused until it can."
 _SENTENCES = {
-    sqlite3.SQLITE_BUSY: "was held by another process for too long. Try again.",
+    sqlite3.SQLITE_BUSY: "was locked by another process for too long. Try again.",
     sqlite3.SQLITE_LOCKED: "is in use in this process. Try again.",
     sqlite3.SQLITE_READONLY: "cannot be written: the file or its disk is read-only.",
     sqlite3.SQLITE_FULL: "cannot be written: the disk is full.",

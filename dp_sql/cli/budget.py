@@ -154,7 +154,7 @@ def _add_forms(parser: argparse.ArgumentParser, what: str) -> None:
 
 def _budget(options: argparse.Namespace) -> int:
     terms = _terms(options.policy)
-    book = _Book(terms.ledger, terms.witness, terms.dataset, terms.monthly)
+    book = _Book(terms.ledger, terms.checkpoint, terms.dataset, terms.monthly)
     with _opened(book) as ledger:
         rows = owner_rows(ledger, terms)
         if options.plot is not None:
@@ -186,7 +186,7 @@ def _book(options: argparse.Namespace) -> _Book:
     if options.witness is not None:
         raise PolicyError(f"--witness is for a ledger; {options.ledger} says itself where it is.")
     terms = _terms(options.ledger)
-    return _Book(terms.ledger, terms.witness, terms.dataset, terms.monthly)
+    return _Book(terms.ledger, terms.checkpoint, terms.dataset, terms.monthly)
 
 
 def _opened(book: _Book) -> Ledger:

@@ -1,6 +1,6 @@
-"""What does the owner promise in all? The [budget] of a policy, its ranges, and how it is read.
+"""What all queries may spend together: the [budget] of a policy.
 
-Knows the terms and where their files are to be; opens none, and knows nothing of what is spent.
+Knows the terms and the places of their files; opens none, and knows nothing of what is spent.
 """
 
 from __future__ import annotations
@@ -9,58 +9,113 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, get_args
 
+from dp_sql.budget.checkpoint import default_checkpoint
 from dp_sql.budget.model import AccountantName, Cap, Terms, name_of
 from dp_sql.files import readable_by_others
-from dp_sql.policy.parser import Document, Path, guess
+from dp_sql.policy.keys import BOOLEAN, Kind, choice, key, number, plain, read, string, valid
+from dp_sql.policy.parser import Document, Path
 from dp_sql.sql import functions
 
-CAP_KEYS = ("epsilon", "delta")
-BUDGET_KEYS = (
-    "dataset", *CAP_KEYS, "accountant", "release_epsilon", "refresh", "keep_releases",
-    "ledger", "witness", "analysts",
-)  # fmt: skip
 ACCOUNTANTS: tuple[AccountantName, ...] = get_args(AccountantName)
 MAX_TOTAL = 10**6
-"""The largest epsilon of a budget; more than e^1000000 to one is no promise."""
+"""The largest epsilon of a budget; odds that change by e^1000000 are no promise."""
 
-_DATASET = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HERE: Path = ("budget",)
 _SQLITE = ("", "-wal", "-shm", "-journal")
-"""What SQLite appends to a book's name for files of its own."""
+"""What SQLite appends to a ledger's name for files of its own."""
+_EPSILON = number(functions.MIN_EPSILON, MAX_TOTAL)
+_DELTA = number(functions.MIN_DELTA, functions.MAX_DELTA, or_zero=True)
+_DATASET = string(
+    "a name of at most 64 letters (a to z), digits, '-', '_' and '.', as in dataset = \"shop\"",
+    lambda name: re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name),
+)
+_FILE = string(
+    'the path of a file, such as "/srv/ledgers/shop.sqlite"; a relative path begins at the '
+    "policy's folder, and ~ is not expanded",
+    lambda path: path.isprintable() and path and path[0] != "~",
+)
+_SECTIONS = Kind(
+    "sections: [budget.analysts.reporting]",
+    lambda value: value if isinstance(value, dict) else None,
+)
+_ACCOUNTANT, _MONTHLY, _ZERO = choice(*ACCOUNTANTS), choice("monthly"), Fraction(0)
+
+
+@dataclass(frozen=True)
+class BudgetKeys:
+    """The keys of [budget]."""
+
+    dataset: str = key(
+        _DATASET, "your name for these people's data; same people, same name", '"shop"',
+        required=True,
+    )  # fmt: skip
+    epsilon: Fraction = key(
+        _EPSILON, "the most that all analysts together may spend", "1", required=True
+    )
+    delta: Fraction = key(
+        _DELTA, 'the probability that the promise fails; for "zcdp" and "pld"', "0", default=_ZERO
+    )
+    accountant: AccountantName = key(
+        _ACCOUNTANT, 'how losses add up: "basic", "zcdp" or "pld"', '"basic"', default="basic"
+    )
+    keep_releases: bool = key(
+        BOOLEAN, "asking again returns the stored answer, free", "true", default=False
+    )
+    ledger: str | None = key(_FILE, "the record of what was spent", '"shop.ledger.sqlite"')
+    checkpoint: str | None = key(
+        _FILE, "shows a lost or outdated ledger", '"/mnt/other-disk/shop.checkpoint"',
+        formerly="witness",
+    )  # fmt: skip
+    refresh: str | None = key(
+        _MONTHLY, "a new budget each month: 12 epsilons a year", '"monthly"', draft="# # "
+    )
+    release_epsilon: Fraction | None = key(
+        _EPSILON, 'what "pld" charges for every release', "0.1", draft="# # "
+    )
+    analysts: Mapping[str, Any] | None = key(_SECTIONS, "caps of single analysts")
+
+
+@dataclass(frozen=True)
+class CapKeys:
+    """The keys of [budget.analysts.NAME]."""
+
+    epsilon: Fraction = key(_EPSILON, "the most that this analyst may spend", "0.5", required=True)
+    delta: Fraction = key(_DELTA, "the same for delta", default=_ZERO)
 
 
 def read_budget(document: Document, file: pathlib.Path) -> Terms | None:
-    """The budget of a policy's text; None where it has none.
+    """The budget of a policy; None where it has none.
 
     Args:
         document: the policy.
-        file: where the policy stands; relative paths begin at its folder.
+        file: the policy's path; relative paths begin at its folder.
     """
     if "budget" not in document.tree:
         return None
-    section = document.section("budget")
-    document.only(section, _HERE, BUDGET_KEYS)
-    dataset = _dataset(document, section)
-    total = _cap(document, section, _HERE)
-    name = _accountant(document, section, total)
-    # Not called after the dataset: who renames that must meet the old ledger, not a new one.
-    ledger = _file(document, section, "ledger", file.parent, f"{file.stem}.ledger.sqlite")
-    witness = _file(document, section, "witness", file.parent, f"{ledger}.witness")
-    if os.path.normpath(witness) in {os.path.normpath(f"{ledger}{end}") for end in _SQLITE}:
-        raise document.refuse((*_HERE, "witness"), "The witness must be a file of its own.")
+    keys = read(document, _HERE, BudgetKeys, document.tree["budget"])
+    total = Cap(keys.epsilon, keys.delta)
+    _check_accountant(document, keys)
+    # Not named after the dataset: renaming that must find the old ledger, not make a new one.
+    ledger = (file.parent / (keys.ledger or f"{file.stem}.ledger.sqlite")).absolute()
+    checkpoint = default_checkpoint(ledger)
+    if keys.checkpoint is not None:
+        checkpoint = (file.parent / keys.checkpoint).absolute()
+    if os.path.normpath(checkpoint) in {os.path.normpath(f"{ledger}{end}") for end in _SQLITE}:
+        raise document.error((*_HERE, "checkpoint"), "The checkpoint must be a file of its own.")
     return Terms(
-        dataset=dataset,
+        dataset=keys.dataset,
         total=total,
         ledger=ledger,
-        witness=witness,
-        analysts=_analysts(document, section, total),
-        accountant=name,
-        release_epsilon=_release_epsilon(document, section, name, total),
-        monthly=_monthly(document, section),
-        keep_releases=_switch(document, section, "keep_releases"),
+        checkpoint=checkpoint,
+        analysts=_analysts(document, keys.analysts or {}, total),
+        accountant=keys.accountant,
+        release_epsilon=keys.release_epsilon,
+        monthly=keys.refresh is not None,
+        keep_releases=keys.keep_releases,
     )
 
 
@@ -68,179 +123,63 @@ def advice(terms: Terms | None) -> list[str]:
     """What the owner may want to change, a sentence each; none where all is well."""
     if terms is None:
         return ["There is no [budget]: analysts may ask without end."]
-    kept = terms.ledger.with_name(f"{terms.ledger.name}.releases")
-    open_to_all = readable_by_others((terms.ledger, terms.witness, kept))
+    releases = terms.ledger.with_name(f"{terms.ledger.name}.releases")
     found = [
-        f"Other users of this computer may open {path}: chmod 600 {path}" for path in open_to_all
+        f"Other users of this computer may open {path}: chmod 600 {path}"
+        for path in readable_by_others((terms.ledger, terms.checkpoint, releases))
     ]
-    folders = {os.path.realpath(path.parent) for path in (terms.ledger, terms.witness)}
-    if len(folders) > 1:
-        return found
-    return [
-        *found,
-        "The ledger and its witness are in the same folder: a backup of the folder that is put "
-        'back brings spent budget back unseen. Put one on another disk: witness = "/…".',
-    ]
-
-
-def _dataset(document: Document, section: Mapping[str, Any]) -> str:
-    if "dataset" not in section:
-        raise document.refuse(
-            _HERE, "budget needs dataset: your own name for these people's data, as in "
-            'dataset = "shop". It stays when a file or a table is renamed, copied or grows: the '
-            "same people, the same name, one budget."
-        )  # fmt: skip
-    name = section["dataset"]
-    if isinstance(name, str) and _DATASET.fullmatch(name):
-        return name
-    raise document.refuse(
-        (*_HERE, "dataset"), "dataset must be a name of at most 64 letters (a to z), digits, "
-        "'-', '_' and '.', as in dataset = \"shop\"."
-    )  # fmt: skip
-
-
-def _cap(document: Document, section: Mapping[str, Any], path: Path) -> Cap:
-    """The epsilon and the delta of a section."""
-    if "epsilon" not in section:
-        whose = "all analysts together" if path == _HERE else path[-1]
-        raise document.refuse(
-            path, f"{'.'.join(path)} needs epsilon: the most that {whose} may spend, as in "
-            "epsilon = 1."
-        )  # fmt: skip
-    epsilon = _epsilon(document, section, (*path, "epsilon"), Fraction(MAX_TOTAL))
-    return Cap(epsilon, _delta(document, section, (*path, "delta")))
-
-
-def _epsilon(
-    document: Document, section: Mapping[str, Any], path: Path, most: Fraction
-) -> Fraction:
-    value = section[path[-1]]
-    if _is_number(value) and functions.MIN_EPSILON <= value <= most:
-        return Fraction(value)
-    raise document.refuse(
-        path, f"{path[-1]} must be a number from {float(functions.MIN_EPSILON):g} "
-        f"to {_plain(most)}."
-    )  # fmt: skip
-
-
-def _delta(document: Document, section: Mapping[str, Any], path: Path) -> Fraction:
-    value = section.get("delta", 0)
-    low, end = functions.MIN_DELTA, functions.MAX_DELTA
-    if _is_number(value) and (value == 0 or low <= value < end):
-        return Fraction(value)
-    raise document.refuse(
-        path, f"delta must be 0, or a number from {float(low):g} to below {float(end):g}."
-    )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | Fraction) and not isinstance(value, bool)
-
-
-def _plain(x: Fraction) -> str:
-    return str(x.numerator) if x.denominator == 1 else f"{float(x):g}"
-
-
-def _accountant(document: Document, section: Mapping[str, Any], total: Cap) -> AccountantName:
-    path = (*_HERE, "accountant")
-    value = section.get("accountant", "basic")
-    name = next((known for known in ACCOUNTANTS if known == value), None)
-    if name is None:
-        near = guess(value, ACCOUNTANTS) if isinstance(value, str) else ""
-        words = ", ".join(f'"{known}"' for known in ACCOUNTANTS)
-        raise document.refuse(path, f"accountant must be one of {words}.{near}")
-    if name != "basic" and not total.delta:
-        raise document.refuse(
-            path, f'accountant "{name}" needs a delta above 0, as in delta = 1e-6: without one it '
-            'counts no better than "basic".'
-        )  # fmt: skip
-    return name
-
-
-def _release_epsilon(
-    document: Document, section: Mapping[str, Any], name: AccountantName, total: Cap
-) -> Fraction | None:
-    path = (*_HERE, "release_epsilon")
-    if "release_epsilon" in section and name != "pld":
-        raise document.refuse(path, 'release_epsilon is for accountant = "pld" only.')
-    if name != "pld":
-        return None
-    if "release_epsilon" not in section:
-        raise document.refuse(
-            (*_HERE, "accountant"), 'accountant "pld" needs release_epsilon: what every release '
-            "is charged as, and the most that one may cost, as in release_epsilon = 0.1."
-        )  # fmt: skip
-    return _epsilon(document, section, path, total.epsilon)
-
-
-def _monthly(document: Document, section: Mapping[str, Any]) -> bool:
-    if section.get("refresh", "monthly") != "monthly":
-        raise document.refuse(
-            (*_HERE, "refresh"), 'refresh can only be "monthly"; leave it out for a budget that '
-            "holds for good."
-        )  # fmt: skip
-    return "refresh" in section
-
-
-def _switch(document: Document, section: Mapping[str, Any], key: str) -> bool:
-    value = section.get(key, False)
-    if isinstance(value, bool):
-        return value
-    raise document.refuse((*_HERE, key), f"{key} must be true or false.")
-
-
-def _file(
-    document: Document, section: Mapping[str, Any], key: str, folder: pathlib.Path, usual: str
-) -> pathlib.Path:
-    """Where a file is to be; absolute, so that it stays there when the process moves."""
-    text = section.get(key, usual)
-    if isinstance(text, str) and text.isprintable() and text and text[0] != "~":
-        return (folder / text).absolute()
-    raise document.refuse(
-        (*_HERE, key), f'{key} must be the path of a file, "/srv/books/shop.{key}"; a relative '
-        "one begins at the policy's folder, and ~ is not known."
-    )  # fmt: skip
-
-
-def _analysts(document: Document, section: Mapping[str, Any], total: Cap) -> dict[str, Cap]:
-    path = (*_HERE, "analysts")
-    named = section.get("analysts", {})
-    if not isinstance(named, dict):
-        raise document.refuse(path, "analysts must be sections: [budget.analysts.reporting]")
-    found: dict[str, Cap] = {}
-    for written, value in named.items():
-        here = (*path, written)
-        name = name_of(written)
-        if name is None:
-            raise document.refuse(
-                here, "An analyst's name cannot be empty or contain control characters."
-            )
-        if name in found:
-            raise document.refuse(
-                here, f"{name} appears twice: names that differ only in leading or trailing "
-                "spaces, or in how Unicode composes a letter, are the same."
-            )  # fmt: skip
-        found[name] = _own_cap(document, value, here, total)
+    if os.path.realpath(terms.ledger.parent) == os.path.realpath(terms.checkpoint.parent):
+        found.append(
+            "The ledger and its checkpoint are in the same folder: restoring an old backup of that "
+            "folder gives back spent budget, and nothing can notice it. Put one on another disk: "
+            'checkpoint = "/…".'
+        )
     return found
 
 
-def _own_cap(document: Document, value: object, path: Path, total: Cap) -> Cap:
-    name = path[-1]
-    if not isinstance(value, dict):
-        raise document.refuse(path, f"{name} must be a section: [budget.analysts.{name}]")
-    for key, inner in value.items():
-        if isinstance(inner, dict):
-            full = f'[budget.analysts."{name}.{key}"]'
-            raise document.refuse((*path, key), f"Write a name with dots in quotes: {full}")
-    document.only(value, path, CAP_KEYS)
-    cap = _cap(document, value, path)
-    for key, own, whole in (
-        ("epsilon", cap.epsilon, total.epsilon),
-        ("delta", cap.delta, total.delta),
-    ):
-        if own > whole:
-            raise document.refuse(
-                (*path, key), f"This {key} could never be reached: all analysts together may "
-                f"spend {_plain(whole)} ([budget], {key})."
+def _check_accountant(document: Document, keys: BudgetKeys) -> None:
+    name, path = keys.accountant, (*_HERE, "accountant")
+    if name != "basic" and not keys.delta:
+        raise document.error(
+            path, f'accountant "{name}" needs a delta above 0, as in delta = 1e-6: without one it '
+            'counts no better than "basic".'
+        )  # fmt: skip
+    given = keys.release_epsilon
+    if given is None and name == "pld":
+        raise document.error(
+            path, 'accountant "pld" needs release_epsilon: what every release is charged as, and '
+            "the most that one may cost, as in release_epsilon = 0.1."
+        )  # fmt: skip
+    if given is not None:
+        path = (*_HERE, "release_epsilon")
+        if name != "pld":
+            raise document.error(path, 'release_epsilon is for accountant = "pld" only.')
+        valid(document, path, number(functions.MIN_EPSILON, keys.epsilon), given)
+
+
+def _analysts(document: Document, named: Mapping[str, Any], total: Cap) -> dict[str, Cap]:
+    found: dict[str, Cap] = {}
+    for written, value in named.items():
+        here = (*_HERE, "analysts", written)
+        name = name_of(written)
+        if name is None:
+            raise document.error(
+                here, "An analyst's name cannot be empty or contain control characters."
+            )
+        if name in found:
+            raise document.error(
+                here, f"{name} appears twice: names that differ only in leading or trailing "
+                "spaces, or in how Unicode composes a letter, are the same."
             )  # fmt: skip
-    return cap
+        own = read(document, here, CapKeys, value)
+        for part, cap, whole in (
+            ("epsilon", own.epsilon, total.epsilon),
+            ("delta", own.delta, total.delta),
+        ):
+            if cap > whole:
+                raise document.error(
+                    (*here, part), f"This {part} could never be reached: all analysts together may "
+                    f"spend {plain(whole)} ([budget], {part})."
+                )  # fmt: skip
+        found[name] = Cap(own.epsilon, own.delta)
+    return found

@@ -1,4 +1,4 @@
-"""What the owner's tools ask of a database: what is in it, and whether a SELECT finds anything."""
+"""What the owner's tools ask of a database."""
 
 from __future__ import annotations
 
@@ -33,24 +33,16 @@ class Listed:
 
 
 class Catalogue(Protocol):
-    """A database as its owner sees it."""
+    """A database as its owner sees it; `finds` and `number` raise SourceError on failure."""
 
     def listed(self) -> Sequence[Listed]:
-        """The tables and views, but for temporary ones."""
+        """The tables and views, except temporary ones."""
 
     def stand_ins(self) -> Sequence[str]:
-        """Names of users' macros and functions that replace functions of the engine's."""
+        """Names of users' macros and functions that replace built-in functions."""
 
     def finds(self, select: str) -> bool:
-        """Whether a SELECT has a row.
-
-        Raises:
-            SourceError: it cannot be run.
-        """
+        """Whether a SELECT returns a row."""
 
     def number(self, select: str) -> int:
-        """The number that a SELECT over public tables answers.
-
-        Raises:
-            SourceError: it cannot be run.
-        """
+        """The number that a SELECT over public tables returns."""

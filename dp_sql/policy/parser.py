@@ -1,6 +1,6 @@
-"""A TOML text and the places of its keys: what is unknown or misshapen is refused with its line.
+"""A TOML file and the line of each key: errors say where, and numbers keep their exact value.
 
-Knows TOML and SQL names, and nothing of what a policy means. Numbers keep their text's exact value.
+Knows TOML and SQL names, and nothing of what a policy means.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -18,43 +18,42 @@ from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import quote
 
 Path = tuple[str, ...]
-"""The keys that lead to a value of a TOML text, as written."""
+"""The keys that lead to a value, as written."""
 
 _PIECE = re.compile(
     r"""
-    \"{3}(?:[^\\]|\\.)*?\"{3,5} | '{3}.*?'{3,5}   # texts of several lines
-  | "(?:[^"\\\n]|\\.)*" | '[^'\n]*'               # texts
+    \"{3}(?:[^\\]|\\.)*?\"{3,5} | '{3}.*?'{3,5}   # strings of several lines
+  | "(?:[^"\\\n]|\\.)*" | '[^'\n]*'               # strings
   | \#[^\n]*                                      # comments
   | (?P<open>[\[{]) | (?P<close>[\]}]) | (?P<end>\n)
     """,
     re.VERBOSE | re.DOTALL,
 )
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+_PLAIN = re.compile(r'[^\s."][^."\n]*')
 _MAX_EXPONENT = 400
 
 
 class Document:
-    """One TOML text: its tree, and refusals that say where."""
+    """A parsed TOML file; builds errors that name the line."""
 
     def __init__(self, text: str, name: str) -> None:
         self.name = name
-        self.tree = self._tree(text)
+        self.tree = self._parsed(text)
         self.lines = lines_of(text)
 
-    def _tree(self, text: str) -> dict[str, Any]:
+    def _parsed(self, text: str) -> dict[str, Any]:
         try:
             return tomllib.loads(text, parse_float=_exact)
         except tomllib.TOMLDecodeError as error:
             found = re.fullmatch(r"(.*) \(at (?:line (\d+)|end of doc).*\)", str(error), re.DOTALL)
             why, line = (found[1], found[2]) if found else (str(error), None)
-            last = text.rstrip().count("\n") + 1
-            raise PolicyError(
-                f"{self.name}, line {line or last}: this is not TOML: {why}."
-            ) from None
+            line = line or text.rstrip().count("\n") + 1
+            raise PolicyError(f"{self.name}, line {line}: this is not valid TOML: {why}.") from None
         except (ValueError, RecursionError):
             raise PolicyError(
-                f"{self.name} is not TOML that can be read: a number is too long, "
-                "or brackets stand too deep in each other."
+                f"{self.name} is not valid TOML: a number is too long, or brackets are nested "
+                "too deeply."
             ) from None
 
     def line(self, path: Path) -> int:
@@ -62,60 +61,50 @@ class Document:
         known = (path[:n] for n in range(len(path), 0, -1) if path[:n] in self.lines)
         return self.lines.get(next(known, ()), 1)
 
-    def refuse(self, path: Path, message: str) -> PolicyError:
+    def error(self, path: Path, message: str) -> PolicyError:
         """An error at a key."""
         return PolicyError(f"{self.name}, line {self.line(path)}: {message}")
 
     def section(self, key: str) -> dict[str, Any]:
-        """The table of a section; an empty one where the text has none."""
+        """A section; an empty one where the file has none."""
         section = self.tree.get(key, {})
         if not isinstance(section, dict):
-            raise self.refuse((key,), f"{key} must be a section: [{key}]")
+            raise self.error((key,), f"{key} must be a section: [{key}]")
         return section
 
-    def only(self, value: Mapping[str, Any], path: Path, keys: Collection[str]) -> None:
-        """Refuse every key that is none of these."""
-        for key in value:
-            if key not in keys:
-                known = f"{guess(key, keys)} Known here: {', '.join(keys)}."
-                raise self.refuse((*path, key), f"Unknown key {key}.{known}")
+    def unknown(self, path: Path, known: Collection[str]) -> PolicyError:
+        """The error for a key that is none of these."""
+        near = guess(path[-1], known)
+        return self.error(path, f"Unknown key {path[-1]}.{near} Known here: {', '.join(known)}.")
 
-    def texts(self, value: object, path: Path) -> list[str]:
-        """A list of texts."""
-        if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value):
-            raise self.refuse(path, f'{path[-1]} must be a list of names: ["…", "…"]')
-        return value
-
-    def table(self, text: str, path: Path) -> Path:
+    def table(self, name: str, path: Path) -> Path:
         """The folded parts of a table's name."""
-        parts = parts_of(text)
+        parts = parts_of(name)
         if parts is None or len(parts) > 3:
-            raise self.refuse(
-                path, f"{text} is no table name. Write table, schema.table or "
-                "database.schema.table; a part with a dot in it stands in SQL's quotes."
+            raise self.error(
+                path, f"{name} is not a table name. Write table, schema.table or "
+                "database.schema.table; put a part that contains a dot in SQL quotes."
             )  # fmt: skip
         return parts
 
-    def column(self, text: str, path: Path) -> tuple[Path, str]:
-        """The folded names of a table and a column of it."""
-        parts = parts_of(text)
+    def column(self, name: str, path: Path) -> tuple[Path, str]:
+        """The folded names of a table and of one of its columns."""
+        parts = parts_of(name)
         if parts is None or not 2 <= len(parts) <= 4:
-            raise self.refuse(
-                path, f"{text} must name a column with its table, as in ratings.title."
-            )
+            raise self.error(path, f"{name} must name a table and a column, as in ratings.title.")
         return parts[:-1], parts[-1]
 
 
 def _exact(text: str) -> Fraction | None:
-    """The exact value of a TOML number with a point or an exponent; None for what is none."""
+    """The exact value of a TOML float; None for nan, inf and huge exponents."""
     value = Decimal(text.replace("_", ""))
     if not value.is_finite() or (value and abs(value.adjusted()) > _MAX_EXPONENT):
-        return None  # 1e-400000000 is a small text and a huge Fraction
+        return None  # 1e-400000000 is a short string and a huge Fraction
     return Fraction(value)
 
 
 def parts_of(text: str) -> Path | None:
-    """The folded parts of a name with dots; a part may stand in SQL's quotes.
+    """The folded parts of a dotted name, each plain or in SQL quotes; None if it is not a name.
 
     >>> parts_of('Main."my.table"'), parts_of("order items"), parts_of("a..b")
     (('main', 'my.table'), ('order items',), None)
@@ -133,24 +122,23 @@ def parts_of(text: str) -> Path | None:
     return None
 
 
-def shown(parts: Collection[str]) -> str:
-    """A name as it may be written in a policy.
+def dotted(parts: Collection[str]) -> str:
+    """A name as it can be written in a policy.
 
-    >>> print(shown(("main", "my.table")))
+    >>> print(dotted(("main", "my.table")))
     main."my.table"
     """
-    plain = re.compile(r'[^\s."][^."\n]*')
-    return ".".join(p if plain.fullmatch(p) and p == p.strip() else quote(p) for p in parts)
+    return ".".join(p if _PLAIN.fullmatch(p) and p == p.strip() else quote(p) for p in parts)
 
 
 def guess(name: str, known: Collection[str]) -> str:
-    """The words that offer a known name for a mistyped one; none where none is near."""
+    """' Did you mean …?' for a mistyped name; empty where no known name is close."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f" Did you mean {near[0]}?" if near else ""
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    r"""The line at which each table and key of a TOML text stands, counted from 1.
+    r"""The line of each table and key of a TOML file, counted from 1.
 
     >>> lines_of('[limits]\nmax_k = 10\n')
     {('limits',): 1, ('limits', 'max_k'): 2}
@@ -158,19 +146,18 @@ def lines_of(text: str) -> dict[Path, int]:
     found: dict[Path, int] = {}
     header: Path = ()
     for line, statement in _statements(text):
-        tree = tomllib.loads(statement, parse_float=str)
+        paths = list(_paths(tomllib.loads(statement, parse_float=str)))
         if statement.startswith("["):
-            header = _only_path(tree)
-            tree = {}
-        for path in [header[: n + 1] for n in range(len(header))]:
+            header = max(paths, key=len)
+        else:
+            paths = [header[: n + 1] for n in range(len(header))] + [header + p for p in paths]
+        for path in paths:
             found.setdefault(path, line)
-        for path in _paths(tree):
-            found.setdefault((*header, *path), line)
     return found
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """The headers and assignments of a TOML text, each with the line on which it begins."""
+    """The headers and assignments of a TOML file, each with its first line."""
     start, depth, line, ended = 0, 0, 1, 0
     for piece in _PIECE.finditer(text + "\n"):
         depth += (piece.lastgroup == "open") - (piece.lastgroup == "close")
@@ -182,18 +169,9 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
             start = piece.end()
 
 
-def _only_path(tree: object) -> Path:
-    path: Path = ()
-    while isinstance(tree, dict) and tree:
-        ((key, tree),) = tree.items()
-        path += (key,)
-    return path
-
-
-def _paths(tree: Mapping[str, Any]) -> list[Path]:
-    found: list[Path] = []
-    for key, value in tree.items():
-        found.append((key,))
-        if isinstance(value, dict):
-            found += [(key, *path) for path in _paths(value)]
-    return found
+def _paths(tree: object) -> Iterator[Path]:
+    """The path of each key in a tree, parents first."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield (key,)
+            yield from ((key, *path) for path in _paths(value))

@@ -1,18 +1,18 @@
 """Does a policy fit its database? Names and types first, then what it says about rows.
 
-What it says about rows is asked only where names and types are right and no function of the
-engine's is replaced, so that each question means what it says.
+Rows are read only if names and types are right and no built-in function is replaced, so that each
+check means what it says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dp_sql.errors import SourceError
 from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.model import Domain, Link, Name, Policy
-from dp_sql.policy.parser import guess, shown
-from dp_sql.policy.row_checks import Known, Question, questions
+from dp_sql.policy.parser import dotted, guess
+from dp_sql.policy.row_checks import Check, Known, checks
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import EXACT_TYPES, can_be, can_be_written, family, without_labels
 
@@ -23,37 +23,32 @@ Problem = tuple[str, str]
 def problems(policy: Policy, catalog: Catalogue) -> list[str]:
     """What is wrong with a policy for a database, each with its line and key; empty if nothing.
 
-    Reads private rows where the policy says something about them; tells only that it is not true.
+    Reads private rows where the policy says something about them; shows only that it is not true.
     """
     known: dict[Name, Listed] = {}
-    found = _misfits(policy, catalog, known) or list(_untrue(catalog, questions(policy, known)))
-    return [_with_line(policy.lines, key, why) for key, why in found]
+    found = _misfits(policy, catalog, known) or list(_untrue(catalog, checks(policy, known)))
+    return [_with_line(policy, key, why) for key, why in found]
 
 
 def misfits(policy: Policy, catalog: Catalogue) -> list[str]:
-    """Those of the problems that names and types alone show; no row is read."""
-    return [_with_line(policy.lines, key, why) for key, why in _misfits(policy, catalog, {})]
-
-
-def _misfits(policy: Policy, catalog: Catalogue, known: dict[Name, Listed]) -> list[Problem]:
-    found = [*_stand_ins(catalog), *_names(policy, catalog.listed(), known)]
-    return [*found, *_kinds(policy, known), *_units(policy, known), *_domains(policy, known)]
+    """The problems with names and types; no row is read."""
+    return [_with_line(policy, key, why) for key, why in _misfits(policy, catalog, {})]
 
 
 def hidden(policy: Policy, catalog: Catalogue) -> list[str]:
     """Tables and views that the policy does not name: they do not exist for analysts."""
     named = [*policy.tables, *policy.public, *policy.views]
     return [
-        shown(relation.parts[1:])
+        dotted(relation.parts[1:])
         for relation in catalog.listed()
         if not any(relation.is_called(name) for name in named)
     ]
 
 
 def hidden_labels(policy: Policy, catalog: Catalogue) -> list[str]:
-    """ENUM columns of private tables about whose values the policy says nothing."""
+    """ENUM columns of private tables that the policy gives no domain."""
     return [
-        f"{shown(name)}.{folded(column)}"
+        f"{dotted(name)}.{folded(column)}"
         for name in policy.tables
         for relation in catalog.listed()
         if relation.is_called(name)
@@ -62,105 +57,94 @@ def hidden_labels(policy: Policy, catalog: Catalogue) -> list[str]:
     ]
 
 
-def _with_line(lines: Mapping[str, int], key: str, why: str) -> str:
+def _with_line(policy: Policy, key: str, why: str) -> str:
     last = key.rsplit(".", 1)[-1]
     places = [key, last, f"limits.{last}"] if last == "unique_per_person" else [key]
-    line = next((lines[place] for place in places if place in lines), None)
+    line = next((policy.lines[place] for place in places if place in policy.lines), None)
     return f"{f'line {line}, ' if line else ''}{key}: {why}"
 
 
-def _stand_ins(catalog: Catalogue) -> Iterator[Problem]:
-    names = catalog.stand_ins()
-    if names:
-        yield (
-            "the database",
-            f"It has macros that replace functions of DuckDB's own: {', '.join(names)}. "
-            "Drop them or give them other names.",
-        )
+def _misfits(policy: Policy, catalog: Catalogue, known: dict[Name, Listed]) -> list[Problem]:
+    """The problems with names and types; fills `known` with what each name means."""
+    replaced = ", ".join(catalog.stand_ins())
+    why = f"It has macros that replace built-in functions: {replaced}. Drop or rename them."
+    found = [("the database", why)] if replaced else []
+    found += _names(policy, catalog.listed(), known)
+    return [*found, *_units(policy, known), *_domains(policy, known)]
 
 
 def _names(
     policy: Policy, listed: Sequence[Listed], known: dict[Name, Listed]
 ) -> Iterator[Problem]:
-    """Find what each name means, and tell of those that mean nothing or more than one thing."""
-    for key, name in _keys(policy):
+    keys = [(f"tables.{dotted(name)}", name) for name in policy.tables]
+    keys += [("public.tables", name) for name in sorted(policy.public)]
+    keys += [("views.tables", name) for name in sorted(policy.views)]
+    for key, name in keys:
+        written = dotted(name)
         found = [relation for relation in listed if relation.is_called(name)]
-        if len(found) == 1:
-            known[name] = found[0]
-        elif found:
-            full = " or ".join(shown([folded(p) for p in relation.parts]) for relation in found)
-            yield key, f"{shown(name)} may mean {full}; write which."
+        if not found:
+            near = guess(written, [folded(relation.parts[-1]) for relation in listed])
+            yield key, f"There is no table or view {written}.{near}"
+        elif len(found) > 1:
+            full = " or ".join(dotted([folded(p) for p in relation.parts]) for relation in found)
+            yield key, f"{written} may mean {full}; write which."
         else:
-            near = guess(shown(name), [folded(relation.parts[-1]) for relation in listed])
-            yield key, f"There is no table or view {shown(name)}.{near}"
-
-
-def _keys(policy: Policy) -> Iterator[tuple[str, Name]]:
-    """The names of a policy, each with the key under which it stands."""
-    yield from ((f"tables.{shown(name)}", name) for name in policy.tables)
-    yield from (("public.tables", name) for name in sorted(policy.public))
-    yield from (("views.tables", name) for name in sorted(policy.views))
-
-
-def _kinds(policy: Policy, known: Known) -> Iterator[Problem]:
-    for key, name in _keys(policy):
-        if name in known and known[name].is_view != (name in policy.views):
-            if name in policy.views:
-                yield key, f"{shown(name)} is a table, and [views] lists views."
-            else:
+            known[name] = found[0]
+            if name in policy.views and not found[0].is_view:
+                yield key, f"{written} is a table, and [views] lists views."
+            elif found[0].is_view and name not in policy.views:
                 yield (
                     key,
-                    f"{shown(name)} is a view. List it in [views]; the tables that it reads stand "
-                    "in [tables.…] or [public].",
+                    f"{written} is a view. List it in [views], and the tables that it reads in "
+                    "[tables.…] or [public].",
                 )
 
 
 def _units(policy: Policy, known: Known) -> Iterator[Problem]:
     for name, table in policy.tables.items():
-        key = f"tables.{shown(name)}"
-        if isinstance(table.unit, Link):
-            faults = _link(known, name, table.unit)
-        else:
-            faults = _column(known, name, table.unit)
+        key, unit = f"tables.{dotted(name)}", table.unit
+        faults = _link(known, name, unit) if isinstance(unit, Link) else _column(known, name, unit)
         yield from ((f"{key}.privacy_unit", why) for why in faults)
         for column in sorted(table.unique_per_person):
             faults = _column(known, name, column, exactly=False)
             yield from ((f"{key}.unique_per_person", why) for why in faults)
 
 
-def _link(known: Known, name: Name, link: Link) -> Iterable[str]:
-    faults = [*_column(known, name, link.column), *_column(known, link.table, link.key)]
-    if not faults and name in known and link.table in known:
-        here, there = known[name].type_of(link.column), known[link.table].type_of(link.key)
-        if here != there:
-            types = [without_labels(kind or "") for kind in (here, there)]
-            if types[0] == types[1]:  # two ENUMs, whose labels not every reader may see
-                types = ["one ENUM", "another"]
-            faults = [
-                f"{shown(name)}.{link.column} is {types[0]}, and {shown(link.table)}.{link.key} is "
-                f"{types[1]}; make them one type."
-            ]
-    return faults
+def _link(known: Known, name: Name, link: Link) -> list[str]:
+    faults = _column(known, name, link.column) + _column(known, link.table, link.key)
+    if faults or name not in known or link.table not in known:
+        return faults
+    here, there = known[name].type_of(link.column), known[link.table].type_of(link.key)
+    if here == there:
+        return []
+    types = [without_labels(kind or "") for kind in (here, there)]
+    if types[0] == types[1]:  # two ENUMs, whose labels not every reader may see
+        types = ["one ENUM", "another"]
+    return [
+        f"{dotted(name)}.{link.column} is {types[0]}, and {dotted(link.table)}.{link.key} is "
+        f"{types[1]}; give them the same type."
+    ]
 
 
 def _domains(policy: Policy, known: Known) -> Iterator[Problem]:
     for (table, column), domain in policy.domains.items():
-        faults = [*_column(known, table, column)]
+        faults = _column(known, table, column)
         if isinstance(domain, tuple) and isinstance(domain[0], tuple):
             faults += _column(known, domain[0], str(domain[1]))
         kind = family((known[table].type_of(column) if table in known else None) or "")
+        where = f"{dotted(table)}.{column}"
         if not faults and not _may_hold(known, table, column, domain):
-            faults = [f"Its values cannot be items of {shown(table)}.{column}, which is {kind}."]
+            faults = [f"Its values cannot be items of {where}, which is {kind}."]
         if not faults and domain == "enum" and table in known and kind != "ENUM":
             faults = [
-                f"{shown(table)}.{column} is {kind}, and only an ENUM has labels. Name a public "
-                'column, list the values, or write "observed" where they are public.'
+                f"{where} is {kind}, and only an ENUM has labels. Name a public column, list the "
+                'values, or write "observed" if they are public.'
             ]
-        yield from ((f"domains.{shown((*table, column))}", why) for why in faults)
+        yield from ((f"domains.{dotted((*table, column))}", why) for why in faults)
 
 
 def _may_hold(known: Known, table: Name, column: str, domain: Domain) -> bool:
-    """Whether the values of a domain are of the column's kind; true where one is unknown."""
+    """Whether the values of a domain are of the column's kind; true if either is unknown."""
     if table not in known or not isinstance(domain, tuple):
         return True
     item, first = known[table].type_of(column) or "", domain[0]
@@ -173,25 +157,25 @@ def _may_hold(known: Known, table: Name, column: str, domain: Domain) -> bool:
 
 
 def _column(known: Known, table: Name, column: str, exactly: bool = True) -> list[str]:
-    """Why a column cannot be used; nothing where it can, or where its table is unknown."""
+    """Why a column cannot be used; empty if it can, or if its table is unknown."""
     if table not in known:
         return []
     kind = known[table].type_of(column)
     if kind is None:
         near = guess(column, [folded(name) for name, _ in known[table].columns])
-        return [f"{shown(table)} has no column {column}.{near}"]
+        return [f"{dotted(table)} has no column {column}.{near}"]
     if exactly and family(kind) not in EXACT_TYPES:
         return [
-            f"{shown(table)}.{column} is {family(kind)}, and such values have no exact equality. "
-            "Integers, decimals, text, dates, times, UUIDs, booleans, blobs and ENUMs have."
+            f"{dotted(table)}.{column} is {family(kind)}, whose values have no exact equality. "
+            "Integers, decimals, strings, dates, times, UUIDs, booleans, blobs and ENUMs have."
         ]
     return []
 
 
-def _untrue(catalog: Catalogue, asked: Iterable[Question]) -> Iterator[Problem]:
-    for question in asked:
+def _untrue(catalog: Catalogue, asked: Iterable[Check]) -> Iterator[Problem]:
+    for check in asked:
         try:
-            if catalog.finds(question.select):
-                yield question.key, question.why
+            if catalog.finds(check.select):
+                yield check.key, check.why
         except SourceError as error:
-            yield question.key, f"{question.subject} cannot be read: {error.message}"
+            yield check.key, f"{check.subject} cannot be read: {error.message}"

@@ -1,7 +1,4 @@
-"""How much work may one person's rows cause under a policy? What its owner sees of that.
-
-Reads public rows only.
-"""
+"""How much work one person's rows may cause, for the policy's owner. Reads public rows only."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Iterator
 
 from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.model import Name, Policy
-from dp_sql.policy.parser import shown
+from dp_sql.policy.parser import dotted
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import EXACT_TYPES, exact, family, quote
 
@@ -17,14 +14,12 @@ from dp_sql.sql.types import EXACT_TYPES, exact, family, quote
 def work_lines(policy: Policy, catalog: Catalogue) -> Iterator[str]:
     """The limits in force, and how far a join with each public table multiplies rows.
 
-    Args:
-        policy: one that fits the database.
-        catalog: the database.
+    The policy must fit the database.
     """
     limits = policy.limits
     yield (
-        f"Where a join multiplies rows, each side keeps {limits.max_rows_per_person:,} rows of "
-        f"each person (max_rows_per_person), and a query whose joins could make more than "
+        f"Where a join multiplies rows, at most {limits.max_rows_per_person:,} rows of each person "
+        "enter on each side (max_rows_per_person), and a query whose joins could make more than "
         f"{limits.max_joined_rows_per_person:,} of them is refused (max_joined_rows_per_person)."
     )
     private = [_meant(name, catalog) for name in policy.tables]
@@ -36,9 +31,9 @@ def work_lines(policy: Policy, catalog: Catalogue) -> Iterator[str]:
                 most = catalog.number(_largest(table, name, kind))
                 if most > 1:
                     yield (
-                        f"{shown(public)}.{folded(name)}: up to {most:,} rows have the same value. "
-                        "A join on it multiplies a row by the number of them that differ in the "
-                        "columns that the query reads."
+                        f"{dotted(public)}.{folded(name)}: up to {most:,} rows share a value. "
+                        "A join on it multiplies a row by the number of these rows that differ in "
+                        "the columns that the query reads."
                     )
 
 
@@ -47,10 +42,9 @@ def _meant(name: Name, catalog: Catalogue) -> Listed:
 
 
 def _largest(table: Listed, name: str, kind: str) -> str:
-    """SQL of the most rows that have the same value in a column."""
-    value = exact(quote(name), kind)
+    """SQL of the most rows with the same value in a column."""
     counts = (
         f"SELECT system.main.count(*) AS n FROM {table.sql} WHERE {quote(name)} IS NOT NULL "
-        f"GROUP BY {value}"
+        f"GROUP BY {exact(quote(name), kind)}"
     )
     return f"SELECT coalesce(system.main.max(n), 0) FROM ({counts}) AS counted"

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self, overload
 
 from dp_sql.budget.account import BudgetRow, owner_rows
+from dp_sql.budget.checkpoint import default_checkpoint
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import name_of
 from dp_sql.engines.duckdb.connection import Connection, Engine, freeze, open_database
@@ -128,7 +129,7 @@ def connect(
 
 
 def _owners_ledger(path: Path) -> Ledger:
-    return Ledger(path, path.with_name(path.name + ".witness"))
+    return Ledger(path, default_checkpoint(path))
 
 
 def install(con: Connection) -> Connection:

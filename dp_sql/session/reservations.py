@@ -112,4 +112,4 @@ def open_ledger(terms: Terms | None) -> Ledger | None:
     """
     if terms is None:
         return None
-    return Ledger(terms.ledger, terms.witness, terms.dataset, monthly=terms.monthly)
+    return Ledger(terms.ledger, terms.checkpoint, terms.dataset, monthly=terms.monthly)

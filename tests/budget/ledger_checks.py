@@ -16,12 +16,12 @@ from typing import Literal
 from unittest.mock import patch
 
 from dp_sql.budget.amounts import Amount, Spent, amount_of
-from dp_sql.budget.checkpoint import Held, Mark
+from dp_sql.budget.checkpoint import Checkpoint, LockedCheckpoint
 from dp_sql.budget.events import Event
 from dp_sql.budget.integrity import added_up
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.store import Book
-from dp_sql.budget.totals import Tally
+from dp_sql.budget.store import LedgerFile
+from dp_sql.budget.totals import Totals
 from dp_sql.budget.verify import verify
 from dp_sql.errors import BudgetExceeded, LedgerError
 from dp_sql.udfs.mechanism import PrivacyLoss
@@ -44,8 +44,8 @@ def at_most(epsilon: int) -> Callable[[Spent, Spent], None]:
 
 
 def paths(folder: Path) -> tuple[Path, Path]:
-    """Where a ledger and its witness lie in a folder."""
-    return folder / "book.sqlite", folder / "witness"
+    """Where a ledger and its checkpoint lie in a folder."""
+    return folder / "ledger.sqlite", folder / "checkpoint"
 
 
 def check_that_answers_are_counted(kind: type[Ledger], folder: Path) -> None:
@@ -68,24 +68,24 @@ def check_that_failures_cost(kind: type[Ledger], folder: Path) -> None:
 
 
 def check_that_backups_are_refused(kind: type[Ledger], folder: Path) -> None:
-    """A ledger put back to an older copy forgets losses; its witness does not."""
-    ledger, witness = paths(folder)
+    """A ledger put back to an older copy forgets losses; its checkpoint does not."""
+    ledger, checkpoint = paths(folder)
     for _ in range(2):
         shutil.rmtree(folder / "copy", ignore_errors=True)
         (folder / "copy").mkdir()
-        for file in folder.glob("book.sqlite*"):
+        for file in folder.glob("ledger.sqlite*"):
             shutil.copy(file, folder / "copy")
-        with kind(ledger, witness) as book:
-            book.reserve("ann", [TENTH], admit_all)
-    for file in folder.glob("book.sqlite*"):
+        with kind(ledger, checkpoint) as opened:
+            opened.reserve("ann", [TENTH], admit_all)
+    for file in folder.glob("ledger.sqlite*"):
         file.unlink()
     for file in (folder / "copy").iterdir():
         shutil.copy(file, folder)
     try:
-        with Ledger(ledger, witness):
+        with Ledger(ledger, checkpoint):
             raise AssertionError("an older copy was taken for the newest")
     except LedgerError as error:
-        assert "older than its witness" in str(error)
+        assert "older than its checkpoint" in str(error)
 
 
 def check_what_was_raced_for(folder: Path, tickets: Sequence[str], fit: int) -> None:
@@ -112,7 +112,7 @@ def check_after_a_crash(folder: Path, answered: Sequence[str]) -> int:
 
 
 def check_that_changed_rows_are_noticed(kind: type[Ledger], folder: Path) -> None:
-    """Whatever was done to a row before the witness's mark: no budget comes back by it."""
+    """Whatever was done to a row before the checkpoint: no budget comes back by it."""
     events = "events WHERE number ="
     for i, change in enumerate(
         (
@@ -144,7 +144,7 @@ def check_that_changed_rows_are_noticed(kind: type[Ledger], folder: Path) -> Non
             with kind(*paths(home), monthly=monthly) as ledger:
                 try:
                     ledger.reserve("cid", [TENTH], admit_all)
-                    raise AssertionError(f"nobody noticed: {change}")
+                    raise AssertionError(f"no one noticed: {change}")
                 except LedgerError as error:
                     assert "does not add up" in str(error)
                     assert "`dp-sql ledger verify`" in str(error)
@@ -200,31 +200,31 @@ class Refunds(Ledger):
         return super().settle(ticket, outcome)
 
 
-class SkipsItsWitness(Ledger):
-    """Tells its witness nothing after the opening."""
+class SkipsItsCheckpoint(Ledger):
+    """Never writes its checkpoint after the opening."""
 
     def reserve(
         self, analyst: str, amounts: Sequence[Amount], admit: Callable[[Spent, Spent], None]
     ) -> tuple[str, ...]:
-        with patch.object(Held, "advance"):
+        with patch.object(LockedCheckpoint, "advance"):
             return super().reserve(analyst, amounts, admit)
 
 
-class TellsItsWitnessLater(Ledger):
-    """Lets go of the witness between its look at the mark and the next mark."""
+class WritesItsCheckpointLater(Ledger):
+    """Lets go of the checkpoint between reading it and writing the next."""
 
     @contextmanager
-    def _witnessed(self, *, make: bool = False) -> Iterator[tuple[sqlite3.Connection, Event]]:
+    def _checkpointed(self, *, make: bool = False) -> Iterator[tuple[sqlite3.Connection, Event]]:
         with self._transaction("IMMEDIATE") as found:
             yield found
         with suppress(LedgerError):
-            self._witness.advance(Mark(self._id, self._head.number, self._head.hash))  # type: ignore[union-attr]
+            self._checkpoint.advance(Checkpoint(self._id, self._head.number, self._head.hash))  # type: ignore[union-attr]
 
 
 class BelievesItsRows(Ledger):
     """Adds up what stands in its rows, and compares it with nothing."""
 
-    def _added_up(self, con: sqlite3.Connection, head: Event) -> Tally:
+    def _added_up(self, con: sqlite3.Connection, head: Event) -> Totals:
         return added_up(con, head)[0]
 
 
@@ -260,25 +260,25 @@ class GivesATicketTwice(Ledger):
 class KeepsItsFileOpen(Ledger):
     """Leaves its connection open at a fork, and lets the child open another beside it."""
 
-    def __init__(self, path: Path, witness: Path) -> None:
-        super().__init__(path, witness)
-        self._book.__class__ = _OpenAtForks
+    def __init__(self, path: Path, checkpoint: Path) -> None:
+        super().__init__(path, checkpoint)
+        self._file.__class__ = _OpenAtForks
 
 
-class _OpenAtForks(Book):
+class _OpenAtForks(LedgerFile):
     def _before_fork(self) -> None:
-        self._lock.acquire()
+        self.lock.acquire()
 
     def _after_fork_in_child(self) -> None:
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._left, self._con = self._con, None
 
 
 KINDS: dict[str, type[Ledger]] = {
     kind.__name__: kind
     for kind in (
-        Ledger, AnswersFirst, Refunds, SkipsItsWitness, ReadsThenWrites, GivesATicketTwice,
-        KeepsItsFileOpen, TellsItsWitnessLater, BelievesItsRows,
+        Ledger, AnswersFirst, Refunds, SkipsItsCheckpoint, ReadsThenWrites, GivesATicketTwice,
+        KeepsItsFileOpen, WritesItsCheckpointLater, BelievesItsRows,
     )
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from unittest.mock import patch
 
-from dp_sql.budget import checkpoint as witness
+from dp_sql.budget import checkpoint
 
 When = Literal["before", "after", "half", "ever since"]
 
@@ -67,6 +67,6 @@ def failing(fault: Fault) -> Iterator[None]:
         patch.object(os, "pwrite", faulty(write, half_of_it)),
         patch.object(os, "rename", faulty(os.rename, nothing)),
         patch.object(os, "fsync", sync),
-        patch.object(witness, "_SYNC", sync),
+        patch.object(checkpoint, "_SYNC", sync),
     ):
         yield

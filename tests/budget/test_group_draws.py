@@ -139,7 +139,15 @@ def test_the_declared_range_is_the_one_of_these_tests(cap: int) -> None:
     assert loss.rho == loss.bounded_range**2 / (8 * cap)
 
 
-@pytest.mark.parametrize(("release", "n_others"), [(ONE_GROUP_OF_TWO, 2), (TWO_GROUPS_OF_THREE, 2)])
+@pytest.mark.parametrize(
+    ("release", "n_others"),
+    [
+        (ONE_GROUP_OF_TWO, 1),
+        (TWO_GROUPS_OF_THREE, 1),
+        pytest.param(ONE_GROUP_OF_TWO, 2, marks=pytest.mark.slow),
+        pytest.param(TWO_GROUPS_OF_THREE, 2, marks=pytest.mark.slow),
+    ],
+)
 def test_every_small_instance_costs_what_is_charged(release: Grouped, n_others: int) -> None:
     for cases in instances(release, n_others):
         assert sum(case.weight for case in cases) == 1

@@ -34,7 +34,7 @@ def _run(act: str, folder: Path, ledger: str = "Ledger", number: int = 0) -> str
 
 
 def test_a_killed_process_leaves_every_answer_counted(folder: Path) -> None:
-    assert not _run("kill", folder, number=30)
+    assert not _run("kill", folder, number=20)
 
 
 @pytest.mark.slow
@@ -86,8 +86,8 @@ def test_a_budget_is_not_spent_again_in_a_second_history(folder: Path) -> None:
     assert not _run("two_histories", folder)
 
 
-def test_a_ledger_that_lets_go_of_its_witness_spends_a_budget_twice(folder: Path) -> None:
-    assert "in two histories" in _run("two_histories", folder, "TellsItsWitnessLater")
+def test_a_ledger_that_lets_go_of_its_checkpoint_spends_a_budget_twice(folder: Path) -> None:
+    assert "in two histories" in _run("two_histories", folder, "WritesItsCheckpointLater")
 
 
 def test_who_may_not_write_may_read_and_is_told_so(folder: Path) -> None:

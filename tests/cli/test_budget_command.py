@@ -66,7 +66,7 @@ class Shop:
 
     def open(self) -> Ledger:
         t = self.terms
-        return Ledger(t.ledger, t.witness, t.dataset, monthly=t.monthly, clock=self.clock)
+        return Ledger(t.ledger, t.checkpoint, t.dataset, monthly=t.monthly, clock=self.clock)
 
     def spend(self, analyst: str, epsilon: str, outcome: str = "answered") -> str:
         with self.open() as ledger:
@@ -166,7 +166,7 @@ def test_a_whole_ledger_is_told_with_its_events(
     assert main_ledger(["verify", shop.policy]) == 0
     whole = f"{shop.terms.ledger} is whole: 8 events of shop, and its witness agrees.\n"
     assert told(capsys) == whole
-    moved = shop.terms.witness.rename(shop.terms.witness.with_name("elsewhere"))
+    moved = shop.terms.checkpoint.rename(shop.terms.checkpoint.with_name("elsewhere"))
     assert main_ledger(["verify", str(shop.terms.ledger), "--witness", str(moved)]) == 0
     assert told(capsys) == whole
 
@@ -202,14 +202,14 @@ def test_an_older_copy_is_refused_by_every_command(
 
 
 def test_a_lost_witness_is_made_anew(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
-    shop.terms.witness.unlink()
+    shop.terms.checkpoint.unlink()
     assert main_ledger(["verify", shop.policy]) == 1
     assert "dp-sql ledger witness" in told(capsys, wrong=True)
     assert main_budget([shop.policy]) == 1
     assert "dp-sql ledger witness" in told(capsys, wrong=True)
     assert main_ledger(["witness", shop.policy]) == 0
     assert told(capsys) == (
-        f"{shop.terms.witness} is the witness of {shop.terms.ledger} from now on "
+        f"{shop.terms.checkpoint} is the witness of {shop.terms.ledger} from now on "
         "(8 events of shop).\n"
     )
     assert main_ledger(["verify", shop.policy]) == 0
@@ -230,12 +230,12 @@ def test_a_policy_of_other_data_is_told(shop: Shop, capsys: pytest.CaptureFixtur
 def test_a_ledger_is_never_made_or_changed(
     shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = shop.terms.ledger.read_bytes(), shop.terms.witness.read_bytes()
+    before = shop.terms.ledger.read_bytes(), shop.terms.checkpoint.read_bytes()
     for run in (main_budget, main_ledger):
         run([shop.policy])
     main_ledger(["verify", shop.policy])
     capsys.readouterr()
-    assert before == (shop.terms.ledger.read_bytes(), shop.terms.witness.read_bytes())
+    assert before == (shop.terms.ledger.read_bytes(), shop.terms.checkpoint.read_bytes())
     new = Path(shop.policy).rename(tmp_path / "new.toml")
     new.write_text(POLICY.format(more="").replace("shop", "farm"))
     missing = str(tmp_path / "new.ledger.sqlite")
@@ -513,7 +513,7 @@ def test_a_picture_of_any_span_has_its_dates(
     ("budget", "sentence"),
     [
         ("", "There is no [budget]: analysts may ask without end.\n"),
-        ('[budget]\ndataset = "shop"\nepsilon = 1\n', "The ledger and its witness are in the same"),
+        ('[budget]\ndataset = "shop"\nepsilon = 1\n', "The ledger and its checkpoint are in the same"),
         ('[budget]\ndataset = "shop"\nepsilon = 1\nwitness = "/mnt/b/w"\n', ""),
     ],
 )

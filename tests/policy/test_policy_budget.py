@@ -18,7 +18,8 @@ from dp_sql.budget.amounts import Spent, amount_of
 from dp_sql.budget.model import Cap, Terms
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.errors import PolicyError
-from dp_sql.policy.budget_section import ACCOUNTANTS, BUDGET_KEYS, CAP_KEYS, advice
+from dp_sql.policy.budget_section import ACCOUNTANTS, BudgetKeys, CapKeys, advice
+from dp_sql.policy.keys import keys_of
 from dp_sql.policy.model import parse_policy, read_policy
 from dp_sql.policy.template import draft
 from dp_sql.udfs.mechanism import PrivacyLoss
@@ -33,7 +34,7 @@ release_epsilon = 0.1
 refresh = "monthly"
 keep_releases = true
 ledger = "books/shop.sqlite"
-witness = "/mnt/b/shop.witness"
+checkpoint = "/mnt/b/shop.checkpoint"
 [budget.analysts.reporting]
 epsilon = 0.3
 delta = 1e-7
@@ -54,7 +55,7 @@ def test_every_key_is_read_exactly() -> None:
         dataset="shop-2026",
         total=Cap(Fraction(3, 2), Fraction(1, 10**6)),
         ledger=Path("/srv/shop/books/shop.sqlite"),
-        witness=Path("/mnt/b/shop.witness"),
+        checkpoint=Path("/mnt/b/shop.checkpoint"),
         analysts={
             "reporting": Cap(Fraction(3, 10), Fraction(1, 10**7)),
             "Änne B.": Cap(Fraction(3, 2), Fraction(0)),
@@ -67,9 +68,9 @@ def test_every_key_is_read_exactly() -> None:
 
 
 def test_the_whole_example_has_every_key() -> None:
-    assert set(BUDGET_KEYS) - {"analysts"} == set(
+    assert set(keys_of(BudgetKeys)) - {"analysts"} == set(
         re.findall(r"^(\w+) =", WHOLE, re.MULTILINE)
-    ) and set(CAP_KEYS) <= set(BUDGET_KEYS)
+    ) and set(keys_of(CapKeys)) <= set(keys_of(BudgetKeys))
 
 
 def test_what_is_left_out_is_strict_and_for_good() -> None:
@@ -77,7 +78,7 @@ def test_what_is_left_out_is_strict_and_for_good() -> None:
         dataset="shop",
         total=Cap(Fraction(1), Fraction(0)),
         ledger=Path("/srv/shop/p.ledger.sqlite"),
-        witness=Path("/srv/shop/p.ledger.sqlite.witness"),
+        checkpoint=Path("/srv/shop/p.ledger.sqlite.witness"),
         analysts={},
         accountant="basic",
         release_epsilon=None,
@@ -90,8 +91,15 @@ def test_a_policy_without_a_budget_promises_none() -> None:
     assert parse_policy("[limits]\nmax_k = 3\n").budget is None
 
 
-def test_a_witness_follows_its_ledger() -> None:
-    assert terms_of(f'{SHORT}ledger = "/x/y"\n').witness == Path("/x/y.witness")
+def test_a_checkpoint_follows_its_ledger() -> None:
+    assert terms_of(f'{SHORT}ledger = "/x/y"\n').checkpoint == Path("/x/y.witness")
+
+
+def test_the_older_name_of_the_checkpoint_is_still_read() -> None:
+    assert terms_of(f'{SHORT}witness = "/x/y"\n').checkpoint == Path("/x/y")
+    for both in ('witness = "a"\ncheckpoint = "b"', 'checkpoint = "b"\nwitness = "a"'):
+        with pytest.raises(PolicyError, match="line 5: witness means checkpoint; write one"):
+            terms_of(f"{SHORT}{both}\n")
 
 
 def test_paths_begin_at_the_policys_folder_whoever_reads_it(
@@ -133,7 +141,7 @@ PLD = '[budget]\ndataset = "s"\nepsilon = 1\ndelta = 1e-6\naccountant = "pld"\n'
 ONE = f"{SHORT}[budget.analysts.a]\n"
 ABOVE_ZERO = "epsilon must be a number from 1e-09 to 1000000"
 REFUSED = [
-    ("[budget]", 1, r'needs dataset: your own name for these people.s data, as in dataset = "shop"'),
+    ("[budget]", 1, r'needs dataset: your name for these people.s data; same people, same name, as in dataset = "shop"; and epsilon: the most that all'),
     ('budget = "all"', 1, r"budget must be a section: \[budget\]"),
     ('[[budget]]\ndataset = "s"', 1, r"budget must be a section: \[budget\]"),
     ('[budget]\ndataset = "s"', 1, r"budget needs epsilon: the most that all analysts together"),
@@ -162,20 +170,20 @@ REFUSED = [
     (f"{PLD}release_epsilon = 0", 6, "release_epsilon must be a number from 1e-09 to 1"),
     (f"{PLD}release_epsilon = 1.1", 6, "release_epsilon must be a number from 1e-09 to 1"),
     (f"{SHORT}release_epsilon = 0.1", 4, 'release_epsilon is for accountant = "pld" only'),
-    (f'{SHORT}refresh = "weekly"', 4, 'refresh can only be "monthly"; leave it out'),
-    (f"{SHORT}refresh = true", 4, 'refresh can only be "monthly"'),
+    (f'{SHORT}refresh = "weekly"', 4, 'refresh must be "monthly"'),
+    (f"{SHORT}refresh = true", 4, 'refresh must be "monthly"'),
     (f'{SHORT}keep_releases = "yes"', 4, "keep_releases must be true or false"),
     (f"{SHORT}keep_releases = 1", 4, "keep_releases must be true or false"),
     (f'{SHORT}ledger = ""', 4, "ledger must be the path of a file"),
     (f'{SHORT}ledger = "a\\u0000"', 4, "ledger must be the path of a file"),
-    (f'{SHORT}witness = "~/w"', 4, "~ is not known"),
-    (f"{SHORT}witness = true", 4, r'the path of a file, "/srv/books/shop.witness"'),
-    (f'{SHORT}ledger = "l"\nwitness = "b/../l"', 5, "The witness must be a file of its own"),
-    (f'{SHORT}ledger = "l"\nwitness = "l-wal"', 5, "The witness must be a file of its own"),
+    (f'{SHORT}checkpoint = "~/w"', 4, "~ is not expanded"),
+    (f"{SHORT}checkpoint = true", 4, "checkpoint must be the path of a file, such as"),
+    (f'{SHORT}ledger = "l"\ncheckpoint = "b/../l"', 5, "The checkpoint must be a file of its own"),
+    (f'{SHORT}ledger = "l"\ncheckpoint = "l-wal"', 5, "The checkpoint must be a file of its own"),
     (f"{SHORT}analysts = 1", 4, r"must be sections: \[budget.analysts.reporting\]"),
     (f"{SHORT}[budget.analysts]\nann = 1", 5, r"ann must be a section: \[budget.analysts.ann\]"),
     (f'{SHORT}[budget.analysts." "]\nepsilon = 1', 4, "name cannot be empty"),
-    (ONE, 4, "budget.analysts.a needs epsilon: the most that a may spend"),
+    (ONE, 4, "budget.analysts.a needs epsilon: the most that this analyst may spend, as in epsilon = 0.5"),
     (f"{SHORT}[budget.analysts.a.b]\nepsilon = 1", 4, r'in quotes: \[budget.analysts."a.b"\]'),
     (f"{ONE}epsilon = 1\nrefresh = 1", 6, r"Unknown key refresh\. Known here: epsilon, delta\."),
     (f"{ONE}epsilon = 0", 5, ABOVE_ZERO),
@@ -208,15 +216,15 @@ def test_the_ends_of_each_range_are_taken(text: str) -> None:
     assert terms_of(text).dataset
 
 
-def test_an_owner_is_told_of_a_witness_beside_its_ledger(tmp_path: Path) -> None:
+def test_an_owner_is_told_of_a_checkpoint_beside_its_ledger(tmp_path: Path) -> None:
     (sentence,) = advice(terms_of(SHORT, tmp_path))
-    assert "same folder" in sentence and 'witness = "/' in sentence
-    assert advice(terms_of(f'{SHORT}witness = "/mnt/b/w"', tmp_path)) == []
+    assert "same folder" in sentence and 'checkpoint = "/' in sentence
+    assert advice(terms_of(f'{SHORT}checkpoint = "/mnt/b/w"', tmp_path)) == []
 
 
 def test_two_names_of_one_folder_are_one_folder(tmp_path: Path) -> None:
     (tmp_path / "other").symlink_to(tmp_path)
-    assert advice(terms_of(f'{SHORT}witness = "other/w"', tmp_path)) != []
+    assert advice(terms_of(f'{SHORT}checkpoint = "other/w"', tmp_path)) != []
 
 
 def test_an_owner_is_told_that_nothing_is_promised() -> None:
@@ -230,7 +238,9 @@ def test_a_draft_promises_nothing_until_its_lines_are_uncommented() -> None:
     before, rest = text.split("# [budget]\n")
     lines, after = rest.split("[limits]\n")
     live = re.sub(r"^# ", "", "# [budget]\n" + lines, flags=re.MULTILINE)
-    assert set(re.findall(r"^[ #]*(\w+) = ", live, re.MULTILINE)) == {*BUDGET_KEYS} - {"analysts"}
+    assert set(re.findall(r"^[ #]*(\w+) = ", live, re.MULTILINE)) == {*keys_of(BudgetKeys)} - {
+        "analysts"
+    }
     read = terms_of(before + live + "[limits]\n" + after)
     assert (read.dataset, read.total, read.monthly) == ("shop", Cap(Fraction(1)), False)
     assert read.analysts == {"reporting": Cap(Fraction(1, 2))}
@@ -245,7 +255,7 @@ POLICY_PAGE = (DOCS / "policy.md").read_text("utf-8")
 
 
 def test_every_key_of_a_budget_is_in_its_document() -> None:
-    for key in BUDGET_KEYS:
+    for key in keys_of(BudgetKeys):
         assert f"\n| `{key}` |" in POLICY_PAGE
     assert set(re.findall(r'^\| `"(\w+)"` \|', BUDGET_PAGE, re.MULTILINE)) == set(ACCOUNTANTS)
 

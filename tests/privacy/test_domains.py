@@ -458,4 +458,4 @@ def test_no_label_is_told_where_two_enums_are_linked(tmp_path: Path) -> None:
         '[tables.a]\nprivacy_unit = "p"\n[tables.b]\nprivacy_unit = { link = "k", to = "a.k" }\n'
     )
     (problem,) = problems(policy, Catalog())
-    assert "make them one type" in problem and "canary" not in problem
+    assert "give them the same type" in problem and "canary" not in problem

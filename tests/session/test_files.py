@@ -85,7 +85,7 @@ def test_tokens_answers_and_pictures_are_their_owners(folder: Path) -> None:
     terms = read_policy(folder / "policy.toml").budget
     assert terms is not None
     pytest.importorskip("matplotlib")
-    with Ledger(terms.ledger, terms.witness) as ledger:
+    with Ledger(terms.ledger, terms.checkpoint) as ledger:
         drawn = curves(ledger, terms, datetime.now(UTC))
         draw(drawn, terms, folder / "burn.svg")
         draw(drawn, terms, folder / "burn")

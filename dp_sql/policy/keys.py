@@ -1,0 +1,158 @@
+"""The keys of a section, each declared once: how it is read and refused, and its line in a draft.
+
+A section is a dataclass whose fields are made by `key`; `read` builds one from a Document, and
+`drafted` writes its keys into a draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from dp_sql.policy.parser import Document, Path, guess
+
+Section = TypeVar("Section")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the value of a key must be: in words, and as a function that gives None for others.
+
+    choices: the words to choose from. ends: the range of a number.
+    """
+
+    words: str
+    read: Callable[[Any], Any]
+    choices: Sequence[str] = ()
+    ends: Sequence[Fraction] = ()
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key: its kind, what it means, and an example in TOML.
+
+    draft: what a draft writes before it. formerly: an older name, which is still read.
+    """
+
+    kind: Kind
+    doc: str
+    example: str = ""
+    required: bool = False
+    draft: str = "# "
+    formerly: str = ""
+
+
+def key(kind: Kind, doc: str, example: str = "", *, default: Any = None, **more: Any) -> Any:
+    """A field of a section; `default` is its value where the file says nothing."""
+    return field(default=default, metadata={"key": Key(kind, doc, example, **more)})
+
+
+def keys_of(section: type) -> dict[str, Key]:
+    """The keys of a section by name, in order."""
+    return {f.name: f.metadata["key"] for f in fields(section)}
+
+
+def number(
+    low: Fraction | int, high: Fraction | int, *, whole: bool = False, or_zero: bool = False
+) -> Kind:
+    """A number from low to high; with `or_zero` below high, or 0."""
+    low, high = Fraction(low), Fraction(high)
+
+    def read(value: Any) -> Fraction | int | None:
+        if isinstance(value, bool) or not isinstance(value, int | Fraction):
+            return None
+        if not (value == 0 or low <= value < high if or_zero else low <= value <= high):
+            return None
+        if whole:
+            return int(value) if value.denominator == 1 else None
+        return Fraction(value)
+
+    words = f"a {'whole ' if whole else ''}number from {float(low):g} to "
+    words = f"0, or {words}below {plain(high)}" if or_zero else f"{words}{plain(high)}"
+    return Kind(words, read, ends=(low, high))
+
+
+def choice(*words: str) -> Kind:
+    """One of some words."""
+    listed = ", ".join(f'"{word}"' for word in words)
+    found = {word: word for word in words}
+    return Kind(
+        f"one of {listed}" if len(words) > 1 else listed,
+        lambda value: found.get(value) if isinstance(value, str) else None,
+        choices=words,
+    )
+
+
+def string(words: str, is_valid: Callable[[str], object]) -> Kind:
+    """A string for which `is_valid` is true."""
+    return Kind(words, lambda value: value if isinstance(value, str) and is_valid(value) else None)
+
+
+def _names(value: Any) -> Any:
+    listed = isinstance(value, list) and all(isinstance(v, str) and v for v in value)
+    return value if listed else None
+
+
+BOOLEAN = Kind("true or false", lambda value: value if isinstance(value, bool) else None)
+NAMES = Kind('a list of names: ["…", "…"]', _names)
+
+
+def plain(x: Fraction) -> str:
+    """A number as a person writes it."""
+    return str(x.numerator) if x.denominator == 1 else f"{float(x):g}"
+
+
+def read(document: Document, path: Path, section: type[Section], value: object) -> Section:
+    """A section of a policy, checked.
+
+    Raises:
+        PolicyError: it is not a section; a key is unknown, missing or invalid; with the line.
+    """
+    if not isinstance(value, dict):
+        raise document.error(path, f"{path[-1]} must be a section: [{'.'.join(path)}]")
+    keys = keys_of(section)
+    values = {}
+    for written, inner in value.items():
+        name = next((n for n in keys if written in {n, keys[n].formerly}), written)
+        if name not in keys and isinstance(inner, dict) and len(path) > 1:
+            full = f'[{".".join(path[:-1])}."{path[-1]}.{written}"]'
+            raise document.error((*path, written), f"Write a name with dots in quotes: {full}")
+        if name not in keys:
+            raise document.unknown((*path, written), list(keys))
+        if name in values:
+            raise document.error(
+                (*path, written), f"{keys[name].formerly} means {name}; write one."
+            )
+        values[name] = valid(document, (*path, written), keys[name].kind, inner)
+    missing = [
+        f"{name}: {key.doc}, as in {name} = {key.example}"
+        for name, key in keys.items()
+        if key.required and name not in values
+    ]
+    if missing:
+        raise document.error(path, f"{'.'.join(path)} needs {'; and '.join(missing)}.")
+    return section(**values)
+
+
+def valid(document: Document, path: Path, kind: Kind, value: object) -> Any:
+    """A value of this kind.
+
+    Raises:
+        PolicyError: it is not one; with the line.
+    """
+    found = kind.read(value)
+    if found is None:
+        near = guess(value, kind.choices) if isinstance(value, str) else ""
+        raise document.error(path, f"{path[-1]} must be {kind.words}.{near}")
+    return found
+
+
+def drafted(section: type, indent: str = "") -> str:
+    """The keys of a section as comments: an example of each, and what it means."""
+    return "".join(
+        f"{f'{key.draft}{indent}{name} = {key.example}':<33}  # {key.doc}\n"
+        for name, key in keys_of(section).items()
+        if key.example
+    )
