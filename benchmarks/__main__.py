@@ -22,8 +22,9 @@ def main() -> None:
     lines = [
         "# Benchmark results",
         "",
-        f"Made by `make bench` on {date.today().isoformat()}: {versions}. Medians of at least five",
-        "rounds in turn; a ratio is private ÷ not private, median of the rounds' ratios.",
+        f"Made by `make bench` on {date.today().isoformat()}: {versions}. Times are medians of at",
+        "least five alternating rounds. A ratio is the time with privacy divided by the time without, the",
+        "median of the rounds' ratios.",
         "",
     ]
     print("\n".join(lines))

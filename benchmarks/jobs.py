@@ -42,7 +42,7 @@ def top_k() -> list[str]:
     lines = [
         "## DP_TOPK",
         "",
-        "Yardstick: `SELECT item, count(DISTINCT user_id) n … GROUP BY item ORDER BY n DESC LIMIT k`"
+        "Baseline: `SELECT item, count(DISTINCT user_id) n … GROUP BY item ORDER BY n DESC LIMIT k`"
         " on the same table. Goal: at most 1.5 ×.",
         "",
         "| table | domain | k | private ms | without ms | ratio |",
@@ -85,10 +85,10 @@ def count_distinct() -> list[str]:
     lines = [
         "## DP_COUNT_DISTINCT",
         "",
-        "Matching, all bounds up to 100. Yardstick: `SELECT count(*) FROM (SELECT DISTINCT user_id, "
-        "item …)`. Goal: at most 3 ×. Memory: peak of a process of its own, above the yardstick's, "
-        "per (person, item) pair (goal 120 bytes), with what the loaded libraries need by themselves (numba, "
-        "its compiler and pyarrow, measured on a source without rows) taken off.",
+        "Matching, all bounds up to 100. Baseline: `SELECT count(*) FROM (SELECT DISTINCT user_id, "
+        "item …)`. Goal: at most 3 ×. Memory is the peak of a separate process. Bytes a pair is that peak minus "
+        "the baseline's and minus what the libraries need by themselves (numba, its compiler and "
+        "pyarrow, measured on a source without rows), per (person, item) pair; goal: 120 bytes.",
         "",
         "| table | pairs | private ms | without ms | ratio | private MB | without MB | libraries MB "
         "| bytes a pair |",
@@ -215,9 +215,9 @@ def own_time() -> list[str]:
 
 def first_answer() -> list[str]:
     lines = [
-        "## First answer of a fresh process",
+        "## First answer of a new process",
         "",
-        "Import, connect, first answer, exit; the second process ever run, so that compiled kernels "
+        "Import, connect, first answer, exit. It is the second process ever run, so compiled kernels "
         "are on disk. Goal: at most 1.5 s more than plain DuckDB.",
         "",
         "| question | seconds | more than plain DuckDB |",
@@ -308,10 +308,10 @@ def selection_error() -> list[str]:
     lines = [
         "## Error of the top-k mechanisms",
         "",
-        "Median over 50 draws of the largest shortfall of a listed count against the count that "
-        "belongs at its rank; epsilon = 1, delta = 1e-6 where one is taken. `limited_domain` may "
-        "list fewer than k: the median length is in brackets, and only listed items count. `laplace` "
-        "and `gamma` are baselines in floating point.",
+        "How far a listed count is below the count that belongs at its rank, at most: the median "
+        "over 50 draws. epsilon = 1; delta = 1e-6 if the mechanism takes one. `limited_domain` may "
+        "list fewer than k items: then the median length is in brackets. `laplace` and `gamma` are "
+        "baselines in floating point.",
         "",
     ]
     public = {"epsilon": Fraction(1), "delta": Fraction(1, 10**6)}
@@ -359,7 +359,7 @@ def mechanisms() -> list[str]:
         "",
         "Without SQL, epsilon = 1. topk: k = 100 of d = 100,000 counts that fall like 1/rank; "
         "count_distinct: 1,000,000 pairs of 30,000 people and 40,000 items, bounds up to 100; "
-        "select: 1,000 candidates of different sensitivities.",
+        "select: 1,000 candidates with different sensitivities.",
         "",
         "| function | mechanism | ms |",
         "|---|---|---|",
@@ -392,8 +392,8 @@ def guarded() -> list[str]:
     lines = [
         "## Under a policy",
         "",
-        "A hostile analyst's session: the source compiled, the answer copied to the public side. "
-        "Yardsticks as above.",
+        "An analyst's session: the source is compiled, and the answer is copied to the public side. "
+        "Baselines as above.",
         "",
         "| table | question | private ms | without ms | ratio |",
         "|---|---|---|---|---|",

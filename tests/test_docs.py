@@ -1,78 +1,282 @@
-"""The documents are true: blocks run, paths exist, every function and argument is described."""
+"""The documents are true: statements run, shown output is what is printed, links and names exist."""
 
 from __future__ import annotations
 
+import math
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
+from functools import cache
 from pathlib import Path
 
 import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.cli.main import main
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.errors import PolicyError
 from dp_sql.policy import model as policy
-from dp_sql.policy.keys import keys_of
 from dp_sql.policy.validation import problems
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, MAX_EPSILON, MAX_K
-from dp_sql.udfs.mechanism import in_words
+from dp_sql.udfs import REGISTRY
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-README = DOCUMENTS[0].read_text("utf-8")
-POLICY = (ROOT / "docs" / "policy.md").read_text("utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [
+    *PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "RESULTS.md",
+    *sorted((ROOT / "examples").rglob("README.md")),
+]  # fmt: skip
+TEXT = {path.name: path.read_text("utf-8") for path in PAGES}
+README, SQL, POLICY = TEXT["README.md"], TEXT["sql.md"], TEXT["policy.md"]
+
+MAKE_SHOP = """
+CREATE TABLE catalog AS SELECT 'Book ' || i AS title, 'novel' AS genre, 1890 + i AS year FROM range(12) AS r(i);
+CREATE TABLE regions AS SELECT unnest(['north', 'south']) AS name;
+CREATE TABLE ratings AS SELECT user_id, title, 'north' AS region FROM range(900) AS r(user_id), catalog;
+CREATE TABLE reviews AS SELECT user_id, 'good' AS word, 'A good book' AS review FROM range(9) AS r(user_id);
+CREATE TABLE scores AS FROM (VALUES ('north', 'tree', 810, 4)) AS s(region, model, accuracy, sensitivity)
+"""  # fmt: skip
+SHOP_POLICY = """
+tables.ratings.privacy_unit = "user_id"
+tables.reviews.privacy_unit = "user_id"
+public.tables = ["catalog", "regions"]
+domains."ratings.title" = "catalog.title"
+budget = { dataset = "shop", epsilon = 100 }
+"""
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.+?)```", README, re.DOTALL))
-def test_a_python_block_of_the_readme_runs(block: str, tmp_path: Path) -> None:
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("shop.duckdb") as connection:
+        connection.execute(MAKE_SHOP)
+    Path("policy.toml").write_text(SHOP_POLICY, "utf-8")
+    Path("retail.dat").write_text("bread milk \nmilk\n", "utf-8")
+    return tmp_path
+
+
+def blocks(language: str, text: str) -> list[str]:
+    """The code blocks of a language, in order; an indented block loses its indent."""
+    found = re.findall(rf"^( *)```{language}\n(.+?)^\1```", text, re.MULTILINE | re.DOTALL)
+    return [re.sub(rf"^{indent}", "", block, flags=re.MULTILINE) for indent, block in found]
+
+
+# What runs, and what it prints.
+
+
+@pytest.mark.parametrize("page", ["README.md", "sessions.md"])
+def test_the_examples_of_a_page_run_in_order_and_print_what_is_shown(
+    page: str, tmp_path: Path
+) -> None:
+    shown = re.findall(r"```python\n(.+?)```\n\n```text\n(.+?)```", TEXT[page], re.DOTALL)
+    assert len(shown) == len(blocks("python", TEXT[page])) > 0
+    for block, output in shown:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", block],
+            cwd=tmp_path, capture_output=True, text=True, check=False, encoding="utf-8",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == output.strip()
+
+
+def test_the_statements_of_the_sql_page_run_and_its_error_is_what_is_said(shop: Path) -> None:
+    *good, bad = blocks("sql", SQL)
+    (error,) = blocks("text", SQL)
+    with dp_sql.connect("shop.duckdb") as session:
+        for statement in duckdb.extract_statements(";".join(good)):
+            assert session.sql(statement.query).fetchall()
+        with pytest.raises(dp_sql.QueryError) as raised:
+            session.sql(bad.strip())
+    assert f"{type(raised.value).__name__}: {raised.value}".strip() == error.strip()
+
+
+def test_the_statements_shown_to_analysts_run_under_a_policy(shop: Path) -> None:
+    shell = "\n".join(blocks("sql", TEXT["serve.md"]))
+    inside = re.findall(r"FROM dp\(\$\$ (.+?) \$\$\)", shell)
+    inline = re.findall(r"`(SELECT (?:DP_|\* FROM dp_)[^`…]+)`", TEXT["superset.md"])
+    statements = [*inside, *blocks("sql", TEXT["superset.md"]), *inline]
+    assert (len(inside), len(inline)) == (5, 2)
+    with dp_sql.connect("shop.duckdb", policy="policy.toml", analyst="reporting") as session:
+        for statement in statements:
+            assert session.sql(statement).fetchall()
+
+
+def test_the_statements_of_the_data_page_write_files_of_people_and_items(shop: Path) -> None:
+    with duckdb.connect("shop.duckdb") as connection:
+        for statement in blocks("sql", TEXT["data.md"]):
+            connection.execute(statement)
+        for name in ("imdb_words", "retail_baskets"):
+            rows = connection.sql(f"FROM '{name}.parquet'")
+            assert rows.columns == ["user_id", "item"]
+            assert rows.fetchall()
+
+
+@cache
+def help_of(command: tuple[str, ...]) -> str:
+    """What `dp-sql COMMAND --help` prints."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", block],
-        cwd=tmp_path, capture_output=True, text=True, check=False, encoding="utf-8",
+        [sys.executable, "-m", "dp_sql", *command, "--help"],
+        capture_output=True, text=True, check=False, encoding="utf-8",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "┌" in done.stdout
+    return done.stdout
+
+
+COMMANDS = {
+    "shell": (), "serve": (), "budget": (), "policy": ("init", "check"),
+    "ledger": ("list", "verify", "witness"), "token": ("add", "list", "remove"),
+}  # fmt: skip
+DEFAULTS = {(): ("shell",), ("ledger",): ("ledger", "list")}
+
+
+def command_lines(text: str) -> list[list[str]]:
+    """Every `dp-sql …` of a document, in blocks and within sentences, as words."""
+    lines = [
+        line[line.index("dp-sql ") :]
+        for block in blocks("sh", text)
+        for line in block.splitlines()
+        if re.match(r"(?:echo .+ \| )?dp-sql ", line)
+    ]
+    lines += re.findall(
+        r"`(dp-sql [^`]+)`", re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
+    )
+    return [shlex.split(line.replace("…", ""), comments=True) for line in lines]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_path_named_in_a_document_exists(document: Path) -> None:
+def test_every_command_and_option_of_dp_sql_exists(document: Path) -> None:
+    for _, *words in command_lines(document.read_text("utf-8")):
+        command = words[:1] if words[:1] and words[0] in COMMANDS else []
+        if command and words[1:2] and words[1] in COMMANDS[words[0]]:
+            command = words[:2]
+        shown = help_of(tuple(command)) + help_of(DEFAULTS.get(tuple(command), tuple(command)))
+        for word in words:
+            if word.startswith("-"):
+                assert re.search(rf"(?<![\w-]){re.escape(word)}\b", shown), words
+
+
+JUPYSQLS_OPTIONS = {"--save", "--with"}
+
+
+def test_every_option_named_by_itself_exists() -> None:
+    named = {name for page in TEXT.values() for name in re.findall(r"`(--[a-z-]+)", page)}
+    commands = [
+        (one, *more)
+        for one, inner in COMMANDS.items()
+        for more in [(), *((name,) for name in inner)]
+    ]
+    shown = {
+        option for command in commands for option in re.findall(r"--[a-z-]+", help_of(command))
+    }
+    assert named - JUPYSQLS_OPTIONS <= shown
+
+
+def test_the_options_of_the_command_line_are_on_the_page_about_it() -> None:
+    options = set(re.findall(r"^  (?:-\w[^-\n]*)?(--[a-z-]+)", help_of(("shell",)), re.MULTILINE))
+    assert {"--csv", "--json", "--receipts", "--read-only", "--command"} <= options
+    for option in options - {"--help", "--command", "--version"}:
+        assert option in TEXT["sessions.md"], option
+
+
+def test_the_beliefs_in_the_budgets_document_are_those_of_bayes() -> None:
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \|(.+%) \|$", TEXT["budget.md"], re.MULTILINE)
+    assert len(rows) == 7
+    for epsilon, factor, rest in rows:
+        presence = math.exp(float(epsilon))
+        *inside, action, guess = (cell.strip() for cell in rest.split("|"))
+        assert float(factor) == pytest.approx(presence, rel=0.005)
+        assert float(action) == pytest.approx(presence**2, rel=0.005)
+        for prior, odds, belief in (
+            *zip((1, 1 / 9, 1 / 99), [presence] * 3, inside, strict=True),
+            (1, presence**2, guess),
+        ):
+            assert belief == f"{100 * prior * odds / (1 + prior * odds):.1f} %"
+
+
+# What is named.
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_and_path_in_a_document_exists(document: Path) -> None:
     text = document.read_text("utf-8")
-    named = set(re.findall(r"\]\((?!http)([^)#]+)\)", text))
-    for path in named:
-        assert (document.parent / path).exists(), path
-    for path in re.findall(
-        r"\b(?:dp_sql|udfs|tests|benchmarks|examples)/[\w/]+\.(?:py|md)\b", text
-    ):
+    for path, anchor in re.findall(r"\]\((?!http)([^)#]*)(?:#([^)]*))?\)", text):
+        target = document.parent / path if path else document
+        assert target.exists(), path
+        if anchor:
+            assert anchor in anchors(target), f"{path}#{anchor}"
+    for path in re.findall(r"\b(?:dp_sql|udfs|tests|benchmarks|examples)/[\w/]*\w\.\w+\b", text):
         assert (ROOT / path).exists(), path
+    for path in re.findall(r"`((?:dp_sql|udfs|tests|benchmarks|examples)/[\w/]*/)`", text):
+        assert (ROOT / path).is_dir(), path
+
+
+def anchors(document: Path) -> set[str]:
+    """The names by which a page's headings can be linked to."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 150
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_function_and_argument_is_in_the_readme(name: str) -> None:
+def test_every_function_argument_and_mechanism_is_described(name: str) -> None:
     assert f"`{name}(" in README
+    assert f"`{name}(" in SQL
     for argument in FUNCTIONS[name].named:
-        assert f"| `{argument}` |" in README
-    for mechanism in FUNCTIONS[name].mechanisms:
-        assert f"`{mechanism}`" in README
+        assert f"| `{argument}` |" in SQL
 
 
-def test_the_ranges_in_the_readme_are_the_ranges_in_the_code() -> None:
-    assert f"1e-9 to {MAX_EPSILON} " in README
-    assert f"1 to {MAX_CONTRIBUTIONS}, default 100" in README
-    assert f"k is from 1 to {MAX_K} " in README
+@pytest.mark.parametrize("mechanism", [name for names in REGISTRY.values() for name in names])
+def test_every_mechanism_is_described(mechanism: str) -> None:
+    assert f"`{mechanism}`" in SQL
+    row = rf"^\| `{mechanism}` .*\(\[proof\]\("
+    assert re.search(row, TEXT["mechanisms.md"], re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        ("DP_TOPK(title, 1, epsilon := 0, {})", "a number from 1e-9 to 10000; required"),
+        ("DP_TOPK(title, 0, epsilon := 1, {})", "k is from 1 to 100000 "),
+        ("DP_TOPK(title, 1, epsilon := 1, delta := 1, {})", "from 1e-18 to below 0.001;"),
+        ("DP_TOPK(title, 1, epsilon := 1, beta := 1, {})", "between 0 and 0.5;"),
+        (
+            "region, DP_TOPK(title, 1, epsilon := 1, max_groups_contributed := 0, "
+            "groups := ['north'], domain := ['Dune'], {})",
+            "1 to 1000 ",
+        ),
+        ("DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 0, {})", "1 to 10000,"),
+    ],
+)
+def test_a_range_in_the_document_is_the_range_in_the_code(call: str, shown: str) -> None:
+    assert shown in SQL
+    with dp_sql.connect() as session:
+        session.execute(
+            "CREATE TABLE ratings AS SELECT 1 AS user_id, 'Dune' AS title, 'north' AS region"
+        )
+        with pytest.raises(dp_sql.QueryError) as raised:
+            grouped = "GROUP BY region" if "groups" in call else ""
+            session.sql(f"SELECT {call.format('privacy_unit := user_id')} FROM ratings {grouped}")
+    numbers = r"(?<![\w.])\d+(?:\.\d+)?(?:e-\d+)?(?![\w])"
+    said = re.findall(numbers, raised.value.message)[:2]
+    assert [*map(float, said)] == [*map(float, re.findall(numbers, shown))]
 
 
 def test_every_mechanism_has_its_proof_beside_it() -> None:
-    for name in ("topk/joint", "count_distinct/matching", "select/gem", "exact_sampling"):
-        text = (ROOT / "udfs" / f"{name}.md").read_text("utf-8").lower()
-        assert "proof" in text
+    notes = re.findall(r"\[proof\]\(\.\./([^)]+)\)", TEXT["mechanisms.md"])
+    assert len(notes) == sum(len(mechanisms) for mechanisms in REGISTRY.values())
+    for note in (*notes, "udfs/exact_sampling.md"):
+        assert "proof" in (ROOT / note).read_text("utf-8").lower(), note
 
 
-def test_every_target_in_the_readme_is_in_the_makefile() -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_target_in_a_document_is_in_the_makefile(document: Path) -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    for target in set(re.findall(r"(?:`|^)make ([a-z-]+)", README, re.MULTILINE)):
+    for target in re.findall(r"(?:`|^)make ([a-z-]+)", document.read_text("utf-8"), re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
@@ -81,32 +285,90 @@ def test_ci_calls_the_test_command_of_the_readme() -> None:
     assert re.search(r"^make test +#", README, re.MULTILINE)
 
 
-def test_the_command_lines_options_are_shown_by_its_help(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["shell", "--help"]) == 0
-    shown = capsys.readouterr().out
-    for option in ("--csv", "--json", "--receipts", "--read-only", "--command"):
-        assert option in shown
-
-
 def test_every_public_name_has_a_docstring() -> None:
     for name in dp_sql.__all__:
         assert getattr(dp_sql, name).__doc__
 
 
+# The architecture.
+
+
+def test_the_picture_of_the_architecture_is_the_import_contract() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    (contract,) = (
+        found
+        for found in project["tool"]["importlinter"]["contracts"]
+        if found["type"] == "layers" and "containers" not in found
+    )
+    layers = [re.findall(r"dp_sql\.(\w+)", layer) for layer in contract["layers"]]
+    drawn = re.findall(r"^│(.+?)│(?: {3}|$)", TEXT["architecture.md"], re.MULTILINE)
+    assert [re.findall(r"\w+", line) for line in drawn] == layers
+
+
+def test_every_folder_and_every_dependency_is_in_the_architecture() -> None:
+    text = TEXT["architecture.md"]
+    folders = [f.parent.name for f in (ROOT / "dp_sql").glob("*/__init__.py")]
+    for folder in folders:
+        path = "udfs/" if folder == "udfs" else f"dp_sql/{folder}/"
+        assert f"| `{path}` |" in text
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = list(project["dependencies"])
+    for name, extra in project["optional-dependencies"].items():
+        if not name.startswith(("test", "clients", "check")):  # those are named below the table
+            wanted += extra
+    for requirement in wanted:
+        (package,) = re.findall(r"^[\w-]+", requirement)
+        assert package == "dp-sql" or re.search(rf"^\|[^|]*\b{package}\b", text, re.MULTILINE)
+
+
+# The policy.
+
+
+SHORT_POLICY = """
+tables.ratings.privacy_unit = "user_id"
+budget.dataset = "shop"
+budget.epsilon = 1
+budget.analysts.ann.epsilon = 1
+"""
+
+
+def said_of(line: str) -> str:
+    """The error of a policy with one more line."""
+    with pytest.raises(PolicyError) as raised:
+        policy.parse_policy(f"{SHORT_POLICY}\n{line}")
+    return str(raised.value)
+
+
+def keys_of(section: str) -> list[str]:
+    """The keys of a section, as the error of an unknown key lists them."""
+    return re.findall(r"\w+", said_of(f"{section}unknown_key = 1").partition("Known here: ")[2])
+
+
 def test_every_key_of_a_policy_is_in_its_document() -> None:
-    sections = [key for key in policy.TOP_KEYS if key != "unique_per_person"]
-    for key in sections:
+    for key in set(keys_of("")) - {"unique_per_person"}:
         assert re.search(rf"^### `\[{key}[.\]]", POLICY, re.MULTILINE), key
-    for key in (*keys_of(policy.TableKeys), "link", "to", *keys_of(policy.ListKeys)):
-        assert f"| `{key}` |" in POLICY
-    for key, declared in keys_of(policy.Limits).items():
-        if not declared.kind.ends:
-            continue
-        low, high = declared.kind.ends
-        shown = f"{float(low):g}".replace("e-0", "e-")
-        assert f"| `{key}` | {shown} | {in_words(high)} |" in POLICY
+    sections = (
+        "tables.ratings.",
+        "public.",
+        "views.",
+        "limits.",
+        "budget.",
+        "budget.analysts.ann.",
+    )
+    keys = [keys_of(section) for section in sections]
+    assert all(keys)
+    for key in ["link", "to", *(key for found in keys for key in found)]:
+        assert re.search(rf"^\|[^|]*`{key}`[^|]*\|", POLICY, re.MULTILINE), key
+
+
+def test_the_ranges_of_limits_in_the_document_are_those_in_the_code() -> None:
+    shown = dict(re.findall(r"^\| `(\w+)` \| ([\d.e-]+ \| [\d.]+) \|", POLICY, re.MULTILINE))
+    for key in set(keys_of("limits.")) - {"unique_per_person"}:
+        said = re.search(r"from (\S+) to (\S+)\.$", said_of(f"limits.{key} = -1"))
+        assert (said is None) == (key not in shown), key
+        if said is not None:
+            assert [float(end) for end in shown[key].split(" | ")] == [*map(float, said.groups())]
+    assert len(shown) == 8
 
 
 POLICY_DATABASE = """
@@ -120,15 +382,23 @@ CREATE VIEW recent_ratings AS FROM ratings;
 
 
 def test_the_policy_in_its_document_fits_a_database() -> None:
-    (example,) = re.findall(r"```toml\n(.+?)```", POLICY, re.DOTALL)
+    (example,) = blocks("toml", POLICY)
     with duckdb.connect() as connection:
         connection.execute(POLICY_DATABASE)
         assert problems(policy.parse_policy(example), DatabaseCatalogue(connection)) == []
 
 
+@pytest.mark.parametrize("page", ["budget.md", "superset.md"])
+def test_a_part_of_a_policy_in_a_document_is_one(page: str) -> None:
+    (part,) = blocks("toml", TEXT[page])
+    whole = part if "[budget]" in part else f'[budget]\ndataset = "shop"\nepsilon = 9\n{part}'
+    parsed = policy.parse_policy(f'tables.ratings.privacy_unit = "user_id"\n{whole}')
+    assert parsed.budget is not None
+
+
 def test_the_refusals_in_the_policys_document_are_what_is_said() -> None:
-    (example,) = re.findall(r"```toml\n(.+?)```", POLICY, re.DOTALL)
-    refusal, *told = re.findall(r"^(?:PolicyError: )?policy\.toml, .+", POLICY, re.MULTILINE)
+    (example,) = blocks("toml", POLICY)
+    refusal, *shown = re.findall(r"^(?:PolicyError: )?policy\.toml, .+", POLICY, re.MULTILINE)
     with pytest.raises(PolicyError) as raised:
         policy.parse_policy(example.replace("privacy_unit", "privacy_unt", 1), "policy.toml")
     assert refusal == f"PolicyError: {raised.value}"
@@ -139,4 +409,4 @@ def test_the_refusals_in_the_policys_document_are_what_is_said() -> None:
         catalogue = DatabaseCatalogue(connection)
         mistyped = problems(policy.parse_policy(example.replace("user_id", "usr_id", 1)), catalogue)
         untrue = problems(policy.parse_policy(example), catalogue)
-    assert {f"policy.toml, {problem}" for problem in (*mistyped, *untrue)} == set(told)
+    assert {f"policy.toml, {problem}" for problem in (*mistyped, *untrue)} == set(shown)

@@ -22,7 +22,7 @@ from tests.integrations.test_dbapi import OWNERS_TOP, TOP, write_shop
 from tests.integrations.test_sqlalchemy import analysts, debits, engine_for
 
 BEST = ["Dune", "Emma"]
-DOORS = (Path(__file__).parents[2] / "docs" / "doors.md").read_text("utf-8")
+INTEGRATIONS = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text("utf-8")
 
 
 @pytest.fixture
@@ -190,12 +190,12 @@ def test_ibis_reads_an_owners_answer_through_the_macro(shop: Path) -> None:
         assert len(session.receipts) == 1
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.+?)```", DOORS, re.DOTALL))
-def test_a_block_of_the_doors_page_runs(
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.+?)```", INTEGRATIONS, re.DOTALL))
+def test_a_block_of_the_integrations_page_runs(
     block: str, shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in re.findall(r"^import (pandas|polars)$", block, re.MULTILINE):
         pytest.importorskip(name)
     monkeypatch.chdir(shop)
-    exec(compile(block, "doors.md", "exec"), {})
+    exec(compile(block, "integrations.md", "exec"), {})
     assert re.search("Dune|Emma|Walden|Beloved", capsys.readouterr().out)
