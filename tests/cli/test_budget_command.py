@@ -513,7 +513,10 @@ def test_a_picture_of_any_span_has_its_dates(
     ("budget", "sentence"),
     [
         ("", "There is no [budget]: analysts may ask without end.\n"),
-        ('[budget]\ndataset = "shop"\nepsilon = 1\n', "The ledger and its checkpoint are in the same"),
+        (
+            '[budget]\ndataset = "shop"\nepsilon = 1\n',
+            "The ledger and its checkpoint are in the same",
+        ),
         ('[budget]\ndataset = "shop"\nepsilon = 1\nwitness = "/mnt/b/w"\n', ""),
     ],
 )
