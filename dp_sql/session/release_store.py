@@ -10,6 +10,7 @@ import hashlib
 import json
 import sqlite3
 import threading
+import time
 import uuid
 import weakref
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,8 @@ from dp_sql.releases import Receipt, Release
 from dp_sql.udfs.mechanism import PrivacyLoss
 
 Rows = Sequence[tuple[object, ...]]
+_PATIENCE = 30
+"""Seconds to wait for other connections."""
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS releases (number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, "
     "analyst TEXT NOT NULL, question TEXT NOT NULL, release TEXT NOT NULL)"
@@ -61,12 +64,13 @@ class ReleaseStore:
             if path is not None:
                 make_private(path)
             self._file = sqlite3.connect(
-                path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False
+                path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False
             )
             # A forgotten session closes its files as a closed one does.
             self._closing = weakref.finalize(self, self._file.close)
-            for statement in ("PRAGMA journal_mode = WAL", _TABLE, _INDEX):
-                self._file.execute(statement)
+            _use_wal(self._file)
+            self._file.execute(_TABLE)
+            self._file.execute(_INDEX)
             # In older files names are not normalised: find every spelling of this one.
             found = self._file.execute("SELECT DISTINCT analyst FROM releases").fetchall()
             same = {name for (name,) in found if normal_name(name) == normal_name(analyst)}
@@ -128,6 +132,19 @@ class ReleaseStore:
             "the file and its permissions, or move it away: then every question is asked anew, "
             "and spends."
         )
+
+
+def _use_wal(file: sqlite3.Connection) -> None:
+    """Switch to write-ahead logging. Here SQLite does not wait for other connections."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            file.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
 
 
 def new_release(receipt: Receipt, columns: Sequence[tuple[str, str]]) -> Release:
