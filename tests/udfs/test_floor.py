@@ -114,9 +114,7 @@ def test_no_function_has_a_seed_or_a_noise_switch():
 
 
 def test_importing_the_floor_does_not_import_the_compiler():
-    program = (
-        "import sys, dp_sql.udfs; print([m for m in ('numba', 'llvmlite') if m in sys.modules])"
-    )
+    program = "import sys, dp_sql.udfs; print([m for m in ('numba', 'llvmlite') if m in sys.modules])"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
     )
