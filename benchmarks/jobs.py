@@ -18,7 +18,7 @@ import duckdb
 import dp_sql
 from benchmarks.measure import DATA, in_fresh_process, median, paired
 from benchmarks.spending import budget
-from dp_sql.session.analyst import GuardedSession
+from dp_sql.session.analyst import AnalystSession
 from dp_sql.udfs import REGISTRY, Mechanism
 
 SETS = ("gowalla", "amazon_book_kgat", "retail_baskets", "imdb_words")
@@ -192,7 +192,7 @@ def _pairs(session: dp_sql.Session, name: str):  # type: ignore[no-untyped-def]
 def own_time() -> list[str]:
     import numpy as np
 
-    from dp_sql.udfs.topk.joint import topk
+    from dp_sql.udfs.topk.joint import JOINT
 
     lines = [
         "## The joint mechanism alone",
@@ -208,7 +208,7 @@ def own_time() -> list[str]:
         (100_000, 1000, "0.1"), (1_000_000, 100, "1"), (100_000, 100, "0.000001"),
     ):  # fmt: skip
         counts = (30_000 // np.arange(1, d + 1)).astype(np.int64)
-        spent = median(lambda c=counts, k=k, e=epsilon: topk(c, k, Fraction(e)))
+        spent = median(lambda c=counts, k=k, e=epsilon: JOINT.run(c, k, Fraction(e)))
         lines.append(f"| {d:,} | {k} | {epsilon} | {spent:.1f} |")
     return lines
 
@@ -420,7 +420,7 @@ def guarded() -> list[str]:
     return lines + missing(("gowalla", "imdb_words"))
 
 
-def _guarded(session: GuardedSession, con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
+def _guarded(session: AnalystSession, con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
     grouped = (
         f"SELECT m, DP_TOPK(item, 10, epsilon := 1, max_groups_contributed := 1, "
         f"groups := ['0', '1', '2']) FROM (SELECT user_id, item, "

@@ -53,7 +53,7 @@ _QUESTIONS = {
         "SELECT count(*) AS n FROM (SELECT DISTINCT user_id, title FROM ratings)",
     ),
 }
-_OURS = "import sys; from dp_sql.cli.serve import main_serve; sys.exit(main_serve(sys.argv[1:]))"
+_OURS = "import sys; from dp_sql.cli.main import main; sys.exit(main(['serve', *sys.argv[1:]]))"
 _THEIRS = """
 import sys, duckdb
 from dp_sql.engines.duckdb.quack_server import load_quack

@@ -10,11 +10,18 @@
 [(['Dune'],)]
 """
 
-from dp_sql.errors import DpSqlError, InternalError, QueryError
-from dp_sql.releases import Receipt
-from dp_sql.session.owner import Session, connect, install, receipts
-from dp_sql.sql.mechanism_advice import correlation
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
+from dp_sql.errors import DpSqlError, InternalError, QueryError
+
+if TYPE_CHECKING:
+    from dp_sql.releases import Receipt
+    from dp_sql.session.base import Session
+    from dp_sql.session.connect import connect, install, receipts
+
+__version__ = version("dp-sql")
 __all__ = [
     "DpSqlError",
     "InternalError",
@@ -22,7 +29,16 @@ __all__ = [
     "Receipt",
     "Session",
     "connect",
-    "correlation",
     "install",
     "receipts",
 ]
+_MODULES = {"Receipt": "dp_sql.releases", "Session": "dp_sql.session.base"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import DuckDB and the rest at first use: `dp-sql --help` needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'dp_sql' has no attribute {name!r}")
+    module = import_module(_MODULES.get(name, "dp_sql.session.connect"))
+    value = globals()[name] = getattr(module, name)
+    return value

@@ -1,4 +1,4 @@
-"""`python -m dp_sql` is the command line."""
+"""`python -m dp_sql` is the command `dp-sql`."""
 
 import sys
 

@@ -1,18 +1,16 @@
-"""What can go wrong, in words that help and never carry data.
+"""All errors that dp_sql raises. None carries a value from the data.
 
-The tree::
-
-    DpSqlError
-    ├── QueryError            your statement; says where, why, and what would work
-    │   ├── ParseError        we cannot read this part of the text
-    │   ├── ArgumentError     an argument of a DP call is missing, misplaced or out of range
-    │   ├── NotPrivate        we cannot prove that the source is a union of people's own rows
-    │   ├── NotSupported      a place or form of a DP call that has no meaning (or none yet)
-    │   ├── SourceError       DuckDB cannot run the source of a DP call
-    │   └── BudgetExceeded    the answer would cost more than is left
-    ├── PolicyError           the policy file says something that no policy says
-    ├── LedgerError           the budget's book is missing, damaged, outdated or not writable
-    └── InternalError         our bug, never yours
+DpSqlError
+├── QueryError            your statement is refused; says why, where, and what would work
+│   ├── ParseError        a part that dp_sql must read cannot be read
+│   ├── ArgumentError     an argument is missing, unknown, misplaced or out of range
+│   ├── NotPrivate        the source is not provably a union of people's own rows
+│   ├── NotSupported      a place or form of statement that is not supported
+│   ├── SourceError       DuckDB cannot bind or run the source of a DP call
+│   └── BudgetExceeded    the answer would cost more than is left
+├── PolicyError           the policy cannot be read, or does not fit the database
+├── LedgerError           the ledger is missing, damaged, outdated or not writable
+└── InternalError         a bug of dp_sql
 """
 
 from __future__ import annotations
@@ -29,21 +27,21 @@ class InternalError(DpSqlError):
 
 
 class PolicyError(DpSqlError):
-    """The policy file cannot be read, or says something that no policy says; with the line."""
+    """The policy cannot be read, is contradictory, or does not fit the database."""
 
 
 class LedgerError(DpSqlError):
-    """The book of a budget cannot be trusted or written; nothing is answered until it can."""
+    """The ledger of a budget cannot be trusted or written; nothing is answered until it can."""
 
 
 class QueryError(DpSqlError):
-    """Your statement asks for something that dp_sql refuses.
+    """Your statement is refused.
 
     Args:
         message: one sentence: what is wrong.
-        text: the statement, to draw the caret under; None where there is none.
-        position: offset into `text`, in characters, of the offending part.
-        hint: what would work, where we know it.
+        text: the statement, to draw the caret under; None if there is none.
+        position: offset of the offending part in `text`, in characters.
+        hint: what would work, if known.
     """
 
     def __init__(
@@ -58,56 +56,38 @@ class QueryError(DpSqlError):
         self.text = text
         self.position = position
         self.hint = hint
-        super().__init__(self._render())
+        self.line: int | None = None  # of the offending part, from 1
+        self.column: int | None = None  # from 1, in characters
+        if text is not None and position is not None:
+            self.line = text.count("\n", 0, position) + 1
+            self.column = position - text.rfind("\n", 0, position)
+        super().__init__("\n".join(self._lines()))
 
     def at(self, text: str, position: int) -> QueryError:
-        """The same error with a place, for a caller that knows it."""
+        """The same error with a position, unless it has one."""
         if self.position is not None:
             return self
         return type(self)(self.message, text=text, position=position, hint=self.hint)
 
-    @property
-    def line(self) -> int | None:
-        """Line of the offending part, from 1."""
-        return None if self._place() is None else self._place()[0]  # type: ignore[index]
-
-    @property
-    def column(self) -> int | None:
-        """Column of the offending part, from 1, in characters."""
-        return None if self._place() is None else self._place()[1]  # type: ignore[index]
-
-    def _place(self) -> tuple[int, int] | None:
-        if self.text is None or self.position is None:
-            return None
-        before = self.text[: self.position]
-        return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-
-    def _shown_line(self, column: int) -> tuple[str, int]:
-        """The line of the offending part and its column there; a long line is cut around it."""
-        assert self.text is not None and self.position is not None
-        start, end = self.position - column + 1, self.text.find("\n", self.position)
-        end = len(self.text) if end < 0 else end
-        first = max(start, self.position - _AROUND)
-        last = min(end, self.position + _AROUND)
-        before, after = "… " * (first > start), " …" * (last < end)
-        return before + self.text[first:last] + after, len(before) + self.position - first + 1
-
-    def _render(self) -> str:
+    def _lines(self) -> list[str]:
         lines = [self.message]
-        place = self._place()
-        if place is not None and self.text is not None:
-            source, column = self._shown_line(place[1])
-            # A tab must stay a tab for the caret to stand under its character.
-            pad = "".join("\t" if c == "\t" else " " for c in source[: column - 1])
-            prefix = f"LINE {place[0]}: "
-            lines += ["", prefix + source, " " * len(prefix) + pad + "^"]
-        if self.hint:
-            lines += ["", self.hint] if place is not None else [self.hint]
-        return "\n".join(lines)
+        if self.text is not None and self.position is not None and self.column is not None:
+            start, end = self.position - self.column + 1, self.text.find("\n", self.position)
+            end = len(self.text) if end < 0 else end
+            first, last = max(start, self.position - _AROUND), min(end, self.position + _AROUND)
+            before, after = "… " * (first > start), " …" * (last < end)
+            prefix = f"LINE {self.line}: "
+            # A tab must stay a tab, for the caret to be under its character.
+            up_to_caret = before + self.text[first : self.position]
+            pad = "".join("\t" if c == "\t" else " " for c in prefix + up_to_caret)
+            lines += ["", prefix + before + self.text[first:last] + after, pad + "^"]
+            if self.hint:
+                lines.append("")
+        return [*lines, self.hint] if self.hint else lines
 
 
 class ParseError(QueryError):
-    """A part of the text that we must understand, and do not."""
+    """A part of the statement that dp_sql must read cannot be read."""
 
 
 class ArgumentError(QueryError):
@@ -119,12 +99,21 @@ class NotPrivate(QueryError):
 
 
 class NotSupported(QueryError):
-    """A DP call stands where it has no meaning, or none yet."""
+    """The statement, or the place or form of a DP call in it, is not supported."""
 
 
 class SourceError(QueryError):
-    """DuckDB cannot bind or run what a DP call reads."""
+    """DuckDB cannot bind or run the source of a DP call."""
 
 
 class BudgetExceeded(QueryError):
     """The answer would cost more than is left of the budget; nothing was spent or read."""
+
+
+def with_type(error: BaseException) -> str:
+    """An error as people read it.
+
+    >>> print(with_type(PolicyError("The policy p.toml cannot be read.")))
+    PolicyError: The policy p.toml cannot be read.
+    """
+    return f"{type(error).__name__}: {error}"

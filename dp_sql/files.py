@@ -1,6 +1,6 @@
-"""Files that hold answers, losses or names: created for their owner alone, whatever the umask.
+"""Files that hold answers, losses or names: only their owner can read them, whatever the umask.
 
-An existing file keeps its mode: it may be shared on purpose. `policy check` names such files.
+An existing file keeps its mode: it may be shared on purpose. `policy check` lists such files.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def make_private(path: Path) -> None:
-    """Create an empty file for its owner alone; an existing file stays as it is.
+    """Create an empty file that only its owner can read; an existing file stays as it is.
 
-    The file never has this name while it is open here: closing any descriptor of a SQLite file
-    drops the locks that this process holds on it.
+    The file is created under another name: closing any descriptor of a SQLite file drops the locks
+    that this process holds on it.
     """
     path = Path(os.path.realpath(path))
     if os.path.lexists(path):

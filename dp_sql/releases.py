@@ -1,6 +1,6 @@
-"""What is got beside an answer: the receipt of one release, and the name to read it again by.
+"""What accompanies an answer: its receipt, and the id to read it again by.
 
-Both are made of the statement and of public numbers alone; nothing in them comes from a row.
+Both follow from the statement and public numbers alone; nothing in them comes from a row.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class Receipt:
     Args:
         call: the DP call as DuckDB names its column.
         source: what it read, as written, with its condition.
-        mechanism: the registry's name.
-        loss: what was spent: for every person, the factor e^epsilon (and delta); rho says the same
-            of zero-concentrated privacy, for who adds up many releases.
-        accuracy: a sentence that holds by public numbers alone.
-        assumptions: what the owner asserted by the statement; the promise rests on these.
+        mechanism: its name in the registry.
+        loss: what was spent: epsilon and delta, and rho for adding up many releases by
+            zero-concentrated privacy.
+        accuracy: a sentence that follows from public numbers alone.
+        assumptions: what the owner declared; the privacy of the release rests on it.
     """
 
     call: str
@@ -33,7 +33,7 @@ class Receipt:
     assumptions: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The receipt in plain types, as JSON takes them; exact numbers are texts."""
+        """The receipt in JSON's types; exact numbers are strings."""
         rho = self.loss.rho
         return {
             "call": self.call,
@@ -67,10 +67,10 @@ class Release:
     """One frozen answer: `FROM dp_release('<id>')` reads it again, and spends nothing.
 
     Args:
-        id: its name in this session, and where the policy keeps releases in later ones.
+        id: its name in this session, and in later ones if the policy keeps releases.
         receipt: what was asked and spent.
-        time: when it was released: UTC, ISO 8601.
-        columns: names and types; the keys of GROUP BY come first, the last is called answer.
+        time: when it was released, UTC, ISO 8601.
+        columns: names and types; the keys of GROUP BY come first, the last is named answer.
     """
 
     id: str
@@ -79,7 +79,7 @@ class Release:
     columns: tuple[tuple[str, str], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The release without its rows, in plain types; its receipt's keys are among them."""
+        """The release without its rows, in JSON's types, with the keys of its receipt."""
         columns = [{"name": name, "type": kind} for name, kind in self.columns]
         return {"id": self.id, "time": self.time, "columns": columns, **self.receipt.to_dict()}
 

@@ -1,7 +1,7 @@
-"""Ask a reading log two questions through every door of dp_sql, with and without privacy.
+"""Run two queries on a reading log through each interface of dp_sql, with and without privacy.
 
-Run it with `make demo`. The database is made by DuckDB: people who read much or little, books that
-are read by many or few, four regions. Nothing is downloaded.
+Run it with `make demo`. DuckDB makes up the data: people who read much or little, books with many
+or few readers, four regions. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ Plain = Callable[[str], list[Any]]
 
 
 @contextmanager
-def session_door(path: Path) -> Iterator[tuple[Ask, Plain]]:
+def session_interface(path: Path) -> Iterator[tuple[Ask, Plain]]:
     with dp_sql.connect(str(path)) as session:
 
         def ask(question: str) -> Answer:
@@ -79,7 +80,7 @@ def session_door(path: Path) -> Iterator[tuple[Ask, Plain]]:
 
 
 @contextmanager
-def macro_door(path: Path) -> Iterator[tuple[Ask, Plain]]:
+def macro_interface(path: Path) -> Iterator[tuple[Ask, Plain]]:
     with dp_sql.install(duckdb.connect(str(path))) as con:
 
         def ask(question: str) -> Answer:
@@ -90,18 +91,10 @@ def macro_door(path: Path) -> Iterator[tuple[Ask, Plain]]:
 
 
 @contextmanager
-def command_door(path: Path) -> Iterator[tuple[Ask, Plain]]:
+def command_interface(path: Path) -> Iterator[tuple[Ask, Plain]]:
     def run(question: str) -> subprocess.CompletedProcess[str]:
-        command = [
-            sys.executable,
-            "-m",
-            "dp_sql",
-            str(path),
-            "--json",
-            "--receipts",
-            "-c",
-            question,
-        ]
+        options = [str(path), "--json", "--receipts", "-c", question]
+        command = [sys.executable, "-m", "dp_sql", *options]
         return subprocess.run(command, check=True, capture_output=True, text=True)
 
     def ask(question: str) -> Answer:
@@ -115,10 +108,10 @@ def command_door(path: Path) -> Iterator[tuple[Ask, Plain]]:
     yield ask, plain
 
 
-DOORS = {
-    "Python: session = dp_sql.connect(path); session.sql(…)": (session_door, "{}"),
-    "Plain DuckDB: dp_sql.install(con); con.sql(…)": (macro_door, "FROM dp($$ {} $$)"),
-    "Command line, a process for each": (command_door, 'dp-sql reading.duckdb -c "{}"'),
+INTERFACES = {
+    "Python: session = dp_sql.connect(path); session.sql(…)": (session_interface, "{}"),
+    "Plain DuckDB: dp_sql.install(con); con.sql(…)": (macro_interface, "FROM dp($$ {} $$)"),
+    "Command line, a process for each": (command_interface, 'dp-sql reading.duckdb -c "{}"'),
 }
 
 
@@ -137,12 +130,12 @@ def heading(text: str) -> None:
     print(f"\n── {text} " + "─" * max(0, 94 - len(text)))
 
 
-def side_by_side(ask: Ask, plain: Plain, spoken: str) -> None:
+def side_by_side(ask: Ask, plain: Plain, form: str) -> None:
     for question, open_question in QUESTIONS.items():
-        print("\n" + spoken.format(question))
-        (ours, receipt), spent = timed(lambda q=question: ask(q))
-        theirs, open_spent = timed(lambda q=open_question: plain(q))
-        print(f"\n  {'private answer':34} without privacy (for the owner's eyes)")
+        print("\n" + form.format(question))
+        (ours, receipt), spent = timed(partial(ask, question))
+        theirs, open_spent = timed(partial(plain, open_question))
+        print(f"\n  {'private answer':34} without privacy (owner only)")
         left = [line for value in ours for line in value.split("\n")]
         for mine, other in zip_longest(left, [str(row[0]) for row in theirs], fillvalue=""):
             print(f"  {mine:34} {other}")
@@ -165,11 +158,11 @@ def reading_log() -> Iterator[Path]:
 def main() -> None:
     heading("A reading log, made by DuckDB")
     with reading_log() as path:
-        for name, (door, spoken) in DOORS.items():
+        for name, (interface, form) in INTERFACES.items():
             heading(name)
-            with door(path) as (ask, plain):
-                side_by_side(ask, plain, spoken)
-        heading("What is refused, and how")
+            with interface(path) as (ask, plain):
+                side_by_side(ask, plain, form)
+        heading("Refusals")
         with dp_sql.connect(str(path)) as session:
             for text in (
                 "SELECT DP_TOPK(title, 5, epsilon := 1.0, privacy_unit := user_id) FROM ratings",

@@ -1,6 +1,6 @@
 """Mechanisms: integers in, integers out. Knows no SQL, no DuckDB and no ledger.
 
-Calling a mechanism here charges no budget: the caller must have paid for it before.
+Calling a mechanism here charges no budget: the caller must pay for it first.
 """
 
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ from types import MappingProxyType
 from dp_sql.udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from dp_sql.udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
-from dp_sql.udfs.topk import joint, limited_domain, peeling, pnf_joint
+from dp_sql.udfs.topk import joint, limited_domain, peeling
 
 __all__ = ["REGISTRY", "Mechanism", "PrivacyLoss"]
 
 _ALL = (
     joint.JOINT,
-    pnf_joint.PNF_JOINT,
+    joint.PNF_JOINT,
     peeling.EM_PEEL,
     peeling.PNF_PEEL,
     peeling.CDP_PEEL,
@@ -39,8 +39,10 @@ _ALL = (
 
 REGISTRY: Mapping[str, Mapping[str, Mechanism]] = MappingProxyType(
     {
-        function: MappingProxyType({udf.name: udf for udf in _ALL if udf.function == function})
+        function: MappingProxyType(
+            {mechanism.name: mechanism for mechanism in _ALL if mechanism.function == function}
+        )
         for function in ("topk", "count_distinct", "select")
     }
 )
-"""For each function its mechanisms, by the names that `mechanism :=` takes."""
+"""The mechanisms of each function, by the names that `mechanism :=` takes."""

@@ -66,7 +66,7 @@ class Odds:
         outcome = bisect_right(highs, at_least, 0, last)
         return outcome if outcome == last or at_most <= lows[outcome] else None
 
-    def law(self, bits: int) -> list[tuple[Fraction, Fraction]]:
+    def distribution(self, bits: int) -> list[tuple[Fraction, Fraction]]:
         """Enclose the probability of every outcome: (at least, at most), to about `bits` bits."""
         lows, highs = _cumulative_sums(self, bits + _GUARD_BITS)
         before = zip([0, *lows[:-1]], [0, *highs[:-1]], strict=True)

@@ -3,6 +3,7 @@
 Every end is rounded away from the true value. The argument for every step is in exact_sampling.md.
 """
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 
@@ -32,6 +33,12 @@ def ln_enclosure(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
         two_low, two_high = two_high, two_low
     unit = Fraction(1, 1 << bits)
     return (low + e * two_low) * unit, (high + e * two_high) * unit
+
+
+def root_up(x: Fraction, bits: int) -> Fraction:
+    """Round the square root of x > 0 up to a multiple of 2**-bits."""
+    whole = -(-(x.numerator << 2 * bits) // x.denominator)
+    return Fraction(math.isqrt(whole - 1) + 1, 1 << bits)
 
 
 def _ln_near_one(top: int, bottom: int, bits: int) -> tuple[int, int]:

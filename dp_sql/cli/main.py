@@ -1,131 +1,113 @@
-"""The command line: `dp-sql DATABASE -c "SQL"`. Knows people and their terminals, and the session.
+"""The command `dp-sql`: finds the subcommand, runs it, and turns errors into exit codes.
 
-Prints what DuckDB would print. Errors go to stderr with a caret; the exit code is 0 or 1.
-`dp-sql shell …` is in repl.py, `dp-sql policy …` in shell_policy.py, `dp-sql budget …` and
-`dp-sql ledger …` in shell_budget.py.
+Exit codes: 0 all was done; 1 an error, a refusal or a failed check; 2 the command line is wrong.
+Answers go to standard output, everything else to standard error.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from dp_sql.cli import budget as shell_budget
-from dp_sql.cli import policy as shell_policy
-from dp_sql.cli.serve import main_serve
-from dp_sql.cli.shell.ask import prepare
-from dp_sql.cli.shell.errors import in_full
-from dp_sql.cli.shell.forms import is_silent, rendered
-from dp_sql.cli.shell.main import add_options, main_shell, opened
-from dp_sql.cli.shell.pieces import statement_texts
-from dp_sql.server.tokens import main_token
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import Session
+import click
 
-_EPILOG = """\
-examples:
-  dp-sql shop.duckdb -c "SELECT count(*) FROM ratings"
+from dp_sql.cli.errors import discard_output, error_text
+
+COMMANDS = {
+    "shell": ("dp_sql.cli.shell.main", "Query a database: at a prompt, with -c, or from a pipe."),
+    "policy": ("dp_sql.cli.policy", "Draft a policy for a database, and check it."),
+    "budget": ("dp_sql.cli.budget", "Show how much of a policy's budget is spent and left."),
+    "ledger": ("dp_sql.cli.ledger", "List the events of a ledger, and verify it."),
+    "serve": ("dp_sql.cli.serve", "Let analysts query a database from their own duckdb shell."),
+    "token": ("dp_sql.cli.token", "Make, list and remove the tokens of `dp-sql serve`."),
+}
+"""Each subcommand: the module whose `command` it is, and what it does."""
+_HELP = """\
+Query a DuckDB database with differential privacy: SQL with DP_TOPK, DP_COUNT_DISTINCT and
+DP_SELECT. Without COMMAND this is `dp-sql shell`.
+
+\b
+Examples:
+  dp-sql shop.duckdb
   dp-sql shop.duckdb -c "SELECT unnest(DP_TOPK(title, 10, epsilon := 1.0,
       privacy_unit := user_id, domain := catalog.title)) AS title FROM ratings"
-  dp-sql shop.duckdb --json -c "SELECT DP_COUNT_DISTINCT(title, epsilon := 1.0,
-      privacy_unit := user_id, report := true) AS titles FROM ratings"
-  dp-sql shop.duckdb --receipts < questions.sql
-  dp-sql shell shop.duckdb          (a prompt; see dp-sql shell --help)
-  dp-sql policy init shop.duckdb    (a policy for analysts; see dp-sql policy --help)
-  dp-sql shop.duckdb --policy policy.toml --as reporting -c "SHOW TABLES"
-  dp-sql budget policy.toml         (what is spent, and what is left)
-  dp-sql ledger verify policy.toml  (is the book of it whole?)
+  dp-sql shop.duckdb --json --receipts < questions.sql
+  dp-sql policy init shop.duckdb -o policy.toml
+  dp-sql shop.duckdb --policy policy.toml --as reporting
+  dp-sql budget policy.toml
+  dp-sql ledger verify policy.toml
+  dp-sql serve shop.duckdb --policy policy.toml
 
-Without --policy this is the owner's connection: it may read and change everything in DATABASE.
-With --policy it is an analyst's: one SELECT at a time, and no private row can be reached.
-Each DP call is one release and costs the epsilon written in it.
+Without --policy you are the owner: you may read and change everything in the database. With
+--policy you are an analyst: you may run one SELECT at a time, and you get no private row. Each
+DP call is one release and costs the epsilon written in it.
 """
 
 
-_COMMANDS = {
-    "shell": main_shell,
-    "serve": main_serve,
-    "token": main_token,
-    "policy": shell_policy.main,
-    "budget": shell_budget.main_budget,
-    "ledger": shell_budget.main_ledger,
-}
+class DefaultGroup(click.Group):
+    """A group whose first command runs where the arguments do not begin with a command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the name of the default command before arguments that name none."""
+        own = {*self.list_commands(ctx), *ctx.help_option_names, "--version"}
+        if not args or args[0] not in own:
+            args = [self.list_commands(ctx)[0], *args]
+        return super().parse_args(ctx, args)
+
+
+class _Commands(DefaultGroup):
+    """The subcommands. Each is imported when it runs; the list of them imports none."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> int:
+        try:
+            return int(super().invoke(ctx) or 0)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except BrokenPipeError:
+            discard_output()
+        except (Exception, KeyboardInterrupt) as error:
+            print(error_text(error), file=sys.stderr, flush=True)
+        return 1
+
+
+@click.command(
+    "dp-sql",
+    cls=_Commands,
+    help=_HELP,
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
+    subcommand_metavar="[COMMAND] …",
+)
+@click.version_option(package_name="dp-sql", message="dp-sql %(version)s")
+def command() -> None:
+    """Run a subcommand."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if given[:1] and given[0] in _COMMANDS:
-        return _COMMANDS[given[0]](given[1:])
-    options = _parser().parse_args(given)
-    text = options.command if options.command is not None else _standard_input()
-    if text is None:
-        _parser().print_usage(sys.stderr)
-        print("dp-sql: no SQL given; use -c or standard input, or dp-sql shell", file=sys.stderr)
-        return 1
+    """Run the command line.
+
+    Args:
+        arguments: what follows `dp-sql`; None reads them from `sys.argv`.
+
+    Returns:
+        The exit code.
+    """
+    given = None if arguments is None else list(arguments)
     try:
-        session = _connected(options)
-    except Exception as error:
-        return _fail(error)
-    with session:
-        return _answer(session, text, options)
-
-
-def _connected(options: argparse.Namespace) -> Session | GuardedSession:
-    session = opened(options)
-    prepare(session)
-    return session
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="dp-sql",
-        description="Ask a DuckDB database in SQL, with DP_TOPK, DP_COUNT_DISTINCT and DP_SELECT.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "-c", "--command", metavar="SQL",
-        help="the statements to run; without it they are read from standard input",
-    )  # fmt: skip
-    add_options(parser)
-    return parser
-
-
-def _standard_input() -> str | None:
-    return None if sys.stdin.isatty() else sys.stdin.read()
-
-
-def _answer(session: Session | GuardedSession, text: str, options: argparse.Namespace) -> int:
-    told = 0
-    for statement in statement_texts(text):
-        try:
-            relation = session.sql(statement)
-            if relation is not None and not is_silent(statement, relation):
-                for part in rendered(relation, options.mode, None):
-                    sys.stdout.write(part)
-                sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 1
-        except (Exception, KeyboardInterrupt) as error:
-            sys.stdout.flush()
-            return _fail(error, session, statement)
-        if options.receipts:
-            for receipt in session.receipts[told:]:
-                print(receipt, file=sys.stderr)
-            told = len(session.receipts)
-    return 0
-
-
-def _fail(
-    error: BaseException, session: Session | GuardedSession | None = None, statement: str = ""
-) -> int:
-    print(in_full(error, session, statement), file=sys.stderr)
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return int(command.main(given, prog_name="dp-sql", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        return 2

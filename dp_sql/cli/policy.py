@@ -1,125 +1,98 @@
-"""The command line's `dp-sql policy …`: draft a policy for a database, and check one against it.
-
-What is asked for goes to standard output, what is wrong to standard error; the exit code is 0 or 1.
-"""
+"""`dp-sql policy`: draft a policy for a database, and check a policy against one."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
 
+import click
+
+from dp_sql.cli.errors import CommandError
 from dp_sql.engines.duckdb.introspection import opened
 from dp_sql.engines.duckdb.spill import spill_advice
-from dp_sql.errors import DpSqlError
 from dp_sql.policy.budget_section import advice
 from dp_sql.policy.model import UNNAMED, read_policy
 from dp_sql.policy.template import draft
 from dp_sql.policy.validation import hidden, hidden_labels, problems
 from dp_sql.policy.work import work_lines
 
-_EPILOG = """\
-examples:
+_HELP = """\
+Draft and check the policy of a database.
+
+A policy says what analysts may query: which tables hold people's rows, which column identifies
+the person, which tables are public, which values may be released, and how much one query may do.
+
+\b
+Examples:
   dp-sql policy init shop.duckdb -o policy.toml
   dp-sql policy check policy.toml shop.duckdb
 
-A policy says what analysts may ask: which tables hold people's rows and whose each row is,
-which are public, which values may be answered, and how much one query may ask.
-A database file that is called policy is opened as ./policy.
+A database file named policy is opened as ./policy.
 """
 _INIT = """\
-Writes a policy for DATABASE to be finished in an editor. Every table is private. A column
-that is called like a person's id (user_id, customer_id, …) is proposed, to be checked;
-elsewhere stands "?", and no policy is valid before each is answered.
-Reads the names of tables and columns, and no row.
+Write a policy for DATABASE, to be finished in an editor.
+
+Every table is private. A column that looks like a person's id (user_id, customer_id, …) is
+proposed; check it. Elsewhere the draft has "?", and the policy is not valid before you replace
+each of them. This reads the names of tables and columns, and no row.
 """
 _CHECK = """\
-Tells whether POLICY can be read and fits DATABASE: tables, columns and types; links that
-lead to one person each; columns that are unique_per_person; domains that can be items.
-For the owner: it reads rows to find out, and tells what is not true, not of whom.
+Check that POLICY can be read and fits DATABASE: its tables, columns and types; the links that
+lead to one person each; the columns that are unique_per_person; the domains.
+
+For the owner: it reads rows to check, and says what is wrong without naming anyone.
 """
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run `dp-sql policy` with what follows these words; returns the exit code."""
-    parser = _parser()
-    if arguments[:1] not in (["init"], ["check"], ["-h"], ["--help"]):
-        parser.error("say init or check; a database file called policy is opened as ./policy")
-    options = parser.parse_args(arguments)
-    try:
-        if options.action == "init":
-            return _init(options.database, options.output)
-        return _check(options.policy, options.database)
-    except DpSqlError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-    except Exception as error:
-        print(error, file=sys.stderr)
-    return 1
+@click.group("policy", help=_HELP, no_args_is_help=False)
+def command() -> None:
+    """Run one of the commands below."""
 
 
-def _parser() -> argparse.ArgumentParser:
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="dp-sql policy",
-        description="Draft and check the policy of a database.",
-        epilog=_EPILOG,
-        formatter_class=form,
-    )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="{init,check}")
-    init = actions.add_parser(
-        "init", help="draft a policy for a database", description=_INIT, formatter_class=form
-    )
-    init.add_argument("database", metavar="DATABASE", help="a DuckDB file; it is only read")
-    init.add_argument(
-        "-o", "--output", metavar="FILE",
-        help="where to write it; a file that is there is left alone (default: standard output)",
-    )  # fmt: skip
-    check = actions.add_parser(
-        "check", help="check a policy and its database", description=_CHECK, formatter_class=form
-    )
-    check.add_argument("policy", metavar="POLICY", help="a policy file")
-    check.add_argument("database", metavar="DATABASE", help="a DuckDB file; it is only read")
-    return parser
-
-
-def _init(database: str, output: str | None) -> int:
+@command.command("init", help=_INIT, short_help="Draft a policy for a database.")
+@click.argument("database", metavar="DATABASE")
+@click.option(
+    "-o", "--output", metavar="FILE",
+    help="Write it to FILE, which must not exist yet (default: standard output).",
+)  # fmt: skip
+def _init(database: str, output: str | None) -> None:
     with opened(database) as catalog:
         text = draft(catalog)
     if output is None:
         sys.stdout.write(text)
-        return 0
+        return
     try:
         with open(output, "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        print(f"{output} is there already; it is left as it is.", file=sys.stderr)
-        return 1
+        raise CommandError(f"{output} exists already; it was not changed.") from None
     unanswered = text.count(f'privacy_unit = "{UNNAMED}"')
-    print(f'{output} is written; {unanswered} tables wait for an answer ("{UNNAMED}").')
+    print(f'{output} is written; {unanswered} tables still need an answer ("{UNNAMED}").')
     print(f"When it is finished: dp-sql policy check {output} {database}")
-    return 0
 
 
-def _check(path: str, database: str) -> int:
-    policy = read_policy(path)
+@command.command("check", help=_CHECK, short_help="Check a policy against its database.")
+@click.argument("policy", metavar="POLICY")
+@click.argument("database", metavar="DATABASE")
+def _check(policy: str, database: str) -> int:
+    read = read_policy(policy)
     with opened(database) as catalog:
-        wrong, unnamed = problems(policy, catalog), hidden(policy, catalog)
-        work = [] if wrong else list(work_lines(policy, catalog))
-        enums = hidden_labels(policy, catalog)
+        wrong, unnamed = problems(read, catalog), hidden(read, catalog)
+        work = [] if wrong else list(work_lines(read, catalog))
+        enums = hidden_labels(read, catalog)
     for problem in wrong:
-        print(f"{path}, {problem}", file=sys.stderr)
+        print(f"{policy}, {problem}", file=sys.stderr)
     if wrong:
         return 1
-    counts = (len(policy.tables), len(policy.public), len(policy.views))
-    print("{} fits {}: private {}, public {}, views {}.".format(path, database, *counts))
+    counts = (len(read.tables), len(read.public), len(read.views))
+    print("{} fits {}: {} private, {} public, {} views.".format(policy, database, *counts))
     if unnamed:
-        print(f"Hidden from analysts, as it does not name them: {', '.join(unnamed)}")
+        print(f"Hidden from analysts, because the policy does not name them: {', '.join(unnamed)}")
     for column in enums:
         print(
             f"{column} is an ENUM whose labels analysts do not see. If the labels are public, "
             f'write [domains] "{column}" = "enum".'
         )
-    ledger = None if policy.budget is None else policy.budget.ledger
-    for sentence in [*work, *spill_advice(policy.limits, ledger), *advice(policy.budget)]:
+    ledger = None if read.budget is None else read.budget.ledger
+    for sentence in [*work, *spill_advice(read.limits, ledger), *advice(read.budget)]:
         print(sentence)
     return 0

@@ -1,36 +1,39 @@
-"""`dp-sql serve`: what it takes to start it and to stop it, and what analysts are to paste.
-
-Knows where to listen and which files to open; nothing of who asks what.
-"""
+"""`dp-sql serve`: starts and stops a server, and prints what analysts paste into their shell."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+
+import click
 
 from dp_sql.engines.duckdb.quack_server import QuackServer, address
 from dp_sql.engines.duckdb.spill import remove_spill_folders
-from dp_sql.errors import DpSqlError, NotSupported, PolicyError
-from dp_sql.server.gateway import Door
+from dp_sql.errors import NotSupported, PolicyError
+from dp_sql.server.gateway import Gateway
 from dp_sql.server.tokens import tokens_beside
 
-_EPILOG = """\
-examples:
+_HELP = """\
+Let analysts query DATABASE from their own duckdb shell, under a policy.
+
+\b
+Examples:
   dp-sql token add reporting --policy policy.toml
   dp-sql serve shop.duckdb --policy policy.toml
 
-Then, in the duckdb shell of the analyst, what this command prints:
+Analysts then paste what this command prints:
+
+\b
   ATTACH 'quack:localhost:9494' AS dpsql (TOKEN '…');
   CREATE OR REPLACE TEMP MACRO dp(question) AS TABLE FROM dpsql.query(question);
   FROM dp($$ SELECT DP_TOPK(title, 10, epsilon := 0.5) AS best FROM ratings $$);
 
-Stop it with Ctrl-C or SIGTERM. docs/serve.md says what analysts see and what each question costs.
+Stop it with Ctrl-C or SIGTERM. docs/serve.md says what analysts see and what each query costs.
 """
 _PASTE = """\
 LOAD quack;  -- once before: INSTALL quack; INSTALL httpfs;
@@ -43,19 +46,17 @@ Serving {database} on {where}; stop with Ctrl-C.
 Analysts paste this into the duckdb shell, or keep it in ~/.duckdbrc:
 
 {paste}
-and ask:
+and query:
 
   FROM dp($$ SHOW TABLES $$);
   FROM dp($$ SELECT DP_COUNT_DISTINCT(…, epsilon := 0.1) AS n FROM … $$);
 """
-_OTHERS = """\
-{where} can be reached from other machines. Tokens, questions and answers cross the network as
-they are: put a proxy that speaks TLS in front, and let nobody past it.
+_OTHER_HOSTS = """\
+Other machines can reach {where}. Tokens, queries and answers cross the network unencrypted: put a
+TLS proxy in front, and let no one past it.
 """
-
-
 _GRACE_SECONDS = 5.0
-"""Seconds that running questions have to end after SIGTERM or SIGINT."""
+"""Seconds that running queries have to end after SIGTERM or SIGINT."""
 
 
 def paste(where: str) -> str:
@@ -63,54 +64,59 @@ def paste(where: str) -> str:
     return _PASTE.format(where=where)
 
 
-def main_serve(arguments: Sequence[str]) -> int:
-    """Run `dp-sql serve` with what follows this word; returns the exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        if not options.policy:
-            raise PolicyError(
-                "Serving needs a policy, which says what analysts may ask: --policy FILE"
-            )
-        return _serve(options, _until_stopped)
-    except DpSqlError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-    except Exception as error:
-        print(error, file=sys.stderr)
-    return 1
-
-
-def _serve(options: argparse.Namespace, wait: Callable[[], None]) -> int:
-    where = address(options.listen)
-    if not where.is_local and not options.allow_other_hosts:
+@click.command("serve", help=_HELP)
+@click.argument("database", metavar="DATABASE")
+@click.option("--policy", metavar="FILE", help="What analysts may query (docs/policy.md).")
+@click.option(
+    "--tokens", metavar="FILE",
+    help="The tokens of `dp-sql token` (default: the file beside the policy).",
+)  # fmt: skip
+@click.option(
+    "--listen", metavar="quack:HOST:PORT", default="quack:localhost:9494", show_default=True,
+    help="Where to listen.",
+)  # fmt: skip
+@click.option(
+    "--allow-other-hosts", is_flag=True,
+    help="Listen where other machines can reach it. Nothing is encrypted: tokens, queries and "
+    "answers can be read on the way, unless a TLS proxy is in front.",
+)  # fmt: skip
+def command(
+    database: str, policy: str | None, tokens: str | None, listen: str, allow_other_hosts: bool
+) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    if not policy:
+        raise PolicyError("Serving needs a policy, which says what analysts may query: --policy …")
+    where = address(listen)
+    if not where.is_local and not allow_other_hosts:
         raise NotSupported(
             f"{where} can be reached from other machines.",
-            hint="Listen on quack:localhost:9494; dp-sql serve --help has the other way.",
+            hint="Listen on quack:localhost:9494, or see --allow-other-hosts in "
+            "dp-sql serve --help.",
         )
-    tokens = Path(options.tokens) if options.tokens else tokens_beside(options.policy)
+    tokens_file = Path(tokens) if tokens else tokens_beside(policy)
     server = QuackServer()
-    door = Door(options.database, options.policy, tokens, server)
+    gateway = Gateway(database, policy, tokens_file, server)
+
+    def stop() -> None:
+        gateway.interrupt()
+        server.close()
+        gateway.close()
+
     try:
-        door.check()
-        server.start(where, door.admit, door.answer)
+        gateway.check()
+        server.start(where, gateway.admit, gateway.answer)
         pasted = textwrap.indent(paste(str(where)), "  ")
-        print(_SERVING.format(database=options.database, where=where, paste=pasted), flush=True)
+        print(_SERVING.format(database=database, where=where, paste=pasted), flush=True)
         if not where.is_local:
-            print(_OTHERS.format(where=where), file=sys.stderr, flush=True)
-        wait()
+            print(_OTHER_HOSTS.format(where=where), file=sys.stderr, flush=True)
+        _until_stopped()
     finally:
-
-        def stop() -> None:
-            door.interrupt()
-            server.close()
-            door.close()
-
         if not _ends_within(_GRACE_SECONDS, stop):
             _leave()
-    return 0
 
 
 def _ends_within(seconds: float, act: Callable[[], None]) -> bool:
-    """Do something in a thread of its own; returns whether it ended in time."""
+    """Call a function in a thread of its own; returns whether it ended in time."""
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -128,13 +134,13 @@ def _ends_within(seconds: float, act: Callable[[], None]) -> bool:
 
 
 def _leave() -> None:
-    """End the process although a question is still running: DuckDB cannot interrupt every step.
+    """End the process although a query is still running: DuckDB cannot interrupt every step.
 
     This is safe at any moment, as a crash is. The database is open for reading only. A loss was
-    written to the ledger and synced before the first row was read; a question that ends here stays
+    written to the ledger and synced before the first row was read; a query that ends here stays
     in the ledger as spent, and its answer reaches no client. Files of spilled rows are removed.
     """
-    print("Stopped. Questions were still running; their cost is spent.", file=sys.stderr)
+    print("Stopped. Queries were still running; their cost is spent.", file=sys.stderr)
     remove_spill_folders()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -142,6 +148,7 @@ def _leave() -> None:
 
 
 def _until_stopped() -> None:
+    """Wait for SIGINT or SIGTERM."""
     stopped = threading.Event()
     before = {
         s: signal.signal(s, lambda *_: stopped.set()) for s in (signal.SIGINT, signal.SIGTERM)
@@ -151,28 +158,3 @@ def _until_stopped() -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="dp-sql serve",
-        description="Let analysts ask DATABASE from their own duckdb shell, under a policy.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("database", metavar="DATABASE", help="the owner's DuckDB file")
-    parser.add_argument("--policy", metavar="FILE", help="what analysts may ask (docs/policy.md)")
-    parser.add_argument(
-        "--tokens", metavar="FILE",
-        help="the tokens of `dp-sql token`; without it, the file beside the policy",
-    )  # fmt: skip
-    parser.add_argument(
-        "--listen", metavar="quack:HOST:PORT", default="quack:localhost:9494",
-        help="where to listen (quack:localhost:9494)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--allow-other-hosts", action="store_true",
-        help="listen where other machines can reach it. Nothing is encrypted: tokens, questions "
-        "and answers can be read on the way, unless a proxy that speaks TLS stands in front",
-    )  # fmt: skip
-    return parser

@@ -1,1 +1,1 @@
-"""Sessions behind other interfaces: DB-API, SQLAlchemy, Superset."""
+"""Sessions behind other Python interfaces: DB-API (PEP 249), SQLAlchemy, Superset."""

@@ -1,8 +1,7 @@
-"""What Apache Superset must know of `dpsql` connections; found by its entry point.
+"""What Apache Superset needs to know of `dpsql` connections; it finds this by its entry point.
 
-Superset puts a LIMIT into each query of SQL Lab. Beside a DP call it would limit nothing, and is
-refused, and EXPLAIN has none; so here the text goes as it was written, and fewer rows are fetched.
-Knows Superset's words and nothing of sessions.
+Superset adds a LIMIT to each query of SQL Lab. Beside a DP call a LIMIT has no effect and is
+refused, and EXPLAIN has none. So queries stay as they were written, and fewer rows are fetched.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from typing import Any
 try:
     from superset.db_engine_specs.base import BaseEngineSpec, LimitMethod
     from superset.db_engine_specs.duckdb import DuckDBEngineSpec
-except ImportError:  # no Superset here; then nothing asks for this class either
+except ImportError:  # without Superset nothing uses this class
     BaseEngineSpec, DuckDBEngineSpec, LimitMethod = object, None, None
 
 
-class DpSqlEngineSpec(BaseEngineSpec):  # type: ignore[misc]  # Any, where there is no Superset
-    """A session, with DuckDB's spelling of times."""
+class DpSqlEngineSpec(BaseEngineSpec):  # type: ignore[misc]  # Any, without Superset
+    """A session, with DuckDB's literals of time."""
 
     engine = "dpsql"
     engine_name = "dp_sql"
@@ -33,6 +32,6 @@ class DpSqlEngineSpec(BaseEngineSpec):  # type: ignore[misc]  # Any, where there
     def convert_dttm(
         cls, target_type: str, dttm: datetime, db_extra: dict[str, Any] | None = None
     ) -> str | None:
-        """A time as a literal of DuckDB's."""
+        """A time as a DuckDB literal."""
         literal: str | None = DuckDBEngineSpec.convert_dttm(target_type, dttm, db_extra)
         return literal

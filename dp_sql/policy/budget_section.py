@@ -15,7 +15,7 @@ from typing import Any, get_args
 from dp_sql.budget.model import AccountantName, Cap, Terms, name_of
 from dp_sql.files import readable_by_others
 from dp_sql.policy.parser import Document, Path, guess
-from dp_sql.sql import functions
+from dp_sql.sql import ranges
 
 CAP_KEYS = ("epsilon", "delta")
 BUDGET_KEYS = (
@@ -115,17 +115,17 @@ def _epsilon(
     document: Document, section: Mapping[str, Any], path: Path, most: Fraction
 ) -> Fraction:
     value = section[path[-1]]
-    if _is_number(value) and functions.MIN_EPSILON <= value <= most:
+    if _is_number(value) and ranges.MIN_EPSILON <= value <= most:
         return Fraction(value)
     raise document.refuse(
-        path, f"{path[-1]} must be a number from {float(functions.MIN_EPSILON):g} "
+        path, f"{path[-1]} must be a number from {float(ranges.MIN_EPSILON):g} "
         f"to {_plain(most)}."
     )  # fmt: skip
 
 
 def _delta(document: Document, section: Mapping[str, Any], path: Path) -> Fraction:
     value = section.get("delta", 0)
-    low, end = functions.MIN_DELTA, functions.MAX_DELTA
+    low, end = ranges.MIN_DELTA, ranges.MAX_DELTA
     if _is_number(value) and (value == 0 or low <= value < end):
         return Fraction(value)
     raise document.refuse(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import full_name
 
 
 @dataclass(frozen=True)

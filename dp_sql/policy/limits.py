@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_sql.policy.parser import Document
-from dp_sql.sql import functions
+from dp_sql.sql import ranges
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class Limits:
 
 
 LIMITS: Mapping[str, tuple[bool, Fraction, Fraction]] = {
-    "max_epsilon_per_query": (False, functions.MIN_EPSILON, functions.MAX_EPSILON),
-    "max_delta_per_query": (False, Fraction(0), functions.MAX_DELTA),
-    "max_k": (True, Fraction(1), Fraction(functions.MAX_K)),
-    "max_contributions": (True, Fraction(1), Fraction(functions.MAX_CONTRIBUTIONS)),
+    "max_epsilon_per_query": (False, ranges.MIN_EPSILON, ranges.MAX_EPSILON),
+    "max_delta_per_query": (False, Fraction(0), ranges.MAX_DELTA),
+    "max_k": (True, Fraction(1), Fraction(ranges.MAX_K)),
+    "max_contributions": (True, Fraction(1), Fraction(ranges.MAX_CONTRIBUTIONS)),
     "deadline_seconds": (False, Fraction(1, 100), Fraction(86400)),
     "max_rows_per_person": (True, Fraction(1), Fraction(10**6)),
     "max_joined_rows_per_person": (True, Fraction(1), Fraction(10**8)),

@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Any
 
 from dp_sql.errors import PolicyError
+from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import quote
 
 Path = tuple[str, ...]
 """The keys that lead to a value of a TOML text, as written."""

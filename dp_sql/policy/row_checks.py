@@ -14,7 +14,8 @@ from fractions import Fraction
 from dp_sql.policy.catalog import Listed
 from dp_sql.policy.model import Link, Name, Policy
 from dp_sql.policy.parser import shown
-from dp_sql.sql.types import exact, family, literal, lost, quote
+from dp_sql.sql.formatting import literal, quote
+from dp_sql.sql.types import exact, family, lost
 
 Known = Mapping[Name, Listed]
 """What each name of a policy means."""

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.model import Name, Policy
 from dp_sql.policy.parser import shown
+from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import EXACT_TYPES, exact, family, quote
+from dp_sql.sql.types import EXACT_TYPES, exact, family
 
 
 def work_lines(policy: Policy, catalog: Catalogue) -> Iterator[str]:

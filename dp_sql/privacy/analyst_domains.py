@@ -20,11 +20,12 @@ from dp_sql.privacy.domains import Domain, items_sql, listed_domain
 from dp_sql.privacy.expressions import Value, is_literal, text
 from dp_sql.privacy.relations import Parts, Schema
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.literals import ListLiteral, Reference
 from dp_sql.sql.sqlglot_tree import Node, projection
-from dp_sql.sql.statement import DpSelect
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import can_be, family, full_name, quote
+from dp_sql.sql.types import can_be, family
 from dp_sql.udfs.mechanism import in_words
 
 

@@ -21,8 +21,8 @@ from dp_sql.privacy.expressions import Value
 from dp_sql.privacy.plan import Groups, Plan, needs_cap
 from dp_sql.privacy.relations import Compiler
 from dp_sql.sql.arguments import DpCall
-from dp_sql.sql.functions import MAX_GROUPS
-from dp_sql.sql.statement import DpSelect
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.ranges import MAX_GROUPS
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -74,16 +74,14 @@ def guarded_plans(
 
 
 def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
-    limits, asked = policy.limits, call.parameters
-    bound = asked.get("bound")
-    items = bound if isinstance(bound, int) else asked.get("max_contributions")
-    if "delta" in asked and limits.max_delta_per_query is None:
+    limits, asked = policy.limits, call.parameters.limited
+    if asked["delta"] is not None and limits.max_delta_per_query is None:
         raise _over(select, call, "The policy allows no delta, and this mechanism needs one")
     for name, value, limit in (
         ("epsilon", asked["epsilon"], limits.max_epsilon_per_query),
         ("delta", asked.get("delta"), limits.max_delta_per_query),
         ("k", asked.get("k"), limits.max_k),
-        ("max_contributions", items, limits.max_contributions),
+        ("max_contributions", asked.get("max_contributions"), limits.max_contributions),
     ):
         if value is not None and limit is not None and value > limit:
             shown = in_words(Fraction(limit))
@@ -106,7 +104,7 @@ def _groups(
         raise needs_cap(select, call)
     n_groups, domains = 1, []
     for reference, key in zip(select.keys, keys, strict=True):
-        wanted = replace(call, parameters={}, columns={**call.columns, "item": reference})
+        wanted = replace(call, k=None, columns={**call.columns, "item": reference})
         given = select.groups if len(keys) == 1 else None
         domain = public_values(select, wanted, given, key, policy, side, "groups")
         if domain.select is None:

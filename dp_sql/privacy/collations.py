@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dp_sql.privacy.comparisons import Refused, Value, refuse
+from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.types import quote
 
 PLAIN, BINARY, OTHER = "", "binary", "other"
 NOCASE = frozenset({"nocase", "NOCASE"})

@@ -20,9 +20,9 @@ from dp_sql.privacy.relation_sql import Written
 from dp_sql.privacy.relation_tree import Parts, Relation
 from dp_sql.privacy.relations import Compiler, From, conditions
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.literals import Reference
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
-from dp_sql.sql.statement import DpSelect
 from dp_sql.sql.types import EXACT_TYPES, family
 
 
@@ -145,7 +145,7 @@ def compiled_plan(
         assumptions: what the receipt says the promise rests on.
         work: what EXPLAIN says of it; None: not limited.
     """
-    parameters, loss = call.parameters, call.mechanism.loss(**call.parameters)
+    parameters, loss = call.parameters, call.parameters.loss(call.mechanism)
     if groups is not None:
         parameters, loss = shared(call, groups)
     return Plan(
@@ -161,8 +161,6 @@ def compiled_plan(
         groups=groups,
         keep_source=True,
         domain=domain,
-        beta=call.beta,
-        report=call.report,
         call=call.display,
         assumptions=assumptions,
         work=work,

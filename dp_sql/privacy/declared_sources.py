@@ -18,10 +18,10 @@ from typing import Protocol
 from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, ParseError, QueryError, SourceError
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import full_name
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, to_sql, tree_of
-from dp_sql.sql.statement import DpSelect
 from dp_sql.sql.tokens import called, folded, tokenize
-from dp_sql.sql.types import full_name
 
 READERS = frozenset(
     {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_json_auto",

@@ -14,11 +14,12 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError, SourceError
 from dp_sql.privacy.declared_sources import Approved, Catalog
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.literals import ListLiteral, Reference
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
-from dp_sql.sql.statement import DpSelect
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import can_be, can_be_written, exact, family, full_name, lost, quote
+from dp_sql.sql.types import can_be, can_be_written, exact, family, lost
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from dp_sql.privacy.declared_sources import Catalog, Relation, Scope, view_body
 from dp_sql.privacy.expressions import text
 from dp_sql.privacy.relation_tree import LinkedTable, Parts, Select, Table, UnionAll
 from dp_sql.privacy.relation_tree import Relation as Tree
+from dp_sql.sql.formatting import full_name
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
 from dp_sql.sql.tokens import folded, tokenize
-from dp_sql.sql.types import full_name, without_labels
+from dp_sql.sql.types import without_labels
 
 
 class OwnersEngine(Catalog, Protocol):

@@ -44,10 +44,11 @@ from dp_sql.privacy.owner_side import (
 from dp_sql.privacy.plan import Column, Plan, assumed, owners_groups, plan, values_of
 from dp_sql.privacy.relations import Compiler
 from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.clauses import cte_bodies
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.literals import no_column
 from dp_sql.sql.sqlglot_tree import Unreadable, tree_of
-from dp_sql.sql.statement import DpSelect
-from dp_sql.sql.tokens import Token, cte_bodies, folded
+from dp_sql.sql.tokens import Token, folded
 
 
 def owners_plan(
@@ -64,7 +65,7 @@ def owners_plan(
     Raises:
         QueryError: the source is not provably person-level, or the call cannot be planned.
     """
-    if call.function.kind == "select":
+    if not call.parameters.reads_people:
         return plan(select, call, approve_scores(select), engine)
     approved: Approved | None = None
     refusal: QueryError | None = None

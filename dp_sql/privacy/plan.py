@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError
 from dp_sql.privacy.declared_sources import PLACES, Approved, Catalog
 from dp_sql.privacy.domains import Domain, own_names, read_domain
 from dp_sql.sql.arguments import DpCall
-from dp_sql.sql.functions import Function
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import full_name
 from dp_sql.sql.literals import ListLiteral, Reference
-from dp_sql.sql.statement import DpSelect
+from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import EXACT_TYPES, NUMBERS, exact, family, full_name
+from dp_sql.sql.types import EXACT_TYPES, NUMBERS, exact, family
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 
@@ -64,7 +64,7 @@ class Plan:
     `source` is the FROM clause with its relations by their full names, `written` the same as the
     owner wrote it, `condition` the WHERE clause. `columns` are its columns by what they are to the
     function: item and privacy_unit, or candidate, score and sensitivity; `keys` those of GROUP BY.
-    `parameters` are the public numbers that the mechanism takes in one run, which is one group;
+    `parameters` are the public numbers of one run of the mechanism, which is one group;
     `loss` is what is spent: for all groups together where `groups` says how many one person is in,
     for each group where a person may be in all (DP_SELECT). `call` is the DP call as DuckDB would
     name it. `work` is how much work one person's rows can cause; None: not limited.
@@ -72,7 +72,7 @@ class Plan:
 
     function: Function
     mechanism: Mechanism
-    parameters: Mapping[str, Any]
+    parameters: Shape
     loss: PrivacyLoss
     source: str
     written: str
@@ -82,8 +82,6 @@ class Plan:
     groups: Groups | None
     keep_source: bool
     domain: Domain | None
-    beta: Fraction
-    report: bool
     call: str
     assumptions: tuple[str, ...]
     work: Work | None = None
@@ -91,8 +89,8 @@ class Plan:
 
 def loss_at(plan: Plan, factor: Fraction) -> PrivacyLoss:
     """What a plan would cost with its epsilon times a factor from (0, 1]."""
-    epsilon = Fraction(plan.parameters["epsilon"]) * factor
-    loss = plan.mechanism.loss(**{**plan.parameters, "epsilon": epsilon})
+    epsilon = plan.parameters.epsilon * factor
+    loss = replace(plan.parameters, epsilon=epsilon).loss(plan.mechanism)
     return loss.times(plan.groups.cap or 1) if plan.groups is not None else loss
 
 
@@ -105,14 +103,14 @@ def plan(select: DpSelect, call: DpCall, approved: Approved, catalog: Catalog) -
         SourceError: DuckDB does not find the source or a column.
     """
     columns, keys = _bound(select, call, approved, catalog)
-    if call.function.kind == "select":
-        _check_numbers(select, call, columns)
-    else:
+    if call.parameters.reads_people:
         _own_columns(select, call, approved)
         _check_equality(select, call, columns, keys)
+    else:
+        _check_numbers(select, call, columns)
     groups = None
-    parameters, loss = call.parameters, call.mechanism.loss(**call.parameters)
-    if select.keys and call.function.kind != "select":
+    parameters, loss = call.parameters, call.parameters.loss(call.mechanism)
+    if select.keys and call.parameters.reads_people:
         groups = owners_groups(
             select, call, keys, lambda key: _observed(key, approved), own_names(approved), catalog
         )
@@ -134,8 +132,6 @@ def plan(select: DpSelect, call: DpCall, approved: Approved, catalog: Catalog) -
         groups=groups,
         keep_source=not approved.base,
         domain=domain,
-        beta=call.beta,
-        report=call.report,
         call=call.display,
         assumptions=approved.assumptions + assumed(select, call, groups, domain),
     )
@@ -161,7 +157,7 @@ def assumed(
 # --- groups ---------------------------------------------------------------------------------------
 
 
-def shared(call: DpCall, groups: Groups) -> tuple[dict[str, Any], PrivacyLoss]:
+def shared(call: DpCall, groups: Groups) -> tuple[Shape, PrivacyLoss]:
     """What one group gets of what the call says, and what all groups cost one person.
 
     Each person counts in at most c groups, each group is a release at epsilon/c (and delta/c) on
@@ -170,11 +166,8 @@ def shared(call: DpCall, groups: Groups) -> tuple[dict[str, Any], PrivacyLoss]:
     budget/accountants.md, "Releases that draw first".
     """
     c = groups.cap or 1
-    share = {
-        name: call.parameters[name] / c for name in ("epsilon", "delta") if name in call.parameters
-    }
-    parameters = {**call.parameters, **share}
-    return parameters, call.mechanism.loss(**parameters).times(c)
+    parameters = call.parameters.times(Fraction(1, c))
+    return parameters, parameters.loss(call.mechanism).times(c)
 
 
 def needs_cap(select: DpSelect, call: DpCall) -> ArgumentError:
@@ -226,7 +219,7 @@ def owners_groups(
             text=select.text,
             position=given.position,
         )
-    wanted = replace(call, parameters={}, columns={**call.columns, "item": select.keys[0]})
+    wanted = replace(call, k=None, columns={**call.columns, "item": select.keys[0]})
     domain = read_domain(select, wanted, given, keys[0].type, own, catalog)
     if domain.select is None:
         raise InternalError("Groups without their values.")

@@ -1,43 +1,34 @@
-"""From plans to SQL text. Writes; never runs.
+"""The SQL that reads people's rows, from a plan. Writes; never runs.
 
-Two texts are made. The private one counts and groups by person in DuckDB and calls one UDF on
-integers. The outer one is the user's text with each DP call replaced by a column of its release and
-the source replaced by the releases; every other character stays as it was written.
+It makes lists in DuckDB and passes them to one UDF, which runs the mechanism; sql/functions.py says
+what the lists hold. With GROUP BY, groups are public: each is answered, whether anyone is in it or
+not. A person in more groups than the cap is kept in some of them, drawn at random from that
+person's own; one call of the UDF answers all groups, in the order of the keys.
 
-Functions are written with their full name (system.main.list): a macro in the user's database may
-be called `list` or `count`, and must not be what we call.
+Functions are written with their full name (system.main.list): a macro in the user's database may be
+called `list` or `count`, and must not be what is called here. All other names begin with __dp,
+because the source and its condition are the owner's SQL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlglot import exp
+from dp_sql.privacy.plan import Groups, Plan
+from dp_sql.sql.shape import Rows
+from dp_sql.sql.types import by_value, exact
 
-from dp_sql.errors import InternalError
-from dp_sql.privacy.plan import Column, Plan
-from dp_sql.privacy.private_sql_groups import grouped_sql
-from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
-from dp_sql.sql.statement import DpSelect
-from dp_sql.sql.tokens import Token, folded, outside_queries, tokenize
-from dp_sql.sql.types import by_value, exact, family, quote
-
-TOPK_UDF = "__dp_sql_topk"
-COUNT_UDF = "__dp_sql_count_distinct"
-REPORT_UDF = "__dp_sql_count_distinct_report"
-SELECT_UDF = "__dp_sql_select"
-REPORT_TYPE = (
-    "STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, "
-    "contribution_bound INTEGER, epsilon DOUBLE)"
-)
+KEEP_UDF = "__dp_sql_keep"
+GROUPS = "_groups"
+"""The end of the name of a UDF that answers all groups at once."""
 _EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
 
 
 def release_columns(plan: Plan) -> list[tuple[str, str]]:
-    """Names and types of the columns of a plan's release; with keys, of one row a group."""
+    """Names and types of the columns of a plan's release; with keys, of one row per group."""
     columns = [("__dp_value", _value_type(plan))]
     if plan.keys:
-        keys = [(f"__dp_key_{i}", key.type) for i, key in enumerate(plan.keys)]
+        keys = [(name, key.type) for name, key in zip(_names(plan), plan.keys, strict=True)]
         columns = [("__dp_group", "BIGINT"), *keys, *columns]
     return columns
 
@@ -49,16 +40,18 @@ def answer_columns(plan: Plan, keys: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def stand_ins(plan: Plan) -> str:
-    """The list of a SELECT that has the columns of the release and says nothing."""
+    """The list of a SELECT that has the columns of the release, all NULL."""
     return ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in release_columns(plan))
 
 
 def _value_type(plan: Plan) -> str:
-    if plan.function.kind == "topk":
-        return f"{plan.columns['item'].type}[]"
-    if plan.function.kind == "select":
-        return plan.columns["candidate"].type
-    return REPORT_TYPE if plan.report else "BIGINT"
+    return plan.parameters.value_type(_types(plan))
+
+
+def count_groups_sql(plan: Plan) -> str:
+    """How many groups a plan's keys make in its source."""
+    groups = f"SELECT DISTINCT {', '.join(_keys_sql(plan))} FROM {_source(plan)}"
+    return f"SELECT system.main.count(*) FROM ({groups}) AS __dp_groups"
 
 
 def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
@@ -66,45 +59,64 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
 
     Args:
         plan: what is released.
-        ticket: of the desk.
+        ticket: names the plan to the UDF.
         again: whether one execution may run it more than once; then the items are in an order of
-            their own, so that the places that the desk kept mean the same items.
+            their own, so that the places that were drawn mean the same items.
     """
+    shape, grouped = plan.parameters, bool(plan.keys)
+    call = f"'{ticket}', {_EXECUTION}"
+    ctes = [_rows(plan)]
     if plan.groups is not None:
-        return grouped_sql(plan, plan.groups, _source(plan), f"'{ticket}', {_EXECUTION}")
-    if plan.function.kind == "topk":
-        return _topk_sql(plan, ticket, again)
-    if plan.function.kind == "count_distinct":
-        return _count_distinct_sql(plan, ticket)
-    if plan.function.kind == "select":
-        return _select_sql(plan, ticket)
-    raise InternalError(f"No SQL is known for the input shape {plan.function.kind}.")
-
-
-def count_groups_sql(plan: Plan) -> str:
-    """How many groups a plan's keys make in its source."""
-    keys = ", ".join(
-        f"{exact(key.sql, key.type)} AS __dp_key_{i}" for i, key in enumerate(plan.keys)
+        ctes += [_public_groups(plan, plan.groups), *_kept(plan, plan.groups, call)]
+    elif grouped:
+        ctes += _groups_of_rows(plan)
+    rows = Rows(
+        relation="__dp_kept" if grouped else "__dp_rows",
+        types=_types(plan),
+        mechanism=plan.mechanism,
+        domain=None if plan.domain is None else plan.domain.select,
+        grouped=grouped,
+        again=again,
     )
-    groups = f"SELECT DISTINCT {keys} FROM {_source(plan)}"
-    return f"SELECT system.main.count(*) FROM ({groups}) AS __dp_groups"
-
-
-def _rows_sql(plan: Plan, kept: bool) -> str:
-    """The CTE of the source's (item, person) pairs, compared byte by byte, NULLs dropped.
-
-    All names of ours begin with __dp: the source and its condition are the owner's words, and may
-    speak of tables and columns called rows, item or person.
-    """
-    item, person = (
-        exact(column.sql, column.type)
-        for column in (plan.columns["item"], plan.columns["privacy_unit"])
+    ctes += shape.lists(rows)
+    if not grouped:
+        value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})")
+        return f"WITH {', '.join(ctes)} SELECT {value} AS __dp_value FROM __dp_lists"
+    lists = ", ".join(
+        f"coalesce(system.main.list({name} ORDER BY __dp_group ASC), [])" for name in shape.takes
     )
+    answers = f"{shape.udf}{GROUPS}({call}, {lists}) AS __dp_answers"
+    ctes.append(f"__dp_drawn AS MATERIALIZED (SELECT {answers} FROM __dp_lists)")
+    keys = ", ".join(f"__dp_groups.{name}" for name in _names(plan))
+    value = shape.value("system.main.list_extract(__dp_answers, __dp_groups.__dp_group)")
     return (
-        f"__dp_rows AS {'' if kept else 'NOT '}MATERIALIZED (SELECT __dp_item, __dp_person FROM ("
-        f"SELECT {item} AS __dp_item, {person} AS __dp_person FROM {_source(plan)}"
-        ") AS __dp_source WHERE __dp_item IS NOT NULL AND __dp_person IS NOT NULL)"
+        f"WITH {', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "
+        f"{value} AS __dp_value FROM __dp_groups JOIN __dp_lists USING (__dp_group), __dp_drawn "
+        "ORDER BY __dp_groups.__dp_group ASC"
     )
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def _types(plan: Plan) -> dict[str, str]:
+    return {name: column.type for name, column in plan.columns.items()}
+
+
+def _names(plan: Plan) -> list[str]:
+    return [f"__dp_key_{i}" for i in range(len(plan.keys))]
+
+
+def _keys_sql(plan: Plan) -> list[str]:
+    return [
+        f"{exact(key.sql, key.type)} AS {name}"
+        for name, key in zip(_names(plan), plan.keys, strict=True)
+    ]
+
+
+def _by_keys(plan: Plan) -> str:
+    keys = zip(_names(plan), plan.keys, strict=True)
+    return ", ".join(by_value(name, key.type) for name, key in keys)
 
 
 def _source(plan: Plan) -> str:
@@ -112,237 +124,66 @@ def _source(plan: Plan) -> str:
     return f"{plan.source}\n{condition}"
 
 
-def _topk_sql(plan: Plan, ticket: str, again: bool) -> str:
-    counts = (
-        "SELECT __dp_item, system.main.count(DISTINCT __dp_person) AS n FROM __dp_rows "
-        "GROUP BY __dp_item"
-    )
-    if plan.domain is not None and plan.domain.select is not None:
-        counts = (
-            f"SELECT domain.item AS __dp_item, coalesce(counted.n, 0) AS n FROM "
-            f"({plan.domain.select}) AS domain LEFT JOIN ({counts}) AS counted "
-            "ON domain.item = counted.__dp_item"
-        )
-    order = f" ORDER BY {by_value('__dp_item', plan.columns['item'].type)}" if again else ""
-    if plan.mechanism.n_largest is not None:
-        # The largest counts and no more; among equal ones the items' own order decides.
-        order = f" ORDER BY n DESC, {by_value('__dp_item', plan.columns['item'].type)}"
-        counts += f"{order} LIMIT {plan.mechanism.n_largest(plan.parameters['k'])}"
-    return (
-        f"WITH {_rows_sql(plan, kept=False)}, "
-        f"__dp_histogram AS (SELECT coalesce(system.main.list(__dp_item{order}), []) AS items, "
-        f"coalesce(system.main.list(n{order}), []) AS counts FROM ({counts}) AS counted) "
-        "SELECT system.main.list_select(items, "
-        f"{TOPK_UDF}('{ticket}', {_EXECUTION}, counts)) AS __dp_value FROM __dp_histogram"
-    )
+def _rows(plan: Plan) -> str:
+    """The source's rows: the columns of the call and the keys; of people's rows, without NULLs."""
+    shape = plan.parameters
+    columns = {
+        f"__dp_{name}": shape.column(name, column.sql, column.type)
+        for name, column in plan.columns.items()
+    }
+    listed = ", ".join([*(f"{sql} AS {name}" for name, sql in columns.items()), *_keys_sql(plan)])
+    rows = f"SELECT {listed} FROM {_source(plan)}"
+    if shape.reads_people:
+        there = " AND ".join(f"{name} IS NOT NULL" for name in [*columns, *_names(plan)])
+        rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {there}"
+    kept = bool(plan.keys) or (plan.keep_source and not shape.reads_rows_once)
+    return f"__dp_rows AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
 
 
-def _count_distinct_sql(plan: Plan, ticket: str) -> str:
-    udf = REPORT_UDF if plan.report else COUNT_UDF
-    by_person = by_item = ""
-    if plan.mechanism.ordered:
-        by_person = "ORDER BY " + by_value("__dp_person", plan.columns["privacy_unit"].type)
-        by_item = " ORDER BY " + by_value("__dp_item", plan.columns["item"].type)
-    return (
-        f"WITH {_rows_sql(plan, kept=plan.keep_source)}, "
-        "__dp_people AS MATERIALIZED (SELECT __dp_person AS person, "
-        f"CAST(system.main.row_number() OVER ({by_person}) - 1 AS INTEGER) AS code "
-        "FROM (SELECT DISTINCT __dp_person FROM __dp_rows) AS persons), "
-        "__dp_items AS (SELECT __dp_item, system.main.list(code) AS people FROM __dp_rows "
-        "JOIN __dp_people ON __dp_person = person GROUP BY __dp_item), "
-        f"__dp_pairs AS (SELECT coalesce(system.main.list(people{by_item}), []) AS people_of_items "
-        "FROM __dp_items) "
-        f"SELECT {udf}('{ticket}', {_EXECUTION}, people_of_items) AS __dp_value FROM __dp_pairs"
-    )
+# --- groups ---------------------------------------------------------------------------------------
 
 
-def _select_sql(plan: Plan, ticket: str) -> str:
-    """Candidates of each group in the order of their values, so that none comes from the data."""
-    candidate, score, sensitivity = (
-        plan.columns[name] for name in ("candidate", "score", "sensitivity")
-    )
-    keys = [f"__dp_key_{i}" for i in range(len(plan.keys))]
-    columns = [f"{exact(key.sql, key.type)} AS {k}" for key, k in zip(plan.keys, keys, strict=True)]
-    columns += [
-        f"{exact(candidate.sql, candidate.type)} AS __dp_candidate",
-        f"CAST({_number_sql(score)} AS VARCHAR) AS __dp_score",
-        f"CAST({_number_sql(sensitivity)} AS VARCHAR) AS __dp_sensitivity",
+def _groups_of_rows(plan: Plan) -> list[str]:
+    """Rows that are no people's with their groups, which are public; NULL is a group."""
+    number = f"system.main.dense_rank() OVER (ORDER BY {_by_keys(plan)}) AS __dp_group"
+    return [
+        f"__dp_kept AS MATERIALIZED (SELECT *, {number} FROM __dp_rows)",
+        f"__dp_groups AS (SELECT DISTINCT __dp_group, {', '.join(_names(plan))} FROM __dp_kept)",
     ]
-    first = by_value("__dp_candidate", candidate.type)
-    lists = [
-        f"coalesce(system.main.list({one} ORDER BY {first}), []) AS {many}"
-        for one, many in (
-            ("__dp_candidate", "__dp_candidates"),
-            ("__dp_score", "__dp_scores"),
-            ("__dp_sensitivity", "__dp_sensitivities"),
-        )
-    ]
-    listed = ", ".join(keys)
-    order = ", ".join(by_value(k, key.type) for k, key in zip(keys, plan.keys, strict=True))
-    number = f"system.main.row_number() OVER (ORDER BY {order})" if keys else "1"
-    grouped = f" GROUP BY {listed}" if keys else ""
-    in_order = [
-        f"coalesce(system.main.list({name} ORDER BY __dp_group ASC), [])"
-        for name in ("__dp_scores", "__dp_sensitivities", "__dp_different")
-    ]
-    released = ["__dp_group", *keys] if keys else []
+
+
+def _public_groups(plan: Plan, groups: Groups) -> str:
+    """All groups, numbered in the order of the keys."""
+    crossed = " CROSS JOIN ".join(
+        f"(SELECT item AS {name} FROM ({domain}) AS listed) AS g{i}"
+        for i, (domain, name) in enumerate(zip(groups.domains, _names(plan), strict=True))
+    )
     return (
-        f"WITH __dp_rows AS (SELECT {', '.join(columns)} FROM {_source(plan)}), "
-        f"__dp_groups AS MATERIALIZED (SELECT {', '.join([*keys, *lists])}, "
-        f"{number} AS __dp_group, system.main.count(DISTINCT __dp_candidate) AS __dp_different "
-        f"FROM __dp_rows{grouped}), "
-        f"__dp_choice AS MATERIALIZED (SELECT {SELECT_UDF}('{ticket}', {_EXECUTION}, "
-        f"{', '.join(in_order)}) AS __dp_places FROM __dp_groups) "
-        f"SELECT {', '.join([*released, ''])}"
-        "system.main.list_extract(__dp_candidates, "
-        "system.main.list_extract(__dp_places, __dp_group)) AS __dp_value "
-        "FROM __dp_groups, __dp_choice ORDER BY __dp_group ASC"
+        f"__dp_groups AS MATERIALIZED (SELECT {', '.join(_names(plan))}, "
+        f"system.main.row_number() OVER (ORDER BY {_by_keys(plan)}) AS __dp_group FROM {crossed})"
     )
 
 
-def _number_sql(column: Column) -> str:
-    """A number whose text is exact: a FLOAT's would be that of fewer digits than it has."""
-    return f"CAST({column.sql} AS DOUBLE)" if family(column.type) == "FLOAT" else column.sql
-
-
-# --- the user's text ------------------------------------------------------------------------------
-
-Edit = tuple[int, int, str]
-
-
-def outer_edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
-    """Edits that make one SELECT read its releases.
-
-    Args:
-        select: where its parts stand in the text.
-        releases: for each call a relation with the columns of its release, and its alias.
-    """
-    if select.keys:
-        relations = _side_by_side(select, releases)
-        edits = [
-            (start, stop, f"__dp_groups.{quote(name)}") for start, stop, name in _key_places(select)
-        ]
-    else:
-        relations = ", ".join(f"{relation} AS {alias}" for relation, alias in releases)
-        edits = []
-    edits.append((*select.from_clause, f"FROM {relations}"))
-    edits += [(*c, "") for c in (select.where_clause, select.group_clause) if c is not None]
-    if select.having is not None:  # over released columns, which are no groups any more
-        edits.append((select.having[0], select.having[0] + len("HAVING"), "WHERE"))
-    for call, (_, alias) in zip(select.calls, releases, strict=True):
-        column = f"__dp_groups.{alias}" if select.keys else f"{alias}.__dp_value"
-        edits.append((call.start, call.end, f"({column})"))
-    edits += [(stop, stop, f" AS {quote(name)}") for stop, name in _missing_names(select)]
-    return edits
-
-
-def _side_by_side(select: DpSelect, releases: Sequence[tuple[str, str]]) -> str:
-    """The releases of one grouped SELECT as one relation: the keys by their names, and values."""
-    aliases = [alias for _, alias in releases]
-    first = aliases[0]
-    listed = [f"{first}.__dp_key_{i} AS {quote(k.parts[-1])}" for i, k in enumerate(select.keys)]
-    listed += [f"{alias}.__dp_value AS {alias}" for alias in aliases]
-    joined = f"{releases[0][0]} AS {first}"
-    for relation, alias in releases[1:]:
-        # By keys, not by numbers: where two readings of a source differ, so may the numbers.
-        same = [
-            f"{alias}.__dp_key_{i} IS NOT DISTINCT FROM {first}.__dp_key_{i}"
-            for i in range(len(select.keys))
-        ]
-        joined += f" JOIN {relation} AS {alias} ON {' AND '.join(same)}"
-    return f"(SELECT {', '.join(listed)} FROM {joined}) AS __dp_groups"
-
-
-def _key_places(select: DpSelect) -> list[tuple[int, int, str]]:
-    """Where the text speaks of a key with its table's name, which is gone after rewriting.
-
-    Inside brackets that open a query names are that query's own.
-    """
-    names = {folded(key.parts[-1]): key.parts[-1] for key in select.keys}
-    tables = _source_names(select)
-    spans = [*select.items, *(c for c in (select.having, select.order) if c is not None)]
-    found = []
-    for start, stop in spans:
-        tokens = outside_queries(tokenize(select.text[start:stop]), select.text[start:stop])
-        for i, token in enumerate(tokens):
-            chain = _chain(tokens, i)
-            begin = start + token.start
-            in_call = any(call.start <= begin < call.end for call in select.calls)
-            if len(chain) < 2 or in_call:
-                continue
-            *table, name = (folded(part.name or "") for part in chain)
-            if name in names and table[-1] in tables:
-                found.append((begin, start + chain[-1].end, names[name]))
-    return found
-
-
-def _chain(tokens: Sequence[Token], index: int) -> list[Token]:
-    """The names of `a.b.c` that begins at a token; none where it does not begin there."""
-    if tokens[index].name is None or (index and tokens[index - 1].is_symbol(".")):
-        return []
-    chain = [tokens[index]]
-    while (
-        index + 2 < len(tokens)
-        and tokens[index + 1].is_symbol(".")
-        and tokens[index + 2].name is not None
-    ):
-        index += 2
-        chain.append(tokens[index])
-    return chain
-
-
-def _source_names(select: DpSelect) -> set[str]:
-    """What the relations of the source are called, folded."""
-    written = {folded(key.parts[-2]) for key in select.keys if len(key.parts) > 1}
-    try:
-        tree = tree_of(f"SELECT 1 FROM {select.source_text}\n")
-    except Unreadable:
-        return written
-    clauses = [tree.args.get("from_") or tree.args.get("from"), *(tree.args.get("joins") or [])]
-    relations = [clause.this for clause in clauses if clause is not None]
-    return written | {folded(relation.alias_or_name) for relation in relations}
-
-
-def spliced(text: str, edits: Sequence[Edit], start: int, stop: int) -> str:
-    """`text[start:stop]` with the edits made; all else stays as written."""
-    pieces, position = [], start
-    for first, last, replacement in sorted(edits):
-        if first < position or last > stop:
-            raise InternalError("Two parts of the statement overlap.")
-        pieces += [text[position:first], replacement]
-        position = last
-    return "".join([*pieces, text[position:stop]])
-
-
-def with_releases(
-    body: str, tokens: Sequence[Token], start: int, releases: Sequence[tuple[str, str]]
-) -> str:
-    """A query with each release as a CTE in front, computed once however often it is read.
-
-    Args:
-        body: the spliced query.
-        tokens: the tokens of the statement as written; a leading WITH is kept and extended.
-        start: offset of the statement in its text.
-        releases: name and SQL of each release.
-    """
-    ctes = ", ".join(f"{name} AS MATERIALIZED ({sql})" for name, sql in releases)
-    if tokens[0].upper != "WITH":
-        return f"WITH {ctes} {body}"
-    last = tokens[1] if tokens[1].upper == "RECURSIVE" else tokens[0]
-    after = last.end - start
-    return f"{body[:after]} {ctes},{body[after:]}"
-
-
-def _missing_names(select: DpSelect) -> list[tuple[int, str]]:
-    """Where an item has no alias: its end, and the name DuckDB would have given it."""
-    found = []
-    for start, stop in select.items:
-        calls = [c for c in select.calls if start <= c.start and c.end <= stop]
-        if not calls:
-            continue
-        edits = [(c.start, c.end, c.display) for c in calls]
-        name = spliced(select.text, edits, start, stop)
-        tree = projection(name)  # where sqlglot cannot read it, DuckDB will name it
-        if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
-            found.append((stop, name))
-    return found
+def _kept(plan: Plan, groups: Groups, call: str) -> list[str]:
+    """Each (group, person, item) once, of at most `cap` groups of each person."""
+    same = " AND ".join(f"__dp_rows.{name} = __dp_groups.{name}" for name in _names(plan))
+    columns = ", ".join(f"__dp_{name}" for name in plan.columns)
+    placed = f"SELECT DISTINCT __dp_group, {columns} FROM __dp_rows JOIN __dp_groups ON {same}"
+    if groups.cap is None:
+        return [f"__dp_kept AS MATERIALIZED ({placed})"]
+    # In an order of their own, so that another reading in the same execution has the same draw.
+    person = "__dp_privacy_unit"
+    by_person = by_value(person, plan.columns["privacy_unit"].type)
+    return [
+        f"__dp_placed AS MATERIALIZED ({placed})",
+        f"__dp_members AS MATERIALIZED (SELECT {person}, "
+        "system.main.list(__dp_group ORDER BY __dp_group ASC) AS own, "
+        f"system.main.row_number() OVER (ORDER BY {by_person}) AS place FROM "
+        f"(SELECT DISTINCT {person}, __dp_group FROM __dp_placed) AS m GROUP BY {person})",
+        f"__dp_lots AS MATERIALIZED (SELECT {KEEP_UDF}({call}, coalesce(system.main.list("
+        f"system.main.len(own) ORDER BY place ASC), []), {groups.cap}) AS lots FROM __dp_members)",
+        f"__dp_allowed AS (SELECT {person}, unnest(system.main.list_select(own, "
+        "system.main.list_extract(lots, place))) AS __dp_group FROM __dp_members, __dp_lots)",
+        "__dp_kept AS MATERIALIZED (SELECT p.* "
+        f"FROM __dp_placed AS p JOIN __dp_allowed USING (__dp_group, {person}))",
+    ]

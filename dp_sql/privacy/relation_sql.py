@@ -49,7 +49,8 @@ from dp_sql.privacy.relation_tree import (
     is_plain,
     name_of,
 )
-from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, as_key, exact, family, full_name, same_bits
+from dp_sql.sql.formatting import full_name
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, as_key, exact, family, same_bits
 
 MAX_SCANS = 64
 """How many tables one source may read; a CTE counts each time it is read."""

@@ -49,9 +49,10 @@ from dp_sql.privacy.relation_tree import (
     UnionAll,
     is_plain,
 )
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import EXACT_TYPES, as_key, family, full_name, quote, without_labels
+from dp_sql.sql.types import EXACT_TYPES, as_key, family, without_labels
 
 _HINT = (
     "Allowed: private tables, joins of them on the privacy unit, joins with public tables on equal "

@@ -1,6 +1,6 @@
-"""Who is asking over a connection, and the session that answers: the door of a served database.
+"""Who asks over a connection, and which session answers: the gateway of a served database.
 
-Knows sessions and tokens. Every text of a client goes to its analyst's session and nowhere else.
+Every text of a client goes to its analyst's session and nowhere else.
 """
 
 from __future__ import annotations
@@ -8,18 +8,27 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, refusal, taken
-from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError
+from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, fetched, refusal
+from dp_sql.errors import (
+    DpSqlError,
+    LedgerError,
+    NotSupported,
+    PolicyError,
+    QueryError,
+    with_type,
+)
 from dp_sql.policy.model import read_policy
 from dp_sql.server.tokens import digest_of, owner_of, read_tokens
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import connect
+from dp_sql.session.base import Session
+from dp_sql.session.connect import connect
+from dp_sql.session.describe import values_sql
+from dp_sql.sql.formatting import quote
 
 # What ATTACH of DuckDB 1.5 asks: the schemas, then the tables as the statements that make them.
 SCHEMATA = (
@@ -30,7 +39,7 @@ TABLES = (
     "SELECT schema_name, sql, 'table' FROM duckdb_tables() "
     "UNION ALL SELECT schema_name, view_name, 'view' FROM duckdb_views()"
 )
-_KEPT_PER_CONNECTION = 16
+_MAX_ANSWERS = 16  # of one connection, to be read again
 _WAITING_PER_ANALYST = 4  # each holds a thread of the server
 _ASKED_AT_ONCE = 96  # by all analysts; Quack has some 130 threads, and needs some for new clients
 _WAITING_AT_ONCE = 72  # beyond this an analyst may ask only one at a time
@@ -39,29 +48,30 @@ _GRACE_SECONDS = 60.0
 
 @dataclass
 class _Analyst:
-    """One analyst's session, who may use it now, and how many questions are asked or wait."""
+    """One analyst's session, who may use it now, and how many questions run or wait."""
 
     name: str
     lock: threading.Lock = field(default_factory=threading.Lock)
     asking: int = 0
-    session: GuardedSession | None = None
+    session: Session | None = None
 
 
 @dataclass
-class _Caller:
+class _Client:
     """One connection: whose token opened it, when, and the answers that it can read again.
 
-    answers: by text: the table that is held, none for a failure, and the SQL that tells it.
+    answers: by text: the held table (None for a failure), and the SQL of the answer.
+    last_free: the held table of the last answer that cost nothing.
     """
 
     digest: str
     since: float
     answers: dict[str, tuple[str | None, str]] = field(default_factory=dict)
-    passing: str | None = None
+    last_free: str | None = None
 
 
-class Door:
-    """Lets analysts in by their tokens, and asks their sessions what they ask.
+class Gateway:
+    """Admits analysts by their tokens, and passes their questions to their sessions.
 
     Args:
         database: the owner's file.
@@ -77,16 +87,20 @@ class Door:
         self._server = server
         self._lock = threading.Lock()
         self._analysts: dict[str, _Analyst] = {}
-        self._callers: dict[str, _Caller] = {}
+        self._clients: dict[str, _Client] = {}
         self._is_open = True
 
     def check(self) -> None:
-        """See that the policy fits the database, and that somebody may come in."""
+        """Check that the policy fits the database, and that someone has a token.
+
+        Raises:
+            PolicyError: the policy does not, or no one has.
+        """
         read_policy(self._policy)
         known = read_tokens(self._tokens)
         if not known:
             raise PolicyError(
-                f"There is no token in {self._tokens}, so nobody could ask. "
+                f"There is no token in {self._tokens}, so no one could ask. "
                 f"dp-sql token add NAME --file {self._tokens} makes one."
             )
         analyst = self._analyst(known[0].analyst)
@@ -98,33 +112,33 @@ class Door:
         digest = digest_of(token)
         if not self._is_open or owner_of(digest, read_tokens(self._tokens)) is None:
             return False
-        self._forget_gone()
+        self._forget_closed()
         with self._lock:
-            self._callers[connection] = _Caller(digest, time.monotonic())
+            self._clients[connection] = _Client(digest, time.monotonic())
         return True
 
     def answer(self, connection: str, text: str) -> str:
         """SQL that reads the answer to a text.
 
-        An answer that has cost something is kept for its connection, and so is a failure: the
-        same text again is the same answer, for nothing. A client that binds a query twice, asks
+        An answer that has cost something is held for its connection, and so is a failure: the
+        same text again is the same answer, for free. A client that binds a query twice, asks
         EXPLAIN or DESCRIBE first, or asks twice at once, spends once.
         """
-        caller, name = self._caller(connection)
-        known = caller.answers.get(text)
+        client, name = self._client(connection)
+        known = client.answers.get(text)
         if known is not None:
             return known[1]
         analyst = self._analyst(name)
         with self._turn(analyst) as has_waited:
             if has_waited:
-                self._caller(connection)  # its token may have been removed meanwhile
+                self._client(connection)  # its token may have been removed meanwhile
                 if connection not in self._server.connections():
                     raise NotSupported("This connection was closed before its turn came.")
-                known = caller.answers.get(text)
-            return self._asked(caller, analyst, text) if known is None else known[1]
+                known = client.answers.get(text)
+            return self._ask(client, analyst, text) if known is None else known[1]
 
     def close(self) -> None:
-        """Let nobody in any more, stop what is running, and close every session."""
+        """Admit no one any more, stop what is running, and close every session."""
         self.interrupt()
         for analyst in self._analysts.values():
             with analyst.lock:
@@ -133,37 +147,40 @@ class Door:
                 analyst.session = None
 
     def interrupt(self) -> None:
-        """Let nobody in any more, and stop what is running; what it costs is spent."""
+        """Admit no one any more, and stop what is running; its cost is spent."""
         self._is_open = False
         for analyst in list(self._analysts.values()):
             session = analyst.session
             if session is not None:
                 session.interrupt()
 
-    def _caller(self, connection: str) -> tuple[_Caller, str]:
-        """A connection, and the analyst whose it is."""
-        caller = self._callers.get(connection)
-        with _owners_business():
-            name = None if caller is None else owner_of(caller.digest, read_tokens(self._tokens))
-        if caller is None or name is None or not self._is_open:
+    def _client(self, connection: str) -> tuple[_Client, str]:
+        """A connection, and its analyst's name."""
+        client = self._clients.get(connection)
+        with _report_to_owner():
+            name = None if client is None else owner_of(client.digest, read_tokens(self._tokens))
+        if client is None or name is None or not self._is_open:
             raise NotSupported("This token is not known here. ATTACH again with one that is.")
-        return caller, name
+        return client, name
 
     @contextmanager
     def _turn(self, analyst: _Analyst) -> Iterator[bool]:
-        """Ask alone as an analyst; yields whether that had to be waited for."""
+        """Ask alone as an analyst; yields whether the question had to wait."""
         with self._lock:
+            busy = None
+            asked = sum(other.asking for other in self._analysts.values())
             if analyst.asking > _WAITING_PER_ANALYST:
-                raise NotSupported(
+                busy = (
                     f"Busy: {_WAITING_PER_ANALYST} questions of yours are waiting already. "
                     "Ask again when one is answered; this one has cost nothing."
                 )
-            asked = sum(other.asking for other in self._analysts.values())
-            if asked >= (_WAITING_AT_ONCE if analyst.asking else _ASKED_AT_ONCE):
-                raise NotSupported(
+            elif asked >= (_WAITING_AT_ONCE if analyst.asking else _ASKED_AT_ONCE):
+                busy = (
                     f"Busy: {asked} open questions of all analysts together. "
                     "Ask again later; this one has cost nothing."
                 )
+            if busy is not None:
+                raise NotSupported(busy)
             analyst.asking += 1
         try:
             has_waited = not analyst.lock.acquire(blocking=False)
@@ -177,37 +194,42 @@ class Door:
             with self._lock:
                 analyst.asking -= 1
 
-    def _asked(self, caller: _Caller, analyst: _Analyst, text: str) -> str:
-        with _owners_business():
+    def _ask(self, client: _Client, analyst: _Analyst, text: str) -> str:
+        with _report_to_owner():
             session = self._session(analyst)
-        before = len(session.receipts)
+        n_before = len(session.receipts)
         try:
-            with _owners_business():
-                told = _catalogue(session, text)
-                name, sql = self._server.hold(taken(session.sql(text) if told is None else told))
+            with _report_to_owner():
+                catalog = _catalog(session, text)
+                relation = session.sql(text) if catalog is None else catalog
+                table, sql = self._server.hold(fetched(relation))
         except Exception as error:
-            if len(session.receipts) == before and not _may_have_cost(error):
+            if len(session.receipts) == n_before and not _may_have_cost(error):
                 raise
-            return self._keep(caller, text, None, refusal(error), spent=True)
-        return self._keep(caller, text, name, sql, spent=len(session.receipts) > before)
+            return self._hold(client, text, None, refusal(error), spent=True)
+        return self._hold(client, text, table, sql, spent=len(session.receipts) > n_before)
 
-    def _keep(self, caller: _Caller, text: str, name: str | None, sql: str, *, spent: bool) -> str:
+    def _hold(self, client: _Client, text: str, table: str | None, sql: str, *, spent: bool) -> str:
+        """Hold an answer, and drop those that it replaces; returns its SQL."""
         with self._lock:
-            done, caller.passing = [caller.passing], None if spent else name
+            replaced, client.last_free = [client.last_free], None if spent else table
             if spent:
-                caller.answers[text] = name, sql
-                if len(caller.answers) > _KEPT_PER_CONNECTION:
-                    done.append(caller.answers.pop(next(iter(caller.answers)))[0])
-        for old in done:
-            if old is not None:
-                self._server.drop(old)
+                client.answers[text] = table, sql
+                if len(client.answers) > _MAX_ANSWERS:
+                    replaced.append(client.answers.pop(next(iter(client.answers)))[0])
+        self._drop(replaced)
         return sql
+
+    def _drop(self, tables: list[str | None]) -> None:
+        for table in tables:
+            if table is not None:
+                self._server.drop(table)
 
     def _analyst(self, name: str) -> _Analyst:
         with self._lock:
             return self._analysts.setdefault(name, _Analyst(name))
 
-    def _session(self, analyst: _Analyst) -> GuardedSession:
+    def _session(self, analyst: _Analyst) -> Session:
         if not self._is_open:
             raise NotSupported("The server is stopping.")
         if analyst.session is None:
@@ -216,23 +238,19 @@ class Door:
                 analyst.session = connect(self._database, policy=self._policy, analyst=name)
             except DpSqlError:
                 raise
-            except Exception as error:  # of DuckDB: it would say where the file is
+            except Exception as error:  # of DuckDB: it would show the path of the file
                 raise OSError(str(error)) from error
         return analyst.session
 
-    def _forget_gone(self) -> None:
-        """Let go what connections kept that are closed."""
+    def _forget_closed(self) -> None:
+        """Drop what connections held that are closed."""
         live = self._server.connections()
         old = time.monotonic() - _GRACE_SECONDS  # one that was just admitted is not listed yet
         with self._lock:
-            gone = [
-                c for c, caller in self._callers.items() if c not in live and caller.since < old
-            ]
-            callers = [self._callers.pop(connection) for connection in gone]
-        for caller in callers:
-            for name in [caller.passing, *(kept[0] for kept in caller.answers.values())]:
-                if name is not None:
-                    self._server.drop(name)
+            gone = [c for c, one in self._clients.items() if c not in live and one.since < old]
+            clients = [self._clients.pop(connection) for connection in gone]
+        for client in clients:
+            self._drop([client.last_free, *(table for table, _ in client.answers.values())])
 
 
 def _may_have_cost(error: Exception) -> bool:
@@ -241,56 +259,36 @@ def _may_have_cost(error: Exception) -> bool:
 
 
 @contextmanager
-def _owners_business() -> Iterator[None]:
-    """What is wrong with the owner's files is told to the owner: an analyst reads no paths."""
+def _report_to_owner() -> Iterator[None]:
+    """Print what is wrong with the owner's files to the owner; an analyst reads no paths."""
     try:
         yield
     except (PolicyError, LedgerError, OSError) as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        print(with_type(error), file=sys.stderr, flush=True)
         raise NotSupported("The server cannot answer now. Its owner can read why.") from error
 
 
-def _catalogue(session: GuardedSession, text: str) -> Any:
+def _catalog(session: Session, text: str) -> Any:
     """What ATTACH asks, answered from SHOW TABLES and DESCRIBE; None for another text."""
     words = " ".join(text.split())
     if words not in (SCHEMATA, TABLES):
         return None
-    tables = [
-        _made(session, name) for (name,) in session.sql("SHOW TABLES").project("name").fetchall()
-    ]
-    made = [table for table in tables if table is not None]
+    names = session.sql("SHOW TABLES").project("name").fetchall()
+    tables = [made for (name,) in names if (made := _table(session, name)) is not None]
     if words == SCHEMATA:
-        rows = sorted({("dp_sql", schema) for schema, _ in [("main", ""), *made]})
-        return session.sql(_values(("catalog_name", "schema_name"), rows))
-    return session.sql(
-        _values(("schema_name", "sql", "kind"), [(*table, "table") for table in made])
-    )
+        rows = sorted({("dp_sql", schema) for schema, *_ in [("main",), *tables]})
+        return session.sql(values_sql(("catalog_name", "schema_name"), rows))
+    return session.sql(values_sql(("schema_name", "sql", "kind"), tables))
 
 
-def _made(session: GuardedSession, name: str) -> tuple[str, str] | None:
+def _table(session: Session, name: str) -> tuple[str, str, str] | None:
     """The schema of a table, and the statement that would make one of its shape."""
     parts = name.split(".")
-    quoted = [_quoted(part) for part in parts]
+    quoted = [quote(part) for part in parts]
     try:
         columns = session.sql(f"DESCRIBE {'.'.join(quoted)}").fetchall()
-    except DpSqlError:  # a view, whose columns are not told
+    except DpSqlError:  # a view whose columns are not shown
         return None
     schema = parts[-2] if len(parts) > 1 else "main"
-    listed = ", ".join(f"{_quoted(column)} {kind}" for column, kind in columns)
-    return schema, f"CREATE TABLE {_quoted(schema)}.{quoted[-1]}({listed});"
-
-
-def _values(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    listed = [f"({', '.join(_text(value) for value in row)})" for row in rows]
-    nothing = f"SELECT {', '.join(f'NULL::VARCHAR AS {name}' for name in names)} WHERE false"
-    return (
-        f"SELECT * FROM (VALUES {', '.join(listed)}) AS t({', '.join(names)})" if rows else nothing
-    )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    listed = ", ".join(f"{quote(column)} {kind}" for column, kind in columns)
+    return schema, f"CREATE TABLE {quote(schema)}.{quoted[-1]}({listed});", "table"

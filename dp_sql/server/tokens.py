@@ -1,17 +1,15 @@
-"""The tokens by which a server knows its analysts: made, listed and removed by `dp-sql token`.
+"""The tokens by which a server knows its analysts. `dp-sql token` adds, lists and removes them.
 
-A token is 256 random bits, shown once. The file keeps its SHA-256 only, which is enough: nobody can
-guess a token, so there is nothing to slow a guesser down for. Knows names; no policy, no session.
+A token is 256 random bits, shown once. The file has only its SHA-256, which is enough: no one can
+guess a token, so a slow hash would protect nothing.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import hmac
 import json
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,25 +17,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dp_sql.budget.model import name_of
-from dp_sql.errors import DpSqlError, PolicyError
+from dp_sql.errors import PolicyError
 from dp_sql.files import open_private
-
-_EPILOG = """\
-examples:
-  dp-sql token add reporting --policy policy.toml
-  dp-sql token list --policy policy.toml
-  dp-sql token remove reporting --policy policy.toml
-
-A token lets its owner ask `dp-sql serve` as one analyst. It is shown once, when it is made; the
-file keeps a hash of it. Without --file that is a file beside the policy: policy.toml has
-policy.tokens.
-A server that is running sees every change at the next question.
-"""
 
 
 @dataclass(frozen=True)
 class Token:
-    """What is kept of a token.
+    """What the file has of a token.
 
     analyst: who asks with it.
     digest: its SHA-256, in hexadecimal.
@@ -50,7 +36,7 @@ class Token:
 
 
 def tokens_beside(policy: str) -> Path:
-    """The file of the tokens that go with a policy, where no other is named.
+    """The file of the tokens that go with a policy by default.
 
     Raises:
         PolicyError: the policy is not named.
@@ -61,34 +47,33 @@ def tokens_beside(policy: str) -> Path:
 
 
 def read_tokens(path: Path) -> tuple[Token, ...]:
-    """All tokens of a file, by name; none where there is no file.
+    """All tokens of a file, by name; none if there is no file.
 
     Raises:
-        PolicyError: the file is not ours, or others than its owner may read or write it.
+        PolicyError: it is not a file of tokens, or others than its owner may read or write it.
     """
     try:
         with open(path, encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
                 raise PolicyError(f"Others may read or write {path}: chmod 600 {path}")
-            known = json.load(file)
-        found = [Token(_name(name), kept["sha256"], kept["added"]) for name, kept in known.items()]
-        if not all(
-            isinstance(part, str) for token in found for part in (token.digest, token.added)
-        ):
+            entries = json.load(file)
+        found = [Token(_name(name), one["sha256"], one["added"]) for name, one in entries.items()]
+        if not all(isinstance(part, str) for one in found for part in (one.digest, one.added)):
             raise TypeError
-        twice = [name for name, n in Counter(token.analyst for token in found).items() if n > 1]
-        if twice:
-            raise PolicyError(
-                f"{twice[0]} has two tokens in {path}: names that differ only in leading or "
-                "trailing spaces, or in how Unicode composes a letter, are the same. "
-                "Remove one of them."
-            )
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise PolicyError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise PolicyError(f"{path} is no file of tokens; `dp-sql token add` makes one.") from None
+        raise PolicyError(
+            f"{path} is not a file of tokens; `dp-sql token add` makes one."
+        ) from None
+    twice = [name for name, n in Counter(token.analyst for token in found).items() if n > 1]
+    if twice:
+        raise PolicyError(
+            f"{twice[0]} has two tokens in {path}: names that differ only in leading or trailing "
+            "spaces, or in how Unicode composes a letter, are the same. Remove one of them."
+        )
     return tuple(sorted(found, key=lambda token: token.analyst))
 
 
@@ -100,7 +85,7 @@ def _name(written: object) -> str:
 
 
 def digest_of(secret: str) -> str:
-    """What is kept of a token."""
+    """What the file has of a token."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -111,7 +96,11 @@ def owner_of(digest: str, tokens: Sequence[Token]) -> str | None:
 
 
 def add_token(path: Path, analyst: str) -> str:
-    """Make a token for an analyst; returns it, for the only time."""
+    """Make a token for an analyst; returns it, for the only time.
+
+    Raises:
+        PolicyError: the name is not valid or has a token, or the file cannot be changed.
+    """
     name = _named(analyst)
     secret = os.urandom(32).hex()
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -135,26 +124,30 @@ def _named(analyst: str) -> str:
 
 
 def remove_token(path: Path, analyst: str) -> None:
-    """Forget the token of an analyst; who asks with it is refused from then on."""
+    """Forget the token of an analyst, who can ask no more with it.
+
+    Raises:
+        PolicyError: the analyst has no token, or the file cannot be changed.
+    """
     name = _named(analyst)
 
-    def kept(tokens: Sequence[Token]) -> Sequence[Token]:
-        others = [token for token in tokens if token.analyst != name]
-        if len(others) == len(tokens):
+    def others(tokens: Sequence[Token]) -> Sequence[Token]:
+        found = [token for token in tokens if token.analyst != name]
+        if len(found) == len(tokens):
             raise PolicyError(f"{name} has no token in {path}.")
-        return others
+        return found
 
-    _change(path, kept)
+    _change(path, others)
 
 
 def _change(path: Path, change: Callable[[Sequence[Token]], Sequence[Token]]) -> None:
-    """Replace the file at once; its draft keeps two writers apart from the reading on."""
+    """Replace the file at once. Its draft locks out other writers from the reading on."""
     draft = path.with_name(path.name + ".new")
     try:
         handle = open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     except FileExistsError:
         raise PolicyError(
-            f"{draft} is there: somebody is writing. Try again; if it stays, the writer was "
+            f"{draft} exists: someone is writing. Try again. If it stays, the writer was "
             "stopped: remove it."
         ) from None
     except OSError as error:
@@ -162,8 +155,8 @@ def _change(path: Path, change: Callable[[Sequence[Token]], Sequence[Token]]) ->
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             tokens = change(read_tokens(path))
-            text = {t.analyst: {"sha256": t.digest, "added": t.added} for t in tokens}
-            json.dump(text, file, indent=1, ensure_ascii=False)
+            entries = {t.analyst: {"sha256": t.digest, "added": t.added} for t in tokens}
+            json.dump(entries, file, indent=1, ensure_ascii=False)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
@@ -171,50 +164,3 @@ def _change(path: Path, change: Callable[[Sequence[Token]], Sequence[Token]]) ->
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-
-
-def main_token(arguments: Sequence[str]) -> int:
-    """Run `dp-sql token` with what follows this word; returns the exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        path = tokens_beside(options.policy) if options.file is None else Path(options.file)
-        if not path.name:
-            raise PolicyError("The tokens are in a file: --file policy.tokens")
-        if options.action == "add":
-            print(add_token(path, options.name))
-            print(
-                f"This is the token of {_named(options.name)}; it is not shown again.",
-                file=sys.stderr,
-            )
-        elif options.action == "remove":
-            remove_token(path, options.name)
-        else:
-            for token in read_tokens(path):
-                print(f"{token.analyst}\t{token.added}")
-    except DpSqlError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="dp-sql token",
-        description="Make, list and remove the tokens by which `dp-sql serve` knows its analysts.",
-        epilog=_EPILOG,
-        formatter_class=form,
-    )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="add | list | remove")
-    for action, about in (
-        ("add", "make a token for an analyst, and print it once"),
-        ("list", "who has a token, and since when"),
-        ("remove", "forget an analyst's token"),
-    ):
-        part = actions.add_parser(action, help=about, description=about.capitalize() + ".")
-        if action != "list":
-            part.add_argument("name", metavar="NAME", help="the analyst, as the policy calls it")
-        where = part.add_mutually_exclusive_group(required=True)
-        where.add_argument("--policy", metavar="FILE", help="the policy that the tokens go with")
-        where.add_argument("--file", metavar="FILE", help="the file of the tokens itself")
-    return parser

@@ -1,152 +1,97 @@
-"""A session under a policy: what an analyst asks, and what reaches the analyst.
+"""An analyst's session, under a policy: one SELECT at a time, and no private row within reach.
 
-    text → one SELECT → guard → private side (our statements only) → release → public side → answer
-
-The analyst's text runs on the public side alone, where no private row is. A release is kept there,
-so reading an answer again is free. Where the policy has a budget, what a query costs stands in the
-ledger before any private row is read.
+The analyst's SQL runs on a public connection, where no private row is. Only SQL that dp_sql builds
+runs on the private one. A release is kept, so reading it again is free. With a budget, the cost of
+a question is in the ledger before any private row is read.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from types import FrameType
 
-from dp_sql.budget.account import BudgetRow
-from dp_sql.engines.duckdb.private_connection import FAILED, PrivateSide
-from dp_sql.engines.duckdb.public_connection import PublicSide
+from dp_sql.budget.account import Account
+from dp_sql.budget.ledger import Ledger
+from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
+from dp_sql.engines.duckdb.public_connection import PublicConnection
 from dp_sql.errors import ArgumentError, NotSupported, PolicyError, QueryError
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
 from dp_sql.privacy.analyst_plan import guarded_plans
 from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import (
-    Edit,
-    answer_columns,
-    outer_edits,
-    release_columns,
-    spliced,
-    stand_ins,
-)
-from dp_sql.releases import Receipt, Release
+from dp_sql.privacy.private_sql import answer_columns, release_columns
+from dp_sql.releases import Release
+from dp_sql.session.base import Session, calls_of
 from dp_sql.session.describe import describe_sql, tables_sql
-from dp_sql.session.explain import Cost, cost, cost_sql, explained
+from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.question import Question
-from dp_sql.session.release_store import Kept, KeptReleases
-from dp_sql.session.reservations import Spending, open_ledger
-from dp_sql.session.system_tables import BookCall, Table, book_calls, book_table, unknown_release
+from dp_sql.session.release_store import ReleaseStore, Stored
+from dp_sql.session.reservations import reserved
+from dp_sql.session.system_tables import Table
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.select_list import check_list, only_reads
-from dp_sql.sql.statement import DpSelect, recognise
-from dp_sql.sql.tokens import Token, cte_bodies, folded, statements
-from dp_sql.sql.types import full_name, quote
+from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.tokens import Token, folded
 from dp_sql.udfs.mechanism import in_words
 
-_QUERY = {"SELECT", "FROM", "WITH", "VALUES"}
-Drawn = list[tuple[object, ...]]
-"""The rows of one release."""
+Rows = list[tuple[object, ...]]
+_SHOW_TABLES = (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"])
 
 
-class GuardedSession:
-    """An analyst's session: SELECTs with DP calls over the owner's tables, and public tables.
+class AnalystSession(Session):
+    """A session under a policy: SELECTs with DP calls over private tables, and public tables.
 
     `with dp_sql.connect("shop.duckdb", policy="policy.toml", analyst="reporting") as session: …`
 
-    One thread at a time asks and fetches; for several, give each a session of its own.
+    Args:
+        database: path of a DuckDB file.
+        policy: the owner's.
+        analyst: who asks.
     """
 
     def __init__(self, database: str, policy: Policy, analyst: str) -> None:
         self._policy = policy
         self._analyst = analyst
-        self._lock = threading.RLock()
-        self._private = PrivateSide(database, policy.limits)
-        try:
+        self._question: Question | None = None
+        with contextlib.ExitStack() as closing:
+            self._private = PrivateConnection(database, policy.limits)
+            closing.callback(self._private.close)
             wrong = misfits(policy, self._private.catalogue)
             if wrong:
                 raise PolicyError(f"The policy does not fit {database}: {'; '.join(wrong)}")
-            self._ledger = open_ledger(policy.budget)
-            self._spending = Spending(self._ledger, policy.budget, analyst)
-            self._keeps = policy.budget is not None and policy.budget.keep_releases
-            self._kept = KeptReleases(_kept_file(policy), analyst, os.path.realpath(database))
-        except BaseException:
-            self._private.close()
-            raise
-        self._public = PublicSide(policy.limits.public_memory_limit, policy.limits.threads)
-        self._question: Question | None = None
-
-    def sql(self, text: str, *, params: object = None) -> Any:
-        """Answer one SELECT; the relation, as `duckdb` would return it.
-
-        Args:
-            text: one SELECT, with DP calls in SELECT lists; `EXPLAIN SELECT …`, which spends
-                nothing; `SHOW TABLES`; `DESCRIBE table`.
-            params: values for the text's parameters; DP calls and their sources cannot use them.
-
-        `FROM dp_budget()`, `dp_ledger()`, `dp_releases()` and `dp_release('id')` are tables in it.
-
-        Returns:
-            A `DuckDBPyRelation` over the frozen release, on a connection without private rows.
-
-        Raises:
-            QueryError: what cannot be answered, before any row is read; or, after that, one
-                constant sentence. BudgetExceeded, where too little is left.
-            LedgerError: the ledger of the budget cannot be trusted or written.
-            duckdb.Error: what DuckDB says of the rest of the text.
-
-        Privacy: each DP call is one release with the epsilon written in it, under adding or
-            removing all rows of one person.
-        """
-        return self._answer(text, params, self._public.relate)
-
-    def execute(self, text: str, params: object = None) -> Any:
-        """Answer as `sql` does, and return the connection to fetch from."""
-        return self._answer(text, params, self._public.run)
-
-    def explain(self, text: str) -> Cost:
-        """What a query would cost; spends nothing and reads no private row."""
-        return self.cost([text])
-
-    def cost(self, texts: Sequence[str]) -> Cost:
-        """What the DP calls of some queries would cost together.
-
-        Args:
-            texts: SELECTs, as `sql` takes them.
-
-        Raises:
-            QueryError: one of them would be refused.
-        """
-        with self._lock:
-            plans = []
-            for text in texts:
-                planned = self._planned(text, _one_select(text))
-                plans += [plan for _, found in planned for plan in found]
-            return self._cost(plans)
-
-    def budget(self) -> tuple[BudgetRow, ...]:
-        """The budget of all analysts together, then of this one; empty where there is none."""
-        account = self._spending.account
-        return () if account is None else tuple(account.rows())
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        """The releases that can be read again for nothing, oldest first."""
-        return self._kept.all()
-
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """One receipt per release of this session, oldest first."""
-        return self._private.receipts
+            budget, ledger, account, path = policy.budget, None, None, None
+            if budget is not None:
+                ledger = Ledger(
+                    budget.ledger, budget.witness, budget.dataset, monthly=budget.monthly
+                )
+                closing.callback(ledger.close)
+                account = Account(ledger, budget, analyst)
+                if budget.keep_releases:
+                    path = budget.ledger.with_name(budget.ledger.name + ".releases")
+            super().__init__(self._private.tickets, self._private.number, ledger, account)
+            self._keeps = path is not None
+            self._store = ReleaseStore(path, analyst, os.path.realpath(database))
+            closing.callback(self._store.close)
+            self._public = PublicConnection(
+                policy.limits.public_memory_limit, policy.limits.threads
+            )
+            closing.callback(self._public.close)
+            self._closing = closing.pop_all()
 
     @property
     def analyst(self) -> str:
         """Who asks."""
         return self._analyst
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The releases that can be read again for free, oldest first."""
+        return self._store.all()
 
     def interrupt(self) -> None:
         """Stop what is running, from another thread; the session stays open.
@@ -159,73 +104,65 @@ class GuardedSession:
         self._public.interrupt()
 
     def close(self) -> None:
-        """Close both sides and the ledger, once the query that runs is done."""
-        with self._lock, contextlib.ExitStack() as closing:  # each, whatever another says
-            for part in (self._kept, self._spending, self._private, self._public):
-                closing.callback(part.close)
+        """Close both connections and the ledger, after the question that is running."""
+        with self._lock:
+            self._closing.close()
 
-    def __enter__(self) -> Self:
-        return self
+    # --- how an analyst's statements differ ---
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    def _engine(self, frame: FrameType) -> Engine:
+        return self._public
 
-    # --- the order of the steps ---
-
-    def _answer(self, text: str, params: object, last: Callable[[str, object], Any]) -> Any:
+    def _parse(self, text: str, params: object) -> list[Statement]:
         if not isinstance(text, str):
-            raise NotSupported("A query is a text.")
+            raise NotSupported("A query must be a string.")
         if params is not None and not isinstance(params, list | tuple | dict):
             raise NotSupported("Parameters are a list, a tuple or a dictionary.")
         check_parameters(params)
-        tokens = _one_select(text)
+        statement = _one_statement(text)
+        if _is_show(statement.tokens):
+            return [statement]
+        if statement.keyword == "EXPLAIN":
+            statement = statement.without_explain()
+        _check_query(statement)
+        return [statement]
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
         question = Question(self._policy.limits.deadline_seconds, self._private.interrupt)
         with self._lock, question.interruptible():
             self._question = question
-            shown = self._shown(tokens)
-            if shown is not None:
-                return last(shown, None)
-            self._load_public(tokens)
-            is_explained = tokens[0].upper == "EXPLAIN"
-            if is_explained:
-                tokens = tokens[1:]
-                options = len(tokens) > 1 and tokens[1].upper not in {*_QUERY, ""}
-                bracket = bool(tokens) and tokens[0].is_symbol("(") and not options
-                if not tokens or (tokens[0].upper not in _QUERY and not bracket):
-                    raise NotSupported("EXPLAIN takes a SELECT with DP calls.")
-            planned = self._planned(text, tokens)
-            plans = [plan for _, found in planned for plan in found]
-            if is_explained:
-                return last(cost_sql(self._cost(plans)), None)
-            self._public.check_idle()
-            books = self._books(text, tokens)
-            empty = self._spliced(text, tokens, planned, [_stand_in(p) for p in plans], books)
-            self._public.only_select(empty)
-            only_reads(text, tokens, self._public)
-            self._public.bind(empty, params)
-            if not planned:
-                return last(empty if books else text, params)
-            relations = self._answers(planned, question)
-            return last(self._spliced(text, tokens, planned, relations, books), params)
+            yield
 
-    def _planned(self, text: str, tokens: Sequence[Token]) -> Planned:
-        selects = recognise(text, tokens, guarded=True)
-        bodies = {n: text[slice(*span)] for n, span in cte_bodies(tokens, text).items()}
-        planned = []
-        for select in selects:
+    def _without_release(self, statement: Statement, engine: Engine) -> str | None:
+        """SHOW TABLES and DESCRIBE: names and types, from the policy and the catalog."""
+        tokens = statement.tokens
+        if not _is_show(tokens):
+            return None
+        if [token.upper for token in tokens] in _SHOW_TABLES:
+            return tables_sql(self._policy, self._private)
+        return describe_sql([t.name or "" for t in tokens[1::2]], self._policy, self._private)
+
+    def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
+        plans = []
+        for select in statement.selects:
             check_list(select, self._public)
-            plans = guarded_plans(select, bodies, self._policy, self._private)
-            planned.append((select, plans))
-        self._check_total([plan for _, plans in planned for plan in plans])
-        return planned
+            plans += guarded_plans(select, statement.ctes, self._policy, self._private)
+        self._check_total(plans)
+        return plans
+
+    def _prepare(self, statement: Statement) -> None:
+        """Copy the public tables that the statement may read, once each."""
+        self._public.check_idle()
+        written = {folded(token.name) for token in statement.tokens if token.name is not None}
+        for name in self._policy.public:
+            full = self._private.table(name)
+            if full is not None and folded(full[-1]) in written and not self._public.has(full):
+                columns = self._private.columns(f"SELECT * FROM {full_name(full)}")
+                self._public.load(full, columns, self._private.public_table(full))
 
     def _check_total(self, plans: Sequence[Plan]) -> None:
-        """The policy's limits are for a query, however many calls it has."""
+        """The policy's limits hold for a query, however many calls it has."""
         limits = self._policy.limits
         for what, total, most in (
             ("epsilon", sum(plan.loss.epsilon for plan in plans), limits.max_epsilon_per_query),
@@ -238,151 +175,110 @@ class GuardedSession:
                     hint="Ask them one by one.",
                 )
 
-    def _spliced(
-        self,
-        text: str,
-        tokens: Sequence[Token],
-        planned: Planned,
-        relations: Sequence[str],
-        books: Sequence[Edit],
-    ) -> str:
-        """The text with each call's relation, in the order of the calls, and the books."""
-        edits = list(books)
-        names = [(relation, f"__dp_release_{n}") for n, relation in enumerate(relations, 1)]
-        for select, plans in planned:
-            edits += outer_edits(select, names[: len(plans)])
-            names = names[len(plans) :]
-        return spliced(text, edits, tokens[0].start, tokens[-1].end)
+    def _explained(self, plan: Plan, engine: Engine) -> Explanation:
+        stored = self._stored(plan)
+        return explanation(plan, stored.release.id if stored else None, self._private)
 
-    def _answers(self, planned: Planned, question: Question) -> list[str]:
-        """A relation for each call: its kept release where there is one, else a new one.
+    def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
+        self._public.only_select(empty)
+        only_reads(statement, self._public)
+        self._public.bind(empty, params)
+
+    def _release(self, statement: Statement, plans: Sequence[Plan], engine: Engine) -> list[str]:
+        """A relation for each plan: its stored release if the policy keeps it, else a new one.
 
         All losses are reserved before the first row is read, and stay spent whatever follows.
-        Until the deadline nothing shows whether an answer is ready: neither ledger nor kept
-        releases.
+        Until the deadline nothing shows whether an answer is ready: neither the ledger nor the
+        stored releases.
         """
-        asked = [(select, plan) for select, plans in planned for plan in plans]
-        kept = [self._answer_kept(plan) for _, plan in asked]
-        new = [pair for pair, known in zip(asked, kept, strict=True) if known is None]
-        told = len(self.receipts)
+        question = self._question
+        assert question is not None
+        stored = [self._stored(plan) for plan in plans]
+        calls = zip(calls_of(statement), plans, stored, strict=True)
+        new = [(select, plan) for (select, _), plan, known in calls if known is None]
+        n_before = len(self.receipts)
         with question.shielded():
-            drawn = self._drawn([plan for _, plan in new], question) if new else []
+            answers = self._draw([plan for _, plan in new], question) if new else []
         question.check(is_spent=bool(new))
-        if drawn is None:
+        if answers is None:
             raise QueryError(FAILED)
-        for (select, plan), rows, receipt in zip(new, drawn, self.receipts[told:], strict=True):
+        made = zip(new, answers, self.receipts[n_before:], strict=True)
+        for (select, plan), rows, receipt in made:
             columns = answer_columns(plan, [key.parts[-1] for key in select.keys])
-            self._kept.keep(plan, receipt, columns, rows)
-        answers = iter(drawn)
+            self._store.add(plan, receipt, columns, rows)
+        fresh = iter(answers)
         return [
-            self._public.freeze(release_columns(plan), next(answers))
+            self._public.freeze(release_columns(plan), next(fresh))
             if known is None
             else self._public.freeze_once(known.release.id, release_columns(plan), known.rows)
-            for (_, plan), known in zip(asked, kept, strict=True)
+            for plan, known in zip(plans, stored, strict=True)
         ]
 
-    def _drawn(self, plans: Sequence[Plan], question: Question) -> list[Drawn] | None:
+    def _draw(self, plans: Sequence[Plan], question: Question) -> list[Rows] | None:
         """The rows of new releases, one for each plan; None: they failed or were abandoned."""
         question.check(is_spent=False)
-        told = len(self.receipts)
-        with self._spending.reserved(plans, self._private.offer) as tickets:
-            offered = list(tickets)
-            drawn = question.run(
-                lambda: [ticket.redeem(self._private.release) for ticket in offered]
+        n_before = len(self.receipts)
+
+        def issue(plan: Plan, reservation: str | None, n_runs: int) -> str:
+            return self._private.issue(plan, reservation)
+
+        with reserved(self._account, plans, issue) as releases:
+            answers = question.run(
+                lambda: [self._private.release(one.plan, one.ticket) for one in releases]
             )
-            if drawn is None:
-                for ticket in offered:
-                    ticket.answered = False
-                self._private.write_failed(plans, told)
-        return drawn
+            for one in releases:
+                one.is_answered = answers is not None
+            if answers is None:
+                self._tickets.record_failure(plans, self._number, n_before)
+        return answers
 
-    def _answer_kept(self, plan: Plan) -> Kept | None:
-        """The kept release that answers a plan, where the policy keeps releases."""
-        return self._kept.answer(plan) if self._keeps else None
+    def _stored(self, plan: Plan) -> Stored | None:
+        """The stored release that answers a plan, if the policy keeps releases."""
+        return self._store.answer(plan) if self._keeps else None
 
-    def _cost(self, plans: Sequence[Plan]) -> Cost:
-        calls = []
-        for plan in plans:
-            kept = self._answer_kept(plan)
-            calls.append(explained(plan, kept.release.id if kept else None, self._private))
-        return cost(calls, self._spending.account)
-
-    # --- what there is ---
-
-    def _shown(self, tokens: Sequence[Token]) -> str | None:
-        """Our own SHOW TABLES and DESCRIBE: names and types, from the policy and the catalog."""
-        words = [token.upper for token in tokens]
-        if words[:1] == ["SHOW"] and words[1:] in (["TABLES"], ["ALL", "TABLES"]):
-            return tables_sql(self._policy, self._private)
-        if words[:1] in (["DESCRIBE"], ["DESC"], ["SHOW"]) and len(tokens) > 1:
-            parts = [token.name for token in tokens[1::2]]
-            if None not in parts:
-                return describe_sql([p or "" for p in parts], self._policy, self._private)
-        if words[0] not in _QUERY | {"EXPLAIN"} and not tokens[0].is_symbol("("):
-            raise NotSupported(
-                "Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES and DESCRIBE.",
-                hint="SELECT DP_TOPK(…) FROM …",
-            )
-        return None
-
-    def _books(self, text: str, tokens: Sequence[Token]) -> list[Edit]:
-        """Edits that make the text read its budget, ledger and kept releases as tables."""
-        edits = []
-        for call in book_calls(text, tokens):
-            columns, rows = self._book(call, text)
-            what = f"{call.name} {call.argument}"
-            relation = self._public.freeze_once(what, columns, rows)
-            edits.append((call.start, call.stop, relation))
-        return edits
-
-    def _book(self, call: BookCall, text: str) -> Table:
-        """What one of the books holds, for this analyst."""
-        if call.name != "dp_release":
-            return book_table(
-                call, text, self.releases, self._ledger, self.budget, self._analyst
-            )  # fmt: skip
-        found = self._kept.find(call.argument or "")
+    def _read_again(self, release_id: str, engine: Engine) -> str | None:
+        found = self._store.find(release_id)
         if found is None:
-            raise unknown_release(call, text)
+            return None
         columns = [(quote(name), kind) for name, kind in found.release.columns]
-        return columns, [row[-len(columns) :] for row in found.rows]
+        rows = [row[-len(columns) :] for row in found.rows]
+        return self._public.freeze_once(f"dp_release {release_id}", columns, rows)
 
-    def _load_public(self, tokens: Sequence[Token]) -> None:
-        """Copy the public tables that the text may mean, once each."""
-        spoken = {folded(token.name) for token in tokens if token.name is not None}
-        for name in self._policy.public:
-            full = self._private.table(name)
-            meant = full is not None and folded(full[-1]) in spoken
-            if full is not None and meant and not self._public.has(full):
-                table = full_name(full)
-                columns = self._private.columns(f"SELECT * FROM {table}")
-                self._public.load(full, columns, self._private.public_table(full))
+    def _freeze(self, name: str, table: Table) -> str:
+        return self._public.freeze_once(name, *table)
 
 
-Planned = list[tuple[DpSelect, list[Plan]]]
-
-
-def _kept_file(policy: Policy) -> Path | None:
-    """Where releases outlive the session; None: they do not."""
-    if policy.budget is None or not policy.budget.keep_releases:
-        return None
-    return policy.budget.ledger.with_name(policy.budget.ledger.name + ".releases")
-
-
-def _stand_in(ready: Plan) -> str:
-    return f"(SELECT {stand_ins(ready)})"
-
-
-def _one_select(text: str) -> Sequence[Token]:
+def _one_statement(text: str) -> Statement:
     check_bytes(text)
     if "\0" in text:  # DuckDB would read the text up to there
-        raise NotSupported("A query has no NUL in it.", text=text, position=text.index("\0"))
-    found = statements(text)
+        raise NotSupported(
+            "A query cannot contain a NUL character.", text=text, position=text.index("\0")
+        )
+    found = parse(text, under_policy=True)
     if len(found) != 1:
         raise NotSupported(
             "Under a policy one statement is answered at a time.",
             text=text,
-            position=found[1][0].start if len(found) > 1 else 0,
+            position=found[1].span[0] if len(found) > 1 else 0,
         )
-    check_shape(text, found[0])
+    check_shape(found[0])
     return found[0]
+
+
+def _is_show(tokens: Sequence[Token]) -> bool:
+    """Whether a statement is SHOW TABLES, or DESCRIBE (DESC, SHOW) of one name."""
+    if [token.upper for token in tokens] in _SHOW_TABLES:
+        return True
+    names = [token.name for token in tokens[1::2]]
+    return tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and bool(names) and None not in names
+
+
+def _check_query(statement: Statement) -> None:
+    """Refuse all statements except queries; DuckDB's own options of EXPLAIN are not taken."""
+    if not statement.is_explain and not statement.may_be_query:
+        raise NotSupported(
+            "Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES and DESCRIBE.",
+            hint="SELECT DP_TOPK(…) FROM …",
+        )
+    if statement.is_explain and not statement.is_query:
+        raise NotSupported("EXPLAIN takes a SELECT with DP calls.")

@@ -1,4 +1,4 @@
-"""What an analyst may know of a database: names and types, never sizes or rows."""
+"""What an analyst sees of a database: names and types, never sizes or rows."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from dp_sql.errors import NotSupported
 from dp_sql.policy.model import Policy
-from dp_sql.privacy.expressions import text
 from dp_sql.privacy.relations import Compiler, Schema
+from dp_sql.sql.formatting import literal
 from dp_sql.sql.tokens import folded
 
 
 def tables_sql(policy: Policy, schema: Schema) -> str:
-    """SQL of the tables that there are: name, and whether a table is private or public."""
+    """SQL of the list of tables: name, and whether a table is private or public."""
     rows = []
     for names, kind in ((policy.tables, "private"), (policy.public, "public")):
         for name in sorted(names):
@@ -23,7 +23,11 @@ def tables_sql(policy: Policy, schema: Schema) -> str:
 
 
 def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
-    """SQL of the columns of a table, or of a view that the policy lists: names and types."""
+    """SQL of the columns of a table, or of a view that the policy lists: names and types.
+
+    Raises:
+        NotSupported: the policy lists no such table.
+    """
     heads = ("column_name", "column_type")
     full = schema.table(parts)
     known = {schema.table(name) for name in [*policy.tables, *policy.public]}
@@ -34,14 +38,14 @@ def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
             return values_sql(heads, list(zip(view.names, types, strict=True)))
         raise NotSupported(
             f"There is no table {'.'.join(folded(part) for part in parts)}.",
-            hint="SHOW TABLES lists what there is.",
+            hint="SHOW TABLES lists the tables.",
         )
     return values_sql(heads, Compiler(policy, schema).columns_of(full))
 
 
 def values_sql(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
-    """SQL of a table of texts."""
-    listed = ", ".join(f"({', '.join(text(value) for value in row)})" for row in rows)
+    """SQL of a table of strings."""
+    listed = ", ".join(f"({', '.join(literal(value) for value in row)})" for row in rows)
     if not rows:
         return f"SELECT {', '.join(f'NULL::VARCHAR AS {name}' for name in names)} WHERE false"
     return f"SELECT * FROM (VALUES {listed}) AS shown({', '.join(names)})"

@@ -1,15 +1,15 @@
-"""What a query would cost, before anything is spent or read: from its plans and public numbers."""
+"""EXPLAIN: what a query would cost. Spends nothing; uses plans and public numbers only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 from dp_sql.budget.account import Account, BudgetRow
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.plan import Plan, Work
+from dp_sql.privacy.domains import Values
+from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql
 from dp_sql.session.describe import values_sql
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
@@ -18,14 +18,7 @@ COST_COLUMNS = (
     "call", "mechanism", "epsilon", "delta", "epsilon_per_group", "accuracy", "budget_before",
     "budget_after", "kept_release", "work", "sql",
 )  # fmt: skip
-"""The columns of EXPLAIN, all of them texts."""
-
-
-class PublicValues(Protocol):
-    """What this file may ask of an engine."""
-
-    def public_values(self, select: str) -> list[object]:
-        """The first column of a SELECT over public data."""
+"""The columns of EXPLAIN, all of type VARCHAR."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +27,13 @@ class Explanation:
 
     Args:
         call: the DP call as DuckDB names its column.
-        mechanism: the registry's name.
-        loss: what it would cost, all groups together.
-        epsilon_per_group: the epsilon with which each group is answered; without groups all of it.
-        accuracy: a sentence that holds by public numbers alone.
-        kept: the id of the release that answers the same question again and free, if there is one.
-        work: how many rows of one person it reads and makes at most.
-        sql: what DuckDB would run on the private side.
+        mechanism: its name in the registry.
+        loss: the cost of all groups together; nothing is spent if `kept` is set.
+        epsilon_per_group: the epsilon that answers each group; without groups, all of it.
+        accuracy: a sentence that follows from public numbers alone.
+        kept: the id of a release that answers the same question for free, if there is one.
+        work: how many rows of one person are read and made, at most.
+        sql: what DuckDB would run over private rows.
     """
 
     call: str
@@ -55,15 +48,15 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the DP calls of some texts would cost together, and the budget around it.
+    """What the DP calls of some queries would cost together, and the budget around it.
 
     Args:
-        epsilon: what would be debited, kept releases left out.
-        delta: the same of delta.
-        fits: whether it could be reserved now.
-        calls: one explanation for each DP call, in the order of the texts.
-        before: the budget as it is, all analysts together and then this one; empty: no ledger.
-        after: as it would be.
+        epsilon: what would be spent; kept releases are free.
+        delta: the same for delta.
+        fits: whether the budget allows it now.
+        calls: one explanation for each DP call, in the order of the queries.
+        before: the budget now, all analysts together and then this one; empty without a ledger.
+        after: the budget after these calls.
     """
 
     epsilon: Fraction
@@ -85,19 +78,19 @@ class Cost:
             ]
         for before, after in zip(self.before, self.after, strict=True):
             if before.epsilon_left is not None and after.epsilon_left is not None:
-                of = before.dataset if before.analyst is None else before.analyst
+                name = before.dataset if before.analyst is None else before.analyst
                 left, then = in_words(before.epsilon_left), in_words(after.epsilon_left)
-                lines.append(f"budget of {of}: epsilon {left} left, {then} after")
+                lines.append(f"budget of {name}: epsilon {left} left, {then} after")
         if not self.fits:
             lines.append("This is more than is left.")
         return "\n".join(lines)
 
 
-def explained(plan: Plan, kept: str | None, engine: PublicValues, n_runs: int = 1) -> Explanation:
+def explanation(plan: Plan, kept: str | None, engine: Values, n_runs: int = 1) -> Explanation:
     """What a plan would do; counts its public domain.
 
     Args:
-        plan: one call's.
+        plan: of one call.
         kept: the id of a release that answers it already.
         engine: reads the public domain.
         n_runs: how often its loss counts.
@@ -106,47 +99,49 @@ def explained(plan: Plan, kept: str | None, engine: PublicValues, n_runs: int = 
         call=plan.call,
         mechanism=plan.mechanism.name,
         loss=plan.loss.times(n_runs),
-        epsilon_per_group=Fraction(plan.parameters["epsilon"]),
+        epsilon_per_group=plan.parameters.epsilon,
         accuracy=_accuracy(plan, engine),
         kept=kept,
-        work=_work(plan.work),
+        work=_work(plan),
         sql=private_sql(plan, "ticket"),
     )
 
 
-def cost(calls: Sequence[Explanation], account: Account | None) -> Cost:
+def cost_of(calls: Sequence[Explanation], account: Account | None) -> Cost:
     """What some calls cost together."""
-    asked = [call.loss for call in calls if call.kept is None]
+    losses = [call.loss for call in calls if call.kept is None]
     return Cost(
-        epsilon=sum((loss.epsilon for loss in asked), Fraction(0)),
-        delta=sum((loss.delta for loss in asked), Fraction(0)),
-        fits=account is None or account.fits(asked),
+        epsilon=sum((loss.epsilon for loss in losses), Fraction(0)),
+        delta=sum((loss.delta for loss in losses), Fraction(0)),
+        fits=account is None or account.fits(losses),
         calls=tuple(calls),
         before=() if account is None else tuple(account.rows()),
-        after=() if account is None else tuple(account.rows(asked)),
+        after=() if account is None else tuple(account.rows(losses)),
     )
 
 
 def cost_sql(cost: Cost) -> str:
-    """The same as SQL: one row for each DP call, and the budget left before and after all."""
+    """The same as SQL: one row for each DP call, and the budget left before and after all.
+
+    Raises:
+        NotSupported: there is no DP call.
+    """
     if not cost.calls:
         raise NotSupported("EXPLAIN shows what DP calls would cost, and there is none here.")
     left = [_least(rows) for rows in (cost.before, cost.after)]
-    rows = [
-        (
-            call.call, call.mechanism,
-            in_words(call.loss.epsilon if call.kept is None else Fraction(0)),
-            in_words(call.loss.delta if call.kept is None else Fraction(0)),
-            in_words(call.epsilon_per_group),
-            call.accuracy, *left, call.kept or "", call.work, call.sql,
-        )
-        for call in cost.calls
-    ]  # fmt: skip
+    rows = []
+    for call in cost.calls:
+        spent = (call.loss.epsilon, call.loss.delta) if call.kept is None else (Fraction(0),) * 2
+        numbers = map(in_words, (*spent, call.epsilon_per_group))
+        rows.append(
+            (call.call, call.mechanism, *numbers, call.accuracy, *left, call.kept or "", call.work,
+             call.sql)
+        )  # fmt: skip
     return values_sql(COST_COLUMNS, rows)
 
 
 def _least(rows: Sequence[BudgetRow]) -> str:
-    """What is left of the tightest budget; nothing said where there is none."""
+    """What is left of the tightest budget; "" if there is none."""
     left = [row.epsilon_left for row in rows if row.epsilon_left is not None]
     return in_words(min(left)) if left else ""
 
@@ -162,27 +157,22 @@ def _price(one: Explanation) -> str:
     return price
 
 
-def _work(work: Work | None) -> str:
-    """How much work one person's rows can cause, in words."""
-    if work is None:
+def _work(plan: Plan) -> str:
+    """How much work one person's rows can cause."""
+    if plan.work is None:
         return "not limited on the owner's connection"
-    if work.joined_rows_per_person is None:
+    if plan.work.joined_rows_per_person is None:
         return "every row of a person once; no join multiplies rows"
     return (
-        f"at most {work.rows_per_person:,} rows per person enter each join, and at most "
-        f"{work.joined_rows_per_person:,} leave the joins"
+        f"at most {plan.work.rows_per_person:,} rows per person enter each join, and at most "
+        f"{plan.work.joined_rows_per_person:,} leave the joins"
     )
 
 
-def _accuracy(plan: Plan, engine: PublicValues) -> str:
-    if plan.function.kind == "count_distinct":
-        return plan.mechanism.accuracy(**plan.parameters)
-    if plan.function.kind == "topk":
-        public = {**plan.parameters, "beta": plan.beta}
-        if plan.mechanism.n_largest is not None:
-            return plan.mechanism.accuracy(plan.mechanism.n_largest(plan.parameters["k"]), **public)
-        if plan.domain is not None and plan.domain.select is not None:
-            count = f"SELECT system.main.count(*) FROM ({plan.domain.select}) AS domain"
-            (size,) = engine.public_values(count)
-            return plan.mechanism.accuracy(int(str(size)), **public)
-    return "stands in the receipt: what it depends on is read together with the answer"
+def _accuracy(plan: Plan, engine: Values) -> str:
+    size = None
+    if plan.domain is not None and plan.domain.select is not None:
+        count = f"SELECT system.main.count(*) FROM ({plan.domain.select}) AS domain"
+        size = int(str(engine.public_values(count)[0]))
+    known = plan.parameters.public_accuracy(plan.mechanism, size)
+    return known or "known after the release, on its receipt"

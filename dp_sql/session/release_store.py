@@ -1,6 +1,6 @@
-"""Frozen releases of one analyst, to be read again for nothing: in memory, or in a file.
+"""An analyst's releases, to be read again for free: in memory, or in a SQLite file.
 
-A release is found by its id, and by its question: what was read, and what the mechanism was told.
+A release is found by its id, and by its question: what was read, and the mechanism's parameters.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import uuid
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -32,23 +32,24 @@ _TABLE = (
     "analyst TEXT NOT NULL, question TEXT NOT NULL, release TEXT NOT NULL)"
 )
 _INDEX = "CREATE INDEX IF NOT EXISTS by_question ON releases (analyst, question)"
+_LOSS = ("epsilon", "delta", "rho", "bounded_range")
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A release and its rows, as they were delivered; each value as text, number or list."""
+class Stored:
+    """A release and its rows, as delivered; each value is a string, a number or a list."""
 
     release: Release
     rows: tuple[tuple[object, ...], ...]
 
 
-class KeptReleases:
-    """The releases that an analyst may read again.
+class ReleaseStore:
+    """The releases that one analyst can read again.
 
     Args:
         path: a file, for releases that outlive the session; None: in memory.
-        analyst: whose releases these are; another analyst's are not found.
-        database: what is asked: where the file is.
+        analyst: whose releases these are. Other analysts' are not found.
+        database: path of the database that is asked.
     """
 
     def __init__(self, path: Path | None, analyst: str, database: str) -> None:
@@ -56,140 +57,121 @@ class KeptReleases:
         self._database = database
         self._path = path
         self._lock = threading.Lock()
-        name = ":memory:" if path is None else str(path)
-        with self._said():
+        with self._access():
             if path is not None:
                 make_private(path)
             self._file = sqlite3.connect(
-                name, timeout=30, isolation_level=None, check_same_thread=False
+                path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False
             )
             # A forgotten session closes its files as a closed one does.
             self._closing = weakref.finalize(self, self._file.close)
-            self._file.execute("PRAGMA journal_mode = WAL")
-            self._file.execute(_TABLE)
-            self._file.execute(_INDEX)
-            self._names = self._spellings()
+            for statement in ("PRAGMA journal_mode = WAL", _TABLE, _INDEX):
+                self._file.execute(statement)
+            # In older files names are not normalised: find every spelling of this one.
+            found = self._file.execute("SELECT DISTINCT analyst FROM releases").fetchall()
+            same = {name for (name,) in found if normal_name(name) == normal_name(analyst)}
+            self._names = sorted({analyst, *same})
 
     def close(self) -> None:
         """Close the file."""
         self._closing()
 
-    def keep(
+    def add(
         self, plan: Plan, receipt: Receipt, columns: Sequence[tuple[str, str]], rows: Rows
     ) -> Release:
-        """Keep one release; returns it with its new id."""
-        release = named_release(receipt, columns)
-        text = json.dumps(_plain(release, rows))
-        with self._said():
+        """Store one release; returns it with its new id."""
+        release = new_release(receipt, columns)
+        key = question_key(plan, self._database)
+        with self._access():
             self._file.execute(
                 "INSERT INTO releases (id, analyst, question, release) VALUES (?, ?, ?, ?)",
-                (release.id, self._analyst, question(plan, self._database), text),
+                (release.id, self._analyst, key, _to_json(release, rows)),
             )
         return release
 
-    def answer(self, plan: Plan) -> Kept | None:
+    def answer(self, plan: Plan) -> Stored | None:
         """The newest release that answers the same question."""
-        found = self._read(
-            "question = ? ORDER BY number DESC LIMIT 1", question(plan, self._database)
-        )
-        return found[0] if found else None
+        key = question_key(plan, self._database)
+        return next(self._read("question = ? ORDER BY number DESC LIMIT 1", key), None)
 
-    def find(self, name: str) -> Kept | None:
-        """The release of this id."""
-        found = self._read("id = ?", name)
-        return found[0] if found else None
+    def find(self, release_id: str) -> Stored | None:
+        """The release with this id."""
+        return next(self._read("id = ?", release_id), None)
 
     def all(self) -> tuple[Release, ...]:
         """All releases, oldest first."""
-        return tuple(kept.release for kept in self._read("true ORDER BY number"))
+        return tuple(stored.release for stored in self._read("true ORDER BY number"))
 
-    def _read(self, condition: str, *values: str) -> list[Kept]:
+    def _read(self, condition: str, *values: str) -> Iterator[Stored]:
         names = ", ".join("?" * len(self._names))
         sql = f"SELECT release FROM releases WHERE analyst IN ({names}) AND {condition}"
-        with self._said():
+        with self._access():
             found = self._file.execute(sql, (*self._names, *values)).fetchall()
-        try:
-            return [_kept(json.loads(text)) for (text,) in found]
-        except (ValueError, KeyError, TypeError):
-            raise LedgerError(_UNREADABLE.format(self._path or "memory")) from None
-
-    def _spellings(self) -> list[str]:
-        """The spellings of this analyst's name in the file: names were not always normalised."""
-        found = self._file.execute("SELECT DISTINCT analyst FROM releases").fetchall()
-        same = {name for (name,) in found if normal_name(name) == normal_name(self._analyst)}
-        return sorted({self._analyst, *same})
+        for (written,) in found:
+            try:
+                yield _from_json(written)
+            except (ValueError, KeyError, TypeError):
+                raise self._unreadable() from None
 
     @contextlib.contextmanager
-    def _said(self) -> Any:
-        """SQLite's errors in words of ours."""
+    def _access(self) -> Iterator[None]:
+        """One thread at a time; SQLite's errors become LedgerError."""
         with self._lock:
             try:
                 yield
             except (sqlite3.Error, OSError):
-                raise LedgerError(_UNREADABLE.format(self._path or "memory")) from None
+                raise self._unreadable() from None
+
+    def _unreadable(self) -> LedgerError:
+        return LedgerError(
+            f"The stored releases in {self._path or 'memory'} cannot be read or written. Check "
+            "the file and its permissions, or move it away: then every question is asked anew, "
+            "and spends."
+        )
 
 
-_UNREADABLE = (
-    "The kept releases in {} cannot be read or written. Mend the file's place and rights, or move "
-    "the file away: then every question is asked anew, and spends."
-)
-
-
-def named_release(receipt: Receipt, columns: Sequence[tuple[str, str]]) -> Release:
-    """A release of this moment, with an id that nobody had before."""
+def new_release(receipt: Receipt, columns: Sequence[tuple[str, str]]) -> Release:
+    """A release made now, with a new id."""
     time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Release(uuid.uuid4().hex[:12], receipt, time, tuple(columns))
 
 
-def question(plan: Plan, database: str) -> str:
-    """What tells two questions apart: all that decides the law of the answer.
+def question_key(plan: Plan, database: str) -> str:
+    """A digest of all that decides the distribution of an answer, except the rows.
 
-    The rows are not in it: a kept answer stays what it was when they come or go.
+    A stored answer stays what it was when rows come or go.
     """
     domain, groups = plan.domain, plan.groups
+    numbers = plan.parameters.given_to(plan.mechanism)
     parts = (
         database, plan.function.name, plan.mechanism.name, plan.source, plan.condition,
-        sorted((name, str(value)) for name, value in plan.parameters.items()),
+        sorted((name, str(value)) for name, value in numbers.items()),
         sorted((name, column.sql, column.type) for name, column in plan.columns.items()),
         [(key.sql, key.type) for key in plan.keys],
         None if domain is None else [domain.select, domain.described],
         None if groups is None else [groups.domains, groups.cap],
-        str(plan.beta), plan.report,
+        str(plan.parameters.beta), plan.parameters.report,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _plain(release: Release, rows: Rows) -> dict[str, Any]:
-    receipt, loss = release.receipt, release.receipt.loss
-    return {
-        "id": release.id,
-        "time": release.time,
-        "columns": release.columns,
-        "rows": [list(row) for row in rows],
-        "call": receipt.call,
-        "source": receipt.source,
-        "mechanism": receipt.mechanism,
-        "loss": [
-            None if x is None else str(x)
-            for x in (loss.epsilon, loss.delta, loss.rho, loss.bounded_range)
-        ],
-        "accuracy": receipt.accuracy,
-        "assumptions": receipt.assumptions,
+def _to_json(release: Release, rows: Rows) -> str:
+    plain = {**vars(release), **vars(release.receipt), "rows": rows}
+    loss = [getattr(release.receipt.loss, name) for name in _LOSS]
+    plain["loss"] = [None if x is None else str(x) for x in loss]
+    del plain["receipt"]
+    return json.dumps(plain)
+
+
+def _from_json(written: str) -> Stored:
+    plain = json.loads(written)
+    loss: dict[str, Any] = {
+        name: None if x is None else Fraction(x)
+        for name, x in zip(_LOSS, plain["loss"], strict=True)
     }
-
-
-def _kept(plain: dict[str, Any]) -> Kept:
-    epsilon, delta, rho, bounded = (None if x is None else Fraction(x) for x in plain["loss"])
-    if epsilon is None or delta is None:
-        raise ValueError("a loss without its numbers")
-    receipt = Receipt(
-        call=plain["call"],
-        source=plain["source"],
-        mechanism=plain["mechanism"],
-        loss=PrivacyLoss(epsilon, delta, rho, bounded),
-        accuracy=plain["accuracy"],
-        assumptions=tuple(plain["assumptions"]),
-    )
+    words = {name: plain[name] for name in ("call", "source", "mechanism", "accuracy")}
+    assumptions = tuple(plain["assumptions"])
+    receipt = Receipt(**words, loss=PrivacyLoss(**loss), assumptions=assumptions)
     columns = tuple((name, kind) for name, kind in plain["columns"])
     release = Release(plain["id"], receipt, plain["time"], columns)
-    return Kept(release, tuple(tuple(row) for row in plain["rows"]))
+    return Stored(release, tuple(tuple(row) for row in plain["rows"]))

@@ -1,115 +1,69 @@
-"""What one session spends: its account, and its tickets from reserving to settling.
-
-    reserve (durable) → offer → redeem → settle
-
-Knows plans and the budget; no engine, no text.
-"""
+"""The budget of one statement's releases: reserved before the first of them, settled after all."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from dp_sql.budget.account import Account
-from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.model import Terms
 from dp_sql.privacy.plan import Plan, loss_at
-
-Offer = Callable[[Plan, str | None], str]
-"""offer(plan, the ledger's ticket) is the desk's ticket; it raises where the plan cannot run."""
-T = TypeVar("T")
 
 
 @dataclass
-class Ticket:
-    """One release to be redeemed once; `reserved` is the ledger's ticket, where there is one."""
-
-    plan: Plan
-    reserved: str | None
-    offered: str
-    answered: bool = False
-
-    def redeem(self, release: Callable[[Plan, str], T]) -> T:
-        """Release; what came of it is settled when all tickets of the query are."""
-        answer = release(self.plan, self.offered)
-        self.answered = True
-        return answer
-
-
-class Spending:
-    """The budget's side of a session.
+class Reserved:
+    """One release to be made.
 
     Args:
-        ledger: the book; None: there is none, and nothing is refused.
-        terms: the policy's; None: the book is kept, and nothing is refused.
-        analyst: who asks.
+        plan: what is released.
+        reservation: the ledger's ticket; None without a ledger.
+        ticket: the engine's, which is good for one release.
+        is_answered: whether the release was made; else it is settled as failed.
     """
 
-    def __init__(self, ledger: Ledger | None, terms: Terms | None, analyst: str) -> None:
-        self._ledger = ledger
-        self.account = None if ledger is None else Account(ledger, terms, analyst)
-
-    def close(self) -> None:
-        """Close the ledger."""
-        if self._ledger is not None:
-            self._ledger.close()
-
-    @contextlib.contextmanager
-    def reserved(
-        self, plans: Sequence[Plan], offer: Offer, runs: Sequence[int] | None = None
-    ) -> Iterator[Iterator[Ticket]]:
-        """Tickets for some releases: all reserved at the beginning, all settled at the end.
-
-        What was not answered by then is settled as failed. Where a plan turns out not to run before
-        any of them did, which no row can have a part in, all are cancelled.
-
-        Args:
-            plans: what is to be released, in this order.
-            offer: the desk's.
-            runs: how often each loss counts; left out, once.
-
-        Raises:
-            BudgetExceeded: too little is left; nothing was reserved.
-        """
-        tickets = self._offered(plans, offer, runs or [1] * len(plans))
-        try:
-            yield iter(tickets)
-        finally:
-            for ticket in tickets:
-                if self.account is not None and ticket.reserved is not None:
-                    self.account.settle(
-                        ticket.reserved, "answered" if ticket.answered else "failed"
-                    )
-
-    def _offered(self, plans: Sequence[Plan], offer: Offer, runs: Sequence[int]) -> list[Ticket]:
-        if not plans:
-            return []
-        account = self.account
-        reserved: Sequence[str | None] = [None] * len(plans)
-        if account is not None:
-            both = list(zip(plans, runs, strict=True))
-            reserved = account.reserve(
-                lambda factor: [loss_at(plan, factor).times(n) for plan, n in both]
-            )
-        try:
-            return [
-                Ticket(plan, ticket, offer(plan, ticket))
-                for plan, ticket in zip(plans, reserved, strict=True)
-            ]
-        except BaseException:
-            if account is not None:
-                account.cancel([ticket for ticket in reserved if ticket is not None])
-            raise
+    plan: Plan
+    reservation: str | None
+    ticket: str
+    is_answered: bool = False
 
 
-def open_ledger(terms: Terms | None) -> Ledger | None:
-    """The ledger of a policy's budget; None where it has none.
+@contextlib.contextmanager
+def reserved(
+    account: Account | None,
+    plans: Sequence[Plan],
+    issue: Callable[[Plan, str | None, int], str],
+    runs: Sequence[int] | None = None,
+) -> Iterator[list[Reserved]]:
+    """Reserve all losses at the beginning, durably, and settle them at the end.
+
+    Args:
+        account: where the losses are written; None writes nothing.
+        plans: what is released, in this order.
+        issue: returns the engine's ticket for a plan, its reservation and its number of runs. If
+            it raises, no row was read, and all reservations are cancelled.
+        runs: how often each loss counts; once by default.
 
     Raises:
-        LedgerError: it cannot be trusted.
+        BudgetExceeded: too little is left; nothing was reserved.
     """
-    if terms is None:
-        return None
-    return Ledger(terms.ledger, terms.witness, terms.dataset, monthly=terms.monthly)
+    counted = list(zip(plans, runs or [1] * len(plans), strict=True))
+    reservations: Sequence[str | None] = [None] * len(plans)
+    if account is not None and plans:
+        reservations = account.reserve(
+            lambda factor: [loss_at(plan, factor).times(n) for plan, n in counted]
+        )
+    try:
+        releases = [
+            Reserved(plan, reservation, issue(plan, reservation, n))
+            for (plan, n), reservation in zip(counted, reservations, strict=True)
+        ]
+    except BaseException:
+        if account is not None:
+            account.cancel([one for one in reservations if one is not None])
+        raise
+    try:
+        yield releases
+    finally:
+        for one in releases:
+            if account is not None and one.reservation is not None:
+                account.settle(one.reservation, "answered" if one.is_answered else "failed")

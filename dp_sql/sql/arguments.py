@@ -1,24 +1,22 @@
 """Read the arguments of one DP call. Pure: no catalog, no data.
 
-Every argument but the columns is a literal that stands in the text, so every range is checked here,
-before anything is planned, and whether a mechanism takes what it is given is decided here too.
+Every argument except the columns is a literal. So all ranges are checked here, before anything is
+planned, and so is whether the mechanism takes what it is given.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
+from itertools import pairwise
 
-from dp_sql.errors import ArgumentError, InternalError, NotSupported
-from dp_sql.sql import functions, literals
-from dp_sql.sql.functions import FUNCTIONS, Function
-from dp_sql.sql.literals import Argument, ListLiteral, Reference
+from dp_sql.errors import ArgumentError, NotSupported
+from dp_sql.sql import literals
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.literals import Argument, Given, ListLiteral, Reference
+from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.tokens import Token, matching, split, text_of
-from dp_sql.udfs import REGISTRY
-from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 from dp_sql.udfs.mechanism import Mechanism
 
 
@@ -26,11 +24,10 @@ from dp_sql.udfs.mechanism import Mechanism
 class DpCall:
     """One DP call: what it asks for, with every number already a checked exact value.
 
-    `start` and `end` are offsets of the whole call in the statement's text, `display` is the name
-    that DuckDB would give the column: the call without its named arguments. `columns` are the
-    arguments that name columns, by the names in functions.py; `parameters` are the public numbers
-    that the mechanism takes. `groups` is the public set of groups, and each person counts in at
-    most `max_groups_contributed` of them, beside GROUP BY.
+    `start` and `end` are the offsets of the call in the text; `display` is the name that DuckDB
+    would give its column: the call without its named arguments. `columns` are the arguments that
+    name columns. A public domain has at least `k` items; None: the call takes any. `groups` is the
+    public set of groups; each person counts in at most `max_groups_contributed` of them.
     """
 
     function: Function
@@ -40,9 +37,8 @@ class DpCall:
     columns: Mapping[str, Reference]
     domain: Reference | ListLiteral | None
     mechanism: Mechanism
-    parameters: Mapping[str, Any]
-    beta: Fraction
-    report: bool
+    parameters: Shape
+    k: int | None
     groups: Reference | ListLiteral | None
     max_groups_contributed: int | None
 
@@ -53,198 +49,96 @@ class DpCall:
 
     @property
     def privacy_unit(self) -> Reference:
-        """The column that says whose row each row is."""
+        """The column that identifies the person of each row."""
         return self.columns["privacy_unit"]
 
-    @property
-    def k(self) -> int | None:
-        """The length of the list, for DP_TOPK."""
-        return self.parameters.get("k")
 
-
-def read_call(text: str, tokens: Sequence[Token], index: int, *, guarded: bool = False) -> DpCall:
+def read_call(
+    text: str, tokens: Sequence[Token], index: int, *, under_policy: bool = False
+) -> DpCall:
     """Read the call whose name is `tokens[index]`.
 
     Args:
         text: the statement.
         tokens: its tokens.
-        index: where the call's name stands.
-        guarded: under a policy, which says whose row each row is and may know the domain.
+        index: of the call's name.
+        under_policy: the policy states the privacy unit, and may state the domain.
 
     Raises:
-        ArgumentError: an argument is missing, unknown, not a literal, out of range, or none of
-            the mechanism's.
+        ArgumentError: an argument is missing, unknown, not a literal, out of range, or not taken
+            by the mechanism.
         NotSupported: DISTINCT, ORDER BY or IGNORE NULLS inside the call.
     """
     function = FUNCTIONS[(tokens[index].name or "").upper()]
     close = matching(tokens, index + 1, text)
     positional, named = _arguments(text, tokens, index, close, function)
-    given = dict(zip(function.positional, positional, strict=True)) | named
-    if guarded:
-        _refuse_the_owners(function, named, tokens[index].start, text)
-    for name, why in _REQUIRED.items():
-        if name in function.named and name not in named and not (guarded and name in _OWNERS):
-            raise ArgumentError(
-                f"{function.name} needs {name}: {why} is never guessed.",
-                text=text,
-                position=tokens[index].start,
-                hint=f"For example: {function.example}",
-            )
-    values = {name: _read(argument, name, function) for name, argument in given.items()}
-    mechanism = _mechanism(function, values, tokens[index].start, text, guarded)
+    start = tokens[index].start
+    found = dict(zip(function.positional, positional, strict=True)) | named
+    given = Given(function.name, text, start, found, under_policy)
+    if under_policy:
+        _refuse_under_policy(function, given)
+    _refuse_missing(function, given)
+    columns = {
+        name: reader(found[name], f"the {name}" if name == function.positional[0] else name)
+        for name, reader in function.shape.columns.items()
+        if name in found
+    }
+    default = function.shape.default_mechanism(given, function.default_mechanism)
+    known = literals.choice(tuple(function.mechanisms), function.default_mechanism)
+    mechanism = function.mechanisms[given.optional("mechanism", known, default)]
+    parameters = function.shape.read(given, mechanism)
     shown = ", ".join(argument.written for argument in positional)
     return DpCall(
         function=function,
-        start=tokens[index].start,
+        start=start,
         end=tokens[close].end,
         display=f"{function.name.lower()}({shown})",
-        columns={name: values[name] for name in _COLUMNS if name in values},
-        domain=values.get("domain"),
+        columns=columns,
+        domain=given.optional("domain", literals.read_domain, None),
         mechanism=mechanism,
-        parameters=_parameters(mechanism, values, given),
-        beta=values.get("beta", functions.DEFAULT_BETA),
-        report=values.get("report", False),
-        groups=values.get("groups"),
-        max_groups_contributed=values.get("max_groups_contributed"),
+        parameters=parameters,
+        k=parameters.n_listed,
+        groups=given.optional("groups", literals.read_domain, None),
+        max_groups_contributed=given.optional(
+            "max_groups_contributed", literals.read_groups_contributed, None
+        ),
     )
 
 
-_REQUIRED = {"epsilon": "the privacy loss", "privacy_unit": "whose row each row is"}
-_OWNERS = frozenset({"privacy_unit"})
-_COLUMNS = ("item", "privacy_unit", "candidate", "score", "sensitivity")
-
-
-_READERS: Mapping[str, Callable[[Argument, str], Any]] = {
-    "candidate": literals.read_reference,
-    "score": literals.read_reference,
-    "sensitivity": literals.read_column_or_number,
-    "privacy_unit": literals.read_reference,
-    "k": literals.read_k,
-    "epsilon": literals.read_epsilon,
-    "delta": literals.read_delta,
-    "beta": literals.read_beta,
-    "domain": literals.read_domain,
-    "max_contributions": literals.read_contributions,
-    "contribution_bound": literals.read_contributions,
-    "report": literals.read_boolean,
-    "groups": literals.read_domain,
-    "max_groups_contributed": literals.read_groups_contributed,
+_REQUIRED = {
+    "epsilon": "epsilon := <number> (the privacy loss)",
+    "privacy_unit": "privacy_unit := <column> (the column that identifies the person each row "
+    "belongs to)",
 }
 
 
-def _refuse_the_owners(
-    function: Function, named: Mapping[str, Argument], at: int, text: str
-) -> None:
-    """Under a policy: what only an owner may say."""
-    if function.kind == "select":
+def _refuse_missing(function: Function, given: Given) -> None:
+    missing = [
+        what
+        for name, what in _REQUIRED.items()
+        if name in function.named and name not in given.arguments
+        if not (given.under_policy and name == "privacy_unit")
+    ]
+    if missing:
+        raise given.refuse(
+            f"{function.name} needs {' and '.join(missing)}.", f"For example: {function.example}"
+        )
+
+
+def _refuse_under_policy(function: Function, given: Given) -> None:
+    """Refuse what only an owner may state."""
+    if not function.shape.reads_people:
         raise NotSupported(
-            f"{function.name} takes scores at their owner's word, which a policy does not give.",
-            text=text,
-            position=at,
+            f"{function.name} is not available under a policy: its sensitivities are what the "
+            "owner declares, and a policy declares none.",
+            text=given.text,
+            position=given.position,
         )
-    for name in _OWNERS & named.keys():
-        raise named[name].refuse(
-            f"The policy says whose row each row is; a statement has no {name}.",
-            f"Leave {name} out.",
+    if "privacy_unit" in given.arguments:
+        raise given.arguments["privacy_unit"].refuse(
+            "The policy states the privacy unit; a statement has no privacy_unit.",
+            "Leave privacy_unit out.",
         )
-
-
-def _read(argument: Argument, name: str, function: Function) -> Any:
-    """The value of one argument."""
-    if name == "item":
-        return literals.read_expression(argument, name)
-    if name == "mechanism":
-        known = tuple(REGISTRY[function.kind])
-        return literals.read_choice(argument, name, known, function.default_mechanism)
-    if name == "bound_selection":
-        return literals.read_choice(argument, name, BOUND_SELECTIONS, BOUND_SELECTIONS[0])
-    if name not in _READERS:
-        raise InternalError(f"Nothing reads the argument {name}.")
-    return _READERS[name](argument, f"the {name}" if name in function.positional[:1] else name)
-
-
-# --- what belongs to which mechanism --------------------------------------------------------------
-
-
-def _mechanism(
-    function: Function, values: Mapping[str, Any], at: int, text: str, guarded: bool
-) -> Mechanism:
-    """The mechanism of a call; for DP_TOPK also whether it has the domain or delta it needs."""
-    without_domain = "domain" in function.named and "domain" not in values
-    default = function.default_mechanism
-    if without_domain and "delta" in values:
-        default = _WITHOUT_DOMAIN
-    found = REGISTRY[function.kind][values.get("mechanism", default)]
-    if without_domain and found.n_largest is None and not guarded:
-        raise ArgumentError(
-            f"{function.name} needs a domain: the public set of items that may be answered. "
-            "Without one, an item that only one person has could be told.",
-            text=text,
-            position=at,
-            hint="Write domain := catalog.title (a public table's column), "
-            "domain := ['a', 'b'] (a list), domain := genre (an ENUM column or type), or, if the "
-            "set of values in this column is itself public, domain := observed. Where no domain is "
-            "known, delta := 1e-9 finds the items, with that probability of failing.",
-        )
-    if "delta" in found.parameters and "delta" not in values:
-        raise ArgumentError(
-            f"The mechanism {found.name} needs delta: the probability with which the promise may "
-            "fail.",
-            text=text,
-            position=at,
-            hint="Add delta := 1e-9 (well below one over the number of people), or choose "
-            f"mechanism := '{function.default_mechanism}', which needs none.",
-        )
-    return found
-
-
-_WITHOUT_DOMAIN = "limited_domain"
-_TAKEN_AS = {
-    "delta": "delta",
-    "max_contributions": "max_contributions",
-    "bound_selection": "bound",
-    "contribution_bound": "bound",
-}
-"""Arguments that some mechanisms take and others do not, and the parameters they become."""
-
-
-def _parameters(
-    mechanism: Mechanism, values: Mapping[str, Any], given: Mapping[str, Argument]
-) -> dict[str, Any]:
-    """The public numbers of a mechanism; what it does not take is refused."""
-    for name, parameter in _TAKEN_AS.items():
-        if name in values and parameter not in mechanism.parameters:
-            raise given[name].refuse(
-                f"The mechanism {mechanism.name} takes no {name}.",
-                _takers(mechanism, name, parameter),
-            )
-    if "domain" in values and mechanism.n_largest is not None:
-        raise given["domain"].refuse(
-            f"The mechanism {mechanism.name} finds the items by itself and takes no domain.",
-            "Leave domain out, or leave mechanism and delta out to choose from this domain.",
-        )
-    for other in ("bound_selection", "max_contributions"):
-        if "contribution_bound" in values and other in values:
-            raise given["contribution_bound"].refuse(
-                f"With a fixed contribution_bound nothing is searched, so {other} says nothing.",
-                f"Leave out one of contribution_bound and {other}.",
-            )
-    bound = values.get("contribution_bound", values.get("bound_selection", BOUND_SELECTIONS[0]))
-    known = {
-        "beta": functions.DEFAULT_BETA,
-        "max_contributions": functions.DEFAULT_MAX_CONTRIBUTIONS,
-        **values,
-        "bound": bound,
-    }
-    return {name: known[name] for name in mechanism.parameters}
-
-
-def _takers(mechanism: Mechanism, name: str, parameter: str) -> str:
-    others = REGISTRY[mechanism.function].items()
-    takers = [other for other, udf in others if parameter in udf.parameters]
-    if not takers:
-        return f"Leave {name} out."
-    return f"Leave {name} out, or choose a mechanism that takes it: {', '.join(takers)}."
 
 
 # --- the tokens of the call -----------------------------------------------------------------------
@@ -255,85 +149,65 @@ def _arguments(
 ) -> tuple[list[Argument], dict[str, Argument]]:
     positional: list[Argument] = []
     named: dict[str, Argument] = {}
+    example = f"For example: {function.example}"
+
+    def refuse(message: str, token: Token, hint: str | None = example) -> ArgumentError:
+        return ArgumentError(message, text=text, position=token.start, hint=hint)
+
     for start, stop in split(tokens, index + 2, close):
         if start >= stop:
-            at = tokens[min(start, close)].start
-            raise ArgumentError("An argument is missing here.", text=text, position=at)
+            raise refuse("An argument is missing here.", tokens[min(start, close)], None)
         first = tokens[start]
-        if first.upper in {"DISTINCT", "ALL"} and stop - start > 1:
-            raise NotSupported(
-                f"{function.name} does not take {first.upper}"
-                + (
-                    "."
-                    if function.kind == "select"
-                    else "; each person counts once for each item anyway."
-                ),
-                text=text,
-                position=first.start,
-                hint=f"For example: {function.example}",
-            )
-        _refuse_modifiers(text, tokens, start, stop, function)
-        sign = tokens[start + 1] if stop - start > 1 else None
-        if sign is not None and sign.is_symbol(":=", "=>") and first.name is not None:
+        _refuse_modifiers(text, tokens[start:stop], function)
+        symbol = tokens[start + 1] if stop - start > 1 else None
+        if symbol is not None and symbol.is_symbol(":=", "=>") and first.name is not None:
             name = first.name.lower()
-            _check_name(text, first, name, function, named)
+            if name in named:
+                raise refuse(f"{name} is given twice.", first, None)
+            if name not in function.named:
+                near = difflib.get_close_matches(name, function.named, n=1)
+                guess = f" Did you mean {near[0]}?" if near else ""
+                known = f"Known arguments: {', '.join(function.named)}."
+                raise refuse(f"{function.name} has no argument {name}.{guess}", first, known)
             if start + 2 >= stop:
-                raise ArgumentError(f"{name} has no value.", text=text, position=first.start)
+                raise refuse(f"{name} has no value.", first, None)
             named[name] = Argument(text, tokens[start + 2 : stop], tokens[start + 2].start)
             continue
-        if sign is not None and sign.is_symbol("=", "==") and first.name is not None:
-            raise ArgumentError(
+        if symbol is not None and symbol.is_symbol("=", "==") and first.name is not None:
+            raise refuse(
                 f"Inside a call, {first.name} = … is a comparison, not an argument.",
-                text=text,
-                position=sign.start,
-                hint=f"Write {first.name} := {text_of(text, tokens, start + 2, stop)}",
+                symbol,
+                f"Write {first.name} := {text_of(text, tokens, start + 2, stop)}",
             )
         if named:
-            raise ArgumentError(
-                "Arguments without a name come before those with one.",
-                text=text,
-                position=first.start,
-                hint=f"For example: {function.example}",
-            )
+            raise refuse("Arguments without a name come before those with one.", first)
         positional.append(Argument(text, tokens[start:stop], first.start))
     if len(positional) != len(function.positional):
         wanted = ", ".join(function.positional)
-        raise ArgumentError(
+        raise refuse(
             f"{function.name} takes {len(function.positional)} argument(s) without a name "
             f"({wanted}), not {len(positional)}.",
-            text=text,
-            position=tokens[index].start,
-            hint=f"For example: {function.example}",
+            tokens[index],
         )
     return positional, named
 
 
-def _refuse_modifiers(
-    text: str, tokens: Sequence[Token], start: int, stop: int, function: Function
-) -> None:
-    for i in range(start + 1, stop - 1):
-        pair = (tokens[i].upper, tokens[i + 1].upper)
-        if pair in {("ORDER", "BY"), ("IGNORE", "NULLS"), ("RESPECT", "NULLS")}:
-            raise NotSupported(
-                f"{function.name} does not take {' '.join(pair)}; NULLs never count, "
-                "and the order of the answer is its rank.",
-                text=text,
-                position=tokens[i].start,
-            )
-
-
-def _check_name(
-    text: str, token: Token, name: str, function: Function, named: dict[str, Argument]
-) -> None:
-    if name in named:
-        raise ArgumentError(f"{name} is given twice.", text=text, position=token.start)
-    if name not in function.named:
-        known = ", ".join(function.named)
-        near = difflib.get_close_matches(name, function.named, n=1)
-        guess = f" Did you mean {near[0]}?" if near else ""
-        raise ArgumentError(
-            f"{function.name} has no argument {name}.{guess}",
+def _refuse_modifiers(text: str, tokens: Sequence[Token], function: Function) -> None:
+    """Refuse DISTINCT in front of an argument, and ORDER BY and the like in it."""
+    found = None
+    if tokens[0].upper in {"DISTINCT", "ALL"} and len(tokens) > 1:
+        found, what, why = tokens[0], tokens[0].upper, ""
+        if function.shape.reads_people:
+            why = "; each person counts once for each item anyway"
+    for token, after in pairwise(tokens[1:]):
+        pair = (token.upper, after.upper)
+        if pair in {("ORDER", "BY"), ("IGNORE", "NULLS"), ("RESPECT", "NULLS")} and not found:
+            found, what = token, " ".join(pair)
+            why = "; NULLs never count, and the order of the answer is its rank"
+    if found is not None:
+        raise NotSupported(
+            f"{function.name} does not take {what}{why}.",
             text=text,
-            position=token.start,
-            hint=f"Known arguments: {known}.",
+            position=found.start,
+            hint=f"For example: {function.example}",
         )

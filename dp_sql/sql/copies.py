@@ -13,9 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dp_sql.sql.tokens import Token, folded
+from dp_sql.sql.tokens import CLOSE, OPEN, Token, folded
 
-_OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 _SET_OPERATIONS = frozenset({"UNION", "INTERSECT", "EXCEPT"})
 _AFTER_FROM = frozenset({"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "USING", "WINDOW",
                          "QUALIFY", *_SET_OPERATIONS})  # fmt: skip
@@ -100,16 +99,16 @@ class _Copies:
                 most = max(most, known[item.defines])
         return most
 
-    def _symbol(self, index: int, sign: str) -> None:
+    def _symbol(self, index: int, symbol: str) -> None:
         frame = self._frames[-1]
-        if sign in _OPEN:
+        if symbol in OPEN:
             opened = _Frame(_Item(), cte=self._cte(index))
             self._frames.append(opened)
-        elif sign in _CLOSE and len(self._frames) > 1:
+        elif symbol in CLOSE and len(self._frames) > 1:
             self._close(index)
-        elif sign == ",":
+        elif symbol == ",":
             self._end_item(frame, index)
-        elif sign == "*" and frame.place == "SELECT" and self._is_star(index):
+        elif symbol == "*" and frame.place == "SELECT" and self._is_star(index):
             frame.stars += 1
 
     def _close(self, index: int) -> None:
@@ -220,9 +219,9 @@ def _relations(tokens: Sequence[Token]) -> set[str]:
     found: set[str] = set()
     in_from = [False]
     for token in tokens:
-        if token.kind == "symbol" and token.text in _OPEN:
+        if token.kind == "symbol" and token.text in OPEN:
             in_from.append(False)
-        elif token.kind == "symbol" and token.text in _CLOSE:
+        elif token.kind == "symbol" and token.text in CLOSE:
             in_from[-1:] = [] if len(in_from) > 1 else [False]
         elif token.upper in {"FROM", "JOIN"}:
             in_from[-1] = True

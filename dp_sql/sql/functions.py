@@ -1,93 +1,374 @@
-"""The SQL functions that dp_sql offers: one declaration each, and nothing that runs.
+"""The SQL functions: one declaration each, and all that differs between them.
 
-Adding a function on an existing input shape means adding a declaration here. Ranges and defaults of
-the arguments live here; what an argument's value may look like is read in literals.py.
+To add a function, write its shape (or use one of these) and its entry in FUNCTIONS. Its mechanisms
+are those of `udfs.REGISTRY` under the shape's key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, ClassVar
 
-MIN_EPSILON = Fraction(1, 10**9)
-MAX_EPSILON = Fraction(10**4)
-MIN_DELTA = Fraction(1, 10**18)
-MAX_DELTA = Fraction(1, 10**3)
-MAX_K = 100_000
-MAX_CONTRIBUTIONS = 10_000
-DEFAULT_MAX_CONTRIBUTIONS = 100
-MAX_GROUPS_CONTRIBUTED = 1000
-MAX_GROUPS = 10_000
-DEFAULT_BETA = Fraction(1, 20)
+from dp_sql.errors import ArgumentError
+from dp_sql.sql import literals
+from dp_sql.sql.literals import Given
+from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
+from dp_sql.sql.shape import Function, Rows, Shape
+from dp_sql.sql.types import family
+from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 
-@dataclass(frozen=True)
-class Function:
-    """One SQL function: its name, what it answers, and the arguments it knows.
+def _beta(given: Given) -> Fraction:
+    return given.optional("beta", literals.read_beta, DEFAULT_BETA)
 
-    Args:
-        name: as written in SQL, upper case.
-        kind: the input shape: "topk" counts people per item, "count_distinct" takes the pairs,
-            "select" takes scores of candidates.
-        positional: names of the arguments without a name, in order; all are required.
-        named: names of the arguments written `name := value`.
-        default_mechanism: used where the call names none.
-        example: a call that works, and the table it works on, for messages.
+
+# --- the items that most people have --------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopK(Shape):
+    """Takes how many people have each item; returns the places of k items, from 1."""
+
+    registry = "topk"
+    columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
+    reads_rows_once = True
+    takes: ClassVar = {"__dp_counts": "BIGINT[]"}
+    udfs: ClassVar = {"__dp_sql_topk": "BIGINT[]"}
+
+    k: int
+
+    @classmethod
+    def default_mechanism(cls, given: Given, default: str) -> str:
+        """Without a domain, delta asks for a mechanism that finds the items itself."""
+        finds_items = "domain" not in given.arguments and "delta" in given.arguments
+        return "limited_domain" if finds_items else default
+
+    @classmethod
+    def read(cls, given: Given, mechanism: Mechanism) -> TopK:
+        """Check that there is a domain or a mechanism that needs none."""
+        epsilon, beta = given.read("epsilon", literals.read_epsilon), _beta(given)
+        delta = given.optional("delta", literals.read_delta, None)
+        k = given.read("k", literals.read_k)
+        has_domain = "domain" in given.arguments
+        if not has_domain and mechanism.n_largest is None and not given.under_policy:
+            raise given.refuse(
+                f"{given.name} needs a domain: the public set of items that may be answered. "
+                "Without one, the answer could show an item that only one person has.",
+                "Write domain := catalog.title (a public table's column), "
+                "domain := ['a', 'b'] (a list), domain := genre (an ENUM column or type), or, if "
+                "the set of values in this column is itself public, domain := observed. If no "
+                "domain is known, delta := 1e-9 finds the items, with that probability of failing.",
+            )
+        given.check_taken(mechanism, {"delta": "delta"})
+        if has_domain and mechanism.n_largest is not None:
+            raise given.arguments["domain"].refuse(
+                f"The mechanism {mechanism.name} finds the items by itself and takes no domain.",
+                "Leave domain out, or leave mechanism and delta out to choose from this domain.",
+            )
+        return cls(epsilon=epsilon, delta=delta, beta=beta, k=k)
+
+    @property
+    def n_listed(self) -> int:
+        return self.k
+
+    @property
+    def limited(self) -> Mapping[str, Fraction | int | None]:
+        return {**super().limited, "k": self.k}
+
+    def value_type(self, types: Mapping[str, str]) -> str:
+        return f"{types['item']}[]"
+
+    def lists(self, rows: Rows) -> list[str]:
+        n = "count(*)" if rows.grouped else "count(DISTINCT __dp_privacy_unit)"
+        counts = (
+            f"SELECT {rows.group}__dp_item, system.main.{n} AS n FROM {rows.relation} "
+            f"GROUP BY {rows.group}__dp_item"
+        )
+        order = f" ORDER BY {rows.by('item')}" if rows.grouped or rows.again else ""
+        if rows.mechanism.n_largest is None:
+            counts = _with_domain(counts, rows)
+        else:  # the largest counts and no more; among equal ones the items' own order decides
+            order = f" ORDER BY n DESC, {rows.by('item')}"
+            most = rows.mechanism.n_largest(self.k)
+            number = f"system.main.row_number() OVER (PARTITION BY __dp_group{order})"
+            counts = (
+                f"SELECT * FROM ({counts}) AS counted QUALIFY {number} <= {most}"
+                if rows.grouped
+                else f"{counts}{order} LIMIT {most}"
+            )
+        return [rows.lists(counts, {"__dp_items": "__dp_item", "__dp_counts": "n"}, order)]
+
+    def value(self, answer: str) -> str:
+        return f"system.main.list_select(__dp_items, {answer})"
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[int], str]:
+        (counts,) = lists
+        n_items = len(counts)
+        if mechanism.n_largest is None and self.k > n_items:
+            # Only with the observed domain, whose size the owner calls public.
+            raise ArgumentError(
+                f"k = {self.k} is more than the {n_items} items observed in the source.",
+                hint=f"Ask for at most {n_items}, or name a public domain, "
+                "whose absent items count zero people.",
+            )
+        places = mechanism.run(counts, **self.given_to(mechanism))
+        return [place + 1 for place in places], self._accuracy(mechanism, n_items)
+
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
+        if mechanism.n_largest is not None:
+            n_items = mechanism.n_largest(self.k)
+        return None if n_items is None else self._accuracy(mechanism, n_items)
+
+    def _accuracy(self, mechanism: Mechanism, n_items: int) -> str:
+        return mechanism.accuracy(n_items, **{**self.given_to(mechanism), "beta": self.beta})
+
+
+def _with_domain(counts: str, rows: Rows) -> str:
+    """Counts of all items of the domain: zero for those that no one has."""
+    if not rows.grouped:
+        if rows.domain is None:
+            return counts
+        return (
+            "SELECT domain.item AS __dp_item, coalesce(counted.n, 0) AS n FROM "
+            f"({rows.domain}) AS domain LEFT JOIN ({counts}) AS counted "
+            "ON domain.item = counted.__dp_item"
+        )
+    domain = rows.domain or "SELECT DISTINCT __dp_item AS item FROM __dp_rows"
+    return (
+        "SELECT __dp_groups.__dp_group AS __dp_group, domain.item AS __dp_item, "
+        f"coalesce(counted.n, 0) AS n FROM __dp_groups CROSS JOIN ({domain}) AS domain "
+        f"LEFT JOIN ({counts}) AS counted ON counted.__dp_group = __dp_groups.__dp_group "
+        "AND counted.__dp_item = domain.item"
+    )
+
+
+# --- how many items there are ---------------------------------------------------------------------
+
+REPORT_TYPE = (
+    "STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, "
+    "contribution_bound INTEGER, epsilon DOUBLE)"
+)
+_COUNT, _REPORT = "__dp_sql_count_distinct", "__dp_sql_count_distinct_report"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountDistinct(Shape):
+    """Takes the people of each item; returns one number.
+
+    bound: the contribution bound, or how it is selected.
     """
 
-    name: str
-    kind: str
-    positional: tuple[str, ...]
-    named: tuple[str, ...]
-    default_mechanism: str
-    example: str
-    table: str
+    registry = "count_distinct"
+    columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
+    takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
+    udfs: ClassVar = {_COUNT: "BIGINT", _REPORT: REPORT_TYPE}
 
+    max_contributions: int
+    bound: int | str
+
+    @classmethod
+    def read(cls, given: Given, mechanism: Mechanism) -> CountDistinct:
+        """Check that a fixed bound is not searched for as well."""
+        epsilon, beta = given.read("epsilon", literals.read_epsilon), _beta(given)
+        most = given.optional(
+            "max_contributions", literals.read_contributions, DEFAULT_MAX_CONTRIBUTIONS
+        )
+        default = BOUND_SELECTIONS[0]
+        selection = literals.choice(BOUND_SELECTIONS, default)
+        bound: int | str = given.optional("bound_selection", selection, default)
+        bound = given.optional("contribution_bound", literals.read_contributions, bound)
+        report = given.optional("report", literals.read_boolean, False)
+        taken = {"max_contributions": "max_contributions"}
+        given.check_taken(
+            mechanism, {**taken, "bound_selection": "bound", "contribution_bound": "bound"}
+        )
+        for other in ("bound_selection", "max_contributions"):
+            if "contribution_bound" in given.arguments and other in given.arguments:
+                raise given.arguments["contribution_bound"].refuse(
+                    "With a fixed contribution_bound nothing is searched, so "
+                    f"{other} has no effect.",
+                    f"Leave out one of contribution_bound and {other}.",
+                )
+        return cls(epsilon=epsilon, beta=beta, max_contributions=most, bound=bound, report=report)
+
+    @property
+    def limited(self) -> Mapping[str, Fraction | int | None]:
+        """Policies limit a fixed bound, or else the largest."""
+        most = self.bound if isinstance(self.bound, int) else self.max_contributions
+        return {**super().limited, "max_contributions": most}
+
+    @property
+    def udf(self) -> str:
+        return _REPORT if self.report else _COUNT
+
+    def value_type(self, types: Mapping[str, str]) -> str:
+        return self.udfs[self.udf]
+
+    def lists(self, rows: Rows) -> list[str]:
+        """For each item the numbers of its people, who are numbered from 0."""
+        by_person = by_item = ""
+        if rows.mechanism.ordered:
+            by_person = f"ORDER BY {rows.by('privacy_unit')}"
+            by_item = f" ORDER BY {rows.by('item')}"
+        items = (
+            f"SELECT {rows.group}__dp_item, system.main.list(code) AS people FROM {rows.relation} "
+            f"JOIN __dp_people USING (__dp_privacy_unit) GROUP BY {rows.group}__dp_item"
+        )
+        return [
+            "__dp_people AS MATERIALIZED (SELECT __dp_privacy_unit, "
+            f"CAST(system.main.row_number() OVER ({by_person}) - 1 AS INTEGER) AS code FROM "
+            f"(SELECT DISTINCT __dp_privacy_unit FROM {rows.relation}) AS persons)",
+            rows.lists(items, {"__dp_pairs": "people"}, by_item),
+        ]
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+        ((offsets, people),) = lists
+        found = mechanism.run(offsets, people, **self.given_to(mechanism))
+        accuracy = mechanism.accuracy(**self.given_to(mechanism))
+        if not self.report:
+            return found.estimate, accuracy
+        return {
+            "estimate": found.estimate,
+            "lower_bound": found.lower_bound,
+            "confidence": float(1 - self.beta),
+            "contribution_bound": found.contribution_bound,
+            "epsilon": float(loss.epsilon),
+        }, accuracy
+
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
+        return mechanism.accuracy(**self.given_to(mechanism))
+
+
+# --- the candidate with the best score ------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Select(Shape):
+    """Takes scores and sensitivities, as exact decimals, and how many candidates differ.
+
+    Returns the place of one candidate, from 1. Candidates are in the order of their values, so that
+    no place comes from the data.
+    """
+
+    registry = "select"
+    columns: ClassVar = {
+        "candidate": literals.read_reference,
+        "score": literals.read_reference,
+        "sensitivity": literals.read_column_or_number,
+    }
+    reads_people = False
+    takes: ClassVar = {
+        "__dp_scores": "VARCHAR[]", "__dp_sensitivities": "VARCHAR[]", "__dp_different": "BIGINT",
+    }  # fmt: skip
+    udfs: ClassVar = {"__dp_sql_select": "BIGINT"}
+
+    @classmethod
+    def read(cls, given: Given, mechanism: Mechanism) -> Select:
+        return cls(epsilon=given.read("epsilon", literals.read_epsilon), beta=_beta(given))
+
+    def value_type(self, types: Mapping[str, str]) -> str:
+        return types["candidate"]
+
+    def column(self, name: str, sql: str, kind: str) -> str:
+        """A number as a string, which is exact; the digits of a DOUBLE only tell which it is."""
+        if name == "candidate":
+            return super().column(name, sql, kind)
+        if family(kind) in {"FLOAT", "DOUBLE"}:
+            return f"'{_DOUBLE}' || CAST(CAST({sql} AS DOUBLE) AS VARCHAR)"
+        return f"CAST({sql} AS VARCHAR)"
+
+    def lists(self, rows: Rows) -> list[str]:
+        order = rows.by("candidate")
+        listed = ", ".join(
+            f"coalesce(system.main.list({one} ORDER BY {order}), []) AS {many}"
+            for one, many in (
+                ("__dp_candidate", "__dp_candidates"),
+                ("__dp_score", "__dp_scores"),
+                ("__dp_sensitivity", "__dp_sensitivities"),
+            )
+        )
+        different = "system.main.count(DISTINCT __dp_candidate) AS __dp_different"
+        grouped = " GROUP BY __dp_group" if rows.grouped else ""
+        return [
+            f"__dp_lists AS MATERIALIZED (SELECT {rows.group}{listed}, {different} "
+            f"FROM {rows.relation}{grouped})"
+        ]
+
+    def value(self, answer: str) -> str:
+        return f"system.main.list_extract(__dp_candidates, {answer})"
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[int, str]:
+        scores = _fractions("score", lists[0])
+        sensitivities = _fractions("sensitivity", lists[1])
+        _check_candidates(sensitivities, lists[2])
+        place = mechanism.run(scores, sensitivities, **self.given_to(mechanism)) + 1
+        public = {**self.given_to(mechanism), "beta": self.beta}
+        return place, mechanism.accuracy(sensitivities, **public)
+
+
+_DOUBLE = "DOUBLE "
+
+
+def _check_candidates(sensitivities: list[Fraction], n_different: int) -> None:
+    """Refuse a table of candidates, which is public, if it is none."""
+    if not sensitivities:
+        raise ArgumentError("There is no candidate to choose.")
+    if n_different != len(sensitivities):
+        raise ArgumentError(
+            "A candidate is NULL or occurs more than once; each has one score.",
+            hint="SELECT candidate FROM … GROUP BY candidate HAVING count(*) > 1 finds it.",
+        )
+    if min(sensitivities) < 0:
+        raise ArgumentError("A sensitivity is negative; it says how far one person moves a score.")
+
+
+def _fractions(name: str, texts: Sequence[str]) -> list[Fraction]:
+    """Exact numbers from strings as `Select.column` writes them."""
+    try:
+        return [
+            Fraction(float(t.removeprefix(_DOUBLE)) if t.startswith(_DOUBLE) else t) for t in texts
+        ]
+    except (AttributeError, ValueError, OverflowError):
+        raise ArgumentError(
+            f"A {name} is NULL, infinite or NaN; nothing was released.",
+            hint="Give such a candidate a public number in its place, in a subquery.",
+        ) from None
+
+
+# --- declarations ---------------------------------------------------------------------------------
 
 DP_TOPK = Function(
     name="DP_TOPK",
-    kind="topk",
+    shape=TopK,
     positional=("item", "k"),
     named=(
-        "epsilon",
-        "delta",
-        "privacy_unit",
-        "domain",
-        "mechanism",
-        "beta",
-        "groups",
+        "epsilon", "delta", "privacy_unit", "domain", "mechanism", "beta", "groups",
         "max_groups_contributed",
     ),
     default_mechanism="joint",
     example="DP_TOPK(title, 10, epsilon := 1.0, privacy_unit := user_id, domain := catalog.title)",
     table="ratings",
-)
+)  # fmt: skip
 
 DP_COUNT_DISTINCT = Function(
     name="DP_COUNT_DISTINCT",
-    kind="count_distinct",
+    shape=CountDistinct,
     positional=("item",),
     named=(
-        "epsilon",
-        "privacy_unit",
-        "beta",
-        "max_contributions",
-        "mechanism",
-        "bound_selection",
-        "contribution_bound",
-        "report",
-        "groups",
-        "max_groups_contributed",
+        "epsilon", "privacy_unit", "beta", "max_contributions", "mechanism", "bound_selection",
+        "contribution_bound", "report", "groups", "max_groups_contributed",
     ),
     default_mechanism="matching",
     example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)",
     table="reviews",
-)
+)  # fmt: skip
 
 DP_SELECT = Function(
     name="DP_SELECT",
-    kind="select",
+    shape=Select,
     positional=("candidate", "score", "sensitivity"),
     named=("epsilon", "mechanism", "beta"),
     default_mechanism="pnf",

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from dp_sql.errors import NotSupported
 from dp_sql.sql.copies import copies
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import Token
+from dp_sql.sql.statement import Statement
+from dp_sql.sql.tokens import CLOSE, OPEN, Token
 
 MAX_BYTES = 200_000
 """Bytes in UTF-8. 20,000 short literals fit; 200,000 bytes are lexed in 0.2 s, 10 MB took 14 s."""
 
 MAX_TOKENS = 45_000
-"""Words, names, literals and signs. A list of 20,000 literals has 40,000."""
+"""Words, names, literals and symbols. A list of 20,000 literals has 40,000."""
 
 MAX_DEPTH = 50
 """Levels of nested brackets and CASEs. 1.5.5 crashed between 100 and 300."""
@@ -78,7 +79,7 @@ MAX_READINGS = 150_000
 21,000 values took 30 s."""
 
 MAX_ITEMS = 1000
-"""What stands in lists with DP calls. sqlglot reads each: 20,000 constants took 6 s."""
+"""Items beside DP calls in SELECT lists. sqlglot reads each: 20,000 constants took 6 s."""
 
 MAX_DIGITS = 500
 """Digits of a number. 200,000 took 2.0.0 3 s; DuckDB's longest type has 38, a double 309."""
@@ -89,7 +90,6 @@ MAX_PARAMETERS = 10_000
 MAX_PARAMETER_BYTES = 1_000_000
 """Characters, bytes and digits of all parameters together."""
 
-_OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 _SUMMARIES = frozenset({"PIVOT", "UNPIVOT", "DESCRIBE", "DESC", "SHOW", "SUMMARIZE"})
 _QUERY = _SUMMARIES | {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
 _RELATIONS = frozenset(
@@ -118,16 +118,13 @@ def check_bytes(text: str) -> None:
         )
 
 
-def check_shape(text: str, tokens: Sequence[Token]) -> None:
+def check_shape(statement: Statement) -> None:
     """Refuse a statement that could crash or stall a parser or planner.
-
-    Args:
-        text: the whole text, for places in messages.
-        tokens: the tokens of one statement of it.
 
     Raises:
         NotSupported: it exceeds a limit of this file; the message has the place and the limit.
     """
+    text, tokens = statement.text, statement.tokens
     _Scan(text, tokens).run()
     if copies(tokens, MAX_COPIES) > MAX_COPIES:
         raise NotSupported(
@@ -139,21 +136,21 @@ def check_shape(text: str, tokens: Sequence[Token]) -> None:
         )
 
 
-def check_depth(text: str, tokens: Sequence[Token]) -> None:
+def check_depth(statement: Statement) -> None:
     """Refuse an owner's statement whose brackets would end the process.
 
     Raises:
         NotSupported: it nests brackets more than OWNERS_DEPTH deep.
     """
     depth = 0
-    for token in tokens:
+    for token in statement.tokens:
         if token.kind == "symbol":
-            depth += (token.text in _OPEN) - (token.text in _CLOSE)
+            depth += (token.text in OPEN) - (token.text in CLOSE)
             if depth > OWNERS_DEPTH:
                 raise NotSupported(
                     f"A statement with DP calls has at most {OWNERS_DEPTH} levels of nested "
                     "brackets.",
-                    text=text,
+                    text=statement.text,
                     position=token.start,
                 )
 
@@ -196,8 +193,8 @@ class _Frame:
     """A bracket or CASE that is open, or the whole statement.
 
     query: "" where it holds no query, "table" or "scalar" where it does.
-    chain, arrows: tokens and arrows of the expression that stands here now.
-    items: commas so far. has_call: whether a DP call stands in the lists of this query.
+    chain, arrows: tokens and arrows of the current expression.
+    items: commas so far. has_call: whether a list of this query has a DP call.
     """
 
     query: str = ""
@@ -236,19 +233,19 @@ class _Scan:
         readings = self._counts[_CALLS] * len(self._tokens)
         self._most(readings, MAX_READINGS, "words and symbols times DP calls")
 
-    def _symbol(self, sign: str) -> None:
-        if sign in _OPEN:
+    def _symbol(self, symbol: str) -> None:
+        if symbol in OPEN:
             self._open(_Frame())
-        elif sign in _CLOSE:
+        elif symbol in CLOSE:
             self._close()
-        elif sign == ",":
+        elif symbol == ",":
             self._begin_anew()
             self._frames[-1].items += 1
             if self._frames[-1].one_by_one:
                 self._count(_PARTS, MAX_RELATIONS)
-        elif sign == "->":
+        elif symbol == "->":
             self._arrow()
-        elif sign in {"=", "=="} and not self._literal_follows():
+        elif symbol in {"=", "=="} and not self._literal_follows():
             self._count("equalities of columns or expressions", MAX_EQUALITIES)
 
     def _word(self, token: Token) -> None:
@@ -328,17 +325,17 @@ class _Scan:
         """Whether what follows is a number or string, and nothing is done with it."""
         literal, *after = self._tokens[self._index + 1 : self._index + 3] or [self._tokens[0]]
         alone = not after or after[0].upper in _ANEW | _BRANCHES | {"END"}
-        alone = alone or (after[0].kind == "symbol" and after[0].text in _CLOSE | {","})
+        alone = alone or (after[0].kind == "symbol" and after[0].text in CLOSE | {","})
         return literal.kind in {"number", "string"} and alone
 
     def _before(self, n: int) -> str:
-        """The sign or keyword that stands n tokens before this one."""
+        """The symbol or keyword n tokens before this one."""
         token = self._tokens[self._index - n] if self._index >= n else None
         return "" if token is None else token.upper or token.text
 
-    def _follows(self, sign: str) -> bool:
+    def _follows(self, symbol: str) -> bool:
         after = self._index + 1
-        return after < len(self._tokens) and self._tokens[after].is_symbol(sign)
+        return after < len(self._tokens) and self._tokens[after].is_symbol(symbol)
 
     def _count(self, what: str, limit: int) -> None:
         self._counts[what] += 1

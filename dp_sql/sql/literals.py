@@ -1,27 +1,32 @@
-"""Read the value of one argument: a column's name, or an exact number from its text. Pure.
+"""Read the value of one argument: a column's name, or an exact number from its digits. Pure.
 
-Every number becomes a `Fraction` or an `int`, checked against its range in functions.py; what is
-no literal (a column, a parameter, an expression) is refused where a number is wanted.
+Every number becomes a `Fraction` or an `int` within its range (ranges.py). A column, a parameter or
+an expression is refused where a number is expected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
+from typing import TypeVar
 
-from dp_sql.errors import ArgumentError
-from dp_sql.sql import functions
+from dp_sql.errors import ArgumentError, InternalError
+from dp_sql.sql import ranges
 from dp_sql.sql.tokens import Token, text_of
+from dp_sql.udfs import REGISTRY
+from dp_sql.udfs.mechanism import Mechanism
 
+T = TypeVar("T")
+D = TypeVar("D")
 _WIDEST = 10**100
 _LONGEST_NUMBER = 100
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A column, table or type as written: its unquoted parts, and where it stands."""
+    """A column, table or type as written: its unquoted parts, and its place."""
 
     parts: tuple[str, ...]
     text: str
@@ -30,7 +35,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class ListLiteral:
-    """A list of literals as written, `['a', 'b']`, and where it stands."""
+    """A list of literals as written, `['a', 'b']`, and its place."""
 
     text: str
     position: int
@@ -38,7 +43,7 @@ class ListLiteral:
 
 @dataclass(frozen=True)
 class Argument:
-    """The tokens of one argument's value, and where it stands."""
+    """The tokens of one argument's value, and its place."""
 
     text: str
     tokens: Sequence[Token]
@@ -46,7 +51,7 @@ class Argument:
 
     @property
     def written(self) -> str:
-        """The value as it stands in the text."""
+        """The value as it is written in the statement."""
         return text_of(self.text, self.tokens, 0, len(self.tokens))
 
     def refuse(self, message: str, hint: str | None = None) -> ArgumentError:
@@ -54,8 +59,64 @@ class Argument:
         return ArgumentError(message, text=self.text, position=self.position, hint=hint)
 
 
+Reader = Callable[[Argument, str], T]
+"""Reads an argument; the second parameter is what messages call it."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of a call: `name` of the function, and its place in `text`."""
+
+    name: str
+    text: str
+    position: int
+    arguments: Mapping[str, Argument]
+    under_policy: bool
+
+    def refuse(self, message: str, hint: str | None = None) -> ArgumentError:
+        """An error under the call."""
+        return ArgumentError(message, text=self.text, position=self.position, hint=hint)
+
+    def read(self, name: str, reader: Reader[T]) -> T:
+        """The value of an argument that is there."""
+        if name not in self.arguments:
+            raise InternalError(f"{self.name} was read without {name}.")
+        return reader(self.arguments[name], name)
+
+    def optional(self, name: str, reader: Reader[T], default: D) -> T | D:
+        """The value of an argument, or its default."""
+        return self.read(name, reader) if name in self.arguments else default
+
+    def check_taken(self, mechanism: Mechanism, taken: Mapping[str, str]) -> None:
+        """Refuse an argument that the mechanism does not take, and a missing delta.
+
+        Args:
+            mechanism: of the call.
+            taken: argument → the mechanism's parameter that it sets.
+        """
+        if "delta" in mechanism.parameters and "delta" not in self.arguments:
+            raise self.refuse(
+                f"The mechanism {mechanism.name} needs delta: the probability with which the "
+                "guarantee may fail.",
+                "Add delta := 1e-9 (well below one over the number of people), or choose a "
+                "mechanism that needs none.",
+            )
+        for name, parameter in taken.items():
+            if name not in self.arguments or parameter in mechanism.parameters:
+                continue
+            others = REGISTRY[mechanism.function].items()
+            takers = [other for other, found in others if parameter in found.parameters]
+            also = f", or choose a mechanism that takes it: {', '.join(takers)}" if takers else ""
+            raise self.arguments[name].refuse(
+                f"The mechanism {mechanism.name} takes no {name}.", f"Leave {name} out{also}."
+            )
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
 def no_column(text: str, position: int, what: str, written: str) -> ArgumentError:
-    """The refusal of an expression where a column is wanted."""
+    """The refusal of an expression where a column is expected."""
     return ArgumentError(
         f"{what} must be a column, not the expression {written}.",
         text=text,
@@ -74,7 +135,7 @@ def read_reference(argument: Argument, what: str) -> Reference:
 
 
 def read_expression(argument: Argument, what: str) -> Reference:
-    """An expression; where it is a column's name, with its parts."""
+    """An expression; a column's name has its parts, any other expression none."""
     try:
         return read_reference(argument, what)
     except ArgumentError:
@@ -108,8 +169,11 @@ def read_domain(argument: Argument, what: str) -> Reference | ListLiteral:
         ) from None
 
 
+# --- numbers --------------------------------------------------------------------------------------
+
+
 def _number(argument: Argument, what: str) -> Fraction:
-    """The exact value of a numeric literal, from its text."""
+    """The exact value of a numeric literal, from its digits."""
     tokens = list(argument.tokens)
     sign = -1 if tokens[0].is_symbol("-") else 1
     if tokens[0].is_symbol("-", "+"):
@@ -124,56 +188,48 @@ def _number(argument: Argument, what: str) -> Fraction:
     if "_" in tokens[0].text:
         plain = tokens[0].text.replace("_", "")
         raise argument.refuse(f"{what} is written without underscores.", f"Write {plain}.")
-    try:
-        value = Decimal(tokens[0].text)
-    except InvalidOperation:  # pragma: no cover - the lexer only passes numbers
-        raise argument.refuse(f"{what} cannot be read as a number.") from None
-    # A literal such as 1e-400000000 is a small text and a huge Fraction: look before converting.
+    value = Decimal(tokens[0].text)
+    # A literal such as 1e-400000000 is short, and a huge Fraction: look before converting.
     if value and abs(value.adjusted()) > 400:
         value = Decimal(0) if value.adjusted() < 0 else Decimal(10) ** 400
     return sign * Fraction(value)
 
 
-def _whole(argument: Argument, what: str, low: int, high: int) -> int:
-    value = _number(argument, what)
-    if value.denominator != 1 or not low <= value <= high:
-        raise argument.refuse(f"{what} must be a whole number from {low} to {high}.")
-    return int(value)
+def whole(high: int) -> Reader[int]:
+    """Read a whole number from 1 to a bound."""
+
+    def read(argument: Argument, what: str) -> int:
+        value = _number(argument, what)
+        if value.denominator != 1 or not 1 <= value <= high:
+            raise argument.refuse(f"{what} must be a whole number from 1 to {high}.")
+        return int(value)
+
+    return read
 
 
-def read_k(argument: Argument, name: str) -> int:
-    """The length of a list."""
-    return _whole(argument, name, 1, functions.MAX_K)
-
-
-def read_contributions(argument: Argument, name: str) -> int:
-    """A bound on the items of one person."""
-    return _whole(argument, name, 1, functions.MAX_CONTRIBUTIONS)
-
-
-def read_groups_contributed(argument: Argument, name: str) -> int:
-    """A bound on the groups of one person."""
-    return _whole(argument, name, 1, functions.MAX_GROUPS_CONTRIBUTED)
+read_k = whole(ranges.MAX_K)
+read_contributions = whole(ranges.MAX_CONTRIBUTIONS)
+read_groups_contributed = whole(ranges.MAX_GROUPS_CONTRIBUTED)
 
 
 def read_epsilon(argument: Argument, name: str) -> Fraction:
     """A privacy loss."""
     value = _number(argument, name)
-    if not functions.MIN_EPSILON <= value <= functions.MAX_EPSILON:
+    if not ranges.MIN_EPSILON <= value <= ranges.MAX_EPSILON:
         raise argument.refuse(
-            f"{name} must be a number from {float(functions.MIN_EPSILON):g} to "
-            f"{functions.MAX_EPSILON}; common choices lie between 0.1 and 10.",
+            f"{name} must be a number from {float(ranges.MIN_EPSILON):g} to "
+            f"{ranges.MAX_EPSILON}; common choices lie between 0.1 and 10.",
         )
     return value
 
 
 def read_delta(argument: Argument, name: str) -> Fraction:
-    """A probability with which the promise may fail."""
+    """A probability with which the guarantee may fail."""
     value = _number(argument, name)
-    if not functions.MIN_DELTA <= value < functions.MAX_DELTA:
+    if not ranges.MIN_DELTA <= value < ranges.MAX_DELTA:
         raise argument.refuse(
-            f"{name} (the probability with which the promise may fail) must be at least "
-            f"{float(functions.MIN_DELTA):g} and less than {float(functions.MAX_DELTA):g}.",
+            f"{name} (the probability with which the guarantee may fail) must be at least "
+            f"{float(ranges.MIN_DELTA):g} and less than {float(ranges.MAX_DELTA):g}.",
             "Choose it well below one over the number of people, for example 1e-9.",
         )
     return value
@@ -189,6 +245,9 @@ def read_beta(argument: Argument, name: str) -> Fraction:
     return value
 
 
+# --- words ----------------------------------------------------------------------------------------
+
+
 def read_boolean(argument: Argument, name: str) -> bool:
     """The word true or false."""
     words = [t.upper for t in argument.tokens]
@@ -197,13 +256,17 @@ def read_boolean(argument: Argument, name: str) -> bool:
     return words == ["TRUE"]
 
 
-def read_choice(argument: Argument, name: str, known: Sequence[str], example: str) -> str:
-    """One of the known words, as a string or a bare word."""
-    token = argument.tokens[0]
-    if len(argument.tokens) == 1 and (token.kind == "string" or token.name is not None):
-        written = token.name if token.name is not None else token.text.strip("'")
-        if written.lower() in known:
-            return written.lower()
-    raise argument.refuse(
-        f"{name} must be one of: {', '.join(known)}.", f"For example: {name} := '{example}'"
-    )
+def choice(known: Sequence[str], example: str) -> Reader[str]:
+    """Read one of the known words, as a string or a bare word."""
+
+    def read(argument: Argument, name: str) -> str:
+        token = argument.tokens[0]
+        if len(argument.tokens) == 1 and (token.kind == "string" or token.name is not None):
+            written = token.name if token.name is not None else token.text.strip("'")
+            if written.lower() in known:
+                return written.lower()
+        raise argument.refuse(
+            f"{name} must be one of: {', '.join(known)}.", f"For example: {name} := '{example}'"
+        )
+
+    return read

@@ -6,15 +6,16 @@ would not be found there, and an aggregate such as count(*) would silently count
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 from sqlglot import exp
 
 from dp_sql.errors import NotSupported
+from dp_sql.sql.dp_select import DpSelect, Span
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, to_sql
-from dp_sql.sql.statement import DpSelect
-from dp_sql.sql.tokens import Token, called, outside_queries, tokenize
+from dp_sql.sql.statement import Statement
+from dp_sql.sql.tokens import called, outside_queries
 
 
 class Functions(Protocol):
@@ -37,7 +38,7 @@ def check_list(select: DpSelect, functions: Functions) -> None:
     aliases = {tree.alias.lower() for tree in trees if isinstance(tree, exp.Alias)}
     aliases |= {key.parts[-1].lower() for key in select.keys}
     for (start, stop), tree in zip(select.items, trees, strict=True):
-        _no_aggregates(select, start, _blanked(select, start, stop), functions)
+        _no_aggregates(select, (start, stop), functions)
         if tree is None:
             continue  # DuckDB reads it; without the source's rows in scope it can take none
         for node in tree.walk(prune=lambda n: isinstance(n, _OTHER_SCOPES)):
@@ -58,14 +59,15 @@ _ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat"})
 _CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "ALTER", "TRUNCATE"}
 
 
-def only_reads(text: str, tokens: Sequence[Token], functions: Functions) -> None:
+def only_reads(statement: Statement, functions: Functions) -> None:
     """Under a policy: refuse what a query might do besides reading what is public.
 
     Table functions look around in the engine and its settings, and a CTE may change tables.
 
     Raises:
-        NotSupported: a table function but for those that make rows; a statement in a bracket.
+        NotSupported: a table function, except those that only make rows; a statement in brackets.
     """
+    text, tokens = statement.text, statement.tokens
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         inside = before.is_symbol("(") and not after.is_symbol(")", ",", ".")
         if inside and token.kind == "word" and token.upper in _CHANGES:
@@ -106,9 +108,10 @@ def _blanked(select: DpSelect, start: int, stop: int) -> str:
     return written
 
 
-def _no_aggregates(select: DpSelect, start: int, blanked: str, functions: Functions) -> None:
-    tokens = tokenize(blanked)
-    outside = outside_queries(tokens, blanked)
+def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
+    calls = [(call.start, call.end) for call in select.calls]
+    beside = [t for t in select.between(item) if not any(a <= t.start < b for a, b in calls)]
+    outside = outside_queries(beside, select.text)
     names = called(outside)
     kinds = dict(functions.builtin_kinds(frozenset(names)))
     unknown = frozenset(names) - kinds.keys()
@@ -122,7 +125,7 @@ def _no_aggregates(select: DpSelect, start: int, blanked: str, functions: Functi
     raise NotSupported(
         f"{shown} beside a DP call would be computed over the answer, not over the source.",
         text=select.text,
-        position=start + at,
+        position=at,
         hint="Ask for it in a query of its own, or compute it over the answer in an outer query: "
         "SELECT … FROM (SELECT DP_…(…) AS answer FROM …)",
     )

@@ -45,7 +45,7 @@ def tree_of(sql: str) -> Node:
 
 
 def projection(text: str) -> Node | None:
-    """The tree of one expression as it stands in a list; None where there is not exactly one."""
+    """The tree of one expression of a SELECT list; None if there is not exactly one."""
     try:
         tree = tree_of(f"SELECT {text}")
     except Unreadable:

@@ -1,10 +1,8 @@
-"""SQL names, literals and types: how they are written, and which types compare exactly."""
+"""SQL types: which compare exactly, and which values can be cast without loss."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from fractions import Fraction
 
 # Types whose equality is exact. Floats are out: 0.1 + 0.2 and 0.3 are two items, NaN is one.
 _INTEGERS = frozenset(
@@ -33,48 +31,6 @@ _FINER = {
 _LABELS = re.compile(r""" "(?:[^"]|"")*" | \bENUM\((?:'(?:[^']|'')*'(?:,[ ]?)?)*\) """, re.VERBOSE)
 
 
-def quote(name: str) -> str:
-    """An identifier that SQL reads back as exactly this name.
-
-    >>> print(quote('a"b'))
-    "a""b"
-    """
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(value: str | bool | int | Fraction) -> str:
-    """A value as SQL reads it back exactly.
-
-    Raises:
-        ValueError: a fraction that no finite decimal is.
-
-    >>> print(literal("it's"), literal(True), literal(-3), literal(Fraction(-5, 4)))
-    'it''s' TRUE -3 -1.25
-    """
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    places = 0
-    while (value * 10**places).denominator != 1:
-        places += 1
-        if places > value.denominator.bit_length():
-            raise ValueError("This fraction has no finite decimal text.")
-    digits = str(abs(int(value * 10**places))).rjust(places + 1, "0")
-    point = len(digits) - places
-    text = digits[:point] + ("." + digits[point:] if places else "")
-    return f"-{text}" if value < 0 else text
-
-
-def full_name(parts: Sequence[str]) -> str:
-    """A relation's or column's name of several parts, as SQL.
-
-    >>> print(full_name(("shop", "main", "my table")))
-    "shop"."main"."my table"
-    """
-    return ".".join(quote(part) for part in parts)
-
-
 def family(type_name: str) -> str:
     """The type without its parameters: DECIMAL(18,2) → DECIMAL; lists and structs stay."""
     if type_name.endswith("]"):
@@ -85,7 +41,7 @@ def family(type_name: str) -> str:
 def by_value(expression: str, type_name: str) -> str:
     """The expression to order by: by values, and not by the order in which an ENUM was declared.
 
-    An ENUM may have been made from data, and a dataframe's categories stand in the order of rows.
+    An ENUM may have been made from data, and a dataframe's categories are in the order of rows.
     """
     if family(type_name) == "ENUM":
         expression, type_name = f"CAST({expression} AS VARCHAR)", "VARCHAR"
@@ -153,7 +109,7 @@ def lost(value: str, values_type: str | None, item_type: str) -> str | None:
 
     Args:
         value: SQL of a value.
-        values_type: its type; None for strings that stand in a statement, which have no type yet.
+        values_type: its type; None for strings in a statement, which have no type yet.
         item_type: of the items.
 
     Returns:

@@ -1,4 +1,4 @@
-"""A page for one analyst: what is asked, what it would cost, what was answered, what is left.
+"""A page for one analyst: questions and their cost, answers, and the budget that is left.
 
     streamlit run examples/dashboard/app.py
 
@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("DP_DASHBOARD_FOLDER", HERE / ".cache" / "example"))
 ANALYST = os.environ.get("DP_DASHBOARD_ANALYST", "reporting")
 BOOKS, SEARCHES = "The most read books", "How many different searches"
-CLOSED = "Nothing can be answered now. The reason stands in the terminal that runs this page."
+CLOSED = "Nothing can be answered now. The terminal that runs this page shows the reason."
 AT_ONCE, ROOM = 4, 260  # lines of the history that are shown without scrolling, and their pixels
 HELP = ":material/lightbulb:"
 CALM = """<style>
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def chosen() -> Question:
-    """The controls. Their values stand in the page's address, so that a reload keeps them."""
+    """The controls. The page's address holds their values, so that a reload keeps them."""
     kind = st.segmented_control(
         "Question", [BOOKS, SEARCHES], default=BOOKS, required=True, key="question",
         bind="query-params", label_visibility="collapsed",

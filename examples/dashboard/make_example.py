@@ -2,7 +2,7 @@
 
     python examples/dashboard/make_example.py FOLDER
 
-Knows nothing of the dashboard. The people are invented; the books are not.
+The people are invented; the books are not.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SELECT user_id, region, 'words ' || CAST(floor(100 / pow(random() + 1e-5, 0.6)) 
 FROM (SELECT user_id, region, unnest(range(1 + user_id % 7)) FROM people);
 """
 POLICY = """\
-# Whose each row is, what is public, and how much may be told. Every key: docs/policy.md
+# The privacy units, the public tables, and the budget. docs/policy.md has every key.
 
 [tables.ratings]
 privacy_unit = "user_id"

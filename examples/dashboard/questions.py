@@ -1,4 +1,4 @@
-"""What can be asked on the page: each question as SQL, and in words. Knows no session, no data."""
+"""The questions of the page, as SQL and in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Question:
     """One question.
 
     Args:
-        sql: a SELECT with one DP call; `{epsilon}` stands for the privacy loss.
+        sql: a SELECT with one DP call; `{epsilon}` is replaced by the privacy loss.
         words: the same for people.
         ranked: whether the answer is a ranking; otherwise it is a count with its lower bound.
     """

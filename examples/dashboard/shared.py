@@ -1,7 +1,4 @@
-"""One session for all browsers of an analyst: asked and read by one thread at a time.
-
-Knows `dp_sql.connect` and what it returns; no page, no pictures.
-"""
+"""One session for all browsers of an analyst, used by one thread at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from typing import Any
 from questions import Question
 
 import dp_sql
-from dp_sql.session.analyst import GuardedSession
 from dp_sql.session.explain import Cost
 
 
@@ -27,20 +23,21 @@ class Shared:
     behind it after that: asking and fetching must be one step, and the lock makes them one.
     """
 
-    session: GuardedSession
+    session: Any
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Answer a text, and fetch all of it."""
+        """Run a statement, and fetch all rows."""
         with self.lock:
             found: list[tuple[Any, ...]] = self.session.sql(sql).fetchall()
             return found
 
     def ask(self, sql: str) -> str:
-        """Answer a question, which spends; returns the id by which it can be read again."""
+        """Answer a question, which spends; returns the id of the release, to read it again."""
         with self.lock:
             self.session.sql(sql).fetchall()
-            return self.session.releases[-1].id
+            release: str = self.session.releases[-1].id
+            return release
 
 
 def connected(folder: Path, analyst: str) -> Shared:
@@ -53,7 +50,8 @@ def connected(folder: Path, analyst: str) -> Shared:
 def cost(shared: Shared, question: Question, hundredths: int) -> Cost:
     """What a question would cost. Spends nothing."""
     with shared.lock:
-        return shared.session.explain(question.at(hundredths))
+        found: Cost = shared.session.explain(question.at(hundredths))
+        return found
 
 
 def largest(shared: Shared, question: Question, below: int) -> int | None:
@@ -82,7 +80,7 @@ SELECT epsilon FROM dp_ledger() WHERE kind = 'spent' AND ticket NOT IN
 
 
 def burn_down(left: Fraction, total: Fraction, losses: Sequence[Fraction]) -> list[Fraction]:
-    """What was left before and after each loss, oldest first, told backwards from what is left.
+    """What was left before and after each loss, oldest first, computed from what is left now.
 
     With a budget that begins anew each month, the losses of earlier months are not in `left`: what
     would lift it above the total is theirs.
@@ -90,9 +88,9 @@ def burn_down(left: Fraction, total: Fraction, losses: Sequence[Fraction]) -> li
     >>> burn_down(Fraction(1), Fraction(2), [Fraction(5), Fraction(1, 2), Fraction(1, 2)])
     [Fraction(2, 1), Fraction(3, 2), Fraction(1, 1)]
     """
-    told = [left]
+    before = [left]
     for loss in reversed(losses):
-        if told[-1] + loss > total:
+        if before[-1] + loss > total:
             break
-        told.append(told[-1] + loss)
-    return told[::-1]
+        before.append(before[-1] + loss)
+    return before[::-1]

@@ -5,5 +5,5 @@
     frame/                                           data, trials, tables, figures, verdicts
 
 Each script stands on the package's public interface. docs/papers.md shows the figures and says
-what they teach; docs/data.md says where the data is had.
+what they teach; docs/data.md says where to get the data.
 """

@@ -6,7 +6,7 @@ before and after. Which policy earns most? Needs no data. `python -m examples.pa
 The losses of a private policy: epsilon = 1 about each action, and about each reward 4 by the
 released means and 2 by the released quantiles, which make the sensitivities. kRR needs no
 quantiles and has their epsilon for its actions, 3 each; it is also tried with 2 and 1. Why these
-are the losses stands in policies.py. A simulation: it protects nobody.
+are the losses stands in policies.py. A simulation: it protects no one.
 """
 
 from __future__ import annotations

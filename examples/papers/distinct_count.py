@@ -1,7 +1,7 @@
 """Counting distinct elements under person-level differential privacy (Knop and Steinke 2023).
 
 Tables 4 and 7 (how the bound is found, times how the items are counted), figure 1 (the count under
-every bound), the exact law of the bound, and table 2 (TPC-H).
+every bound), the exact distribution of the bound, and table 2 (TPC-H).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _with_people(name: str, setting: Setting) -> Source | None:
     """Find a set whose items are people's; say what is wrong where there is none."""
     source = setting.sources.get(name)
     if source is None:
-        setting.note(f"{name}: not there, left out; docs/data.md says where it is had.")
+        setting.note(f"{name}: missing, left out; docs/data.md says where to get it.")
     elif not source.has_people:
         setting.note(f"{name}: a histogram, left out; who holds what is wanted: user_id and item.")
     elif not len(source.graph[1]):

@@ -101,7 +101,7 @@ def _sets(setting: Setting) -> list[Source]:
     """Return the sets that are large enough, small files first; the first two where quick."""
     for name in _SETS:
         if setting.sources.get(name) is None:
-            setting.note(f"No {name} at hand: left out. docs/data.md says where it is had.")
+            setting.note(f"{name} is missing and left out. docs/data.md says where to get it.")
     found = []
     for source in sorted(setting.sources.files.values(), key=lambda s: s.file.stat().st_size):
         if len(source.counts) < _ITEMS_PER_RANK * max(_GRID):

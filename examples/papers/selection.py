@@ -12,7 +12,6 @@ from fractions import Fraction
 import numpy as np
 from matplotlib.axes import Axes
 
-from dp_sql import correlation
 from examples.papers.frame.command import Setting, command
 from examples.papers.frame.figures import COLOURS, panels, save
 from examples.papers.frame.report import write_table, write_verdicts
@@ -29,6 +28,7 @@ from examples.papers.selecting.scenarios import (
     UNIT,
     Scenario,
     scenario_3,
+    spearman,
 )
 from examples.papers.selecting.sweep import sweep
 from examples.papers.selecting.times import write_times
@@ -139,7 +139,7 @@ def _draw_candidates(axes: Axes, scenario: Scenario) -> None:
         axes.scatter(
             dots[0], dots[1], s=8 + 3 * (times - 1), color=COLOURS[colour], alpha=0.7, linewidth=0
         )
-        told.append(f"{correlation(*candidates):.2f}")
+        told.append(f"{spearman(*candidates):.2f}")
     axes.set_title("Spearman " + " and ".join(told), fontsize=9)
     axes.set_xlabel("score")
     axes.margins(0.15)

@@ -37,11 +37,11 @@ class Api:
         return self._session.post(path, json=body, timeout=120).ok
 
     def ask(self, database: int, text: str) -> str:
-        """What SQL Lab answers, rows or error, as text."""
-        asked = {"database_id": database, "sql": text, "schema": "main", "runAsync": False}
-        asked |= {"client_id": secrets.token_hex(5), "queryLimit": 100}
+        """SQL Lab's answer, rows or an error, as a string."""
+        body: dict[str, Any] = {"database_id": database, "sql": text, "schema": "main"}
+        body |= {"runAsync": False, "client_id": secrets.token_hex(5), "queryLimit": 100}
         path = f"{self.base}/api/v1/sqllab/execute/"
-        answer = self._session.post(path, json=asked, timeout=120).json()
+        answer = self._session.post(path, json=body, timeout=120).json()
         if "errors" in answer:
             return str(answer["errors"][0]["message"])
         return ", ".join(str(value) for row in answer["data"] for value in row.values())

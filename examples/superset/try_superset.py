@@ -4,7 +4,7 @@
 
 Makes a reading log with a policy, starts Superset beside it in a temporary folder, builds a
 dashboard by Superset's own interface, refreshes each chart three times, and reads in the ledger how
-often it was charged. With --keep no answer is asked for again: one debit for each question.
+often it was charged. With --keep each query is charged once.
 With --picture FILE it opens the dashboard in headless Chromium and takes a picture. The exit code
 is 1 where something costs more than it should, a private row can be read, or a connection is made
 without a policy.
@@ -86,7 +86,7 @@ def main() -> None:
 def build(api: Api, folder: Path) -> int:
     """A connection, datasets, charts and a dashboard; says at each step what it has cost."""
 
-    def told(step: str) -> None:
+    def report(step: str) -> None:
         print(f"  {debits(folder):2} debits after {step}", flush=True)
 
     uri = f"dpsql:///{folder}/shop.duckdb?policy={folder}/policy.toml&analyst=superset"
@@ -95,7 +95,7 @@ def build(api: Api, folder: Path) -> int:
         sys.exit("A connection is tested with a policy and an analyst, and refused without.")
     database = api.post("database/", database_name="Reading log", sqlalchemy_uri=uri)["id"]
     seen = api.get(f"database/{database}/tables/?q=(schema_name:main)")["result"]
-    told(f"connecting and listing the tables: {', '.join(table['value'] for table in seen)}")
+    report(f"connecting and listing the tables: {', '.join(table['value'] for table in seen)}")
     charts = []
     for title, sql, form in (
         ("The five most read", BEST, table("rank", "title")),
@@ -103,19 +103,19 @@ def build(api: Api, folder: Path) -> int:
         ("The budget", BUDGET, table("analyst", "epsilon_spent", "epsilon_left")),
     ):
         dataset = api.post("dataset/", database=database, schema="main", table_name=title, sql=sql)
-        told(f"making the dataset “{title}”")
+        report(f"making the dataset “{title}”")
         chart = api.chart(title, dataset["id"], form)
         charts.append((chart, title))
         before = debits(folder)
         for _ in range(3):
             answer = api.get(f"chart/{chart}/data/?force=true")["result"][0]["data"]
-        told(f"three refreshes of its chart; the last: {answer[:5]}")
+        report(f"three refreshes of its chart; the last: {answer[:5]}")
         if debits(folder) - before not in {0, 3}:
             sys.exit("One refresh should ask once.")
     reading = ("SHOW TABLES", "DESCRIBE ratings", "SELECT * FROM ratings")
     for text in (DIFFERENT, f"EXPLAIN {DIFFERENT}", *reading):
         answer = api.ask(database, text)
-        told(f"{text} in SQL Lab: {answer[:70]}")
+        report(f"{text} in SQL Lab: {answer[:70]}")
     if "does not exist" not in answer:
         sys.exit("A private table can be read.")
     return api.dashboard("Reading log", charts)

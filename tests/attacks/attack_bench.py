@@ -19,7 +19,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import private_connection as duckdb_private
-from dp_sql.session.analyst import GuardedSession
+from dp_sql.session.analyst import AnalystSession
 
 ATTACKS = Path(__file__).parent
 CANARIES = ("canary", "987654321")
@@ -177,7 +177,7 @@ class Side:
 
             patch.setattr(duckdb_private, "open_database", spied)
             self.session = dp_sql.connect(str(database), policy=policy, analyst="reporting")
-        assert isinstance(self.session, GuardedSession)
+        assert isinstance(self.session, AnalystSession)
         self.seen.clear()  # what the owner's policy needed is no analyst's statement
 
     def ask(self, statement: str, params: object = None) -> Outcome:

@@ -189,5 +189,5 @@ SELECT DP_TOPK(score, 1, epsilon := 1, domain := mood) FROM ratings
 -- ArgumentError: mood is not a column of a public table.
 SELECT DP_TOPK(title, 1, epsilon := 1, domain := mood) FROM ratings
 
--- NotSupported: DP_SELECT takes scores at their owner's word, which a policy
+-- NotSupported: DP_SELECT is not available under a policy
 SELECT DP_SELECT(mood, score, 1, epsilon := 1) FROM ratings

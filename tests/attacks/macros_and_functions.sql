@@ -300,7 +300,7 @@ SELECT DP_COUNT_DISTINCT(#1, epsilon := 1) FROM ratings
 -- NotPrivate: COLUMNS(*) is not known to be total on every row.
 SELECT DP_COUNT_DISTINCT(COLUMNS(*), epsilon := 1) FROM ratings
 
--- NotSupported: DP_SELECT takes scores at their owner's word, which a policy doe
+-- NotSupported: DP_SELECT is not available under a policy
 SELECT DP_SELECT(title, score, 1, epsilon := 1) FROM ratings
 
 -- NotPrivate: GETVARIABLE('x') is not known to be total on every row.

@@ -186,10 +186,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := "observed") FROM ratings
 -- ArgumentError: Under a policy the observed values are no domain, unless the pol
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := OBSERVED) FROM ratings
 
--- ArgumentError: The policy says whose row each row is; a statement has no privac
+-- ArgumentError: The policy states the privacy unit
 SELECT DP_TOPK(title, 2, epsilon := 1, privacy_unit := title) FROM ratings
 
--- ArgumentError: The policy says whose row each row is; a statement has no privac
+-- ArgumentError: The policy states the privacy unit
 SELECT DP_TOPK(title, 2, epsilon := 1, privacy_unit := score) FROM ratings
 
 -- NotSupported: DP_TOPK belongs to no schema; write it without one.

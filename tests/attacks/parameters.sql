@@ -207,7 +207,7 @@ SELECT DP_TOPK(title, 2, epsilon) FROM ratings
 -- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 3.
 SELECT DP_TOPK(title, 2, 1) FROM ratings
 
--- ArgumentError: DP_TOPK needs epsilon: the privacy loss is never guessed.
+-- ArgumentError: DP_TOPK needs epsilon := <number> (the privacy loss).
 SELECT DP_TOPK(title, 2) FROM ratings
 
 -- ArgumentError: k must be a whole number from 1 to 100000.
@@ -654,7 +654,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, domain := ['b0']) FROM ratings
 -- ArgumentError: DP_COUNT_DISTINCT has no argument k.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, k := 3) FROM ratings
 
--- ArgumentError: The policy says whose row each row is; a statement has no privac
+-- ArgumentError: The policy states the privacy unit
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FROM ratings
 
 -- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.

@@ -178,7 +178,7 @@ def test_the_private_side_is_given_no_word_of_an_attack(sides: tuple[Side, Side]
 def test_the_public_side_holds_public_tables_and_releases_only(sides: tuple[Side, Side]) -> None:
     for side in sides:
         side.ask("FROM catalog")
-        public = side.session._public._connection
+        public = side.session._public.connection
         tables = public.execute("SELECT table_name FROM duckdb_tables()").fetchall()
         others = {name for (name,) in tables if not re.fullmatch(r"__dp_release_\d+", name)}
         assert others == {"catalog"}

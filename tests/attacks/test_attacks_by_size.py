@@ -165,7 +165,7 @@ def test_parameters_reach_no_call_and_no_source(statement: str, side: Side) -> N
 
 @pytest.mark.parametrize("text", [5, None, b"SELECT 1", ["SELECT 1"]])
 def test_what_is_no_text_is_no_query(text: object, side: Side) -> None:
-    with pytest.raises(dp_sql.QueryError, match="A query is a text"):
+    with pytest.raises(dp_sql.QueryError, match="must be a string"):
         side.session.sql(text)  # type: ignore[arg-type]
 
 

@@ -102,7 +102,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings u<U+017F>ing <U+017F>ample 5
 -- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
 SELECT dp_count_di<U+017F>tinct(title, epsilon := 0) FROM ratings
 
--- NotSupported: DP_SELECT takes scores at their owner's word, which a policy doe
+-- NotSupported: DP_SELECT is not available under a policy
 SELECT DP_<U+017F>ELECT(title, score, 1, epsilon := 1) FROM ratings
 
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
@@ -156,58 +156,58 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings /*<U+202E>*/ LIMIT 5
 -- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE <U+2066>true<U+2069>
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT * FROM ratings<U+0000>
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT<U+0000> * FROM ratings
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 <U+0000>
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT 1<U+0000>; SELECT * FROM ratings
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+0000>
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE true<U+0000> LIMIT 5
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM rat<U+0000>ings
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM "ratings<U+0000>"
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM "ratings<U+0000>x" WHERE true
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT * FROM "secret<U+0000>"
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 DESCRIBE "secret<U+0000>"
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 DESCRIBE "ratings<U+0000>"
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE day > '2024<U+0000>'
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(score, 1, epsilon := 1, domain := ['<U+0000>']) FROM ratings
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1<U+0000>) FROM ratings
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := 'joint<U+0000>') FROM ratings
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK("title<U+0000>", 2, epsilon := 1) FROM ratings
 
--- NotSupported: A query has no NUL in it.
+-- NotSupported: A query cannot contain a NUL character.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := catalog."title<U+0000>") FROM ratings
 
 -- CatalogException: Catalog Error: Table with name ratings
@@ -228,13 +228,13 @@ SELECT * FROM r<U+0301>atings
 -- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE <U+1F600>
 
--- ParseError: This sign is half a character.
+-- ParseError: This character is half of a pair.
 SELECT '<U+D800>'
 
--- ParseError: This sign is half a character.
+-- ParseError: This character is half of a pair.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = '<U+D800>'
 
--- ParseError: This sign is half a character.
+-- ParseError: This character is half of a pair.
 <U+DFFF>
 
 -- NotSupported: LIMIT beside a DP call limits nothing of the source.

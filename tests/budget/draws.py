@@ -15,7 +15,7 @@ from math import ceil, floor, prod
 from typing import Any
 
 from tests.budget.adversary import log_between
-from tests.udfs.laws import NotPrivateError
+from tests.udfs.distributions import NotPrivateError
 
 SLACK = 1 + Fraction(1, 10**20)
 """Two enclosures of one irrational number differ by less than this factor."""

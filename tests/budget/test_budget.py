@@ -20,7 +20,7 @@ import dp_sql
 from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
 from dp_sql.errors import ArgumentError, BudgetExceeded, LedgerError, NotSupported, PolicyError
-from dp_sql.session.analyst import GuardedSession
+from dp_sql.session.analyst import AnalystSession
 
 POLICY = """
 [tables.ratings]
@@ -40,7 +40,7 @@ epsilon = 1
 COUNT = "SELECT DP_COUNT_DISTINCT(title, epsilon := {}) AS n FROM ratings"
 TOP = "SELECT DP_TOPK(title, 2, epsilon := {}) AS best FROM ratings"
 
-Opened = Callable[..., GuardedSession]
+Opened = Callable[..., AnalystSession]
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
 def opened(folder: Path) -> Iterator[Opened]:
     sessions = []
 
-    def open_one(analyst: str = "ann", more: str = "") -> GuardedSession:
+    def open_one(analyst: str = "ann", more: str = "") -> AnalystSession:
         policy = folder / "policy.toml"
         if more:
             policy.write_text(POLICY + more)
@@ -81,7 +81,7 @@ def kinds(folder: Path) -> list[str]:
     return [event.kind for event in events(folder)][1:]  # the first is that the book was opened
 
 
-def left(session: GuardedSession) -> Fraction:
+def left(session: AnalystSession) -> Fraction:
     found = session.budget()[0].epsilon_left
     assert found is not None
     return found
@@ -280,7 +280,7 @@ class Watched:
         return getattr(self._inner, name)
 
 
-def watch(session: GuardedSession, folder: Path) -> Watched:
+def watch(session: AnalystSession, folder: Path) -> Watched:
     private = session._private
     private._connection = watched = Watched(private._connection, folder)  # type: ignore[assignment]
     return watched
@@ -334,7 +334,7 @@ def test_sessions_that_race_never_spend_more_than_there_is(opened: Opened, folde
     sessions = [opened(name) for name in ("ann", "bob", "cy", "dan")]
     answered: list[str] = []
 
-    def ask(session: GuardedSession) -> None:
+    def ask(session: AnalystSession) -> None:
         for _ in range(5):
             try:
                 session.sql(COUNT.format("0.1")).fetchall()
@@ -554,7 +554,7 @@ def test_a_kept_release_answers_its_own_question_and_analyst_only(opened: Opened
         assert ann.cost([other]).epsilon > 0
     bob = opened("bob", keep)
     assert bob.cost([TOP.format("0.125")]).epsilon > 0
-    with pytest.raises(ArgumentError, match="no release of this id"):
+    with pytest.raises(ArgumentError, match="no release with this id"):
         bob.sql(f"FROM dp_release('{ann.releases[0].id}')")
 
 

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "reading"
 
 
-def session(folder: Path, analyst: str) -> dp_sql.GuardedSession:
+def session(folder: Path, analyst: str) -> dp_sql.AnalystSession:
     return dp_sql.connect(
         str(folder / "shop.duckdb"), policy=folder / "policy.toml", analyst=analyst
     )

@@ -16,12 +16,12 @@ import pytest
 from dp_sql.budget.accountants import accountant
 from dp_sql.budget.model import AccountantName, Cap
 from dp_sql.udfs.mechanism import PrivacyLoss
-from dp_sql.udfs.topk import joint
+from dp_sql.udfs.topk import joint, template
 from tests.budget import draws
 from tests.budget.adversary import log_between
 from tests.budget.draws import Between, Case, Grouped, Pair, Person, exactly
 from tests.budget.test_accountants import how_many
-from tests.udfs.laws import NotPrivateError
+from tests.udfs.distributions import NotPrivateError
 
 ROOT_OF_E = draws.exp_of(Fraction(1, 2))
 E = ROOT_OF_E**2
@@ -56,7 +56,7 @@ def twelve_others(power: Between = E) -> list[Case]:
 
 
 def test_the_cut_of_joint_lies_beyond_all_counts_of_the_example() -> None:
-    assert joint._cut(3, 1, joint._rate(1, Fraction(1))) > 13
+    assert template.cut_of(3, joint.rate_of(1, Fraction(1))) > 13
 
 
 def test_given_the_draws_of_the_others_the_range_is_exactly_1() -> None:

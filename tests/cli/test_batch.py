@@ -16,13 +16,12 @@ from pathlib import Path
 import pytest
 
 import dp_sql
-from dp_sql.cli.shell.ask import _share
-from dp_sql.cli.shell.dots import DOTS
-from dp_sql.cli.shell.forms import MODES
-from dp_sql.cli.shell.main import main_shell
-from dp_sql.cli.shell.run import Write
-from dp_sql.cli.shell.run import run as run_question
-from dp_sql.cli.shell.spent import Standing, cost_note, standing
+from dp_sql.cli.main import main
+from dp_sql.cli.shell.costs import Before, before, cost_note
+from dp_sql.cli.shell.meta_commands import META_COMMANDS
+from dp_sql.cli.shell.output import MODES
+from dp_sql.cli.shell.run import Write, progress_percent
+from dp_sql.cli.shell.run import run as run_work
 from dp_sql.cli.shell.state import Shell
 from tests.conftest import READING_LOG, SURE
 
@@ -71,7 +70,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
     def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        code = main_shell(arguments)
+        code = main(["shell", *arguments])
         said = capsys.readouterr()
         return code, said.out, said.err
 
@@ -119,9 +118,9 @@ def test_a_closed_standard_input_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    assert main_shell([]) == 1
-    assert capsys.readouterr().err == 'Standard input is closed; ask with -c "SQL".\n'
-    assert main_shell(["--csv", "-c", "SELECT 1 AS n"]) == 0
+    assert main(["shell"]) == 1
+    assert capsys.readouterr().err == 'Standard input is closed; use -c "SQL".\n'
+    assert main(["shell", "--csv", "-c", "SELECT 1 AS n"]) == 0
 
 
 def test_the_quit_key_stops_no_question() -> None:
@@ -131,7 +130,7 @@ def test_the_quit_key_stops_no_question() -> None:
 
     before = signal.getsignal(signal.SIGQUIT)
     said: list[str] = []
-    run_question(work, said.append, lambda: None, lambda: None, None)
+    run_work(work, said.append, lambda: None, lambda: None, None)
     assert said == ["done"]
     assert signal.getsignal(signal.SIGQUIT) == before
 
@@ -227,10 +226,10 @@ def test_dot_commands_say_what_would_work(run: Run, database: str) -> None:
         (".mdoe csv", "Did you mean .mode?"),
         (".mode xml", "table, csv, json, markdown, line"),
         (".timer soon", "on or off"),
-        (".explain", "there is none yet"),
-        (".explain SELECT 1", "there is none here"),
+        (".explain", "there is none"),
+        (".explain SELECT 1", "has none"),
         (".budget", "--ledger"),
-        (".read", ".read questions.sql"),
+        (".read", ".read queries.sql"),
         (".read no/such.sql", "cannot be read"),
     ):
         code, _, err = run(database, "-c", line)
@@ -239,7 +238,7 @@ def test_dot_commands_say_what_would_work(run: Run, database: str) -> None:
 
 def test_help_lists_every_command(run: Run) -> None:
     _, out, _ = run("-c", ".help")
-    assert all(f"{dot.name} " in out and dot.about in out for dot in DOTS)
+    assert all(f"{c.name} " in out and c.help in out for c in META_COMMANDS)
 
 
 def test_read_and_output_go_through_files(run: Run, tmp_path: Path) -> None:
@@ -263,7 +262,7 @@ def test_explain_costs_nothing_and_the_budget_is_drawn(run: Run, analyst: list[s
     assert code == 0 and "costs      epsilon = 0.5" in out
     code, out, _ = run(*analyst, "-c", f"{ASKED};\n.explain\n.budget")
     assert code == 0 and "budget of reporting: epsilon 0.5 left, 0 after" in out
-    assert "epsilon 0.5 of 1 spent, 0.5 left" in out and "epsilon 0.5 of 3 spent" in out
+    assert "ε 0.5 of 1 spent, 0.5 left" in out and "ε 0.5 of 3 spent" in out
 
 
 def test_an_analyst_sees_what_the_policy_names(run: Run, analyst: list[str]) -> None:
@@ -298,34 +297,34 @@ def test_an_analysts_answer_comes_in_every_form(run: Run, analyst: list[str], mo
 def test_what_was_spent_is_said_as_the_books_have_it(analyst: list[str], tmp_path: Path) -> None:
     database, _, policy, *_ = analyst
     with dp_sql.connect(database, ledger=tmp_path / "book.sqlite") as owner:
-        before = standing(owner, TOP)
+        start = before(owner, TOP)
         owner.sql(TOP)
         owner.sql(TOP)
-        note = cost_note(owner, before, TOP, answered=True)
-    assert note == "spent epsilon = 20000; in this book: epsilon 20000"
+        note = cost_note(owner, start, TOP, answered=True)
+    assert note == "spent epsilon = 20000; in this ledger: epsilon 20000"
     Path(policy).write_text(POLICY.replace("epsilon = 3", "epsilon = 3\nkeep_releases = true"))
     left = "left: epsilon 0.5 of 1 for reporting, epsilon 2.5 of 3 for all together"
     with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
-        before = standing(session, ASKED)
+        start = before(session, ASKED)
         session.sql(ASKED)
         # Were it stopped now, it would have cost the same.
-        stopped = cost_note(session, Standing(1, before.rows), ASKED, answered=False)
-        assert stopped == f"spent, though there is no answer; {left}"
-        before = standing(session, ASKED)
+        stopped = cost_note(session, Before(1, start.rows), ASKED, answered=False)
+        assert stopped == f"spent, although there is no answer; {left}"
+        start = before(session, ASKED)
         session.sql(ASKED)
-        assert cost_note(session, before, ASKED, answered=True) == f"spent nothing; {left}"
-        assert cost_note(session, before, ASKED, answered=False) is None
-        assert cost_note(session, before, f"EXPLAIN {ASKED}", answered=True) is None
+        assert cost_note(session, start, ASKED, answered=True) == f"spent nothing; {left}"
+        assert cost_note(session, start, ASKED, answered=False) is None
+        assert cost_note(session, start, f"EXPLAIN {ASKED}", answered=True) is None
 
 
 def test_how_far_a_question_is_stays_unknown_to_an_analyst(analyst: list[str]) -> None:
     database, _, policy, *_ = analyst
     with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
-        shell = Shell(session, "table", tells_receipts=False, tells_costs=False)
-        assert _share(shell) is None
+        shell = Shell(session, "table")
+        assert progress_percent(shell) is None
     with dp_sql.connect(database) as owner:
-        shell = Shell(owner, "table", tells_receipts=False, tells_costs=False)
-        assert _share(shell) == -1.0
+        shell = Shell(owner, "table")
+        assert progress_percent(shell) == -1.0
 
 
 def test_without_prompt_toolkit_the_shell_says_what_to_install(
@@ -334,13 +333,12 @@ def test_without_prompt_toolkit_the_shell_says_what_to_install(
     monkeypatch.delitem(sys.modules, "dp_sql.cli.shell.prompt", raising=False)
     monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    assert main_shell([]) == 1
+    assert main(["shell"]) == 1
     assert "pip install 'dp-sql[shell]'" in capsys.readouterr().err
 
 
 def test_help_shows_what_works(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main_shell(["--help"])
+    assert main(["shell", "--help"]) == 0
     shown = capsys.readouterr().out
     for option in ("--csv", "--json", "--markdown", "--policy", "--as", "--ledger", "--receipts"):
         assert option in shown

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,13 +28,20 @@ from dp_sql.budget.account import BudgetRow
 from dp_sql.budget.amounts import amount_of
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Cap, Terms
-from dp_sql.cli import burn_down
-from dp_sql.cli import policy as shell_policy
-from dp_sql.cli.bars import bar, bars, decimal
-from dp_sql.cli.budget import main_budget, main_ledger
-from dp_sql.cli.burn_down import Curve, curves
+from dp_sql.cli import budget_plot
+from dp_sql.cli.budget_bars import bar, bars, decimal
+from dp_sql.cli.budget_plot import Curve, curves
+from dp_sql.cli.main import main
 from dp_sql.policy.model import read_policy
 from dp_sql.udfs.mechanism import PrivacyLoss
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    return main([command, *arguments])
+
+
+main_budget = partial(_run, "budget")
+main_ledger = partial(_run, "ledger")
 
 POLICY = """\
 [budget]
@@ -209,8 +217,7 @@ def test_a_lost_witness_is_made_anew(shop: Shop, capsys: pytest.CaptureFixture[s
     assert "dp-sql ledger witness" in told(capsys, wrong=True)
     assert main_ledger(["witness", shop.policy]) == 0
     assert told(capsys) == (
-        f"{shop.terms.witness} is the witness of {shop.terms.ledger} from now on "
-        "(8 events of shop).\n"
+        f"{shop.terms.witness} is now the witness of {shop.terms.ledger} (8 events of shop).\n"
     )
     assert main_ledger(["verify", shop.policy]) == 0
 
@@ -257,7 +264,7 @@ def test_a_policy_without_a_budget_has_none_to_show(
     path.write_text("[limits]\nmax_k = 3\n")
     for run in (main_budget, main_ledger):
         assert run([str(path)]) == 1
-        assert "has no [budget]: analysts may ask without end" in told(capsys, wrong=True)
+        assert "has no [budget]: analysts may spend without limit" in told(capsys, wrong=True)
     assert main_budget([str(tmp_path / "none.toml")]) == 1
     assert "cannot be read: No such file" in told(capsys, wrong=True)
 
@@ -272,20 +279,17 @@ def test_a_policys_witness_is_not_said_twice(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ([], "required: LEDGER"),
-        (["verify"], "opened as ./verify"),
-        (["drop", "x"], "say LEDGER, verify LEDGER or witness LEDGER"),
-        (["verify", "x", "y"], "say LEDGER, verify LEDGER or witness LEDGER"),
-        (["verify", "x", "--csv"], "--csv and --json are for the events"),
-        (["x", "--csv", "--json"], "not allowed with"),
+        ([], "Missing argument 'LEDGER'"),
+        (["verify"], "Missing argument 'LEDGER'"),
+        (["drop", "x"], "unexpected extra argument (x)"),
+        (["verify", "x", "y"], "unexpected extra argument (y)"),
+        (["verify", "x", "--csv"], "No such option"),
     ],
 )
 def test_other_words_after_ledger_are_told_what_would_work(
     arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main_ledger(arguments)
-    assert stopped.value.code == 2
+    assert main_ledger(arguments) == 2
     assert why in told(capsys, wrong=True)
 
 
@@ -293,12 +297,10 @@ def test_help_has_examples_and_says_that_nothing_is_changed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for run, words in (
-        (main_budget, ("dp-sql budget policy.toml --plot burn.png", "leaves it as it is")),
-        (main_ledger, ("dp-sql ledger verify policy.toml", "witness LEDGER", "--witness FILE")),
+        (main_budget, ("dp-sql budget policy.toml --plot burn.png", "stays as it is")),
+        (main_ledger, ("dp-sql ledger verify policy.toml", "witness LEDGER", "--witness /mnt")),
     ):
-        with pytest.raises(SystemExit) as stopped:
-            run(["--help"])
-        assert stopped.value.code == 0
+        assert run(["--help"]) == 0
         shown = told(capsys)
         assert all(word in shown for word in words)
         assert max(map(len, shown.splitlines())) <= 100
@@ -427,7 +429,7 @@ def test_a_long_ledger_is_thinned_and_keeps_its_peaks(monkeypatch: pytest.Monkey
     monthly = replace(TERMS, monthly=True)
     found = []
     for points in (10**9, 100):
-        monkeypatch.setattr(burn_down, "POINTS", points)
+        monkeypatch.setattr(budget_plot, "POINTS", points)
         found.append(curves(ledger, monthly, end)[0].points)
     full, thin = found
     assert len(thin) <= 2 * 100 < len(full)
@@ -439,7 +441,7 @@ def test_a_long_ledger_is_thinned_and_keeps_its_peaks(monkeypatch: pytest.Monkey
 def test_many_losses_in_one_second_are_one_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(burn_down, "POINTS", 5)
+    monkeypatch.setattr(budget_plot, "POINTS", 5)
     shop = Shop(tmp_path)
     with shop.open() as ledger:
         ledger.reserve("a", [amount_of(PrivacyLoss(Fraction(1)))] * 20, lambda of_all, own: None)
@@ -453,7 +455,7 @@ def test_a_picture_without_matplotlib_says_how_to_get_it(
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(burn_down.importlib, "import_module", missing)
+    monkeypatch.setattr(budget_plot.importlib, "import_module", missing)
     assert main_budget([shop.policy, "--plot", str(tmp_path / "burn.png")]) == 1
     assert "pip install 'dp-sql[plot]'" in told(capsys, wrong=True)
     assert not (tmp_path / "burn.png").exists()
@@ -470,7 +472,7 @@ def test_matplotlib_is_not_read_before_a_picture_is_asked_for(
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", watched)
-    monkeypatch.setattr(burn_down.importlib, "import_module", watched)
+    monkeypatch.setattr(budget_plot.importlib, "import_module", watched)
     assert main_budget([shop.policy]) == 0
     assert not [name for name in seen if name.startswith("matplotlib")]
     capsys.readouterr()
@@ -505,7 +507,7 @@ def test_a_picture_of_any_span_has_its_dates(
     for n in (1, 4.5, 27, 105, 270, 290):
         end = START + timedelta(**{unit: n})
         points = ((START, Fraction(0)), (end, Fraction(1)))
-        burn_down.draw([Curve(None, None, points)], shop.terms, tmp_path / "burn.png")
+        budget_plot.draw([Curve(None, None, points)], shop.terms, tmp_path / "burn.png")
     assert not caplog.records
 
 
@@ -524,7 +526,7 @@ def test_a_policys_check_tells_what_its_budget_lacks(
     with duckdb.connect(database) as connection:
         connection.execute("CREATE TABLE ratings (user_id BIGINT, title VARCHAR)")
     policy.write_text(f'[tables.ratings]\nprivacy_unit = "user_id"\n{budget}')
-    assert shell_policy.main(["check", str(policy), database]) == 0
+    assert main(["policy", "check", str(policy), database]) == 0
     _, _, _, *advice = told(capsys).splitlines(keepends=True)  # after work and spilling
     assert (advice[0] if advice else "").startswith(sentence) and len(advice) == bool(sentence)
     assert sorted(tmp_path.iterdir()) == [policy, Path(database)]

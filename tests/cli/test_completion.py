@@ -1,4 +1,4 @@
-"""What Tab offers, and where a typed text is complete. No terminal here; see test_repl.py."""
+"""What Tab offers, and when input is complete. No terminal here: see test_interactive.py."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_sql.cli.shell.catalogue import Catalogue, Table
-from dp_sql.cli.shell.pieces import is_complete, pieces
-from dp_sql.cli.shell.words import offers
+from dp_sql.cli.shell.completion import sql_completions
+from dp_sql.cli.shell.names import Names, Table
+from dp_sql.cli.shell.splitting import is_complete, split_input
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.tokens import Token, tokenize
-from dp_sql.udfs import REGISTRY
 
-CATALOGUE = Catalogue(
+NAMES = Names(
     tables=(
-        Table("catalog", "public", (("title", "VARCHAR"), ("price", "INTEGER"))),
-        Table("ratings", "private", (("user_id", "BIGINT"), ("title", "VARCHAR"))),
-        Table('"my table"', "table", (("Order", "INTEGER"),)),
-        Table("lib.books", "table", (("isbn", "VARCHAR"),)),
+        Table(("catalog",), "public", (("title", "VARCHAR"), ("price", "INTEGER"))),
+        Table(("ratings",), "private", (("user_id", "BIGINT"), ("title", "VARCHAR"))),
+        Table(("my table",), "table", (("Order", "INTEGER"),)),
+        Table(("lib", "books"), "table", (("isbn", "VARCHAR"),)),
     ),
     functions=("strftime", "strlen", "sum"),
 )
@@ -30,9 +29,9 @@ CATALOGUE = Catalogue(
 def offered() -> Callable[..., list[str]]:
     """What is offered where | stands."""
 
-    def offered(text: str, guarded: bool = False) -> list[str]:
+    def offered(text: str, under_policy: bool = False) -> list[str]:
         cursor = text.index("|")
-        words = offers(text.replace("|", ""), cursor, CATALOGUE, guarded)
+        words = sql_completions(text.replace("|", ""), cursor, NAMES, under_policy)
         return [word.text for word in words]
 
     return offered
@@ -94,7 +93,7 @@ def test_a_dp_call_offers_the_arguments_that_are_not_there_yet(offered: Offered)
 
 def test_mechanisms_are_those_of_the_function(offered: Offered) -> None:
     for name, function in FUNCTIONS.items():
-        assert offered(f"SELECT {name}(title, mechanism := |") == list(REGISTRY[function.kind])
+        assert offered(f"SELECT {name}(title, mechanism := |") == list(function.mechanisms)
     assert offered("SELECT DP_TOPK(title, 3, mechanism => pnf|") == ["pnf_joint", "pnf_peel"]
     assert offered("SELECT DP_COUNT_DISTINCT(title, report := t|") == ["true"]
     assert "gem" in offered("SELECT DP_COUNT_DISTINCT(title, bound_selection := |")
@@ -108,10 +107,10 @@ def test_domains_are_columns_of_tables_that_are_not_private(offered: Offered) ->
 
 def test_under_a_policy_its_own_words_are_left_out(offered: Offered) -> None:
     assert "privacy_unit := " in offered("SELECT DP_TOPK(title, 3, |")
-    assert "privacy_unit := " not in offered("SELECT DP_TOPK(title, 3, |", guarded=True)
-    assert "observed" not in offered("SELECT DP_TOPK(title, 3, domain := |", guarded=True)
-    assert "attach" in offered("att|") and offered("att|", guarded=True) == []
-    assert "SELECT" in offered("SEL|", guarded=True)
+    assert "privacy_unit := " not in offered("SELECT DP_TOPK(title, 3, |", under_policy=True)
+    assert "observed" not in offered("SELECT DP_TOPK(title, 3, domain := |", under_policy=True)
+    assert "attach" in offered("att|") and offered("att|", under_policy=True) == []
+    assert "SELECT" in offered("SEL|", under_policy=True)
 
 
 def test_words_follow_the_case_that_was_begun(offered: Offered) -> None:
@@ -149,25 +148,29 @@ def test_a_long_text_is_read_a_few_times_and_not_for_each_line(
         n_read += len(part)
         return tokenize(part)
 
-    monkeypatch.setattr("dp_sql.cli.shell.pieces.tokenize", counting)
+    monkeypatch.setattr("dp_sql.cli.shell.splitting.tokenize", counting)
     monkeypatch.setattr("dp_sql.sql.tokens.tokenize", counting)
-    assert sum(piece == "SELECT 1" for piece in pieces(text)) == 300
+    assert sum(piece == "SELECT 1" for piece in split_input(text)) == 300
     assert n_read < 4 * len(text)
 
 
-def test_pieces_are_statements_and_dot_commands_in_order() -> None:
+def test_input_is_split_into_statements_and_dot_commands_in_order() -> None:
     text = "SELECT ';' AS a; -- c\n\n  .mode csv\nSELECT\n.5;SELECT 2;\n.timer on\nSELECT 3"
-    assert pieces(text) == [
+    assert split_input(text) == [
         "SELECT ';' AS a", ".mode csv", "SELECT\n.5", "SELECT 2", ".timer on", "SELECT 3",
     ]  # fmt: skip
-    assert pieces("SELECT '\n.mode csv\n'; .no") == ["SELECT '\n.mode csv\n'", ".no"]
-    assert pieces("SELECT 'open") == ["SELECT 'open"]
-    assert pieces("-- only a thought") == []
-    assert pieces(".a\nSELECT $$x;\n.b\n$$; .c\n.d") == [".a", "SELECT $$x;\n.b\n$$", ".c\n.d"]
-    assert pieces(".read it's /*\nSELECT 'a;\n.b'; --'\n.c") == [
+    assert split_input("SELECT '\n.mode csv\n'; .no") == ["SELECT '\n.mode csv\n'", ".no"]
+    assert split_input("SELECT 'open") == ["SELECT 'open"]
+    assert split_input("-- only a thought") == []
+    assert split_input(".a\nSELECT $$x;\n.b\n$$; .c\n.d") == [".a", "SELECT $$x;\n.b\n$$", ".c\n.d"]
+    assert split_input(".read it's /*\nSELECT 'a;\n.b'; --'\n.c") == [
         ".read it's /*", "SELECT 'a;\n.b'", ".c",
     ]  # fmt: skip
-    assert pieces("SELECT (1;\n.b\nSELECT 'open;\n.c") == ["SELECT (1;", ".b", "SELECT 'open;\n.c"]
+    assert split_input("SELECT (1;\n.b\nSELECT 'open;\n.c") == [
+        "SELECT (1;",
+        ".b",
+        "SELECT 'open;\n.c",
+    ]
 
 
 _PARTS = (
@@ -178,9 +181,9 @@ _PARTS = (
 
 
 @given(st.lists(st.sampled_from(_PARTS), max_size=12), st.integers(0, 30), st.booleans())
-def test_no_text_makes_completion_fail(parts: list[str], cursor: int, guarded: bool) -> None:
+def test_no_text_makes_completion_fail(parts: list[str], cursor: int, under_policy: bool) -> None:
     text = "".join(parts)
-    words = offers(text, min(cursor, len(text)), CATALOGUE, guarded)
+    words = sql_completions(text, min(cursor, len(text)), NAMES, under_policy)
     assert len({word.text for word in words}) == len(words)
     assert is_complete(text) in {True, False}
-    assert all(piece.strip() for piece in pieces(text))
+    assert all(piece.strip() for piece in split_input(text))

@@ -21,7 +21,7 @@ from tests.conftest import READING_LOG
 pexpect = pytest.importorskip("pexpect", reason="the shell is tested with pexpect")
 pytest.importorskip("prompt_toolkit", reason="the shell's prompt is prompt_toolkit's")
 pytest.importorskip("pygments", reason="the shell's colours are those of pygments")
-from dp_sql.cli.shell.prompt import reader  # noqa: E402  # where the two are there
+from dp_sql.cli.shell.prompt import prompt_function  # noqa: E402  # where the two are there
 
 COMMAND = [sys.executable, "-m", "dp_sql", "shell"]
 PATIENCE = 60  # seconds until a test gives up; none waits that long
@@ -256,7 +256,7 @@ def test_an_owner_may_suspend_the_prompt_and_an_analyst_may_not(
     monkeypatch.setattr("dp_sql.cli.shell.prompt.PromptSession", prompting)
     for session in (dp_sql.connect(), dp_sql.connect(database, policy=policy)):
         with session:
-            reader(Shell(session, "table", tells_receipts=False, tells_costs=False), "x", None)
+            prompt_function(Shell(session, "table"), "x", None)
     assert allowed == [True, False]
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 import dp_sql
-from dp_sql.cli import main as shell
+from dp_sql.cli.main import COMMANDS, main
 from tests.conftest import READING_LOG, SURE
 
 TOP = (
@@ -101,14 +102,42 @@ def test_explain_shows_the_plan_and_no_draw(database: str) -> None:
     assert "Dune" not in done.stdout and done.stderr == ""
 
 
-def test_no_sql_is_an_error_that_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    assert shell.main([]) == 1
-    assert "use -c or standard input" in capsys.readouterr().err
-
-
-def test_help_shows_statements_that_work(database: str) -> None:
+def test_help_shows_statements_that_work() -> None:
     shown = run("--help").stdout
     assert "DP_TOPK(title, 10, epsilon := 1.0," in shown and "--receipts" in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_listed_and_has_an_example(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--help"]) == 0
+    assert f"\n  {name} " in capsys.readouterr().out
+    assert main([name, "-h"]) == 0
+    assert f"\n    dp-sql {name} " in capsys.readouterr().out
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert run("--version").stdout == f"dp-sql {version('dp-sql')}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--no-such-option"], ["a.duckdb", "b.duckdb"], ["shell", "-c"], ["policy"]]
+)
+def test_wrong_usage_is_exit_code_two(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and "Error: " in said.err
+
+
+def test_help_imports_no_subcommand() -> None:
+    program = (
+        "import sys; from dp_sql.cli.main import main; main(['--help']); "
+        "sys.exit(any(name in sys.modules for name in ('dp_sql.cli.budget', 'duckdb', 'numpy')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

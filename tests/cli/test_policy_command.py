@@ -30,11 +30,11 @@ def test_a_draft_is_written_once_and_checked(shop: str, tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     done = run("policy", "init", shop, "-o", str(path))
     assert (done.returncode, done.stderr) == (0, "")
-    assert f'{path} is written; 4 tables wait for an answer ("?").' in done.stdout
+    assert f'{path} is written; 4 tables still need an answer ("?").' in done.stdout
     assert f"dp-sql policy check {path} {shop}" in done.stdout
     again = run("policy", "init", shop, "-o", str(path))
     assert (again.returncode, again.stdout) == (1, "")
-    assert again.stderr == f"{path} is there already; it is left as it is.\n"
+    assert again.stderr == f"{path} exists already; it was not changed.\n"
     checked = run("policy", "check", str(path), shop)
     assert (checked.returncode, checked.stdout) == (1, "")
     assert checked.stderr.startswith(f"PolicyError: {path}, line ")
@@ -47,8 +47,8 @@ def test_a_policy_that_fits_is_told_with_what_it_hides(shop: str, tmp_path: Path
     done = run("policy", "check", str(path), shop)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        f"{path} fits {shop}: private 1, public 1, views 0.\n"
-        "Hidden from analysts, as it does not name them: "
+        f"{path} fits {shop}: 1 private, 1 public, 0 views.\n"
+        "Hidden from analysts, because the policy does not name them: "
         "main.notes, main.order_items, main.orders, main.recent_ratings, main.regions\n"
         "Where a join multiplies rows, each side keeps 1,000 rows of each person "
         "(max_rows_per_person), and a query whose joins could make more than 1,000,000 of them is "
@@ -109,10 +109,10 @@ def test_help_says_how_and_what_each_command_reads() -> None:
 
 
 @pytest.mark.parametrize("rest", [[], ["-c", "SELECT 1"], ["--csv", "-c", "SELECT 1"], ["drop"]])
-def test_other_words_after_policy_are_told_what_would_work(rest: list[str]) -> None:
+def test_other_words_after_policy_are_wrong_usage(rest: list[str]) -> None:
     done = run("policy", *rest)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "say init or check; a database file called policy is opened as ./policy" in done.stderr
+    assert "Try 'dp-sql policy --help' for help." in done.stderr
 
 
 def test_a_database_called_policy_is_opened_with_its_folder(

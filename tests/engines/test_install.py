@@ -6,6 +6,7 @@ import gc
 import re
 import threading
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -15,6 +16,7 @@ import dp_sql
 from tests.conftest import READING_LOG, SURE
 
 UNIT = f"{SURE}, privacy_unit := user_id"
+_A_PLAN: Any = "a plan"
 TOP = f"SELECT unnest(DP_TOPK(title, 2, {UNIT}, domain := catalog.title)) AS title FROM ratings"
 BEST = [("Dune",), ("Emma",)]
 # A count whose noise is so wide that two draws differ but for a chance below 1e-7.
@@ -256,13 +258,61 @@ def test_a_ticket_is_no_parameter(con: Con) -> None:
 
 
 def test_a_sessions_ticket_is_good_for_one_release() -> None:
-    from dp_sql.engines.duckdb.tickets import Desk, Drawn
+    from dp_sql.engines.duckdb.tickets import Drawn, Tickets
     from dp_sql.privacy.plan import Plan
 
-    desk, plan = Desk(), object.__new__(Plan)
-    desk._write = lambda *_: None  # type: ignore[method-assign]
-    ticket = desk.offer_once(plan)
-    assert desk.redeem(ticket, (1, 1), lambda _: Drawn(7, "")) == 7
-    assert desk.redeem(ticket, (1, 1), lambda _: Drawn(8, "")) == 7  # the same execution
+    tickets, plan = Tickets(), object.__new__(Plan)
+    tickets._record = lambda *_: None  # type: ignore[method-assign]
+    ticket = tickets.issue_once(plan)
+    assert tickets.redeem(ticket, (1, 1), lambda _: Drawn(7, "")) == 7
+    assert tickets.redeem(ticket, (1, 1), lambda _: Drawn(8, "")) == 7  # the same execution
     with pytest.raises(dp_sql.InternalError, match="unknown or used"):
-        desk.redeem(ticket, (1, 2), lambda _: Drawn(8, ""))
+        tickets.redeem(ticket, (1, 2), lambda _: Drawn(8, ""))
+
+
+def test_groups_are_drawn_once_per_execution() -> None:
+    from dp_sql.engines.duckdb.tickets import Tickets
+
+    tickets, draws = Tickets(), iter([[1], [2], [3]])
+    first = tickets.groups_once("t", (1, 1), lambda: next(draws))
+    assert tickets.groups_once("t", (1, 1), lambda: next(draws)) == first == [1]
+    assert tickets.groups_once("t", (1, 2), lambda: next(draws)) == [2]
+    assert tickets.groups_once("u", (1, 1), lambda: next(draws)) == [3]
+
+
+@pytest.mark.parametrize("limit", ["_MAX_ANSWERS", "_MAX_PEOPLE"])
+def test_an_answer_is_forgotten_with_the_groups_it_was_computed_from(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else places in an old answer would pick items by counts over other groups."""
+    from dp_sql.engines.duckdb import tickets as tickets_file
+    from dp_sql.engines.duckdb.tickets import Drawn, Tickets
+
+    monkeypatch.setattr(tickets_file, limit, 8)
+    tickets, plan = Tickets(), _A_PLAN
+    monkeypatch.setattr(tickets, "_record", lambda *_: None)
+    names = [tickets.issue(plan, "text", number) for number in range(20)]
+    drawn: dict[str, list[int]] = {}
+
+    def reading() -> list[tuple[list[int], int]]:
+        found = []
+        for ticket in names:
+            groups = tickets.groups_once(ticket, (1, 1), lambda: [len(drawn)])
+            drawn[f"{ticket} {groups}"] = groups
+            answer = tickets.redeem(ticket, (1, 1), lambda _, g=groups: Drawn(g[0], ""))
+            found.append((groups, answer))
+        return found
+
+    for _ in range(3):
+        assert all(groups == [answer] for groups, answer in reading())
+
+
+def test_an_answer_whose_groups_were_forgotten_is_not_given_with_other_groups() -> None:
+    from dp_sql.engines.duckdb.tickets import Drawn, Tickets
+
+    tickets, plan = Tickets(), _A_PLAN
+    tickets._record = lambda *_: None  # type: ignore[method-assign]
+    ticket = tickets.issue(plan, "text", 1)
+    assert tickets.redeem(ticket, (1, 1), lambda _: Drawn("old", "")) == "old"
+    assert tickets.groups_once(ticket, (1, 1), lambda: [1]) == [1]
+    assert tickets.redeem(ticket, (1, 1), lambda _: Drawn("new", "")) == "new"

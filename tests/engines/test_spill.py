@@ -14,27 +14,27 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.cli.policy import main
+from dp_sql.cli.main import main
 from dp_sql.engines.duckdb import spill
 from dp_sql.engines.duckdb.spill import remove_spill_folders, spill_advice
 from dp_sql.errors import PolicyError
 from dp_sql.policy.limits import Limits, size_in_bytes
 from dp_sql.policy.model import parse_policy
-from dp_sql.session.analyst import GuardedSession
+from dp_sql.session.analyst import AnalystSession
 
 BASE = '[tables.seen]\nprivacy_unit = "u"\n[limits]\n'
 SETTINGS = ("temp_directory", "max_temp_directory_size", "memory_limit", "threads")
 BIG = "SELECT max(x) FROM (SELECT * FROM range(20000000) t(x) ORDER BY hash(x))"
 
 
-def opened(folder: Path, limits: str = "", policy: str = "policy.toml") -> GuardedSession:
+def opened(folder: Path, limits: str = "", policy: str = "policy.toml") -> AnalystSession:
     database = folder / "shop.duckdb"
     if not database.exists():
         with duckdb.connect(str(database)) as owner:
             owner.execute("CREATE TABLE seen AS SELECT i AS u, i AS t FROM range(2000000) r(i)")
     (folder / policy).write_text(BASE + limits, encoding="utf-8")
     found = dp_sql.connect(str(database), policy=folder / policy, analyst="reporting")
-    assert isinstance(found, GuardedSession)
+    assert isinstance(found, AnalystSession)
     return found
 
 
@@ -103,8 +103,8 @@ def test_the_public_side_writes_nothing_and_its_memory_ends(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with opened(tmp_path, 'public_memory_limit = "50MB"\nthreads = 1') as session:
-        assert settings(session._public._connection) == ["", "0 bytes", "47.6 MiB", "1"] or (
-            settings(session._public._connection)[0] == ""
+        assert settings(session._public.connection) == ["", "0 bytes", "47.6 MiB", "1"] or (
+            settings(session._public.connection)[0] == ""
         )
         before = sorted(os.listdir(tmp_path))
         with pytest.raises(duckdb.OutOfMemoryException):
@@ -115,7 +115,7 @@ def test_the_public_side_writes_nothing_and_its_memory_ends(
 
 def test_the_public_side_has_a_limit_where_the_policy_says_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as session:
-        found = settings(session._public._connection)
+        found = settings(session._public.connection)
         assert (found[0], found[2]) == ("", "953.6 MiB")
 
 
@@ -163,7 +163,7 @@ def test_check_tells_where_rows_go_and_warns_of_the_ledgers_disk(
     budget = '\n[budget]\ndataset = "shop"\nepsilon = 1\n'
     policy = tmp_path / "policy.toml"
     policy.write_text(BASE + f'temp_directory = "{tmp_path.as_posix()}"' + budget, "utf-8")
-    assert main(["check", str(policy), str(tmp_path / "shop.duckdb")]) == 0
+    assert main(["policy", "check", str(policy), str(tmp_path / "shop.duckdb")]) == 0
     told = capsys.readouterr().out
     assert f"write up to 10GB in {tmp_path}" in told
     assert "ledger is on that disk" in told

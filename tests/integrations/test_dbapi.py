@@ -1,4 +1,4 @@
-"""The door of PEP 249: what programs that know Python's DB-API see of a session."""
+"""PEP 249: what programs that use Python's DB-API see of a session."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CREATE TABLE ratings AS SELECT i % 90 AS user_id,
 CREATE TABLE secret AS SELECT 'canary' AS word;
 CREATE VIEW recent AS SELECT user_id, title FROM ratings WHERE day > DATE '2025-01-01';
 """
-# At this epsilon the two most frequent are told but for a chance that nobody will live to see.
+# At this epsilon the two most frequent titles are released, except with negligible probability.
 TOP = "SELECT unnest(DP_TOPK(title, 2, epsilon := 10000)) AS title FROM ratings"
 OWNERS_TOP = (
     "SELECT unnest(DP_TOPK(title, 2, epsilon := 10000, privacy_unit := user_id, "
@@ -253,9 +253,9 @@ def test_a_policy_that_cannot_be_read_is_an_operational_error(shop: Path) -> Non
 @pytest.mark.parametrize(
     ("statement", "parameters", "told"),
     [
-        (None, None, "A statement is a text"),
-        (b"SELECT 1", None, "A statement is a text"),
-        ("SELECT 1\0", None, "no NUL byte"),
+        (None, None, "A statement is a string"),
+        (b"SELECT 1", None, "A statement is a string"),
+        ("SELECT 1\0", None, "contains a NUL byte"),
         ("SELECT ?", 5, "Parameters are a sequence"),
     ],
 )

@@ -217,7 +217,7 @@ TRUE = Reading("true", Fraction(1), Fraction(3, 100))
 def planted(reading: Reading) -> Fixed:
     """Rows as the paper would have them whose trials were of this reading."""
 
-    law = bounded.law_of_bound(COVER, reading.epsilon, reading.beta, "gem")
+    law = bounded.distribution_of_bound(COVER, reading.epsilon, reading.beta, "gem")
     p = np.array([float(low + high) / 2 for low, high in law])
     draws = 1 + np.random.default_rng().choice(len(p), size=10_001, p=p / p.sum())
     low, middle, high = (float(np.percentile(draws, level)) for level in LEVELS)
@@ -275,7 +275,7 @@ def test_a_set_without_people_or_rows_is_left_out_with_a_sentence(
     distinct_count.run(setting)
     told = [text for text in setting.said if text.startswith("amazon_fashion_words")]
     assert len(told) == 1 and says in told[0]
-    assert any(text.startswith("imdb_words: not there") for text in setting.said)
+    assert any(text.startswith("imdb_words: missing") for text in setting.said)
 
 
 def tpch_verdicts(

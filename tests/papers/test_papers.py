@@ -91,7 +91,7 @@ def test_an_interrupted_run_says_so_and_the_same_command_goes_on(tmp_path: Path)
         time.sleep(0.05)
     first.send_signal(signal.SIGINT)
     out, err = first.communicate(timeout=60)
-    assert first.returncode == 130 and "The same command goes on" in err and "200" not in out
+    assert first.returncode == 130 and "The same command continues" in err and "200" not in out
     second = start()
     out, err = second.communicate(timeout=60)
     assert second.returncode == 0 and out.splitlines()[0] == "200", err

@@ -18,7 +18,7 @@ from dp_sql.policy.catalog import Listed
 from dp_sql.policy.model import parse_policy
 from dp_sql.policy.template import draft
 from dp_sql.policy.validation import hidden_labels, problems
-from dp_sql.session.analyst import GuardedSession
+from dp_sql.session.analyst import AnalystSession
 from tests.conftest import SURE
 
 # What an owner must not do under a policy without a word: an ENUM made from people's values.
@@ -72,14 +72,14 @@ def written(folder: Path, policy: str = POLICY) -> tuple[str, str]:
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[GuardedSession]:
+def session(tmp_path: Path) -> Iterator[AnalystSession]:
     database, policy = written(tmp_path)
     with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
         yield session
 
 
 @pytest.fixture
-def labelled(tmp_path: Path) -> Iterator[GuardedSession]:
+def labelled(tmp_path: Path) -> Iterator[AnalystSession]:
     database, policy = written(tmp_path, WITH_LABELS)
     with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
         yield session
@@ -100,7 +100,7 @@ def owners(item: str, domain: str, k: int = 1) -> str:
     return top(item, domain, k).replace(SURE, f"{SURE}, privacy_unit := person")
 
 
-def spent(session: GuardedSession) -> Any:
+def spent(session: AnalystSession) -> Any:
     return session.budget()[0].epsilon_spent
 
 
@@ -129,7 +129,7 @@ OF_ANOTHER_TYPE = [
 
 @pytest.mark.parametrize(("item", "domain", "words"), OF_ANOTHER_TYPE)
 def test_an_analysts_domain_of_another_type_costs_nothing(
-    session: GuardedSession, item: str, domain: str, words: str
+    session: AnalystSession, item: str, domain: str, words: str
 ) -> None:
     with pytest.raises(errors.ArgumentError) as caught:
         session.sql(top(item, domain))
@@ -153,7 +153,7 @@ def test_an_owners_domain_of_another_type_costs_nothing(
      ("page", "[0.5]")],
 )  # fmt: skip
 def test_groups_of_another_type_cost_nothing(
-    session: GuardedSession, owner: dp_sql.Session, key: str, groups: str
+    session: AnalystSession, owner: dp_sql.Session, key: str, groups: str
 ) -> None:
     call = f"DP_COUNT_DISTINCT(word, {SURE}, groups := {groups}, max_groups_contributed := 1)"
     text = f"SELECT {key}, {call} FROM visits GROUP BY {key}"
@@ -172,7 +172,7 @@ def test_groups_of_another_type_cost_nothing(
      ("title", "products.title", 3), ("title", "['b0', 'b1']", 2), ("flag", "[TRUE, FALSE]", 2)],
 )  # fmt: skip
 def test_values_of_the_items_kind_are_a_domain(
-    session: GuardedSession, owner: dp_sql.Session, item: str, domain: str, n: int
+    session: AnalystSession, owner: dp_sql.Session, item: str, domain: str, n: int
 ) -> None:
     for found in (session.sql(top(item, domain, n)), owner.sql(owners(item, domain, n))):
         ((best,),) = found.fetchall()
@@ -188,7 +188,7 @@ def test_a_list_without_values_is_too_small_and_of_no_type(
 
 
 def test_a_domain_of_another_type_is_refused_with_a_statement_that_works(
-    owner: dp_sql.Session, session: GuardedSession
+    owner: dp_sql.Session, session: AnalystSession
 ) -> None:
     with pytest.raises(errors.ArgumentError) as caught:
         owner.sql(owners("title", "products.product_id"))
@@ -210,7 +210,7 @@ def test_a_domain_of_another_type_is_refused_with_a_statement_that_works(
      ("word", "products.title"), ("page", "[NULL, 7]")],
 )  # fmt: skip
 def test_a_domain_apart_from_the_declared_one_costs_nothing(
-    session: GuardedSession, item: str, domain: str
+    session: AnalystSession, item: str, domain: str
 ) -> None:
     if "NULL" in domain:
         with pytest.raises(errors.ArgumentError, match="A domain list holds"):
@@ -221,14 +221,14 @@ def test_a_domain_apart_from_the_declared_one_costs_nothing(
     assert session.receipts == () and spent(session) == 0
 
 
-def test_groups_apart_from_the_declared_ones_cost_nothing(session: GuardedSession) -> None:
+def test_groups_apart_from_the_declared_ones_cost_nothing(session: AnalystSession) -> None:
     call = f"DP_COUNT_DISTINCT(word, {SURE}, groups := ['x'], max_groups_contributed := 1)"
     with pytest.raises(errors.ArgumentError, match="in the domain that the policy declares"):
         session.sql(f"SELECT title, {call} FROM visits GROUP BY title")
     assert spent(session) == 0
 
 
-def test_one_declared_value_is_enough(session: GuardedSession) -> None:
+def test_one_declared_value_is_enough(session: AnalystSession) -> None:
     assert session.sql(top("title", "['b0', 'x']")).fetchall() == [(["b0"],)]
     assert session.sql(top("word", "['canary-a', 'x']")).fetchall() == [(["canary-a"],)]
 
@@ -249,7 +249,7 @@ def test_one_declared_value_is_enough(session: GuardedSession) -> None:
         f"SELECT DP_COUNT_DISTINCT(v.title, {SURE}) FROM visits v JOIN other o ON v.person = o.person AND v.mood = o.mood",
     ],
 )  # fmt: skip
-def test_the_labels_of_a_private_enum_are_nowhere(session: GuardedSession, text: str) -> None:
+def test_the_labels_of_a_private_enum_are_nowhere(session: AnalystSession, text: str) -> None:
     if "groups" in text:
         text = text.replace("title", "person")
     relation = session.sql(text)
@@ -285,7 +285,7 @@ def test_the_labels_of_a_private_enum_are_nowhere(session: GuardedSession, text:
         "FROM duckdb_types()",
     ],
 )  # fmt: skip
-def test_no_refusal_tells_a_label(session: GuardedSession, text: str) -> None:
+def test_no_refusal_tells_a_label(session: AnalystSession, text: str) -> None:
     with pytest.raises((errors.DpSqlError, duckdb.Error)) as caught:
         session.sql(text).fetchall()
     said = str(caught.value).replace("canary_type", "").replace("CANARY_TYPE", "")
@@ -293,13 +293,13 @@ def test_no_refusal_tells_a_label(session: GuardedSession, text: str) -> None:
     assert session.receipts == ()
 
 
-def test_the_public_side_knows_no_type_of_the_private_one(session: GuardedSession) -> None:
+def test_the_public_side_knows_no_type_of_the_private_one(session: AnalystSession) -> None:
     session.sql(top("mood", "['x']")).fetchall()
     text = "SELECT * FROM information_schema.columns"
     assert "canary" not in repr(session.sql(text).fetchall())
 
 
-def test_a_parameter_is_no_way_to_the_labels(session: GuardedSession) -> None:
+def test_a_parameter_is_no_way_to_the_labels(session: AnalystSession) -> None:
     with pytest.raises(duckdb.Error, match="canary_type does not exist"):
         session.sql("SELECT ?::canary_type", params=["x"])
 
@@ -310,7 +310,7 @@ def test_a_parameter_is_no_way_to_the_labels(session: GuardedSession) -> None:
      "coalesce(mood, '{}') = 'x'", "mood LIKE '{}'", "'{}' = mood"],
 )  # fmt: skip
 def test_a_string_that_is_no_label_is_compared_as_one_that_is(
-    session: GuardedSession, condition: str
+    session: AnalystSession, condition: str
 ) -> None:
     costs = []
     for label in ("canary-a", "nowhere-a"):
@@ -321,13 +321,13 @@ def test_a_string_that_is_no_label_is_compared_as_one_that_is(
     assert costs[0] == costs[1]
 
 
-def test_a_list_with_strings_that_are_no_labels_is_a_domain(session: GuardedSession) -> None:
+def test_a_list_with_strings_that_are_no_labels_is_a_domain(session: AnalystSession) -> None:
     found = session.sql(top("mood", "['canary-a', 'nowhere']")).fetchall()
     assert found == [(["canary-a"],)]
     assert session.sql(top("mood", "['nowhere', 'else']")).fetchall()
 
 
-def test_the_order_in_which_labels_were_declared_is_not_told(session: GuardedSession) -> None:
+def test_the_order_in_which_labels_were_declared_is_not_told(session: AnalystSession) -> None:
     first = "SELECT person, min(mood) AS m FROM visits GROUP BY person"
     text = f"SELECT DP_TOPK(m, 1, {SURE}, domain := ['canary-a', 'canary-b']) FROM ({first})"
     same = text.replace("min(mood)", "min(CAST(mood AS VARCHAR))")
@@ -335,7 +335,7 @@ def test_the_order_in_which_labels_were_declared_is_not_told(session: GuardedSes
     assert all('CAST("mood" AS VARCHAR)' in one and "ENUM" not in one for one in sql)
 
 
-def test_labels_are_public_where_the_policy_says_so(labelled: GuardedSession) -> None:
+def test_labels_are_public_where_the_policy_says_so(labelled: AnalystSession) -> None:
     described = dict(labelled.sql("DESCRIBE visits").fetchall())
     assert described["mood"].startswith("ENUM('canary-")
     assert "canary" not in described["tags"]
@@ -350,7 +350,7 @@ def test_labels_are_public_where_the_policy_says_so(labelled: GuardedSession) ->
     assert labelled.sql(text).fetchall() == [(3,)]
 
 
-def test_the_labels_of_a_public_table_are_public(session: GuardedSession) -> None:
+def test_the_labels_of_a_public_table_are_public(session: AnalystSession) -> None:
     assert ("size", "ENUM('small', 'large')") in session.sql("DESCRIBE sizes").fetchall()
     joined = "visits v JOIN sizes s ON v.mood = s.word"
     text = f"SELECT DP_TOPK(size, 1, {SURE}, domain := size) FROM {joined}"
@@ -381,7 +381,7 @@ def test_people_that_are_labels_are_people(tmp_path: Path) -> None:
 
 
 def test_a_mutant_that_shows_labels_is_seen(
-    session: GuardedSession, monkeypatch: pytest.MonkeyPatch
+    session: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dp_sql.privacy.relations.without_labels", lambda kind: kind)
     assert "canary" in repr(session.sql("DESCRIBE visits").fetchall())
@@ -389,7 +389,7 @@ def test_a_mutant_that_shows_labels_is_seen(
 
 
 def test_a_mutant_that_casts_every_domain_is_seen(
-    session: GuardedSession, monkeypatch: pytest.MonkeyPatch
+    session: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dp_sql.privacy.domains.can_be", lambda values, item: True)
     monkeypatch.setattr("dp_sql.privacy.analyst_domains._check_overlap", lambda *_: None)

@@ -14,7 +14,8 @@ import dp_sql
 from dp_sql.udfs.exact_sampling import Draws
 from tests.conftest import SURE
 from tests.udfs import cases_peeling as peeling
-from tests.udfs.laws import NotPrivateError, check_neighbours, fits, law_of
+from tests.udfs.distributions import NotPrivateError, check_neighbours, fits
+from tests.udfs.distributions import distribution_of as law_of
 
 UNIT = "privacy_unit := user_id"
 

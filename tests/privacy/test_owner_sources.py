@@ -10,15 +10,14 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.engines.duckdb.tickets import Desk
+from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import ArgumentError, NotPrivate
 from dp_sql.policy.model import Policy
 from dp_sql.privacy import owner_sources
 from dp_sql.privacy.expressions import Value
 from dp_sql.privacy.owner_side import Found, OwnerSide, policy_of
 from dp_sql.privacy.owner_sources import owners_plan
-from dp_sql.sql.statement import recognise
-from dp_sql.sql.tokens import statements
+from dp_sql.sql.statement import parse
 from tests.conftest import READING_LOG, SURE
 from tests.privacy.test_deceptions import SHADOWS
 
@@ -110,10 +109,10 @@ def test_an_owner_is_answered_what_duckdb_would_answer(
 def pairs(session: dp_sql.Session, item: str, unit: str, source: str) -> set[tuple[str, str]]:
     """The (person, item) pairs that a plan reads, as text."""
     text = f"SELECT {count(item, unit)} FROM {source}"
-    (tokens,) = statements(text)
-    (select,) = recognise(text, tokens)
-    engine = Engine(session.connection, Desk())
-    plan = owners_plan(select, select.calls[0], tokens, engine)
+    (statement,) = parse(text)
+    (select,) = statement.selects
+    engine = Engine(session.connection, Tickets())
+    plan = owners_plan(select, select.calls[0], select.tokens, engine)
     sql = f"SELECT __dp_person::VARCHAR, __dp_item::VARCHAR FROM {plan.source}"
     found = session.connection.execute(sql).fetchall()
     return {(person, item) for person, item in found if None not in (person, item)}

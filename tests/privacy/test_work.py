@@ -17,7 +17,7 @@ from dp_sql.errors import DpSqlError, NotSupported
 from dp_sql.policy.limits import WorkLimits
 from dp_sql.privacy import relation_sql as person_sql
 from dp_sql.privacy.plan import Plan
-from dp_sql.session.analyst import GuardedSession, _one_select
+from dp_sql.session.analyst import AnalystSession
 from tests.attacks.attack_bench import Side, attacks, families
 from tests.privacy.source_texts import multiplied
 from tests.privacy.test_fuzz_plans import SEEDS
@@ -169,12 +169,12 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
 
 def plans(side: Side, statement: str) -> list[Plan]:
     """What a statement would release; none where it is refused."""
-    assert isinstance(side.session, GuardedSession)
+    assert isinstance(side.session, AnalystSession)
     try:
-        planned = side.session._planned(statement, _one_select(statement))
+        (parsed,) = side.session._parse(statement, None)
+        return side.session._plan(parsed, side.session._public)
     except (DpSqlError, duckdb.Error, RecursionError):
         return []
-    return [plan for _, found in planned for plan in found]
 
 
 def test_no_source_of_the_corpus_costs_more_for_a_person_of_forty_rows(

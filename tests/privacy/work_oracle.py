@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.private_connection import PrivateSide
+from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.errors import NotPrivate, NotSupported
 from dp_sql.policy.limits import WorkLimits
 from dp_sql.policy.model import parse_policy
@@ -127,13 +127,13 @@ class Shops:
 
     def __init__(self, directory: Path) -> None:
         self.policy = parse_policy(_POLICY)
-        self.sides: dict[str, PrivateSide] = {}
+        self.sides: dict[str, PrivateConnection] = {}
         for name, more in (("before", ""), ("row", ROW), ("person", PERSON)):
             path = directory / name / "shop.duckdb"
             path.parent.mkdir()
             with duckdb.connect(str(path)) as owner:
                 owner.execute(_SHOP + more)
-            self.sides[name] = PrivateSide(str(path))
+            self.sides[name] = PrivateConnection(str(path))
 
     def close(self) -> None:
         for side in self.sides.values():

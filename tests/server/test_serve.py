@@ -1,7 +1,7 @@
 """The real duckdb shell through a Quack server: what it gets, what it cannot reach, what it spends.
 
 The shell and the extensions are Python packages for DuckDB 1.5.5; `make serve-test` makes an
-environment that has them. Without them the tests of the door itself still run.
+environment that has them. Without them the tests of the gateway itself still run.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ import pytest
 import dp_sql
 import dp_sql.server.gateway
 from dp_sql.cli import serve
-from dp_sql.cli.serve import main_serve
+from dp_sql.cli.main import main
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
-from dp_sql.engines.duckdb.quack_server import QuackServer, Rows, address, load_quack, taken
+from dp_sql.engines.duckdb.quack_server import QuackServer, Rows, address, fetched, load_quack
 from dp_sql.errors import BudgetExceeded, NotSupported
-from dp_sql.server.gateway import SCHEMATA, TABLES, Door
+from dp_sql.server.gateway import SCHEMATA, TABLES, Gateway
 from dp_sql.server.tokens import add_token, remove_token
 from tests.attacks.attack_bench import CANARIES, Side, attacks, families
 from tests.conftest import READING_LOG, SURE
@@ -126,15 +126,15 @@ class Served:
 
     def open(self) -> Served:
         self.server = QuackServer()
-        self.door = Door(str(self.database), str(self.policy), self.tokens, self.server)
-        self.door.check()
-        self.server.start(self.where, self.door.admit, self.door.answer)
+        self.gateway = Gateway(str(self.database), str(self.policy), self.tokens, self.server)
+        self.gateway.check()
+        self.server.start(self.where, self.gateway.admit, self.gateway.answer)
         return self
 
     def close(self) -> None:
-        self.door.interrupt()
+        self.gateway.interrupt()
         self.server.close()
-        self.door.close()
+        self.gateway.close()
 
     def token(self, name: str) -> str:
         if name not in self.secrets:
@@ -512,7 +512,7 @@ def test_a_server_is_stopped_while_it_answers(tmp_path: Path) -> None:
         again.close()
 
 
-PROGRAM = "import sys; from dp_sql.cli.serve import main_serve; sys.exit(main_serve(sys.argv[1:]))"
+PROGRAM = "import sys; from dp_sql.cli.main import main; sys.exit(main(['serve', *sys.argv[1:]]))"
 
 
 @real
@@ -644,15 +644,17 @@ def test_a_quack_that_would_run_the_clients_text_is_not_served(
 
 @real
 @pytest.mark.parametrize("share", [pytest.param(1, marks=pytest.mark.slow), 8])
-def test_the_corpus_of_attacks_gets_no_further_through_the_door(tmp_path: Path, share: int) -> None:
+def test_the_corpus_of_attacks_gets_no_further_through_the_gateway(
+    tmp_path: Path, share: int
+) -> None:
     side = Side(tmp_path / "side", True)
     tokens = tmp_path / "side" / "tokens"
     secret = add_token(tokens, "reporting")
     database, policy = (str(tmp_path / "side" / name) for name in ("shop.duckdb", "policy.toml"))
     server = QuackServer()
-    door = Door(database, policy, tokens, server)
+    gateway = Gateway(database, policy, tokens, server)
     where = address(f"localhost:{free_port()}")
-    server.start(where, door.admit, door.answer)
+    server.start(where, gateway.admit, gateway.answer)
     client = duckdb.connect()
     load_quack(client)
     client.execute(f"ATTACH '{where}' AS dpsql (TOKEN '{secret}')")
@@ -671,9 +673,9 @@ def test_the_corpus_of_attacks_gets_no_further_through_the_door(tmp_path: Path, 
             assert not any(canary in said.replace(attack.statement, "") for canary in CANARIES)
     finally:
         client.close()
-        door.interrupt()
+        gateway.interrupt()
         server.close()
-        door.close()
+        gateway.close()
         side.session.close()
 
 
@@ -699,16 +701,16 @@ class Shelf:
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[tuple[Door, Served]]:
+def gateway(tmp_path: Path) -> Iterator[tuple[Gateway, Served]]:
     served = Served(tmp_path)
     shelf: Any = Shelf()
-    door = Door(str(served.database), str(served.policy), served.tokens, shelf)
-    yield door, served
-    door.close()
+    gateway = Gateway(str(served.database), str(served.policy), served.tokens, shelf)
+    yield gateway, served
+    gateway.close()
 
 
-def test_a_door_knows_nobody_who_was_not_admitted(door: tuple[Door, Served]) -> None:
-    it, served = door
+def test_a_gateway_knows_nobody_who_was_not_admitted(gateway: tuple[Gateway, Served]) -> None:
+    it, served = gateway
     assert not it.admit("one", "wrong")
     with pytest.raises(NotSupported, match="not known here"):
         it.answer("one", "SELECT 1")
@@ -719,9 +721,9 @@ def test_a_door_knows_nobody_who_was_not_admitted(door: tuple[Door, Served]) -> 
 
 
 def test_what_is_wrong_with_the_owners_files_is_told_to_the_owner(
-    door: tuple[Door, Served], capsys: pytest.CaptureFixture[str]
+    gateway: tuple[Gateway, Served], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    it, served = door
+    it, served = gateway
     secrets = [served.token(name) for name in ("reporting", "poor")]
     for connection, secret in zip(("one", "two"), secrets, strict=True):
         assert it.admit(connection, secret)
@@ -739,9 +741,9 @@ def test_what_is_wrong_with_the_owners_files_is_told_to_the_owner(
 
 
 def test_a_database_that_is_gone_is_told_to_the_owner(
-    door: tuple[Door, Served], capsys: pytest.CaptureFixture[str]
+    gateway: tuple[Gateway, Served], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    it, served = door
+    it, served = gateway
     assert it.admit("one", served.token("reporting"))
     served.database.rename(served.folder / "elsewhere")
     with pytest.raises(NotSupported, match="Its owner can read why"):
@@ -749,8 +751,8 @@ def test_a_database_that_is_gone_is_told_to_the_owner(
     assert "shop.duckdb" in capsys.readouterr().err
 
 
-def test_a_door_that_is_closed_answers_nobody(door: tuple[Door, Served]) -> None:
-    it, served = door
+def test_a_gateway_that_is_closed_answers_nobody(gateway: tuple[Gateway, Served]) -> None:
+    it, served = gateway
     assert it.admit("one", served.token("reporting"))
     it.interrupt()
     assert not it.admit("two", served.token("reporting"))
@@ -758,8 +760,8 @@ def test_a_door_that_is_closed_answers_nobody(door: tuple[Door, Served]) -> None
         it.answer("one", "SELECT 1")
 
 
-def test_a_door_repeats_what_has_cost_and_nothing_else(door: tuple[Door, Served]) -> None:
-    it, served = door
+def test_a_gateway_repeats_what_has_cost_and_nothing_else(gateway: tuple[Gateway, Served]) -> None:
+    it, served = gateway
     for connection in ("one", "two"):
         assert it.admit(connection, served.token("reporting"))
     first = it.answer("one", COUNT)
@@ -770,9 +772,9 @@ def test_a_door_repeats_what_has_cost_and_nothing_else(door: tuple[Door, Served]
 
 
 def test_a_text_asked_twice_at_once_on_one_connection_is_spent_once(
-    door: tuple[Door, Served],
+    gateway: tuple[Gateway, Served],
 ) -> None:
-    it, served = door
+    it, served = gateway
     assert it.admit("one", served.token("reporting"))
     it._server.live = frozenset({"one"})  # type: ignore[attr-defined]
     analyst = it._analyst("reporting")
@@ -791,9 +793,9 @@ def test_a_text_asked_twice_at_once_on_one_connection_is_spent_once(
 
 
 def test_five_questions_of_an_analyst_are_taken_and_the_sixth_is_refused_at_once(
-    door: tuple[Door, Served],
+    gateway: tuple[Gateway, Served],
 ) -> None:
-    it, served = door
+    it, served = gateway
     names = [str(n) for n in range(6)]
     for name in names:
         assert it.admit(name, served.token("reporting"))
@@ -820,9 +822,9 @@ def test_five_questions_of_an_analyst_are_taken_and_the_sixth_is_refused_at_once
 
 
 def test_waiting_questions_leave_room_for_other_analysts(
-    door: tuple[Door, Served], monkeypatch: pytest.MonkeyPatch
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    it, served = door
+    it, served = gateway
     monkeypatch.setattr(dp_sql.server.gateway, "_WAITING_AT_ONCE", 3)
     monkeypatch.setattr(dp_sql.server.gateway, "_ASKED_AT_ONCE", 4)
     for name, who in (("a", "reporting"), ("b", "poor")):
@@ -854,9 +856,9 @@ def test_what_does_not_end_in_time_is_told_from_what_fails() -> None:
 
 @pytest.mark.parametrize("what", ["left", "removed"])
 def test_a_question_that_waited_is_not_asked_for_somebody_who_is_gone(
-    door: tuple[Door, Served], what: str
+    gateway: tuple[Gateway, Served], what: str
 ) -> None:
-    it, served = door
+    it, served = gateway
     assert it.admit("one", served.token("reporting"))
     it._server.live = frozenset({"one"})  # type: ignore[attr-defined]
     analyst = it._analyst("reporting")
@@ -882,9 +884,9 @@ def test_a_question_that_waited_is_not_asked_for_somebody_who_is_gone(
 
 
 def test_a_release_that_cannot_be_held_is_spent_once_and_names_no_table(
-    door: tuple[Door, Served], monkeypatch: pytest.MonkeyPatch
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    it, served = door
+    it, served = gateway
     assert it.admit("one", served.token("reporting"))
     with duckdb.connect() as con:
         plain_server = QuackServer.__new__(QuackServer)
@@ -897,9 +899,9 @@ def test_a_release_that_cannot_be_held_is_spent_once_and_names_no_table(
 
 
 def test_a_question_that_fails_after_its_release_is_spent_once(
-    door: tuple[Door, Served],
+    gateway: tuple[Gateway, Served],
 ) -> None:
-    it, served = door
+    it, served = gateway
     assert it.admit("one", served.token("reporting"))
     inside = f"(SELECT DP_COUNT_DISTINCT(title, {SURE}) AS n FROM ratings)"
     told = {it.answer("one", f"SELECT ('x' || n)::INTEGER AS i FROM {inside}") for _ in range(3)}
@@ -907,19 +909,19 @@ def test_a_question_that_fails_after_its_release_is_spent_once(
     assert served.spent("reporting") == 10_000
 
 
-def test_a_refusal_is_not_kept(door: tuple[Door, Served]) -> None:
-    it, served = door
+def test_a_refusal_is_not_kept(gateway: tuple[Gateway, Served]) -> None:
+    it, served = gateway
     assert it.admit("one", served.token("poor"))
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
             it.answer("one", COUNT)
-    assert not it._callers["one"].answers
+    assert not it._clients["one"].answers
 
 
-def test_a_door_forgets_connections_that_are_gone(
-    door: tuple[Door, Served], monkeypatch: pytest.MonkeyPatch
+def test_a_gateway_forgets_connections_that_are_gone(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    it, served = door
+    it, served = gateway
     assert it.admit("one", served.token("reporting"))
     assert it.admit("two", served.token("reporting"))
     it.answer("one", "SELECT 1")  # just admitted, and not listed as open yet
@@ -947,7 +949,7 @@ def test_an_address_is_read(text: str, want: str) -> None:
     ["", "quack:", "quack:localhost:0", "localhost:99999", "a b", "x'y", "quack:a:b", "http://a"],
 )
 def test_an_address_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(NotSupported, match="no address to listen on"):
+    with pytest.raises(NotSupported, match="not an address to listen on"):
         address(text)
 
 
@@ -977,10 +979,10 @@ def test_nothing_is_said_to_an_insert(text: Any) -> None:
 
 def test_columns_of_the_same_name_are_taken_apart() -> None:
     with duckdb.connect() as con:
-        rows = taken(con.sql("SELECT 1 AS a, 'x' AS a"))
+        rows = fetched(con.sql("SELECT 1 AS a, 'x' AS a"))
         assert rows.columns == (("a", "INTEGER"), ("a", "VARCHAR"))
         assert rows.table.column_names == ["c0", "c1"]
-        odd = taken(con.sql("SELECT '101'::BIT AS a, 'x' AS A, '1'::BIT AS b"))
+        odd = fetched(con.sql("SELECT '101'::BIT AS a, 'x' AS A, '1'::BIT AS b"))
         assert [column.to_pylist() for column in odd.table.columns] == [["101"], ["x"], ["1"]]
         assert [kind for _, kind in odd.columns] == ["BIT", "VARCHAR", "BIT"]
 
@@ -988,7 +990,7 @@ def test_columns_of_the_same_name_are_taken_apart() -> None:
 def test_a_type_that_cannot_be_written_is_taken_as_text() -> None:
     with duckdb.connect() as con:
         sql = "SELECT row(1, 'x') AS a, {'b': [row(2)]} AS c, {'d': 1} AS e"
-        rows = taken(con.sql(sql))
+        rows = fetched(con.sql(sql))
         for _, kind in rows.columns:
             con.execute(f"SELECT NULL::{kind}").fetchall()
         assert rows.columns[2] == ("e", "STRUCT(d INTEGER)")
@@ -1012,7 +1014,7 @@ def test_a_type_that_cannot_be_written_is_taken_as_text() -> None:
 def test_the_command_refuses_before_it_opens_anything(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main_serve(["missing.duckdb", *arguments]) == 1
+    assert main(["serve", "missing.duckdb", *arguments]) == 1
     assert words in capsys.readouterr().err
 
 
@@ -1023,7 +1025,7 @@ def test_the_command_refuses_what_nobody_could_ask(
     served = Served(tmp_path)
     for name in served.secrets:
         remove_token(served.tokens, name)
-    assert main_serve([str(served.database), "--policy", str(served.policy)]) == 1
+    assert main(["serve", str(served.database), "--policy", str(served.policy)]) == 1
     assert "There is no token" in capsys.readouterr().err
 
 
@@ -1037,7 +1039,6 @@ def test_without_the_extension_serving_says_what_to_install(
 
 
 def test_help_names_the_flag_and_what_it_means(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main_serve(["--help"])
+    assert main(["serve", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "--allow-other-hosts" in text and "Nothing is encrypted" in text

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from dp_sql.cli.main import main
 from dp_sql.errors import PolicyError
 from dp_sql.server import tokens as tokens_file
 from dp_sql.server.tokens import (
     Token,
     add_token,
     digest_of,
-    main_token,
     owner_of,
     read_tokens,
     remove_token,
@@ -103,7 +103,7 @@ def test_a_name_is_something_to_read(path: Path, name: str) -> None:
 
 def test_a_writer_who_was_stopped_is_noticed(path: Path) -> None:
     (path.parent / "policy.tokens.new").touch()
-    with pytest.raises(PolicyError, match="somebody is writing"):
+    with pytest.raises(PolicyError, match="someone is writing"):
         add_token(path, "reporting")
 
 
@@ -165,7 +165,7 @@ def test_a_change_that_is_refused_leaves_no_draft(path: Path) -> None:
 def test_a_file_that_is_not_named_is_asked_for(
     option: str, name: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main_token(["add", "reporting", option, name]) == 1
+    assert main(["token", "add", "reporting", option, name]) == 1
     assert words in capsys.readouterr().err
 
 
@@ -173,25 +173,25 @@ def test_the_command_prints_the_token_alone_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = str(tmp_path / "policy.toml")
-    assert main_token(["add", "reporting", "--policy", policy]) == 0
+    assert main(["token", "add", "reporting", "--policy", policy]) == 0
     printed = capsys.readouterr()
     assert (
         owner_of(digest_of(printed.out.strip()), read_tokens(tokens_beside(policy))) == "reporting"
     )
     assert "not shown again" in printed.err
-    assert main_token(["list", "--policy", policy]) == 0
+    assert main(["token", "list", "--policy", policy]) == 0
     listed = capsys.readouterr().out
     assert listed.startswith("reporting\t2")
     assert printed.out.strip() not in listed
-    assert main_token(["remove", "reporting", "--policy", policy]) == 0
-    assert main_token(["list", "--file", str(tokens_beside(policy))]) == 0
+    assert main(["token", "remove", "reporting", "--policy", policy]) == 0
+    assert main(["token", "list", "--file", str(tokens_beside(policy))]) == 0
     assert capsys.readouterr().out == ""
 
 
 def test_the_command_says_what_is_wrong_and_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main_token(["remove", "nobody", "--policy", str(tmp_path / "policy.toml")]) == 1
+    assert main(["token", "remove", "nobody", "--policy", str(tmp_path / "policy.toml")]) == 1
     assert "PolicyError: nobody has no token" in capsys.readouterr().err
-    assert main_token(["add", "a", "--policy", str(tmp_path / "no" / "policy.toml")]) == 1
+    assert main(["token", "add", "a", "--policy", str(tmp_path / "no" / "policy.toml")]) == 1
     assert "cannot be written" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
 import subprocess
 import sys
@@ -14,9 +15,23 @@ from dp_sql import errors
 
 def test_the_face_is_small() -> None:
     assert dp_sql.__all__ == [
-        "DpSqlError", "InternalError", "QueryError", "Receipt", "Session", "connect", "correlation",
+        "DpSqlError", "InternalError", "QueryError", "Receipt", "Session", "connect",
         "install", "receipts",
     ]  # fmt: skip
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert dp_sql.__version__ == importlib.metadata.version("dp-sql")
+
+
+def test_both_kinds_of_session_are_sessions_with_the_same_face() -> None:
+    from dp_sql.session.analyst import AnalystSession
+    from dp_sql.session.owner import OwnerSession
+
+    face = {name for name in dir(dp_sql.Session) if not name.startswith("_")}
+    for kind in (OwnerSession, AnalystSession):
+        assert issubclass(kind, dp_sql.Session)
+        assert {name for name in dir(kind) if not name.startswith("_")} == face
 
 
 def test_every_error_of_ours_has_one_root_and_bugs_are_apart() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import dp_sql
 from dp_sql.budget.ledger import Ledger
-from dp_sql.cli.burn_down import curves, draw
+from dp_sql.cli.budget_plot import curves, draw
 from dp_sql.cli.shell.state import Shell
 from dp_sql.files import make_private
 from dp_sql.policy.budget_section import advice
@@ -78,8 +78,8 @@ def test_an_owners_ledger_is_the_owners(folder: Path) -> None:
 def test_tokens_answers_and_pictures_are_their_owners(folder: Path) -> None:
     add_token(folder / "policy.tokens", "reporting")
     with connected(folder) as session:
-        shell = Shell(session, "table", tells_receipts=False, tells_costs=False)
-        shell.answer_into(str(folder / "answers.txt"))
+        shell = Shell(session, "table")
+        shell.write_to(str(folder / "answers.txt"))
         shell.close()
         session.sql(QUESTION).fetchall()
     terms = read_policy(folder / "policy.toml").budget

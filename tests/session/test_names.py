@@ -20,11 +20,11 @@ from dp_sql.budget.amounts import amount_of
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Cap, Terms, name_of
 from dp_sql.budget.verify import verify
-from dp_sql.cli.burn_down import curves
+from dp_sql.cli.budget_plot import curves
 from dp_sql.errors import BudgetExceeded, PolicyError
 from dp_sql.policy.model import parse_policy
 from dp_sql.server.tokens import add_token, digest_of, owner_of, read_tokens, remove_token
-from dp_sql.session.release_store import KeptReleases
+from dp_sql.session.release_store import ReleaseStore
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.budget.ledger_checks import admit_all, paths
 
@@ -200,7 +200,7 @@ def test_releases_kept_under_an_old_name_are_still_the_analysts(
     with dp_sql.connect(shop[0], policy=shop[1], analyst=ZOE) as session:
         session.sql(COUNT.format(1)).fetchall()
     file = tmp_path / "policy.ledger.sqlite.releases"
-    kept = KeptReleases(file, "x", "d")
+    kept = ReleaseStore(file, "x", "d")
     kept._file.execute("UPDATE releases SET analyst = ?", (SPELLINGS[3],))
     kept.close()
     with dp_sql.connect(shop[0], policy=shop[1], analyst=ZOE) as session:

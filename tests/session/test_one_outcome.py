@@ -18,7 +18,7 @@ import pytest
 
 import dp_sql
 from dp_sql.session import system_tables as books
-from dp_sql.session.analyst import GuardedSession
+from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.question import Question
 from tests.attacks.attack_bench import Side, _chain, attacks, families
 from tests.budget.test_budget import POLICY, TOP, events
@@ -155,7 +155,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def connected(folder: Path, name: str, deadline: float | None) -> GuardedSession:
+def connected(folder: Path, name: str, deadline: float | None) -> AnalystSession:
     """A session with a ledger of its own."""
     policy = folder / f"{name}.toml"
     limits = "" if deadline is None else f"deadline_seconds = {deadline}\n"
@@ -163,7 +163,7 @@ def connected(folder: Path, name: str, deadline: float | None) -> GuardedSession
     return dp_sql.connect(str(folder / "shop.duckdb"), policy=policy, analyst="ann")
 
 
-def slowed(session: GuardedSession, started: Callable[[], None], is_slow: bool) -> None:
+def slowed(session: AnalystSession, started: Callable[[], None], is_slow: bool) -> None:
     """Say when private SQL begins to run, and let it run for long."""
     private: Any = session._private
     right = private._run
@@ -247,7 +247,7 @@ def test_an_interrupt_after_the_delivery_changes_nothing(folder: Path) -> None:
 def test_once_an_answer_is_delivered_an_interrupt_is_too_late(folder: Path) -> None:
     """The ledger and the receipt say answered; then the answer is not thrown away."""
     with connected(folder, "settled", None) as session:
-        spending: Any = session._spending.account
+        spending: Any = session._account
         right = spending.settle
         spending.settle = lambda *given: (right(*given), session.interrupt())
         assert len(session.sql(QUESTION).fetchall()) == 1
@@ -256,7 +256,7 @@ def test_once_an_answer_is_delivered_an_interrupt_is_too_late(folder: Path) -> N
 
 def test_control_c_once_an_answer_is_delivered_comes_after_it(folder: Path) -> None:
     with connected(folder, "settled", None) as session:
-        spending: Any = session._spending.account
+        spending: Any = session._account
         right = spending.settle
         spending.settle = lambda *given: (right(*given), signal.raise_signal(signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
@@ -307,13 +307,13 @@ def test_ten_presses_do_not_break_the_wait(deadline: Fraction | None) -> None:
 _PROGRAM = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from dp_sql.engines.duckdb.private_connection import PrivateSide
-right = PrivateSide._run
+from dp_sql.engines.duckdb.private_connection import PrivateConnection
+right = PrivateConnection._run
 def run(self, sql, parameters=None):
     if "__dp_sql_" in sql and not sql.startswith("DESCRIBE") and SLOW:
         sql = SLOW
     return right(self, sql, parameters)
-PrivateSide._run = run
+PrivateConnection._run = run
 """
 _SCRIPT = """
 import dp_sql

@@ -399,17 +399,17 @@ def test_a_mechanisms_failure_is_our_bug_and_shows_no_value(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("canary 4711")
 
-    monkeypatch.setattr(engine, "_run_topk", broken)
-    desk = engine.Desk()
-    topk, *_ = engine.mechanism_udfs(desk)
+    monkeypatch.setattr(engine, "_draw", broken)
+    tickets = engine.Tickets()
+    (_, topk, *_), *_ = engine.mechanism_udfs(tickets)
     import pyarrow as pa
 
     plan = object.__new__(engine.Plan)
-    ticket = desk.offer_once(plan)
+    ticket = tickets.issue_once(plan)
     with pytest.raises(dp_sql.InternalError, match="nothing was released") as caught:
         topk(pa.array([ticket]), pa.array([1]), pa.array([1]), pa.array([[1, 2]]))
     assert "4711" not in str(caught.value)
-    assert desk.receipts() == ()
+    assert tickets.receipts() == ()
 
 
 def test_a_million_items_in_the_domain(session: dp_sql.Session) -> None:

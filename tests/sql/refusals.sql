@@ -446,7 +446,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ ratings
 WITH ratings AS (SELECT 1 AS user_id, 'a' AS title) SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
--- ArgumentError: delta (the probability with which the promise may fail) must be at least 1e-18 and less than 0.001
+-- ArgumentError: delta (the probability with which the guarantee may fail) must be at least 1e-18 and less than 0.001
 -- ^ 0.01
 SELECT DP_TOPK(title, 3, epsilon := 1, delta := 0.01, privacy_unit := user_id) FROM ratings
 
@@ -490,11 +490,11 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'best', privacy
 -- ^ 0,
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 0, privacy_unit := user_id) FROM ratings
 
--- ArgumentError: With a fixed contribution_bound nothing is searched, so bound_selection says nothing
+-- ArgumentError: With a fixed contribution_bound nothing is searched, so bound_selection has no effect
 -- ^ 20
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 20, bound_selection := 'gem', privacy_unit := user_id) FROM ratings
 
--- ArgumentError: With a fixed contribution_bound nothing is searched, so max_contributions says nothing
+-- ArgumentError: With a fixed contribution_bound nothing is searched, so max_contributions has no effect
 -- ^ 20
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 20, max_contributions := 50, privacy_unit := user_id) FROM ratings
 

@@ -1,4 +1,4 @@
-"""The text around a DP call reaches DuckDB as it was written, through every door."""
+"""The SQL around a DP call reaches DuckDB as it was written, through every interface."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.sql.tokens import statements
+from dp_sql.sql.statement import parse
 
 TEXT = (Path(__file__).parent / "around.sql").read_text(encoding="utf-8")
 STATEMENTS = [
@@ -70,4 +70,4 @@ def test_the_lexer_cuts_where_duckdb_cuts(statement: str) -> None:
     text = statement.replace(":answer", VALUE)
     with duckdb.connect() as plain:
         theirs = len(plain.extract_statements(text))
-    assert len(statements(text)) == theirs == 1
+    assert len(parse(text)) == theirs == 1

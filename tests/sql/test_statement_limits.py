@@ -19,6 +19,7 @@ import dp_sql
 from dp_sql.errors import NotSupported, ParseError, QueryError
 from dp_sql.sql import limits
 from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
+from dp_sql.sql.statement import parse
 from dp_sql.sql.tokens import statements
 from tests.privacy.shapes import SHAPES
 
@@ -29,8 +30,8 @@ TOP = "SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings"
 
 def check(text: str) -> None:
     check_bytes(text)
-    (tokens,) = statements(text)
-    check_shape(text, tokens)
+    (statement,) = parse(text)
+    check_shape(statement)
 
 
 def passes(text: str) -> bool:

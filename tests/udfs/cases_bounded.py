@@ -1,4 +1,4 @@
-"""Distinct counts under contribution bounds: laws, neighbours and mutants of three covers."""
+"""Distinct counts under contribution bounds: distributions, neighbours and mutants of three covers."""
 
 import math
 from collections import Counter
@@ -14,7 +14,7 @@ from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.select import normalized
 from tests.udfs.choices import exact_loops
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
-from tests.udfs.laws import NotPrivateError, fits, law_of
+from tests.udfs.distributions import NotPrivateError, distribution_of, fits
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
@@ -67,9 +67,9 @@ def covered(people, bound):
     return max(len(set(chain.from_iterable(chosen))) for chosen in product(*choices))
 
 
-def check_moves(law, pairs):
+def check_moves(distribution, pairs):
     """Raise unless one person more moves the count under bound l by 0 to l."""
-    counts = cache(law)
+    counts = cache(distribution)
     for smaller, data in pairs:
         moves = [n - less for n, less in zip(counts(data), counts(smaller), strict=True)]
         if not all(0 <= move <= bound for bound, move in enumerate(moves, start=1)):
@@ -80,8 +80,8 @@ def noise_fits(mechanism, tenths, _):
     """At the bound 2 every item of GRAPH is counted, and all that is drawn is noise."""
     q, epsilon = math.exp(-1 / 4), Fraction(tenths, 20)
     drawn = (mechanism.run(*GRAPH, epsilon, BETA, 5, 2).estimate - 4 for _ in range(6_000))
-    law = {x: (1 - q) / (1 + q) * q ** abs(x) for x in range(-200, 201)}
-    return fits(Counter(drawn), law)
+    distribution = {x: (1 - q) / (1 + q) * q ** abs(x) for x in range(-200, 201)}
+    return fits(Counter(drawn), distribution)
 
 
 def case_of_bounded(mechanism, domains, mutants):
@@ -102,29 +102,29 @@ def case_of_bounded(mechanism, domains, mutants):
 QUARTER = Fraction(1, 2)
 
 
-def release_law(cover):
-    """The law of (estimate, bound); outcomes that need many draws are left out, in pairs."""
+def release_distribution(cover):
+    """The distribution of (estimate, bound); outcomes that need many draws are left out, in pairs."""
     q_of = {EPSILON / 4: QUARTER, EPSILON / 2: QUARTER**2, EPSILON: QUARTER**4}
     with exact_loops(q_of), pytest.MonkeyPatch.context() as patch:
         patch.setattr(normalized, "grid_of", lambda epsilon: 1)
-        law, unfinished = law_of(
+        distribution, unfinished = distribution_of(
             lambda draws: bounded.release(cover, EPSILON, BETA, "gem", draws), q_of, limit=9
         )
     assert unfinished < Fraction(1, 8)
-    return law
+    return distribution
 
 
-def complete(law, reach=6):
-    """The part of a law with estimates of at most `reach`: all their paths are short."""
-    return {release: p for release, p in law.items() if abs(release.estimate) <= reach}
+def complete(distribution, reach=6):
+    """The part of a distribution with estimates of at most `reach`: all their paths are short."""
+    return {release: p for release, p in distribution.items() if abs(release.estimate) <= reach}
 
 
-def given_the_bound(law):
-    """The law of the estimate for each bound, up to the paths that were left out."""
+def given_the_bound(distribution):
+    """The distribution of the estimate for each bound, up to the paths that were left out."""
     size_of = Counter()
-    for release, p in law.items():
+    for release, p in distribution.items():
         size_of[release.contribution_bound] += p
-    return {release: p / size_of[release.contribution_bound] for release, p in law.items()}
+    return {release: p / size_of[release.contribution_bound] for release, p in distribution.items()}
 
 
 def shipped_cover(data, n_bounds):
@@ -141,10 +141,10 @@ def matched(after, factor):
             for person in SUBSETS
         }
 
-    return Domain(lambda cover: complete(after(release_law(cover))), pairs, within(factor))
+    return Domain(lambda cover: complete(after(release_distribution(cover))), pairs, within(factor))
 
 
-ALL = matched(lambda law: law, QUARTER**-4)
+ALL = matched(lambda distribution: distribution, QUARTER**-4)
 GIVEN = matched(given_the_bound, QUARTER**-2 * Fraction(11, 10))
 
 MATCHING = case_of_bounded(
@@ -178,15 +178,15 @@ WIDE = [chosen for n in range(5) for chosen in combinations("abcd", n)]
 
 
 @cache
-def given_law(counts, bound, reach=6):
-    """The law of releases with small estimates under a given bound: all their paths are short."""
-    law, unfinished = law_of(
+def given_distribution(counts, bound, reach=6):
+    """The distribution of releases with small estimates under a given bound: all their paths are short."""
+    distribution, unfinished = distribution_of(
         lambda draws: bounded.release(counts, EPSILON, BETA, bound, draws),
         {EPSILON / bound: HALF},
         limit=14,
     )
     assert unfinished < Fraction(1, 100)
-    return {release: p for release, p in law.items() if abs(release.estimate) <= reach}
+    return {release: p for release, p in distribution.items() if abs(release.estimate) <= reach}
 
 
 def in_turns(runs, max_bound=5):
@@ -228,7 +228,7 @@ def greedily(numbering, holdings):
 
 def greedy_release(count, bound):
     return Domain(
-        lambda data: given_law(tuple(count(data)), bound),
+        lambda data: given_distribution(tuple(count(data)), bound),
         lambda: held_by_three(ROWS),
         within(HALF**-bound),
     )
@@ -250,15 +250,19 @@ GREEDY = case_of_bounded(
     },
     mutants={
         "an order that others can move": Mutant(
-            ORDERED, law=greedily(by_first_appearance, ROWS).law
+            ORDERED, distribution=greedily(by_first_appearance, ROWS).distribution
         ),
         "a release in an order that others can move": Mutant(
             given_in_turns(1),
-            law=greedy_release(lambda data: in_turns(by_first_appearance(data), 1), 1).law,
+            distribution=greedy_release(
+                lambda data: in_turns(by_first_appearance(data), 1), 1
+            ).distribution,
         ),
         "a count under two with noise for one": Mutant(
             given_in_turns(1),
-            law=greedy_release(lambda data: in_turns(runs_by_value(data), 2)[1:], 1).law,
+            distribution=greedy_release(
+                lambda data: in_turns(runs_by_value(data), 2)[1:], 1
+            ).distribution,
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""Peeling by concentrated privacy: laws, neighbours and mutants."""
+"""Peeling by concentrated privacy: distributions, neighbours and mutants."""
 
 import math
 from collections import defaultdict
@@ -12,19 +12,20 @@ import numpy as np
 
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
 from dp_sql.udfs.mechanism import PrivacyLoss
-from dp_sql.udfs.topk import peeling
+from dp_sql.udfs.topk import peeling, template
 from tests.udfs.cases_peeling import (
     EPSILON,
     Q_OF_RATE,
-    defined_law,
-    law_at,
+    defined_distribution,
+    distribution_at,
     lists_fit,
+    peeled,
     small_cases,
-    take_by_flips,
+    take_by_permute_and_flip,
     take_by_weight,
 )
-from tests.udfs.conformance import Case, Domain, Mutant, check_law
-from tests.udfs.laws import NotPrivateError, added_people, law_of
+from tests.udfs.conformance import Case, Domain, Mutant, check_distribution
+from tests.udfs.distributions import NotPrivateError, added_people
 
 # Peeling by concentrated privacy.
 
@@ -67,25 +68,15 @@ CONCENTRATED = [
 SETTINGS = [*PURE, *CONCENTRATED]
 
 
-def cdp_law(counts, this, cut=None, take=take_by_weight, factor=Fraction(1), q=None):
-    """The exact law of the shipped sampler, with q in place of exp(-rate).
+def cdp_distribution(counts, this, cut=None, take=take_by_weight, factor=Fraction(1), q=None):
+    """The exact distribution of the shipped sampler, with q in place of exp(-rate).
 
     A wrong `factor` multiplies the rate; q is then what exp(-rate) becomes.
     """
-    right_rate, right_cut = peeling.cdp_rate, peeling._cut
-
-    def run(path):
-        public = (this.k, this.epsilon, this.delta)
-        return tuple(peeling._cdp_peel(np.array(counts), *public, take, path))
-
-    with (
-        patch.dict(Q_OF_RATE, {factor * this.rate: q or this.q}),
-        patch.object(peeling, "_cut", lambda *public: cut or right_cut(*public)),
-        patch.object(peeling, "cdp_rate", lambda *public: factor * right_rate(*public)),
-    ):
-        law, unfinished = law_of(run, {})
-    assert unfinished == 0
-    return law
+    rate, counts = factor * this.rate, np.array(counts)
+    cut = cut or template.cut_of(len(counts) * this.k, rate)
+    with patch.dict(Q_OF_RATE, {rate: q or this.q}):
+        return peeled(counts, this.k, rate, cut, take)
 
 
 def people(d, largest_count):
@@ -93,10 +84,10 @@ def people(d, largest_count):
     return list(added_people(combinations_with_replacement(range(largest_count + 1), d)))
 
 
-def check_ranges(law, pairs, limit):
+def check_ranges(distribution, pairs, limit):
     """Raise where, in a round, likelihood ratios of two picks differ by more than `limit`."""
     for pair in pairs:
-        left, right = (heads(law(counts)) for counts in pair)
+        left, right = (heads(distribution(counts)) for counts in pair)
         ratios = defaultdict(list)
         for picks in left:
             ratios[picks[:-1]].append(left[picks] / right[picks])
@@ -105,25 +96,25 @@ def check_ranges(law, pairs, limit):
                 raise NotPrivateError(f"{pair}: {head} is followed by {found}")
 
 
-def heads(law):
+def heads(distribution):
     """The probability of each list, and of each of its beginnings."""
     probability = defaultdict(Fraction)
-    for picks, p in law.items():
+    for picks, p in distribution.items():
         for i in range(1, len(picks) + 1):
             probability[picks[:i]] += p
     return probability
 
 
-def renyi(law, other, alpha):
+def renyi(distribution, other, alpha):
     """Return exp((alpha - 1) D) for the divergence D of order alpha."""
-    return sum(p**alpha / other[picks] ** (alpha - 1) for picks, p in law.items())
+    return sum(p**alpha / other[picks] ** (alpha - 1) for picks, p in distribution.items())
 
 
-def check_concentrated(law, pairs, rho):
-    """Raise unless the laws of neighbours are as rho-zCDP has them at some orders."""
+def check_concentrated(distribution, pairs, rho):
+    """Raise unless the distributions of neighbours are as rho-zCDP has them at some orders."""
     for (left, right), alpha in product(pairs, (2, 3, 6)):
         limit = 1 / exp_enclosure(alpha * (alpha - 1) * rho, BITS)[1]
-        p, p_other = law(left), law(right)
+        p, p_other = distribution(left), distribution(right)
         if max(renyi(p, p_other, alpha), renyi(p_other, p, alpha)) > limit:
             raise NotPrivateError(f"{left} and {right} at order {alpha}")
 
@@ -132,11 +123,11 @@ FINE = Fraction(19, 20)
 """Its tenth power is q, so that a rate may be wrong by a tenth."""
 
 
-def check_delta(law, pairs, epsilon, delta):
-    """Raise unless the laws of neighbours are (epsilon, delta)-close in both directions."""
+def check_delta(distribution, pairs, epsilon, delta):
+    """Raise unless the distributions of neighbours are (epsilon, delta)-close in both directions."""
     factor = 1 / exp_enclosure(epsilon, BITS)[1]
     for left, right in pairs:
-        p, p_other = law(left), law(right)
+        p, p_other = distribution(left), distribution(right)
         here = sum(max(p[x] - factor * p_other[x], 0) for x in p)
         there = sum(max(p_other[x] - factor * p[x], 0) for x in p)
         if max(here, there) > delta:
@@ -144,14 +135,14 @@ def check_delta(law, pairs, epsilon, delta):
 
 
 def histograms_of_setting(this, cut):
-    """The law of a run against the definition, for every small histogram."""
+    """The distribution of a run against the definition, for every small histogram."""
 
     def definition(counts):
         with patch.dict(Q_OF_RATE, {EPSILON / this.k: this.q}):
-            return defined_law(counts, this.k, cut)
+            return defined_distribution(counts, this.k, cut)
 
     return Domain(
-        lambda counts: cdp_law(counts, this, cut),
+        lambda counts: cdp_distribution(counts, this, cut),
         inputs=lambda: [counts for counts, k in small_cases() if k == this.k],
         defined=definition,
     )
@@ -160,7 +151,7 @@ def histograms_of_setting(this, cut):
 def ranges_of(this, cut, pairs, take=take_by_weight):
     """In each round the losses lie within the range of its rate."""
     return Domain(
-        lambda counts: cdp_law(counts, this, cut, take),
+        lambda counts: cdp_distribution(counts, this, cut, take),
         pairs,
         partial(check_ranges, limit=1 / this.q),
     )
@@ -168,7 +159,7 @@ def ranges_of(this, cut, pairs, take=take_by_weight):
 
 def rho_of(this):
     return Domain(
-        cache(lambda counts: cdp_law(counts, this)),
+        cache(lambda counts: cdp_distribution(counts, this)),
         lambda: people(3, 1),
         partial(check_concentrated, rho=this.k * this.range**2 / 8),
     )
@@ -176,7 +167,7 @@ def rho_of(this):
 
 def delta_of(this):
     return Domain(
-        lambda counts: cdp_law(counts, this),
+        lambda counts: cdp_distribution(counts, this),
         lambda: people(4, 1),
         partial(check_delta, epsilon=this.epsilon, delta=this.delta),
     )
@@ -188,25 +179,25 @@ def fine_rho(k, tenths=10):
     wrong = {"factor": Fraction(tenths, 10), "q": FINE**tenths}
     pairs = [((0,) * d, (1,) * some + (0,) * (d - some)) for d in (2, 4) for some in range(1, d)]
     return Domain(
-        cache(lambda counts: cdp_law(counts, this, **wrong)),
+        cache(lambda counts: cdp_distribution(counts, this, **wrong)),
         lambda: [pair for pair in pairs if len(pair[0]) > k],
         partial(check_concentrated, rho=k * this.range**2 / 8),
     )
 
 
 def range_from_the_data(counts):
-    return cdp_law(counts, CONCENTRATED[1], 6 if sum(c > 0 for c in counts) > 1 else 1)
+    return cdp_distribution(counts, CONCENTRATED[1], 6 if sum(c > 0 for c in counts) > 1 else 1)
 
 
 def twice_the_rate(this):
-    return lambda counts: cdp_law(counts, this, factor=Fraction(2), q=this.q**2)
+    return lambda counts: cdp_distribution(counts, this, factor=Fraction(2), q=this.q**2)
 
 
 def fit_cdp(tenths, patch):
     public = (2, Fraction(1), Fraction(1, 3))
     right = peeling.cdp_rate(*public)
     patch.setattr(peeling, "cdp_rate", lambda *public: right * Fraction(tenths, 10))
-    return lists_fit(lambda counts: peeling.cdp_peel(counts, *public), law_at(right))
+    return lists_fit(lambda counts: peeling.cdp_peel(counts, *public), distribution_at(right))
 
 
 def all_concentrated():
@@ -227,26 +218,32 @@ CDP_PEEL = Case(
     mechanism=peeling.CDP_PEEL,
     domains=dict(all_concentrated()),
     mutants={
-        "permute-and-flip, by its law": Mutant(
+        "permute-and-flip, by its distribution": Mutant(
             histograms_of_setting(CONCENTRATED[1], 9),
-            law=lambda counts: cdp_law(counts, CONCENTRATED[1], 9, take_by_flips),
-            check=check_law,
+            distribution=lambda counts: cdp_distribution(
+                counts, CONCENTRATED[1], 9, take_by_permute_and_flip
+            ),
+            check=check_distribution,
         ),
         "permute-and-flip, by its range": Mutant(
             ranges_of(CONCENTRATED[0], None, lambda: people(2, 1)),
-            law=lambda counts: cdp_law(counts, CONCENTRATED[0], None, take_by_flips),
+            distribution=lambda counts: cdp_distribution(
+                counts, CONCENTRATED[0], None, take_by_permute_and_flip
+            ),
         ),
         "a cut taken from the data": Mutant(
             ranges_of(CONCENTRATED[1], 6, lambda: added_people([(5, 0, 0)])),
-            law=range_from_the_data,
+            distribution=range_from_the_data,
         ),
         **{
-            f"a rate larger by a tenth, {k} rounds": Mutant(fine_rho(k), law=fine_rho(k, 11).law)
+            f"a rate larger by a tenth, {k} rounds": Mutant(
+                fine_rho(k), distribution=fine_rho(k, 11).distribution
+            )
             for k in (1, 2, 3)
         },
         **{
             f"twice the rate, {this.k} rounds, {'pure' if this in PURE else 'not'}": Mutant(
-                delta_of(this), law=twice_the_rate(this)
+                delta_of(this), distribution=twice_the_rate(this)
             )
             for this in SETTINGS
         },

@@ -1,4 +1,4 @@
-"""Distinct counts from below, r2t and shifted_inverse: laws, neighbours and mutants."""
+"""Distinct counts from below, r2t and shifted_inverse: distributions, neighbours and mutants."""
 
 import math
 from collections import Counter, defaultdict
@@ -15,7 +15,7 @@ from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.udfs.cases_bounded import SUBSETS as ITEMS
 from tests.udfs.cases_bounded import covered, data_sets
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
-from tests.udfs.laws import fits, law_of, normalized
+from tests.udfs.distributions import distribution_of, fits, normalized
 
 BETA = Fraction(1, 20)
 
@@ -32,7 +32,7 @@ def of_three_people():
 
 UNIT = Fraction(7, 10)
 Q = Fraction(1, 2)
-"""Stands for exp(-UNIT) in exact laws, and EPSILON for 12 such units: 3 per item at the first of
+"""Stands for exp(-UNIT) in exact distributions, and EPSILON for 12 such units: 3 per item at the first of
 the two bounds 2 and 3, and 2 per item at the other."""
 EPSILON = 12 * UNIT
 LOSS = Q**-12
@@ -66,13 +66,13 @@ class Preset:
         return self.noise[len(self.rates) - 1]
 
 
-def with_preset_noise(law):
+def with_preset_noise(distribution):
     """Let noise be decided before it is drawn."""
 
     def run(*given):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(r2t, "discrete_laplace", lambda rate, draws: draws.draw(rate))
-            return law(*given)
+            return distribution(*given)
 
     return run
 
@@ -80,14 +80,14 @@ def with_preset_noise(law):
 def rates_and_penalties(cover):
     """What the shipped code asks for on these data."""
     draws = Preset([0] * len(cover))
-    r2t._release(cover, EPSILON, BETA, draws)
+    r2t.release(cover, EPSILON, BETA, draws)
     n = len(draws.rates)
     return draws.rates, [r2t._penalty(rate, BETA, n) for rate in draws.rates]
 
 
 @with_preset_noise
-def race_law(cover, most=6):
-    """The exact law of (estimate, bound), all that exceeds `most` being one outcome.
+def race_distribution(cover, most=6):
+    """The exact distribution of (estimate, bound), all that exceeds `most` being one outcome.
 
     Noise so low that 0 wins, and so high that `most` is exceeded, is put in one point each.
     """
@@ -100,13 +100,13 @@ def race_law(cover, most=6):
         high, q = low + most + 1, Q ** int(units)
         points = {x: exactly(q, x) for x in range(low + 1, high)}
         noises.append({low: 1 - at_least(q, low + 1), **points, high: at_least(q, high)})
-    law = defaultdict(Fraction)
+    distribution = defaultdict(Fraction)
     for drawn in product(*(noise.items() for noise in noises)):
-        release = r2t._release(cover, EPSILON, BETA, Preset([x for x, _ in drawn]))
+        release = r2t.release(cover, EPSILON, BETA, Preset([x for x, _ in drawn]))
         outcome = (release.estimate, release.contribution_bound)
-        law[outcome if release.estimate <= most else FAR] += math.prod(p for _, p in drawn)
-    assert sum(law.values()) == 1
-    return dict(law)
+        distribution[outcome if release.estimate <= most else FAR] += math.prod(p for _, p in drawn)
+    assert sum(distribution.values()) == 1
+    return dict(distribution)
 
 
 def race_definition(cover, most=6):
@@ -122,33 +122,35 @@ def race_definition(cover, most=6):
     def is_below(i, at):
         return 1 - at_least(*worth(i, at))
 
-    law = {(0, None): is_below(0, 1) * is_below(1, 1)}
+    distribution = {(0, None): is_below(0, 1) * is_below(1, 1)}
     for value in range(1, most + 1):
-        law[value, 2] = is_worth(0, value) * is_below(1, value + 1)
-        law[value, 3] = is_worth(1, value) * is_below(0, value)
-    return {**law, FAR: 1 - sum(law.values())}
+        distribution[value, 2] = is_worth(0, value) * is_below(1, value + 1)
+        distribution[value, 3] = is_worth(1, value) * is_below(0, value)
+    return {**distribution, FAR: 1 - sum(distribution.values())}
 
 
 def race(factor=LOSS):
     covers = {cover_of(data) for data in data_sets(2)} | {(0, 9, 9), (3, 6, 9), (5, 5, 5)}
-    return Domain(race_law, race_neighbours, within(factor), lambda: covers, race_definition)
+    return Domain(
+        race_distribution, race_neighbours, within(factor), lambda: covers, race_definition
+    )
 
 
 def a_penalty_from_data(cover):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(r2t, "_penalty", lambda rate, beta, n: 3 * cover[-1])
-        return race_law(cover)
+        return race_distribution(cover)
 
 
 def bounds_from_data(cover):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(r2t, "bounds", lambda m: [2, 3] if cover[2] > cover[1] else [2])
-        return race_law(cover)
+        return race_distribution(cover)
 
 
 def cut_to_the_truth(cover):
     cut = defaultdict(Fraction)
-    for outcome, p in race_law(cover).items():
+    for outcome, p in race_distribution(cover).items():
         cut[cover[-1] if outcome is FAR else min(outcome[0], cover[-1])] += p
     return dict(cut)
 
@@ -156,7 +158,7 @@ def cut_to_the_truth(cover):
 def race_fits(tenths, _):
     count, epsilon, q = 10**6, Fraction(tenths, 20), math.exp(-Fraction(1, 4))
     penalty, draws = r2t._penalty(epsilon / 2, BETA, 1), secret_draws()
-    releases = (r2t._release([0, count], epsilon, BETA, draws) for _ in range(6000))
+    releases = (r2t.release([0, count], epsilon, BETA, draws) for _ in range(6000))
     noise = Counter(release.estimate - count + penalty for release in releases)
     return fits(noise, {x: exactly(q, x) for x in range(-200, 201)})
 
@@ -171,14 +173,14 @@ R2T = Case(
         "noise that forgets the bound": Mutant(
             race(), changed(r2t, "_noise_rate", lambda epsilon, bound, n: epsilon / n)
         ),
-        "a penalty that depends on data": Mutant(race(), law=a_penalty_from_data),
-        "bounds that depend on data": Mutant(race(), law=bounds_from_data),
-        "an estimate cut to the truth": Mutant(race(), law=cut_to_the_truth),
+        "a penalty that depends on data": Mutant(race(), distribution=a_penalty_from_data),
+        "bounds that depend on data": Mutant(race(), distribution=bounds_from_data),
+        "an estimate cut to the truth": Mutant(race(), distribution=cut_to_the_truth),
     },
     loss=PrivacyLoss(Fraction(1), rho=Fraction(1, 14)),
     says="with probability at least 0.95 the estimate is at most the true number of distinct "
-    "items; with at least the same probability it is at most 118 below it if nobody has more than "
-    "2, rising to 5948 if nobody has more than 100 (epsilon = 1)",
+    "items; with at least the same probability it is at most 118 below it if no one has more than "
+    "2, rising to 5948 if no one has more than 100 (epsilon = 1)",
     fits=race_fits,
     tight={"a sixth less": race(LOSS * Q**2)},
 )
@@ -189,12 +191,12 @@ R2T = Case(
 INVERSE_EPSILON = Fraction(4)
 RATE = INVERSE_EPSILON / 4
 INVERSE_Q = Fraction(1, 2)
-"""Stands for exp(-RATE) in exact laws."""
+"""Stands for exp(-RATE) in exact distributions."""
 INVERSE_LOSS = INVERSE_Q**-4
 
 SCALE = (0, 1, 2, 3, 4, 6, 8, 12, 16)
-TICKETS = (4, 4, 4, 4, 2, 2, 1, 1)
-"""Few values, the limit, and what they weigh before any data, so that exact laws are small."""
+PRIOR = (4, 4, 4, 4, 2, 2, 1, 1)
+"""Few values, the limit, and what they weigh before any data, so that exact distributions are small."""
 AIMS = [(1, 9), (2, 9), (2, 3), (3, 4)]
 """People wanted out, and the cut."""
 
@@ -233,26 +235,26 @@ def defined_costs(cover, wanted, cut):
 
 def inverse_definition(cover, wanted, cut):
     costs = defined_costs(cover, wanted, cut)
-    weights = (n * INVERSE_Q**cost for n, cost in zip(TICKETS, costs, strict=True))
+    weights = (n * INVERSE_Q**cost for n, cost in zip(PRIOR, costs, strict=True))
     return normalized(dict(zip(SCALE[:-1], weights, strict=True)))
 
 
-def inverse_law(cover, wanted, cut, scale=SCALE):
+def inverse_distribution(cover, wanted, cut, scale=SCALE):
     values = np.array(scale)
     removals = shifted_inverse._removals(np.array(cover), values)
     costs = shifted_inverse._costs(removals, wanted, cut)
-    tickets, rate = shifted_inverse._tickets(values), shifted_inverse._rate(INVERSE_EPSILON)
-    law, unfinished = law_of(
-        lambda draws: int(values[shifted_inverse._pick(costs, tickets, rate, draws)]),
+    prior, rate = shifted_inverse._prior(values), shifted_inverse._rate(INVERSE_EPSILON)
+    distribution, unfinished = distribution_of(
+        lambda draws: int(values[shifted_inverse._pick(costs, prior, rate, draws)]),
         {RATE * i: INVERSE_Q**i for i in (1, 2, 4)},
     )
     assert unfinished == 0
-    return law
+    return distribution
 
 
-def inverse(wanted, cut, law=inverse_law):
+def inverse(wanted, cut, distribution=inverse_distribution):
     return Domain(
-        lambda cover: law(cover, wanted, cut),
+        lambda cover: distribution(cover, wanted, cut),
         inverse_neighbours,
         within(INVERSE_LOSS),
         concave_covers,
@@ -270,33 +272,35 @@ def steeper(patch):
 
 
 def up_to_the_count(cover, wanted, cut):
-    return inverse_law(cover, wanted, cut, (*range(cover[-1] + 1), 16))
+    return inverse_distribution(cover, wanted, cut, (*range(cover[-1] + 1), 16))
 
 
 def wanted_by_the_data(cover, wanted, cut):
-    return inverse_law(cover, cover[-1], cut)
+    return inverse_distribution(cover, cover[-1], cut)
 
 
-def all_aims(law):
-    """One law for all aims: a mutant is found out by one of them."""
-    return lambda cover: {(aim, value): p for aim in AIMS for value, p in law(cover, *aim).items()}
+def all_aims(distribution):
+    """One distribution for all aims: a mutant is found out by one of them."""
+    return lambda cover: {
+        (aim, value): p for aim in AIMS for value, p in distribution(cover, *aim).items()
+    }
 
 
-ALL_AIMS = Domain(all_aims(inverse_law), inverse_neighbours, within(INVERSE_LOSS))
+ALL_AIMS = Domain(all_aims(inverse_distribution), inverse_neighbours, within(INVERSE_LOSS))
 
 
 def inverse_fits(tenths, _):
     values = np.array([*range(1000), *range(1000, 1100, 2)])
     removals = shifted_inverse._removals(np.array([368, 643, 855, 1014]), values)
-    costs, tickets = shifted_inverse._costs(removals, 19, 90), shifted_inverse._tickets(values)
-    law = defaultdict(float)
-    for cost, n in zip(costs.tolist(), tickets.tolist(), strict=True):
-        law[cost] += n * math.exp(-cost / 4)
-    total, draws = sum(law.values()), secret_draws()
+    costs, prior = shifted_inverse._costs(removals, 19, 90), shifted_inverse._prior(values)
+    distribution = defaultdict(float)
+    for cost, n in zip(costs.tolist(), prior.tolist(), strict=True):
+        distribution[cost] += n * math.exp(-cost / 4)
+    total, draws = sum(distribution.values()), secret_draws()
     rate = shifted_inverse._rate(Fraction(tenths, 10))
-    places = (shifted_inverse._pick(costs, tickets, rate, draws) for _ in range(5000))
+    places = (shifted_inverse._pick(costs, prior, rate, draws) for _ in range(5000))
     drawn = Counter(int(costs[place]) for place in places)
-    return fits(drawn, {cost: weight / total for cost, weight in law.items()})
+    return fits(drawn, {cost: weight / total for cost, weight in distribution.items()})
 
 
 def four_times(epsilon):
@@ -314,18 +318,18 @@ SHIFTED_INVERSE = Case(
         ),
         "removals at half the bound": Mutant(ALL_AIMS, times_two(shifted_inverse, "_removals")),
         "a steeper side that is not paid for": Mutant(ALL_AIMS, steeper),
-        "a scale that ends at the count": Mutant(ALL_AIMS, law=all_aims(up_to_the_count)),
+        "a scale that ends at the count": Mutant(ALL_AIMS, distribution=all_aims(up_to_the_count)),
         "people wanted out in proportion to data": Mutant(
-            ALL_AIMS, law=all_aims(wanted_by_the_data)
+            ALL_AIMS, distribution=all_aims(wanted_by_the_data)
         ),
     },
     loss=PrivacyLoss(Fraction(1), rho=Fraction(1, 8), bounded_range=Fraction(1)),
     says="with probability at least 0.95 the estimate is at most the true number of distinct "
     "items; with at least the same probability it is at most 115 times l below it, and one part in "
-    "2048, if nobody has more than l items, for each l up to 100 (epsilon = 1)",
+    "2048, if no one has more than l items, for each l up to 100 (epsilon = 1)",
     fits=inverse_fits,
     tight={
-        "a quarter less": Domain(ALL_AIMS.law, inverse_neighbours, within(INVERSE_Q**-3)),
+        "a quarter less": Domain(ALL_AIMS.distribution, inverse_neighbours, within(INVERSE_Q**-3)),
     },
 )
 

@@ -1,4 +1,4 @@
-"""Choices by normalised scores: laws, neighbours and mutants."""
+"""Choices by normalised scores: distributions, neighbours and mutants."""
 
 import math
 from collections import Counter
@@ -14,25 +14,25 @@ from tests.udfs.choices import (
     BETA,
     EPSILON,
     PowersOf,
-    law_on_grid,
+    distribution_on_grid,
     neighbours,
     without_impossible,
 )
-from tests.udfs.conformance import Case, Domain, Mutant, check_law, times_two, within
-from tests.udfs.test_flip import permute_and_flip
+from tests.udfs.conformance import Case, Domain, Mutant, check_distribution, times_two, within
 from tests.udfs.test_normalized import defined
+from tests.udfs.test_permute_and_flip import permute_and_flip
 
 # Normalised scores: gem, mgem, and combined_gem, which is one of the two as a coin falls.
 
 GEM_SIZES = [(1, 1), (1, 3), (0, 1), (0, 0), (0, 2, 3), (Fraction(1, 2), 2, Fraction(7, 3))]
 BETAS = [Fraction(1, 20), Fraction(99, 100)]
-"""A large reach and a small one."""
+"""A large shift and a small one."""
 GRIDS = [1, 3]
 """Coarse grids, so that exp(epsilon) = 2**(2 * grid) is a small number."""
 CHOOSE = {gem.LOW: gem.gem, gem.HIGH: gem.mgem}
 
 
-def reach(n, beta, grid, epsilon=EPSILON):
+def shift(n, beta, grid, epsilon=EPSILON):
     return Fraction(math.ceil(grid * 2 / epsilon * math.log(n / beta)), grid)
 
 
@@ -44,7 +44,9 @@ def weights_on_grid(scores, sizes, at, grid, q=HALF):
 
 
 def shipped_gem(side, scores, sizes, beta, grid):
-    return law_on_grid(lambda draws: CHOOSE[side](scores, sizes, EPSILON, beta, draws), grid)
+    return distribution_on_grid(
+        lambda draws: CHOOSE[side](scores, sizes, EPSILON, beta, draws), grid
+    )
 
 
 def gem_tables(n):
@@ -59,16 +61,16 @@ def gem_neighbours(sizes):
 def on_grid(side, sizes, beta, grid, seen=None):
     """A domain; the mechanism may see other sensitivities than those that neighbours have."""
 
-    def defined_law(scores):
-        at = side * reach(len(sizes), beta, grid)
+    def defined_distribution(scores):
+        at = side * shift(len(sizes), beta, grid)
         return without_impossible(permute_and_flip(weights_on_grid(scores, sizes, at, grid)))
 
     return Domain(
-        law=lambda scores: shipped_gem(side, scores, seen or sizes, beta, grid),
+        distribution=lambda scores: shipped_gem(side, scores, seen or sizes, beta, grid),
         pairs=lambda: gem_neighbours(sizes),
         check=within(HALF ** (-2 * grid)),
         inputs=lambda: gem_tables(len(sizes)),
-        defined=defined_law,
+        defined=defined_distribution,
     )
 
 
@@ -78,10 +80,10 @@ CLOSE_TABLES = ((14, 31, -5, 23, 23, 23, 23), (15, 27, -6, 27, 27, 27, 27))
 
 
 def close_pair(side):
-    """The pair, with scores that make up for what the reach does to them."""
-    shift = side * reach(len(CLOSE_SIZES), BETA, 1)
+    """The pair, with scores that make up for what the shift does to them."""
+    moved = side * shift(len(CLOSE_SIZES), BETA, 1)
     pair = [
-        tuple(score + shift * size for score, size in zip(table, CLOSE_SIZES, strict=True))
+        tuple(score + moved * size for score, size in zip(table, CLOSE_SIZES, strict=True))
         for table in CLOSE_TABLES
     ]
     return Domain(
@@ -101,8 +103,8 @@ def alone(table):
 
 
 def real_gem(side, scores, sizes, epsilon):
-    """The law on the grid that is shipped, in floating point."""
-    at = side * reach(len(sizes), BETA, 1024, epsilon)
+    """The distribution on the grid that is shipped, in floating point."""
+    at = side * shift(len(sizes), BETA, 1024, epsilon)
     q = math.exp(-float(epsilon) / 2048)
     return permute_and_flip(weights_on_grid(scores, sizes, at, 1024, q))
 
@@ -115,8 +117,8 @@ def at_tenths(tenths, patch):
 def gem_case(mechanism, side, scores, unit):
     def fit(tenths, patch):
         at_tenths(tenths, patch)
-        law = real_gem(side, scores, (1, 2, 4), HALF)
-        return choices_fit(CHOOSE[side], scores, (1, 2, 4), (HALF, BETA), law)
+        distribution = real_gem(side, scores, (1, 2, 4), HALF)
+        return choices_fit(CHOOSE[side], scores, (1, 2, 4), (HALF, BETA), distribution)
 
     one = Fraction(1, 5)
     ignored = [(sizes, grid) for sizes in [(1, 9), (2, 1, 8), (0, 1)] for grid in GRIDS]
@@ -129,16 +131,18 @@ def gem_case(mechanism, side, scores, unit):
         | {"the close pair": close_pair(side)},
         mutants={
             "a lost factor two": Mutant(close_pair(side), lose_the_factor_two),
-            "each candidate alone": Mutant(on_grid(side, (1, 3), BETA, 2), law=alone),
+            "each candidate alone": Mutant(on_grid(side, (1, 3), BETA, 2), distribution=alone),
             "the other side": Mutant(
                 on_grid(side, (1, 3), BETA, 1),
-                law=on_grid(-side, (1, 3), BETA, 1).law,
-                check=check_law,
+                distribution=on_grid(-side, (1, 3), BETA, 1).distribution,
+                check=check_distribution,
             ),
             **{
                 f"ignored sensitivities {sizes}, grid {grid}": Mutant(
                     on_grid(side, sizes, BETAS[1], grid),
-                    law=on_grid(side, sizes, BETAS[1], grid, seen=(one,) * len(sizes)).law,
+                    distribution=on_grid(
+                        side, sizes, BETAS[1], grid, seen=(one,) * len(sizes)
+                    ).distribution,
                 )
                 for sizes, grid in ignored
             },
@@ -160,7 +164,9 @@ COMBINED_SIZES = [*GEM_SIZES[:-1], (Fraction(1, 2), 2, 1)]
 
 
 def shipped_combined(scores, sizes, beta):
-    return law_on_grid(lambda draws: gem.combined_gem(scores, sizes, EPSILON, beta, draws), 1, HALF)
+    return distribution_on_grid(
+        lambda draws: gem.combined_gem(scores, sizes, EPSILON, beta, draws), 1, HALF
+    )
 
 
 def is_positive(scores, sizes):
@@ -176,20 +182,20 @@ def is_positive(scores, sizes):
 
 
 def defined_combined(scores, sizes, beta):
-    positive, q, law = is_positive(scores, sizes), COMBINED_Q_OF[EPSILON / 2], Counter()
+    positive, q, distribution = is_positive(scores, sizes), COMBINED_Q_OF[EPSILON / 2], Counter()
     for says, choose in ((True, gem.mgem), (False, gem.gem)):
         here = (1 if says == positive else q) / (1 + q)
-        one_side = law_on_grid(
+        one_side = distribution_on_grid(
             lambda draws, choose=choose: choose(scores, sizes, EPSILON / 2, beta, draws), 1, HALF
         )
         for i, p in one_side.items():
-            law[i] += here * p
-    return law
+            distribution[i] += here * p
+    return distribution
 
 
 def combined(sizes, beta, pairs=None):
     return Domain(
-        law=partial(shipped_combined, sizes=sizes, beta=beta),
+        distribution=partial(shipped_combined, sizes=sizes, beta=beta),
         pairs=pairs or (lambda: gem_neighbours(sizes)),
         check=within(COMBINED_LOSS),
         inputs=(lambda: gem_tables(len(sizes))) if pairs is None else tuple,
@@ -211,19 +217,19 @@ def skip_the_response(patch):
 
 
 def give_the_choice_all(patch):
-    right = gem.levels_of
-    patch.setattr(gem, "levels_of", lambda q, at, _, beta, side: right(q, at, EPSILON, beta, side))
+    right = gem.blocks_of
+    patch.setattr(gem, "blocks_of", lambda q, at, _, beta, side: right(q, at, EPSILON, beta, side))
 
 
 def fit_combined(tenths, patch):
     right = gem._respond
     at_tenths(tenths, patch)
     patch.setattr(gem, "_respond", lambda x, e, draws: right(x, e * Fraction(tenths, 10), draws))
-    scores, sizes, q, law = (10, 30, 7, 40), (1, 2, 3, 4), math.exp(-0.5), Counter()
+    scores, sizes, q, distribution = (10, 30, 7, 40), (1, 2, 3, 4), math.exp(-0.5), Counter()
     for here, side in ((1, gem.HIGH), (q, gem.LOW)):
         for i, p in real_gem(side, scores, sizes, HALF).items():
-            law[i] += here / (1 + q) * p
-    return choices_fit(gem.combined_gem, scores, sizes, (EPSILON, BETA), law)
+            distribution[i] += here / (1 + q) * p
+    return choices_fit(gem.combined_gem, scores, sizes, (EPSILON, BETA), distribution)
 
 
 COMBINED = Case(

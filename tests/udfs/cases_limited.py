@@ -1,4 +1,4 @@
-"""Top k of an unknown domain: laws, neighbours and mutants."""
+"""Top k of an unknown domain: distributions, neighbours and mutants."""
 
 from collections import Counter
 from dataclasses import replace
@@ -13,15 +13,16 @@ from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.topk import limited_domain, rounds
 from dp_sql.udfs.topk.limited_domain import Constants
+from dp_sql.udfs.topk.template import union_bound
 from tests.udfs.conformance import Case, Domain, Mutant, changed
-from tests.udfs.laws import NotPrivateError, accepted, added_people, fits, law_of
+from tests.udfs.distributions import NotPrivateError, accepted, added_people, distribution_of, fits
 
 HALVING = ln_enclosure(Fraction(2), 64)[0]
 """The rate at which q stands for 1/2."""
 
 
 def q_of(rate):
-    """q to 64 bits; a law made of it is off by far less than SLACK."""
+    """q to 64 bits; a distribution made of it is off by far less than SLACK."""
     return Fraction(1, 2) if rate == HALVING else exp_enclosure(rate, 64)[0]
 
 
@@ -29,27 +30,27 @@ SLACK = Fraction(1, 2**40)
 
 
 def exact_take(this, path):
-    """`take`, its loop replaced by the law of the shipped attempt given that it is accepted."""
+    """`take`, its loop replaced by the distribution of the shipped attempt given that it is accepted."""
     rate = this.odds.rate
-    law, unfinished = law_of(this.attempt, {rate: q_of(rate)})
+    distribution, unfinished = distribution_of(this.attempt, {rate: q_of(rate)})
     assert unfinished == 0
-    ranks, probabilities = zip(*accepted(law).items(), strict=True)
+    ranks, probabilities = zip(*accepted(distribution).items(), strict=True)
     return ranks[path._step(list(probabilities))]
 
 
-def shipped_law(largest, k, constants):
-    """The exact law of the shipped sampler over positions in the largest counts."""
+def shipped_distribution(largest, k, constants):
+    """The exact distribution of the shipped sampler over positions in the largest counts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limited_domain, "by_weight", exact_take)
         counts = np.array(largest, dtype=np.int64)
-        law, unfinished = law_of(
+        distribution, unfinished = distribution_of(
             lambda path: tuple(limited_domain._topk(counts, k, constants, path)), {}
         )
     assert unfinished == 0
-    return law
+    return distribution
 
 
-def defined_law(largest, k, constants, after_stop=False):
+def defined_distribution(largest, k, constants, after_stop=False):
     """Peeling by its definition; a mutant goes on after stop."""
     q = q_of(constants.rate)
     kbar = constants.kbar
@@ -57,13 +58,13 @@ def defined_law(largest, k, constants, after_stop=False):
     next_count = largest[kbar] if len(largest) > kbar else 0
     scores["stop"] = next_count + 1 + constants.threshold
     top = max(scores.values())
-    law = Counter()
+    distribution = Counter()
 
     def take(picks, free, probability):
         picked = tuple(x for x in picks if x != "stop")
         stopped = "stop" in picks and not after_stop
         if len(picked) == k or stopped or not free:
-            law[picked] += probability
+            distribution[picked] += probability
             return
         weights = {x: q ** (top - scores[x]) for x in free}
         total = sum(weights.values())
@@ -71,7 +72,7 @@ def defined_law(largest, k, constants, after_stop=False):
             take((*picks, x), free - {x}, probability * weight / total)
 
     take((), frozenset(scores), Fraction(1))
-    return dict(law)
+    return dict(distribution)
 
 
 def small_largest(kbar, highest):
@@ -89,28 +90,28 @@ def as_the_data_will(histogram, item):
 
 
 class Releases:
-    """Exact laws over lists of items, for histograms of a universe that is not public."""
+    """Exact distributions over lists of items, for histograms of a universe that is not public."""
 
-    def __init__(self, k, constants, law=shipped_law, ties=by_value):
+    def __init__(self, k, constants, distribution=shipped_distribution, ties=by_value):
         self.k, self.constants, self.ties = k, constants, ties
-        self.of_largest = cache(lambda largest: law(largest, k, constants))
+        self.of_largest = cache(lambda largest: distribution(largest, k, constants))
 
     def of(self, histogram):
         present = [x for x in range(len(histogram)) if histogram[x]]
         present.sort(key=lambda x: (-histogram[x], self.ties(histogram, x)))
         present = present[: self.constants.kbar + 1]
-        law = self.of_largest(tuple(histogram[x] for x in present))
-        return {tuple(present[i] for i in picks): p for picks, p in law.items()}
+        distribution = self.of_largest(tuple(histogram[x] for x in present))
+        return {tuple(present[i] for i in picks): p for picks, p in distribution.items()}
 
 
-def check(law, pairs, epsilon, delta):
+def check(distribution, pairs, epsilon, delta):
     """Raise unless the hockey-stick divergence is at most delta, both ways, for all pairs.
 
     e**epsilon is rounded down, which makes the check stricter.
     """
     factor = 1 / exp_enclosure(epsilon, 64)[1]
     for pair in pairs:
-        one, other = map(law, pair)
+        one, other = map(distribution, pair)
         for p, p_other in ((one, other), (other, one)):
             excess = sum(max(0, p[o] - factor * p_other.get(o, 0)) for o in p)
             if excess > delta - SLACK:
@@ -132,26 +133,26 @@ SPENT = [
 
 
 def every_count(kbar, k, highest, width, reach):
-    """The law for all small counts, whatever the blocks."""
+    """The distribution for all small counts, whatever the blocks."""
 
-    def law(data):
+    def distribution(data):
         with pytest.MonkeyPatch.context() as patch:
             if width:
                 patch.setattr(rounds, "_width", lambda rate: width)
-                patch.setattr(limited_domain, "_reach", lambda n, rate: reach)
+                patch.setattr(limited_domain, "_last_block", lambda n, rate: reach)
             largest, threshold = data
-            return shipped_law(largest, k, Constants(kbar, HALVING, threshold))
+            return shipped_distribution(largest, k, Constants(kbar, HALVING, threshold))
 
     return Domain(
-        law,
+        distribution,
         inputs=lambda: product(small_largest(kbar, highest), (0, 2)),
-        defined=lambda data: defined_law(data[0], k, Constants(kbar, HALVING, data[1])),
+        defined=lambda data: defined_distribution(data[0], k, Constants(kbar, HALVING, data[1])),
     )
 
 
 def released(releases, histograms, epsilon, delta):
     return Domain(
-        law=releases.of,
+        distribution=releases.of,
         pairs=lambda: added_people(histograms()),
         check=partial(check, epsilon=epsilon, delta=delta),
     )
@@ -185,13 +186,13 @@ def forty_each(rate):
     return released(releases, lambda: [(40,) * 4], EPSILON, delta)
 
 
-def with_threshold(kbar, threshold, law=shipped_law):
+def with_threshold(kbar, threshold, distribution=shipped_distribution):
     right = limited_domain._constants(1, kbar, EPSILON, DELTA)
-    return Releases(1, replace(right, threshold=threshold), law).of
+    return Releases(1, replace(right, threshold=threshold), distribution).of
 
 
 def goes_on(largest, k, constants):
-    return defined_law(largest, k, constants, after_stop=True)
+    return defined_distribution(largest, k, constants, after_stop=True)
 
 
 def above_the_last(counts, constants):
@@ -220,29 +221,31 @@ def all_domains():
 
 
 def all_mutants():
-    def found(kbar, law):
-        return Mutant(small(1, kbar, EPSILON, DELTA, 4, 3), law=law)
+    def found(kbar, distribution):
+        return Mutant(small(1, kbar, EPSILON, DELTA, 4, 3), distribution=distribution)
 
     for kbar in (1, 2):
         right = limited_domain._constants(1, kbar, EPSILON, DELTA).threshold
         yield f"no threshold, {kbar}", found(kbar, with_threshold(kbar, -1))
         yield f"a threshold of one, {kbar}", found(kbar, with_threshold(kbar, 0))
         yield f"a threshold without the one, {kbar}", found(kbar, with_threshold(kbar, right - 1))
-    distance = limited_domain._distance
     yield (
         "a threshold without the number of candidates",
-        found(2, with_threshold(2, distance(1, EPSILON, DELTA))),
+        found(2, with_threshold(2, union_bound(1, EPSILON, DELTA))),
     )
     yield (
         "a threshold from twice delta",
-        found(2, with_threshold(2, distance(2, EPSILON, 2 * DELTA))),
+        found(2, with_threshold(2, union_bound(2, EPSILON, 2 * DELTA))),
     )
     yield "going on after stop", found(1, with_threshold(1, 3, goes_on))
-    yield "all of epsilon for each pick", Mutant(forty_each(None), law=forty_each(EPSILON).law)
+    yield (
+        "all of epsilon for each pick",
+        Mutant(forty_each(None), distribution=forty_each(EPSILON).distribution),
+    )
 
 
 def uncached(releases):
-    """Laws of tampered code, which no cache may know."""
+    """Distributions of tampered code, which no cache may know."""
     return lambda histogram: Releases(releases.k, releases.constants).of(histogram)
 
 
@@ -253,13 +256,13 @@ def fit(tenths, patch):
     constants = limited_domain._public_constants(2, EPSILON, Fraction(1, 10**3))
     next_count = constants.threshold + 1
     counts = np.array([next_count + 3, next_count + 2, next_count - 2])
-    law = defined_law(tuple(counts.tolist()), 2, constants)
+    distribution = defined_distribution(tuple(counts.tolist()), 2, constants)
     wrong = replace(constants, rate=constants.rate * Fraction(tenths, 10))
     patch.setattr(limited_domain, "_constants", lambda *public: wrong)
     observed = Counter(
         tuple(limited_domain.topk(counts, 2, EPSILON, Fraction(1, 10**3))) for _ in range(5000)
     )
-    return fits(observed, {picks: float(p) for picks, p in law.items()})
+    return fits(observed, {picks: float(p) for picks, p in distribution.items()})
 
 
 LIMITED_DOMAIN = Case(
@@ -270,7 +273,7 @@ LIMITED_DOMAIN = Case(
         "a threshold above the least count that exists": Mutant(
             released(Releases(1, RIGHT), partial(product, range(4), repeat=4), EPSILON, DELTA),
             changed(limited_domain, "_stop_score", above_the_last),
-            law=uncached(Releases(1, replace(RIGHT, threshold=3))),
+            distribution=uncached(Releases(1, replace(RIGHT, threshold=3))),
         ),
     },
     loss=PrivacyLoss(EPSILON, Fraction(1, 10**6)),

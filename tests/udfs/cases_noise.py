@@ -1,4 +1,4 @@
-"""Selections by noise: their laws in closed form, neighbours and mutants."""
+"""Selections by noise: their distributions in closed form, neighbours and mutants."""
 
 import math
 from collections import Counter
@@ -13,7 +13,7 @@ from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.select import rnm_laplace
 from tests.udfs.choices import neighbours
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
-from tests.udfs.laws import fits
+from tests.udfs.distributions import fits
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
@@ -29,7 +29,7 @@ def noise_is_at_most(x, q):
     return q**-x / (1 + q) if x <= 0 else 1 - q ** (x + 1) / (1 + q)
 
 
-# Report noisy max. exp(-EPSILON / (2 * grid)) is a third: whatever the rate is, a law that is
+# Report noisy max. exp(-EPSILON / (2 * grid)) is a third: whatever the rate is, a distribution that is
 # private for it is a theorem.
 
 Q = Fraction(1, 3)
@@ -53,14 +53,14 @@ def compared(module, choose, scores, sizes, grid, draws):
     return caught.value.args
 
 
-def law_of_starts(starts, q):
+def distribution_of_starts(starts, q):
     """P(i has the largest start plus noise, first among equals), summed exactly.
 
     From the largest start on, every factor is linear in q**value; up to the least, each is a
     power; in between there are finitely many values.
     """
     low, high, m = min(starts), max(starts), len(starts)
-    law = {}
+    distribution = {}
     for i, start in enumerate(starts):
         # The others have to stay at or below value - late[j].
         late = [int(j < i) for j in range(m)]
@@ -82,20 +82,20 @@ def law_of_starts(starts, q):
         total += sum(
             c * q ** ((high + 1) * k) / (1 - q**k) for k, c in enumerate(coefficients) if k
         )
-        law[i] = total
-    assert sum(law.values()) == 1
-    return law
+        distribution[i] = total
+    assert sum(distribution.values()) == 1
+    return distribution
 
 
-def choice_law(sizes, grid, scores):
-    """The law of what the shipped mechanism compares; Q is exp(-EPSILON / (2 * grid))."""
+def choice_distribution(sizes, grid, scores):
+    """The distribution of what the shipped mechanism compares; Q is exp(-EPSILON / (2 * grid))."""
     choose = rnm_laplace.rnm_laplace
     tries, starts, steps, rate = compared(rnm_laplace, choose, scores, sizes, grid, None)
     assert list(tries) == list(range(len(scores)))
     assert steps == [1] * len(scores)
     power = rate / (EPSILON / (2 * grid))
     assert power.denominator == 1
-    return law_of_starts(starts, Q**power.numerator)
+    return distribution_of_starts(starts, Q**power.numerator)
 
 
 def tables(sizes):
@@ -104,11 +104,11 @@ def tables(sizes):
 
 def noisy_max(sizes, grid, pairs=None):
     return Domain(
-        law=partial(choice_law, sizes, grid),
+        distribution=partial(choice_distribution, sizes, grid),
         pairs=lambda: pairs or neighbours(tables(sizes), sizes),
         check=within(Q ** (-2 * grid)),
         inputs=lambda: pairs[0] if pairs else tables(sizes),
-        defined=lambda scores: law_of_starts(
+        defined=lambda scores: distribution_of_starts(
             [math.floor(grid * Fraction(score) / max(sizes)) for score in scores], Q
         ),
     )
@@ -129,8 +129,8 @@ def fit_noisy_max(tenths, patch):
     patch.setattr(rnm_laplace, "_rate", lambda *given: right(*given) * Fraction(tenths, 10))
     scores, draws = (4, 3, 0), secret_draws()
     chosen = (rnm_laplace.rnm_laplace(scores, (1,) * 3, EPSILON, draws) for _ in range(10_000))
-    law = law_of_starts([8 * s for s in scores], Fraction(math.exp(-1 / 16)))
-    return fits(Counter(chosen), {i: float(p) for i, p in law.items()})
+    distribution = distribution_of_starts([8 * s for s in scores], Fraction(math.exp(-1 / 16)))
+    return fits(Counter(chosen), {i: float(p) for i, p in distribution.items()})
 
 
 RNM_LAPLACE = Case(

@@ -1,4 +1,4 @@
-"""Peeling: laws of k rounds, their neighbours and mutants."""
+"""Peeling: distributions of k rounds, their neighbours and mutants."""
 
 import math
 from collections import Counter
@@ -14,13 +14,20 @@ import pytest
 from dp_sql.udfs import permute_and_flip as flip
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.topk import peeling, ranking, rounds
-from tests.udfs.conformance import Case, Domain, Mutant, changed, check_law, within
-from tests.udfs.laws import NotPrivateError, accepted, added_people, fits, law_of, normalized
-from tests.udfs.test_flip import drawn_from, permute_and_flip
+from tests.udfs.conformance import Case, Domain, Mutant, changed, check_distribution, within
+from tests.udfs.distributions import (
+    NotPrivateError,
+    accepted,
+    added_people,
+    distribution_of,
+    fits,
+    normalized,
+)
+from tests.udfs.test_permute_and_flip import drawn_from, permute_and_flip
 
 EPSILON = Fraction(1)
 LOSS = Fraction(64)
-"""In exact laws exp(epsilon) is the rational 64, so q is 1/64, 1/8, 1/4 for k = 1, 2, 3."""
+"""In exact distributions exp(epsilon) is the rational 64, so q is 1/64, 1/8, 1/4 for k = 1, 2, 3."""
 
 Q_OF_RATE = {
     EPSILON: Fraction(1, 64),
@@ -31,73 +38,79 @@ Q_OF_RATE = {
 
 
 class OncePerRound:
-    """`take`, its loop replaced by a law of the whole round, which is worked out once per round."""
+    """`take`, its loop replaced by a distribution of the whole round, which is worked out once per round."""
 
-    def __init__(self, law_of_round):
-        self.law_of_round, self.known = law_of_round, {}
+    def __init__(self, distribution_of_round):
+        self.distribution_of_round, self.known = distribution_of_round, {}
 
     def __call__(self, this, path):
         rate = this.odds.rate
         key = (*this.gaps.tolist(), this.first, this.cut, *this.taken, rate, Q_OF_RATE[rate])
-        key = (key, tuple(this.blocks), rounds.Round.level)
+        key = (key, tuple(this.blocks), rounds.Round.shortfall)
         if key not in self.known:
-            self.known[key] = self.law_of_round(this)
+            self.known[key] = self.distribution_of_round(this)
         ranks, probabilities = zip(*self.known[key].items(), strict=True)
         return ranks[path._step(list(probabilities))]
 
 
-def weight_law(this):
-    """The law of the shipped attempt given that it is accepted."""
-    law, unfinished = law_of(this.attempt, Q_OF_RATE)
+def weight_distribution(this):
+    """The distribution of the shipped attempt given that it is accepted."""
+    distribution, unfinished = distribution_of(this.attempt, Q_OF_RATE)
     assert unfinished == 0
-    return accepted(law)
+    return accepted(distribution)
 
 
-take_by_weight = OncePerRound(weight_law)
+take_by_weight = OncePerRound(weight_distribution)
 
 
-def flip_law(this):
-    """The law of the shipped race, its loop replaced by the law of the attempt that counts."""
+def permute_and_flip_distribution(this):
+    """The distribution of the shipped race, its loop replaced by the distribution of the attempt that counts."""
 
     @cache
-    def race_law(gone, clocks):
-        law, unfinished = law_of(partial(this.attempt, clocks=clocks), Q_OF_RATE)
+    def race_distribution(gone, rejections):
+        distribution, unfinished = distribution_of(
+            partial(this.attempt, rejections=rejections), Q_OF_RATE
+        )
         assert unfinished == 0
-        return {hit: p for hit, p in law.items() if hit is not None and hit not in gone}
+        return {hit: p for hit, p in distribution.items() if hit is not None and hit not in gone}
 
     def first_accepted(inner):
-        def race(gone, clocks):
-            return drawn_from(race_law(gone, tuple(clocks)), clocks, inner)
+        def race(gone, rejections):
+            return drawn_from(race_distribution(gone, tuple(rejections)), rejections, inner)
 
-        return flip.first_accepted(race, this.level)
+        return flip.first_accepted(race, this.shortfall)
 
-    law, unfinished = law_of(first_accepted, {})
+    distribution, unfinished = distribution_of(first_accepted, {})
     assert unfinished == 0
-    return law
+    return distribution
 
 
-take_by_flips = OncePerRound(flip_law)
+take_by_permute_and_flip = OncePerRound(permute_and_flip_distribution)
 
 
-def shipped_law(counts, k, cut, take=take_by_weight):
-    """The exact law of the shipped sampler."""
+def shipped_distribution(counts, k, cut, take=take_by_weight):
+    """The exact distribution of the shipped sampler."""
     counts = np.array(counts, dtype=np.int64)
-    few, places = ranking.rank(counts, k, cut), ranking.rank(counts, k, 2**62).places
-    rate = peeling.pure_rate(k, EPSILON)
+    return peeled(counts, k, peeling.pure_rate(k, EPSILON), cut, take)
+
+
+def peeled(counts, k, rate, cut, take):
+    """The exact distribution of the shipped rounds; the items are sorted once for all paths."""
 
     def run(path):
-        ranks = peeling._ranks(few.gaps, len(counts), k, rate, cut, take, path)
-        return tuple(places[ranks].tolist())
+        return tuple(peeling.peel(counts, k, rate, cut, take, path))
 
-    law, unfinished = law_of(run, Q_OF_RATE)
+    sort = cache(partial(ranking.rank, counts))
+    with patch.object(peeling, "rank", lambda counts, *given: sort(*given)):
+        distribution, unfinished = distribution_of(run, {})
     assert unfinished == 0
-    return law
+    return distribution
 
 
-def defined_law(counts, k, cut, one_round=normalized):
-    """Peeling by its definition, with a law for one round out of the q**e of the free items."""
+def defined_distribution(counts, k, cut, one_round=normalized):
+    """Peeling by its definition, with a distribution for one round out of the q**e of the free items."""
     q = Q_OF_RATE[EPSILON / k]
-    law = {}
+    distribution = {}
     for picks in permutations(range(len(counts)), k):
         probability = Fraction(1)
         for i, pick in enumerate(picks):
@@ -105,8 +118,8 @@ def defined_law(counts, k, cut, one_round=normalized):
             most = max(counts[x] for x in free)
             weights = {x: q ** min(most - counts[x], cut) for x in free}
             probability *= one_round(weights)[pick]
-        law[picks] = probability
-    return law
+        distribution[picks] = probability
+    return distribution
 
 
 def small_cases():
@@ -118,42 +131,42 @@ def small_cases():
 
 
 def every_case(take, one_round, cut, width=None):
-    """The law of every small list of every small histogram."""
+    """The distribution of every small list of every small histogram."""
 
-    def law(data):
+    def distribution(data):
         with pytest.MonkeyPatch.context() as patch:
             if width:
                 patch.setattr(rounds, "_width", lambda rate: width)
-            return shipped_law(*data, cut, take)
+            return shipped_distribution(*data, cut, take)
 
     def definition(data):
-        return {picks: p for picks, p in defined_law(*data, cut, one_round).items() if p}
+        return {picks: p for picks, p in defined_distribution(*data, cut, one_round).items() if p}
 
-    return Domain(law, inputs=small_cases, defined=definition)
+    return Domain(distribution, inputs=small_cases, defined=definition)
 
 
 def one_case(take, one_round, counts, k, cut):
     return Domain(
-        lambda data: shipped_law(*data, cut, take),
+        lambda data: shipped_distribution(*data, cut, take),
         inputs=lambda: [(counts, k)],
-        defined=lambda data: defined_law(*data, cut, one_round),
+        defined=lambda data: defined_distribution(*data, cut, one_round),
     )
 
 
 def small_people(take, d, k, cut):
     """All small histograms with and without one person, whatever that person has."""
     return Domain(
-        law=lambda counts: shipped_law(counts, k, cut, take),
+        distribution=lambda counts: shipped_distribution(counts, k, cut, take),
         pairs=lambda: added_people(product(range(3), repeat=d)),
         check=within(LOSS),
     )
 
 
-def check_range(law, pairs, rounds, k):
+def check_range(distribution, pairs, rounds, k):
     """Raise unless the losses of all lists lie in an interval of so many rounds' length."""
     widest = (1 / Q_OF_RATE[EPSILON / k]) ** rounds
     for counts, other in pairs:
-        before, after = law(counts), law(other)
+        before, after = distribution(counts), distribution(other)
         ratios = [after[picks] / before[picks] for picks in before]
         if max(ratios) > widest * min(ratios):
             raise NotPrivateError(f"{counts} and {other}")
@@ -173,31 +186,31 @@ def half_of_epsilon(k, epsilon):
 
 
 def cut_from_the_data(take, counts):
-    return shipped_law(counts, 2, 6 if sum(c > 0 for c in counts) > 1 else 1, take)
+    return shipped_distribution(counts, 2, 6 if sum(c > 0 for c in counts) > 1 else 1, take)
 
 
 def one_by_one(take):
     """One person beside an item that five have: here a cut that depends on data tells."""
     return Domain(
-        lambda counts: shipped_law(counts, 2, 6, take),
+        lambda counts: shipped_distribution(counts, 2, 6, take),
         lambda: added_people([(5, 0, 0)]),
         within(LOSS),
     )
 
 
-def lists_fit(run, law, n=4_000):
+def lists_fit(run, distribution, n=4_000):
     observed = Counter(tuple(run(np.array(SAMPLED))) for _ in range(n))
-    return fits(observed, {picks: float(p) for picks, p in law.items()})
+    return fits(observed, {picks: float(p) for picks, p in distribution.items()})
 
 
 SAMPLED = (6, 4, 1, 0)
 
 
-def law_at(rate, one_round=normalized):
-    """The law of two of the SAMPLED when each round is drawn at this rate."""
+def distribution_at(rate, one_round=normalized):
+    """The distribution of two of the SAMPLED when each round is drawn at this rate."""
     q = Fraction(math.exp(-rate)).limit_denominator(10**6)
     with patch.dict(Q_OF_RATE, {EPSILON / 2: q}):
-        return defined_law(SAMPLED, 2, 10**6, one_round)
+        return defined_distribution(SAMPLED, 2, 10**6, one_round)
 
 
 def case_of_peeling(mechanism, take, one_round, loss):
@@ -215,8 +228,8 @@ def case_of_peeling(mechanism, take, one_round, loss):
 
     def fit(tenths, _):
         epsilon = Fraction(tenths, 5)
-        law = law_at(1, one_round)
-        return lists_fit(lambda counts: mechanism.run(counts, 2, epsilon), law)
+        distribution = distribution_at(1, one_round)
+        return lists_fit(lambda counts: mechanism.run(counts, 2, epsilon), distribution)
 
     return Case(
         mechanism=mechanism,
@@ -226,25 +239,29 @@ def case_of_peeling(mechanism, take, one_round, loss):
                 small_people(take, 3, 2, 6), changed(peeling, "pure_rate", all_of_epsilon)
             ),
             "a cut taken from the data": Mutant(
-                one_by_one(take), law=partial(cut_from_the_data, take)
+                one_by_one(take), distribution=partial(cut_from_the_data, take)
             ),
             "a factor two that monotone counts do not need": Mutant(
-                at((3, 2, 0), 3, 6), changed(peeling, "pure_rate", half_of_epsilon), check=check_law
+                at((3, 2, 0), 3, 6),
+                changed(peeling, "pure_rate", half_of_epsilon),
+                check=check_distribution,
             ),
             "items that are not removed": Mutant(
                 at((3, 2, 0), 2, 6),
                 changed(peeling, "insort", lambda taken, rank: None),
-                check=check_law,
+                check=check_distribution,
             ),
             "shortfalls against a taken count": Mutant(
                 at((3, 2, 0), 2, 2),
-                changed(rounds.Round, "level", lambda this, rank: min((0, 1, 3)[rank], this.cut)),
-                check=check_law,
+                changed(
+                    rounds.Round, "shortfall", lambda this, rank: min((0, 1, 3)[rank], this.cut)
+                ),
+                check=check_distribution,
             ),
             "the other mechanism": Mutant(
                 at((3, 2, 0), 1, 6),
-                law=lambda data: defined_law(*data, 6, other),
-                check=check_law,
+                distribution=lambda data: defined_distribution(*data, 6, other),
+                check=check_distribution,
             ),
         },
         loss=loss,
@@ -262,7 +279,10 @@ EM_PEEL = case_of_peeling(
     PrivacyLoss(EPSILON, rho=Fraction(1, 80), bounded_range=Fraction(19, 10)),
 )
 PNF_PEEL = case_of_peeling(
-    peeling.PNF_PEEL, take_by_flips, permute_and_flip, PrivacyLoss(EPSILON, rho=Fraction(1, 20))
+    peeling.PNF_PEEL,
+    take_by_permute_and_flip,
+    permute_and_flip,
+    PrivacyLoss(EPSILON, rho=Fraction(1, 20)),
 )
 
 CASES = [EM_PEEL, PNF_PEEL]

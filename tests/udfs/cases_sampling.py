@@ -1,4 +1,4 @@
-"""Counts of sampled items: laws, neighbours and mutants."""
+"""Counts of sampled items: distributions, neighbours and mutants."""
 
 from collections import defaultdict
 from fractions import Fraction
@@ -10,45 +10,45 @@ from tests.udfs.cases_bounded import (
     HALF,
     case_of_bounded,
     data_sets,
-    given_law,
+    given_distribution,
     graph_of,
     neighbours,
 )
 from tests.udfs.conformance import Domain, Mutant, within
-from tests.udfs.laws import law_of
+from tests.udfs.distributions import distribution_of
 
-# Sampling: some items of each person, at random. The law of the counts enters the release.
+# Sampling: some items of each person, at random. The distribution of the counts enters the release.
 
 
 @cache
-def law_of_counts(data, n_bounds):
-    """The shipped law of (F(1), F(2), ...)."""
-    law, unfinished = law_of(
-        lambda draws: tuple(sampling._sampled_counts(*graph_of(data), n_bounds, draws)), {}
+def distribution_of_counts(data, n_bounds):
+    """The shipped distribution of (F(1), F(2), ...)."""
+    distribution, unfinished = distribution_of(
+        lambda draws: tuple(sampling.sampled_counts(*graph_of(data), n_bounds, draws)), {}
     )
     assert unfinished == 0
-    return law
+    return distribution
 
 
 def uniform(outcomes):
-    """The law of an outcome when each in a list is equally likely."""
+    """The distribution of an outcome when each in a list is equally likely."""
     outcomes = list(outcomes)
-    law = defaultdict(Fraction)
+    distribution = defaultdict(Fraction)
     for outcome in outcomes:
-        law[outcome] += Fraction(1, len(outcomes))
-    return law
+        distribution[outcome] += Fraction(1, len(outcomes))
+    return distribution
 
 
 def size_of_union(samples):
     return len(set().union(*samples))
 
 
-def mixed(counts_law, release_law):
-    law = defaultdict(Fraction)
-    for counts, p in counts_law.items():
-        for release, p_release in release_law(counts).items():
-            law[release] += p * p_release
-    return law
+def mixed(counts_distribution, release_distribution):
+    distribution = defaultdict(Fraction)
+    for counts, p in counts_distribution.items():
+        for release, p_release in release_distribution(counts).items():
+            distribution[release] += p * p_release
+    return distribution
 
 
 def given_to_one(data):
@@ -73,10 +73,10 @@ def both_noisy(counts):
 
 
 def marginal(bound, data):
-    law = defaultdict(Fraction)
-    for counts, p in law_of_counts(data, 4).items():
-        law[counts[bound - 1]] += p
-    return law
+    distribution = defaultdict(Fraction)
+    for counts, p in distribution_of_counts(data, 4).items():
+        distribution[counts[bound - 1]] += p
+    return distribution
 
 
 def samples_of(bound):
@@ -103,33 +103,33 @@ def one_order(data):
 
 def first_counts(data):
     cut = defaultdict(Fraction)
-    for counts, p in law_of_counts(data, 4).items():
+    for counts, p in distribution_of_counts(data, 4).items():
         cut[counts[:2]] += p
     return cut
 
 
-def sampled_release(counts_law, bound, pairs=None):
+def sampled_release(counts_distribution, bound, pairs=None):
     return Domain(
-        lambda data: mixed(counts_law(data), partial(given_law, bound=bound)),
+        lambda data: mixed(counts_distribution(data), partial(given_distribution, bound=bound)),
         lambda: pairs or neighbours(3),
         within(HALF**-bound),
     )
 
 
 def given_samples(bound):
-    return sampled_release(lambda data: law_of_counts(data, bound), bound)
+    return sampled_release(lambda data: distribution_of_counts(data, bound), bound)
 
 
 def without_the_first(data, n_bounds):
-    return {counts[1:]: p for counts, p in law_of_counts(data, n_bounds).items()}
+    return {counts[1:]: p for counts, p in distribution_of_counts(data, n_bounds).items()}
 
 
 SINGLES = tuple(map(frozenset, "abc"))
 LEFT_OVER = sampled_release(
-    lambda data: law_of_counts(data, 1), 1, [(SINGLES, (frozenset("abc"), *SINGLES))]
+    lambda data: distribution_of_counts(data, 1), 1, [(SINGLES, (frozenset("abc"), *SINGLES))]
 )
 BOTH = Domain(
-    lambda data: mixed(law_of_counts(data, 2), both_noisy),
+    lambda data: mixed(distribution_of_counts(data, 2), both_noisy),
     lambda: neighbours(3),
     within(HALF**-4),
 )
@@ -139,10 +139,14 @@ SAMPLING = case_of_bounded(
     domains={
         **{f"samples of {bound}": samples_of(bound) for bound in (1, 2, 3, 4)},
         "one order for all bounds": Domain(
-            lambda data: law_of_counts(data, 3), inputs=lambda: data_sets(3), defined=one_order
+            lambda data: distribution_of_counts(data, 3),
+            inputs=lambda: data_sets(3),
+            defined=one_order,
         ),
         "fewer bounds": Domain(
-            lambda data: law_of_counts(data, 2), inputs=lambda: data_sets(2), defined=first_counts
+            lambda data: distribution_of_counts(data, 2),
+            inputs=lambda: data_sets(2),
+            defined=first_counts,
         ),
         "a release under 1": given_samples(1),
         "a release under 2": given_samples(2),
@@ -152,13 +156,16 @@ SAMPLING = case_of_bounded(
     mutants={
         "two items of each with noise for one": Mutant(
             given_samples(1),
-            law=sampled_release(lambda data: without_the_first(data, 2), 1).law,
+            distribution=sampled_release(lambda data: without_the_first(data, 2), 1).distribution,
         ),
         "samples of what others left over": Mutant(
-            LEFT_OVER, law=sampled_release(lambda data: law_of_counts(given_to_one(data), 1), 1).law
+            LEFT_OVER,
+            distribution=sampled_release(
+                lambda data: distribution_of_counts(given_to_one(data), 1), 1
+            ).distribution,
         ),
         "all counts of one item more": Mutant(
-            BOTH, law=lambda data: mixed(without_the_first(data, 3), both_noisy)
+            BOTH, distribution=lambda data: mixed(without_the_first(data, 3), both_noisy)
         ),
     },
 )

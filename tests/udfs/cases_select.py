@@ -1,4 +1,4 @@
-"""Selections by weight, by flips and by response: their laws, neighbours and mutants."""
+"""Selections by weight, by flips and by response: their distributions, neighbours and mutants."""
 
 import math
 from collections import Counter
@@ -14,22 +14,30 @@ from dp_sql.udfs.select import k_randomised_response as response
 from tests.udfs.choices import (
     EPSILON,
     PowersOf,
-    law_of_choice,
+    distribution_of_choice,
     neighbours,
     without_impossible,
 )
-from tests.udfs.conformance import Case, Domain, Mutant, changed, check_law, times_two, within
-from tests.udfs.laws import NotPrivateError, fits, law_of, normalized
-from tests.udfs.test_flip import permute_and_flip
+from tests.udfs.conformance import (
+    Case,
+    Domain,
+    Mutant,
+    changed,
+    check_distribution,
+    times_two,
+    within,
+)
+from tests.udfs.distributions import NotPrivateError, distribution_of, fits, normalized
+from tests.udfs.test_permute_and_flip import permute_and_flip
 
 HALF = Fraction(1, 2)
 PURE = PrivacyLoss(EPSILON)
 N_SAMPLES = 8_000
 
 
-def choices_fit(choose, scores, sizes, public, law, n=N_SAMPLES):
+def choices_fit(choose, scores, sizes, public, distribution, n=N_SAMPLES):
     draws = secret_draws()
-    return fits(Counter(choose(scores, sizes, *public, draws) for _ in range(n)), law)
+    return fits(Counter(choose(scores, sizes, *public, draws) for _ in range(n)), distribution)
 
 
 # The exponential mechanism and permute-and-flip, at the largest sensitivity.
@@ -48,8 +56,8 @@ def tables(n):
     return product((0, 2, 9) if n < 3 else (0, 9), repeat=n)
 
 
-def law_at_largest(choose, sizes, scores):
-    return law_of_choice(lambda draws: choose(scores, sizes, EPSILON, draws), Q_OF)
+def distribution_at_largest(choose, sizes, scores):
+    return distribution_of_choice(lambda draws: choose(scores, sizes, EPSILON, draws), Q_OF)
 
 
 def weights(scores, sizes):
@@ -66,7 +74,7 @@ def at_largest(choose, one_choice, sizes, pairs=None):
     by_weight, small = one_choice is normalized, list(tables(len(sizes))) if not pairs else pairs[0]
     pairs = pairs or list(neighbours(small, sizes))
     return Domain(
-        law=partial(law_at_largest, choose, sizes),
+        distribution=partial(distribution_at_largest, choose, sizes),
         pairs=lambda: pairs,
         check=within(LOSS),
         inputs=lambda: {data for pair in pairs for data in pair} if by_weight else small,
@@ -74,10 +82,10 @@ def at_largest(choose, one_choice, sizes, pairs=None):
     )
 
 
-def check_range(law, pairs):
+def check_range(distribution, pairs):
     """Raise unless, over all outcomes, the losses of each pair lie within epsilon."""
     for scores, moved in pairs:
-        p, p_moved = law(scores), law(moved)
+        p, p_moved = distribution(scores), distribution(moved)
         ratios = [p[i] / p_moved[i] for i in p]
         if max(ratios) > LOSS * min(ratios):
             raise NotPrivateError(f"{scores} and {moved}")
@@ -99,9 +107,11 @@ def case_at_largest(mechanism, choose, one_choice, loss):
     other = {normalized: permute_and_flip, permute_and_flip: normalized}[one_choice]
 
     def fit(tenths, patch):
-        law = one_choice({i: math.exp((score - 9) / 4) for i, score in enumerate((3, 6, 9, 2))})
+        distribution = one_choice(
+            {i: math.exp((score - 9) / 4) for i, score in enumerate((3, 6, 9, 2))}
+        )
         epsilon = Fraction(tenths, 10)
-        return choices_fit(choose, (3, 6, 9, 2), (1, 2, 0, 1), (epsilon,), law)
+        return choices_fit(choose, (3, 6, 9, 2), (1, 2, 0, 1), (epsilon,), distribution)
 
     return Case(
         mechanism=mechanism,
@@ -117,7 +127,9 @@ def case_at_largest(mechanism, choose, one_choice, loss):
             "a lost factor two": Mutant(right((1, 1)), times_two(exponential, "_rate")),
             "a lost factor two before a crowd": Mutant(crowd, times_two(exponential, "_rate")),
             "the other mechanism": Mutant(
-                right((2, 1)), law=at_largest(choose, other, (2, 1)).defined, check=check_law
+                right((2, 1)),
+                distribution=at_largest(choose, other, (2, 1)).defined,
+                check=check_distribution,
             ),
             **{
                 f"{name} sensitivity": Mutant(right(sizes), changed(exponential, "_size", wrong))
@@ -149,28 +161,28 @@ AT_LARGEST = [
 Q = Fraction(1, 3)
 
 
-def response_law(scores):
-    law, unfinished = law_of(
+def response_distribution(scores):
+    distribution, unfinished = distribution_of(
         lambda path: response.k_randomised_response(scores, (1,) * len(scores), EPSILON, path),
         PowersOf(Q, EPSILON),
     )
     assert unfinished == 0
-    return law
+    return distribution
 
 
 def defined_response(scores):
     """Each of the best in turn, with odds exp(epsilon) : 1 against each of the others."""
     n, best = len(scores), [i for i, score in enumerate(scores) if score == max(scores)]
-    law = Counter()
+    distribution = Counter()
     for true, i in product(best, range(n)):
-        law[i] += (1 / Q if i == true else 1) / (1 / Q + n - 1) / len(best)
-    return law
+        distribution[i] += (1 / Q if i == true else 1) / (1 / Q + n - 1) / len(best)
+    return distribution
 
 
 def responses_of(n):
     every = list(product((0, 1, Fraction(3, 2)), repeat=n))
     return Domain(
-        response_law,
+        response_distribution,
         lambda: product(every, repeat=2),
         within(1 / Q),
         lambda: every,
@@ -180,9 +192,9 @@ def responses_of(n):
 
 def fit_responses(tenths, patch):
     p = 1 / (math.e**2 + 3)
-    law = {0: p, 1: math.e**2 * p, 2: p, 3: p}
+    distribution = {0: p, 1: math.e**2 * p, 2: p, 3: p}
     choose = response.k_randomised_response
-    return choices_fit(choose, (1, 5, 2, 4), (1,) * 4, (Fraction(tenths, 5),), law)
+    return choices_fit(choose, (1, 5, 2, 4), (1,) * 4, (Fraction(tenths, 5),), distribution)
 
 
 RESPONSE = Case(

@@ -1,4 +1,4 @@
-"""Random stopping: laws, neighbours and mutants."""
+"""Random stopping: distributions, neighbours and mutants."""
 
 import math
 from collections import Counter
@@ -15,9 +15,9 @@ from dp_sql.udfs.select import random_stopping
 from tests.udfs.cases_noise import EPSILON, GRIDS, compared, crowd_of, noise_is_at_most
 from tests.udfs.choices import neighbours
 from tests.udfs.conformance import Case, Domain, Mutant, changed
-from tests.udfs.laws import NotPrivateError, fits
+from tests.udfs.distributions import NotPrivateError, fits
 
-# Random stopping: the law of the best of K tries, from that of one try and E[x**K].
+# Random stopping: the distribution of the best of K tries, from that of one try and E[x**K].
 
 
 def geometric_range(gamma, x, x_before):
@@ -64,15 +64,15 @@ def best_values(starts, steps, q, range_of, reach):
         whole, rest = divmod(value - starts[j], steps[j])
         return noise_is_at_most(whole - int(before and rest == 0), q)
 
-    law = {}
+    distribution = {}
     for i in range(m):
         values = [step * steps[i] for step in range(-reach, reach + 1)] if steps[i] else [starts[i]]
         for value in values:
             before = [comes_by(j, value, j <= i) for j in range(m)]
             here = comes_by(i, value, False) - before[i]
             low = sum(before) / m
-            law[value, i] = range_of(low + here / m, low)
-    return law
+            distribution[value, i] = range_of(low + here / m, low)
+    return distribution
 
 
 def of_candidates(values, m):
@@ -81,13 +81,13 @@ def of_candidates(values, m):
     return {i: (low[i], low[i] + 1 - sum(low)) for i in range(m)}
 
 
-def check_enclosed(law, pairs, factor):
+def check_enclosed(distribution, pairs, factor):
     """Raise if an outcome is more than `factor` times likelier on one side of a pair."""
     cache = {}
     for pair in pairs:
         for data in pair:
             if data not in cache:
-                cache[data] = law(data)
+                cache[data] = distribution(data)
         left, right = (cache[data] for data in pair)
         for outcome in left.keys() | right.keys():
             low, high = left.get(outcome, (0, 0))
@@ -138,7 +138,7 @@ class Stopping:
         return [start * unit for start in starts], [step * unit for step in steps], rate
 
     def values(self, sizes, grid, gamma, scores, reach=8):
-        """The law of the best try with its noisy score, which is more than is released."""
+        """The distribution of the best try with its noisy score, which is more than is released."""
         starts, steps, rate = self.one_try(scores, sizes, grid)
         power = rate / (EPSILON / (self.price * grid)) * self.parts
         assert power.denominator == 1
@@ -146,7 +146,7 @@ class Stopping:
         return best_values(starts, steps, self.q**power.numerator, range_of, reach)
 
     def choices(self, sizes, grid, gamma, scores):
-        """The law of the candidate alone."""
+        """The distribution of the candidate alone."""
         return of_candidates(self.values(sizes, grid, gamma, scores, reach=40), len(sizes))
 
 
@@ -168,7 +168,7 @@ MORE_RARELY = Fraction(1, 10**8)
 def on_its_own_grid(this, sizes, grid):
     """What is compared: each score on a grid of its own sensitivity."""
     return Domain(
-        law=lambda scores: this.one_try(scores, sizes, grid),
+        distribution=lambda scores: this.one_try(scores, sizes, grid),
         inputs=lambda: product((0, Fraction(5, 7), -3), repeat=2),
         defined=lambda scores: (
             on_grids(scores, sizes, grid),
@@ -180,7 +180,7 @@ def on_its_own_grid(this, sizes, grid):
 
 def told_by_values(this, sizes, grid, gamma, moves=(-1, Fraction(-1, 3), 0, 1)):
     return Domain(
-        law=partial(this.values, sizes, grid, gamma),
+        distribution=partial(this.values, sizes, grid, gamma),
         pairs=lambda: neighbours(product(range(2), repeat=len(sizes)), sizes, moves),
         check=partial(check_enclosed, factor=this.factor(grid)),
     )
@@ -188,7 +188,7 @@ def told_by_values(this, sizes, grid, gamma, moves=(-1, Fraction(-1, 3), 0, 1)):
 
 def told_by_choices(this, pair, sizes, grid, gamma):
     return Domain(
-        law=partial(this.choices, sizes, grid, gamma),
+        distribution=partial(this.choices, sizes, grid, gamma),
         pairs=lambda: [pair],
         check=partial(check_enclosed, factor=this.factor(grid)),
     )
@@ -234,13 +234,16 @@ def mutants_of_stopping(this, grid):
             Mutant(one_large(this, 64, grid), noise_for(lambda sizes: sum(sizes) // len(sizes))),
         )
 
-        def law(scores):
+        def distribution(scores):
             gamma = RARELY[this] if scores[0] == 0 else Fraction(1)
             return this.choices((1, 1), grid, gamma, scores)
 
         yield (
             "a number of tries that depends on scores",
-            Mutant(told_by_choices(this, ((0, 9), (1, 9)), (1, 1), grid, RARELY[this]), law=law),
+            Mutant(
+                told_by_choices(this, ((0, 9), (1, 9)), (1, 1), grid, RARELY[this]),
+                distribution=distribution,
+            ),
         )
 
 
@@ -253,8 +256,8 @@ def fit_stopping(this, scores, epsilon, tenths, patch):
     observed = Counter(this.choose(scores, sizes, epsilon, draws) for _ in range(3_000))
     q = Fraction(math.exp(-1 / 2)).limit_denominator(1000)
     values = best_values(scores, sizes, q, partial(this.range_of, Fraction(1, 50)), 40)
-    law = {i: float(high) for i, (_, high) in of_candidates(values, 4).items()}
-    return fits(observed, law)
+    distribution = {i: float(high) for i, (_, high) in of_candidates(values, 4).items()}
+    return fits(observed, distribution)
 
 
 def three_outcomes(rare, above):
@@ -262,20 +265,20 @@ def three_outcomes(rare, above):
     return {"best": above, "rare": rare, "rest": 1 - above - rare}
 
 
-def best_law(one, range_of):
-    """The law of the best of K tries, outcomes listed best first."""
-    law, x = {}, Fraction(1)
+def best_distribution(one, range_of):
+    """The distribution of the best of K tries, outcomes listed best first."""
+    distribution, x = {}, Fraction(1)
     for outcome, p in one.items():
-        law[outcome] = range_of(x, x - p)
+        distribution[outcome] = range_of(x, x - p)
         x -= p
-    return law
+    return distribution
 
 
 TRIES = (
     three_outcomes(Fraction(4, 10**7), Fraction(1, 10**5)),
     three_outcomes(Fraction(1, 10**7), Fraction(4, 10**5)),
 )
-"""Laws of one try that costs ln 4, as far apart as they may be: the best of K costs
+"""Distributions of one try that costs ln 4, as far apart as they may be: the best of K costs
 ln 4**(2 + eta), a rational."""
 
 
@@ -284,7 +287,7 @@ def price_of_tries(eta, less=1, paid=None):
     range_of = partial(power_range, eta, Fraction(1, 10**10))
     paid = eta if paid is None else paid
     return Domain(
-        lambda i: best_law(TRIES[i], range_of),
+        lambda i: best_distribution(TRIES[i], range_of),
         lambda: [(0, 1)],
         partial(check_enclosed, factor=less * Fraction(2 ** (2 * (2 + paid)).numerator)),
     )

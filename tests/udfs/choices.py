@@ -1,6 +1,6 @@
-"""Exact laws of the shipped selections, and the neighbours they are compared on.
+"""Exact distributions of the shipped selections, and the neighbours they are compared on.
 
-The loops that end with probability 1 (attempts until one counts) are replaced by the law of one
+The loops that end with probability 1 (attempts until one counts) are replaced by the distribution of one
 shipped attempt given that it counts; everything else runs as it is shipped.
 """
 
@@ -12,9 +12,9 @@ from itertools import product
 import pytest
 
 from dp_sql.udfs import permute_and_flip as flip
-from dp_sql.udfs.select import levels, normalized
-from tests.udfs.laws import accepted, law_of
-from tests.udfs.test_flip import drawn_from, permute_and_flip
+from dp_sql.udfs.select import blocks, normalized
+from tests.udfs.distributions import accepted, distribution_of
+from tests.udfs.test_permute_and_flip import drawn_from, permute_and_flip
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
@@ -34,84 +34,86 @@ class PowersOf:
         return self.q**exponent.numerator
 
 
-def attempt_law(this, q, clocks=()):
-    """The law of one shipped attempt; whatever does not count is None."""
-    law, unfinished = law_of(lambda path: _attempt(this, path, clocks), {this.odds.rate: q})
+def attempt_distribution(this, q, rejections=()):
+    """The distribution of one shipped attempt; whatever does not count is None."""
+    distribution, unfinished = distribution_of(
+        lambda path: _attempt(this, path, rejections), {this.odds.rate: q}
+    )
     assert unfinished == 0
-    return law
+    return distribution
 
 
-_attempt = levels.Levels.attempt
+_attempt = blocks.Blocks.attempt
 
 
 @cache
-def weight_law(behind, rate, q):
-    return accepted(attempt_law(levels.sort_into_levels(behind, rate), q))
+def weight_distribution(behind, rate, q):
+    return accepted(attempt_distribution(blocks.into_blocks(behind, rate), q))
 
 
 _first_accepted = flip.first_accepted
 
 
 @cache
-def flip_law(behind, rate, q):
-    """The law of the shipped race; of more than four candidates, for speed, of its definition."""
-    this = levels.sort_into_levels(behind, rate)
+def permute_and_flip_distribution(behind, rate, q):
+    """The distribution of the shipped race; of more than four candidates, for speed, of its definition."""
+    this = blocks.into_blocks(behind, rate)
     if len(behind) > 4:
-        return permute_and_flip({i: q**level for i, level in enumerate(this.levels)})
+        return permute_and_flip({i: q**level for i, level in enumerate(this.shortfalls)})
 
     @cache
-    def race_law(gone, clocks):
-        law = attempt_law(this, q, clocks)
-        return {hit: p for hit, p in law.items() if hit is not None and hit not in gone}
+    def race_distribution(gone, rejections):
+        distribution = attempt_distribution(this, q, rejections)
+        return {hit: p for hit, p in distribution.items() if hit is not None and hit not in gone}
 
     def run(path):
-        def race(gone, clocks):
-            return drawn_from(race_law(gone, tuple(clocks)), clocks, path)
+        def race(gone, rejections):
+            return drawn_from(race_distribution(gone, tuple(rejections)), rejections, path)
 
-        return _first_accepted(race, this.level)
+        return _first_accepted(race, this.shortfall)
 
-    law, unfinished = law_of(run, {})
+    distribution, unfinished = distribution_of(run, {})
     assert unfinished == 0
-    return law
+    return distribution
 
 
-def _draw(law, path):
-    return list(law)[path._step(list(law.values()))]
+def _draw(distribution, path):
+    return list(distribution)[path._step(list(distribution.values()))]
 
 
 @contextmanager
 def exact_loops(q_of):
-    """Draw from the laws of the loops in one step each."""
+    """Draw from the distributions of the loops in one step each."""
 
-    def attempt(this, path, clocks=()):
-        assert not clocks
+    def attempt(this, path, rejections=()):
+        assert not rejections
         rate = this.odds.rate
-        return _draw(weight_law(tuple(this.levels), rate, q_of[rate]), path)
+        return _draw(weight_distribution(tuple(this.shortfalls), rate, q_of[rate]), path)
 
     def first_accepted(race, level):
         this, path = race.args
         rate = this.odds.rate
-        return _draw(flip_law(tuple(this.levels), rate, q_of[rate]), path)
+        return _draw(permute_and_flip_distribution(tuple(this.shortfalls), rate, q_of[rate]), path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(levels.Levels, "attempt", attempt)
+        patch.setattr(blocks.Blocks, "attempt", attempt)
         patch.setattr(flip, "first_accepted", first_accepted)
         yield
 
 
-def law_of_choice(run, q_of):
-    """The exact law of run(draws)."""
+def distribution_of_choice(run, q_of):
+    """The exact distribution of run(draws)."""
     with exact_loops(q_of):
-        law, unfinished = law_of(run, q_of)
+        distribution, unfinished = distribution_of(run, q_of)
     assert unfinished == 0
-    return law
+    return distribution
 
 
-def law_on_grid(run, grid, share=1):
-    """The exact law of run(draws) on a coarse grid, one step of `share` of EPSILON being 1/2."""
+def distribution_on_grid(run, grid, share=1):
+    """The exact distribution of run(draws) on a coarse grid, one step of `share` of EPSILON being 1/2."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(normalized, "grid_of", lambda epsilon: grid)
-        return law_of_choice(run, PowersOf(Fraction(1, 2), share * EPSILON / (2 * grid)))
+        return distribution_of_choice(run, PowersOf(Fraction(1, 2), share * EPSILON / (2 * grid)))
 
 
 def neighbours(tables, sizes, moves=MOVES):
@@ -122,5 +124,5 @@ def neighbours(tables, sizes, moves=MOVES):
             yield scores, tuple(score + step * size for score, step, size in moved)
 
 
-def without_impossible(law):
-    return {i: p for i, p in law.items() if p}
+def without_impossible(distribution):
+    return {i: p for i, p in distribution.items() if p}

@@ -1,6 +1,6 @@
 """What every registered mechanism has to pass; test_conformance.py runs it over the registry.
 
-A mechanism brings a `Case`: small domains with their exact laws and neighbours, and mutants of the
+A mechanism brings a `Case`: small domains with their exact distributions and neighbours, and mutants of the
 shipped code that the checks must reject.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
-from tests.udfs.laws import NotPrivateError, check_neighbours
+from tests.udfs.distributions import NotPrivateError, check_neighbours
 
 
 @dataclass(frozen=True)
@@ -20,27 +20,27 @@ class Domain:
     """Small inputs and what is known of them.
 
     Args:
-        law: the exact law of the shipped code on one input.
+        distribution: the exact distribution of the shipped code on one input.
         defined: the same by the definition in the proof note, computed in another way.
         inputs: inputs on which both are compared.
         pairs: all neighbours among small inputs.
-        check: check(law, pairs) raises NotPrivateError where two neighbours are too far apart.
+        check: check(distribution, pairs) raises NotPrivateError where two neighbours are too far apart.
     """
 
-    law: Callable[[Any], Any]
+    distribution: Callable[[Any], Any]
     pairs: Callable[[], Iterable[tuple[Any, Any]]] = tuple
     check: Callable[[Callable[[Any], Any], Iterable[Any]], None] | None = None
     inputs: Callable[[], Iterable[Any]] = tuple
     defined: Callable[[Any], Any] | None = None
 
 
-def check_law(domain: Domain) -> None:
+def check_distribution(domain: Domain) -> None:
     for data in domain.inputs():
-        assert domain.law(data) == domain.defined(data), data
+        assert domain.distribution(data) == domain.defined(data), data
 
 
 def check_privacy(domain: Domain) -> None:
-    domain.check(domain.law, domain.pairs())
+    domain.check(domain.distribution, domain.pairs())
 
 
 def within(factor: Any) -> Any:
@@ -54,14 +54,14 @@ class Mutant:
 
     Args:
         domain: passes the check as it is.
-        tamper: changes the shipped code; left out where `law` is given.
-        law: the law of something that is wrong.
-        check: check_privacy, or check_law for a mutant that is private but another mechanism.
+        tamper: changes the shipped code; left out where `distribution` is given.
+        distribution: the distribution of something that is wrong.
+        check: check_privacy, or check_distribution for a mutant that is private but another mechanism.
     """
 
     domain: Domain
     tamper: Callable[[pytest.MonkeyPatch], None] | None = None
-    law: Callable[[Any], Any] | None = None
+    distribution: Callable[[Any], Any] | None = None
     check: Callable[[Domain], None] = check_privacy
 
     def is_rejected(self) -> None:
@@ -70,7 +70,7 @@ class Mutant:
         with pytest.MonkeyPatch.context() as patch:
             if self.tamper:
                 self.tamper(patch)
-            wrong = replace(self.domain, law=self.law or self.domain.law)
+            wrong = replace(self.domain, distribution=self.distribution or self.domain.distribution)
             with pytest.raises(expected):
                 self.check(wrong)
 
@@ -97,7 +97,7 @@ class Case:
         loss: of one run with the numbers of test_conformance.PUBLIC.
         says: its accuracy for the same numbers.
         fits: fits(tenths, patch) draws at so many tenths of the right epsilon or rate, and tells
-            whether the outcomes pass for the right law.
+            whether the outcomes pass for the right distribution.
         tight: checks that ask for a little more than is true, and so must fail: they show that the
             neighbours use most of what is paid for, or that a better price would be wrong.
     """

@@ -19,12 +19,12 @@ from tests.udfs.cases_gem import (
     give_the_choice_all,
     is_positive,
     lose_the_factor_two,
-    reach,
+    shift,
     skip_the_response,
 )
 from tests.udfs.cases_gem import weights_on_grid as weights
-from tests.udfs.choices import EPSILON, PowersOf, law_of_choice, law_on_grid
-from tests.udfs.laws import NotPrivateError, check_neighbours, normalized
+from tests.udfs.choices import EPSILON, PowersOf, distribution_of_choice, distribution_on_grid
+from tests.udfs.distributions import NotPrivateError, check_neighbours, normalized
 
 HALF = Fraction(1, 2)
 BETAS = [Fraction(1, 20), Fraction(49, 100)]
@@ -40,18 +40,18 @@ def share_of(selection):
     return HALF if selection == "combined_gem" else Fraction(1)
 
 
-def shipped_law(cover, selection, beta, grid=1):
-    """The law of the bound when EPSILON is spent on it and the noise is left out."""
+def shipped_distribution(cover, selection, beta, grid=1):
+    """The distribution of the bound when EPSILON is spent on it and the noise is left out."""
 
     def run(path):
         return bounded.release(cover, 2 * EPSILON, beta, selection, path).contribution_bound
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bounded, "discrete_laplace", lambda rate, draws: 0)
-        return law_on_grid(run, grid, share_of(selection))
+        return distribution_on_grid(run, grid, share_of(selection))
 
 
-def defined_law(cover, selection, beta, grid):
+def defined_distribution(cover, selection, beta, grid):
     fine = grid_of(2 * EPSILON)
     cost = Fraction(math.ceil(fine * math.log(1 / (2 * beta))), fine)
     bounds = range(1, len(cover) + 1)
@@ -59,16 +59,16 @@ def defined_law(cover, selection, beta, grid):
     sides = (
         {SIDES[selection]: Fraction(1)} if selection in SIDES else responses(worth, bounds, grid)
     )
-    law = Counter()
+    distribution = Counter()
     for side, here in sides.items():
-        at = side * reach(len(bounds), beta, grid, EPSILON * share_of(selection))
+        at = side * shift(len(bounds), beta, grid, EPSILON * share_of(selection))
         for i, p in normalized(weights(worth, bounds, at, grid)).items():
-            law[bounds[i]] += here * p
-    return law
+            distribution[bounds[i]] += here * p
+    return distribution
 
 
 def responses(worth, bounds, grid):
-    """The law of the side that combined_gem takes: mgem, -1, if the correlation is positive."""
+    """The distribution of the side that combined_gem takes: mgem, -1, if the correlation is positive."""
     side, q = -1 if is_positive(worth, bounds) else 1, HALF ** (2 * grid)
     return {side: 1 / (1 + q), -side: q / (1 + q)}
 
@@ -80,8 +80,8 @@ COVERS = [*product((0, 2, 3), (2, 6)), (4, 4, 5), (1, 6, 7), (0, 0, 0), (9, 3, 9
 @each
 def test_the_choice_is_the_exponential_mechanism_on_the_scores_of_its_name(selection, beta):
     for cover, grid in product(COVERS, (1, 3)):
-        law = shipped_law(cover, selection, beta, grid)
-        assert law == defined_law(cover, selection, beta, grid)
+        distribution = shipped_distribution(cover, selection, beta, grid)
+        assert distribution == defined_distribution(cover, selection, beta, grid)
 
 
 def neighbours(cover):
@@ -97,7 +97,9 @@ def loss_of(selection):
 def check_choice(selection, pairs):
     for beta in BETAS:
         check_neighbours(
-            lambda cover, at=beta: shipped_law(cover, selection, at), pairs, loss_of(selection)
+            lambda cover, at=beta: shipped_distribution(cover, selection, at),
+            pairs,
+            loss_of(selection),
         )
 
 
@@ -139,9 +141,9 @@ def test_a_choice_that_takes_more_than_its_share_is_not_private(selection, wrong
 def test_the_losses_of_a_choice_lie_within_a_range_of_its_epsilon(selection):
     """So that the choice costs an eighth of epsilon squared."""
     for cover in COVERS:
-        p = shipped_law(cover, selection, BETAS[0])
+        p = shipped_distribution(cover, selection, BETAS[0])
         for near in neighbours(cover):
-            other = shipped_law(near, selection, BETAS[0])
+            other = shipped_distribution(near, selection, BETAS[0])
             ratios = [p[i] / other[i] for i in p]
             assert max(ratios) <= loss_of(selection) * min(ratios)
 
@@ -162,16 +164,16 @@ def test_each_selection_has_its_price(epsilon):
 
 def test_the_choice_gets_what_the_noise_leaves(monkeypatch):
     spent = []
-    right = bounded._levels
+    right = bounded._blocks
 
-    def levels(worth, bounds, epsilon, *rest):
+    def blocks(worth, epsilon, *rest):
         spent.append(epsilon)
-        return right(worth, bounds, epsilon, *rest)
+        return right(worth, epsilon, *rest)
 
-    monkeypatch.setattr(bounded, "_levels", levels)
+    monkeypatch.setattr(bounded, "_blocks", blocks)
     for selection in SELECTIONS:
-        law = shipped_law((3, 4, 5), selection, BETAS[0])
-        assert set(law) == {1, 2, 3}
+        distribution = shipped_distribution((3, 4, 5), selection, BETAS[0])
+        assert set(distribution) == {1, 2, 3}
     assert set(spent) == {2 * EPSILON - bounded.noise_share(2 * EPSILON, "gem")} == {EPSILON}
 
 
@@ -201,27 +203,27 @@ def test_an_unknown_selection_is_refused():
 COST = 3
 
 
-def rnm_law(cover):
+def rnm_distribution(cover):
     def run(path):
         return bounded.release(cover, 2 * EPSILON, BETAS[0], "rnm", path).contribution_bound
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bounded, "discrete_laplace", lambda rate, draws: 0)
         patch.setattr(bounded, "round_up", lambda cost, grid: Fraction(COST))
-        return law_of_choice(run, PowersOf(HALF, EPSILON / (2 * len(cover))))
+        return distribution_of_choice(run, PowersOf(HALF, EPSILON / (2 * len(cover))))
 
 
 def check_rnm():
     for cover in COVERS:
         factor = HALF ** (-2 * len(cover))
-        check_neighbours(rnm_law, [(cover, near) for near in neighbours(cover)], factor)
+        check_neighbours(rnm_distribution, [(cover, near) for near in neighbours(cover)], factor)
 
 
 def test_rnm_is_the_exponential_mechanism_for_the_largest_bound():
     for cover in COVERS:
         worth = [n - COST * at for at, n in enumerate(cover, start=1)]
         defined = {at: HALF ** (max(worth) - w) for at, w in enumerate(worth, start=1)}
-        assert rnm_law(cover) == normalized(defined)
+        assert rnm_distribution(cover) == normalized(defined)
 
 
 def test_rnm_tells_no_neighbours_apart():
@@ -239,17 +241,21 @@ def test_rnm_is_offered():
 
 
 @pytest.mark.parametrize("selection", ["gem", "mgem", "rnm"])
-def test_the_law_of_the_bound_encloses_what_releases_choose(selection):
+def test_the_distribution_of_the_bound_encloses_what_releases_choose(selection):
     epsilon, beta, cover = 2 * EPSILON, BETAS[0], [3, 9, 9, 11]
-    law = bounded.law_of_bound(cover, epsilon, beta, selection)
-    assert all(0 <= low <= high <= 1 and high - low < Fraction(1, 1 << 60) for low, high in law)
-    assert sum(low for low, _ in law) <= 1 <= sum(high for _, high in law)
-    for (low, _), p in zip(law, law_in_floats(cover, float(beta), selection), strict=True):
+    distribution = bounded.distribution_of_bound(cover, epsilon, beta, selection)
+    assert all(
+        0 <= low <= high <= 1 and high - low < Fraction(1, 1 << 60) for low, high in distribution
+    )
+    assert sum(low for low, _ in distribution) <= 1 <= sum(high for _, high in distribution)
+    for (low, _), p in zip(
+        distribution, distribution_in_floats(cover, float(beta), selection), strict=True
+    ):
         assert math.isclose(low, p, rel_tol=1e-3)
 
 
-def law_in_floats(cover, beta, selection):
-    """The law by its definition, when EPSILON (1) is spent on the choice."""
+def distribution_in_floats(cover, beta, selection):
+    """The distribution by its definition, when EPSILON (1) is spent on the choice."""
     bounds = range(1, len(cover) + 1)
     worth = [n - at * math.log(1 / (2 * beta)) for at, n in zip(bounds, cover, strict=True)]
     if selection == "rnm":
@@ -262,11 +268,11 @@ def law_in_floats(cover, beta, selection):
     return [w / sum(weights) for w in weights]
 
 
-def test_a_bound_that_is_given_has_no_law():
-    with pytest.raises(TypeError, match="has no law"):
-        bounded.law_of_bound([3, 4], EPSILON, BETAS[0], 2)
+def test_a_bound_that_is_given_has_no_distribution():
+    with pytest.raises(TypeError, match="has no distribution"):
+        bounded.distribution_of_bound([3, 4], EPSILON, BETAS[0], 2)
 
 
-def test_the_law_of_the_bound_is_refused_where_a_coin_comes_first():
-    with pytest.raises(ValueError, match="ask for the law of either"):
-        bounded.law_of_bound([3, 4], EPSILON, BETAS[0], "combined_gem")
+def test_the_distribution_of_the_bound_is_refused_where_a_coin_comes_first():
+    with pytest.raises(ValueError, match="ask for the distribution of either"):
+        bounded.distribution_of_bound([3, 4], EPSILON, BETAS[0], "combined_gem")

@@ -25,8 +25,8 @@ from tests.udfs import (
     cases_stopping,
 )
 from tests.udfs.cases_bounded import GRAPH
-from tests.udfs.conformance import check_law, check_privacy
-from tests.udfs.laws import NotPrivateError
+from tests.udfs.conformance import check_distribution, check_privacy
+from tests.udfs.distributions import NotPrivateError
 
 MODULES = [
     cases_lists,
@@ -58,7 +58,7 @@ PUBLIC = {
     "bound": "gem",
 }
 
-MECHANISMS = {name: udf for named in REGISTRY.values() for name, udf in named.items()}
+MECHANISMS = {name: mechanism for named in REGISTRY.values() for name, mechanism in named.items()}
 DATA = {"topk": [np.array([3, 2, 1])], "count_distinct": GRAPH, "select": [[1, 2, 0], [1, 0, 2]]}
 SIZE = {"topk": [1000], "count_distinct": [], "select": [[1, 2, Fraction(1, 2)]]}
 """What an accuracy is asked for, before the public numbers."""
@@ -68,15 +68,19 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(name, *data, **changed):
-    udf = MECHANISMS[name]
+    mechanism = MECHANISMS[name]
     public = PUBLIC | {"k": 2} | changed
-    return udf.run(*(data or DATA[udf.function]), **{key: public[key] for key in udf.parameters})
+    return mechanism.run(
+        *(data or DATA[mechanism.function]), **{key: public[key] for key in mechanism.parameters}
+    )
 
 
 def accuracy(name, **changed):
-    udf = MECHANISMS[name]
-    given = {parameter: PUBLIC[parameter] for parameter in udf.parameters}
-    return udf.accuracy(*SIZE[udf.function], **given | {"beta": PUBLIC["beta"]} | changed)
+    mechanism = MECHANISMS[name]
+    given = {parameter: PUBLIC[parameter] for parameter in mechanism.parameters}
+    return mechanism.accuracy(
+        *SIZE[mechanism.function], **given | {"beta": PUBLIC["beta"]} | changed
+    )
 
 
 def test_every_mechanism_has_a_case():
@@ -89,34 +93,37 @@ def test_every_mechanism_has_a_case():
 
 @each
 def test_it_is_registered_under_its_own_names(name):
-    udf = MECHANISMS[name]
-    assert isinstance(udf, Mechanism)
-    assert REGISTRY[udf.function][name] is udf
-    assert udf.name == name
+    mechanism = MECHANISMS[name]
+    assert isinstance(mechanism, Mechanism)
+    assert REGISTRY[mechanism.function][name] is mechanism
+    assert mechanism.name == name
 
 
 @each
 def test_it_takes_data_and_the_declared_numbers_without_defaults(name):
-    udf = MECHANISMS[name]
+    mechanism = MECHANISMS[name]
     data = {
         "topk": ["counts"],
         "count_distinct": ["offsets", "people"],
         "select": ["scores", "sensitivities"],
     }
-    assert list(inspect.signature(udf.run).parameters) == [*data[udf.function], *udf.parameters]
-    assert list(inspect.signature(udf.loss).parameters) == list(udf.parameters)
-    for call in (udf.run, udf.loss, udf.accuracy):
+    assert list(inspect.signature(mechanism.run).parameters) == [
+        *data[mechanism.function],
+        *mechanism.parameters,
+    ]
+    assert list(inspect.signature(mechanism.loss).parameters) == list(mechanism.parameters)
+    for call in (mechanism.run, mechanism.loss, mechanism.accuracy):
         arguments = inspect.signature(call).parameters.values()
         assert all(argument.default is inspect.Parameter.empty for argument in arguments)
 
 
 @each
 def test_it_has_a_proof_beside_it_and_says_its_privacy_and_source(name):
-    udf = MECHANISMS[name]
-    proof = (ROOT / "udfs" / udf.function / f"{name}.md").read_text()
+    mechanism = MECHANISMS[name]
+    proof = (ROOT / "udfs" / mechanism.function / f"{name}.md").read_text()
     for part in ("Precondition", "Pseudocode", "Postcondition", "Proof", "Differences"):
         assert f"## {part}" in proof
-    docstring = inspect.getdoc(udf.run)
+    docstring = inspect.getdoc(mechanism.run)
     assert "Privacy: " in docstring
     assert "Source: " in docstring
 
@@ -161,7 +168,11 @@ WRONG_NUMBERS = {
     "max_contributions": [0, -1],
     "bound": [0, -3, "most"],
 }
-PARAMETERS = [(name, parameter) for name, udf in MECHANISMS.items() for parameter in udf.parameters]
+PARAMETERS = [
+    (name, parameter)
+    for name, mechanism in MECHANISMS.items()
+    for parameter in mechanism.parameters
+]
 
 
 @pytest.mark.parametrize(("name", "parameter"), PARAMETERS)
@@ -331,7 +342,7 @@ def test_draws_come_from_the_operating_system_only(name, monkeypatch):
     run(name)
 
 
-# The law, its privacy, and versions of it that are wrong.
+# The distribution, its privacy, and versions of it that are wrong.
 
 DOMAINS = [
     pytest.param(name, at, marks=[pytest.mark.slow] if at.startswith("slow") else [])
@@ -343,8 +354,8 @@ DOMAINS = [
 @pytest.mark.parametrize(
     ("name", "domain"), [one for one in DOMAINS if domain_of(*one.values).defined]
 )
-def test_the_law_is_the_definition(name, domain):
-    check_law(domain_of(name, domain))
+def test_the_distribution_is_the_definition(name, domain):
+    check_distribution(domain_of(name, domain))
 
 
 @pytest.mark.parametrize(

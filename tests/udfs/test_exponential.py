@@ -8,16 +8,16 @@ import pytest
 from dp_sql.udfs.exact_sampling import ExactDraws, secret_draws
 from dp_sql.udfs.select import exponential, gem
 from dp_sql.udfs.select.exponential import EXPONENTIAL, PNF, RNM_GUMBEL
-from tests.udfs.cases_select import HALF, law_at_largest, tables
-from tests.udfs.choices import BETA, EPSILON, PowersOf, law_of_choice
+from tests.udfs.cases_select import HALF, distribution_at_largest, tables
+from tests.udfs.choices import BETA, EPSILON, PowersOf, distribution_of_choice
 
 BOTH = [exponential.exponential, exponential.pnf]
 
 
 @pytest.mark.parametrize("choose", BOTH)
 def test_only_the_best_are_left_where_no_score_is_sensitive(choose):
-    law = law_at_largest(choose, (0, 0, 0, 0), (3, 7, 7, -1))
-    assert law == {1: HALF, 2: HALF}
+    distribution = distribution_at_largest(choose, (0, 0, 0, 0), (3, 7, 7, -1))
+    assert distribution == {1: HALF, 2: HALF}
 
 
 @pytest.mark.parametrize("choose", BOTH)
@@ -26,13 +26,15 @@ def test_the_unit_does_not_matter(choose, scale):
     scores, sizes = (3, 5, 1), (2, 0, 1)
     scaled = [[x * scale for x in row] for row in (scores, sizes)]
     q_of = PowersOf(HALF, EPSILON / 8640)
-    law = law_of_choice(lambda path: choose(*scaled, EPSILON, path), q_of)
-    assert law == law_of_choice(lambda path: choose(scores, sizes, EPSILON, path), q_of)
+    distribution = distribution_of_choice(lambda path: choose(*scaled, EPSILON, path), q_of)
+    assert distribution == distribution_of_choice(
+        lambda path: choose(scores, sizes, EPSILON, path), q_of
+    )
 
 
 def test_permute_and_flip_is_never_worse_than_the_exponential_mechanism():
     for scores in tables(3):
-        weighed, flips = (law_at_largest(choose, (2, 2, 2), scores) for choose in BOTH)
+        weighed, flips = (distribution_at_largest(choose, (2, 2, 2), scores) for choose in BOTH)
         for limit in set(scores):
             worse = [i for i in range(3) if scores[i] <= limit < max(scores)]
             assert sum(flips.get(i, 0) for i in worse) <= sum(weighed[i] for i in worse)
@@ -63,7 +65,7 @@ def integrated(scores, scale):
     """P(i has the largest score plus Gumbel noise), by a sum over narrow cells."""
     low, high, n = min(scores) - 8 * scale, max(scores) + 25 * scale, 20_000
     width = (high - low) / n
-    law = []
+    distribution = []
     for i, score in enumerate(scores):
         others = [s for j, s in enumerate(scores) if j != i]
         total, before = 0.0, 0.0
@@ -74,12 +76,12 @@ def integrated(scores, scale):
                 cdf(end - width / 2 - other, scale) for other in others
             )
             before = here
-        law.append(total)
-    return law
+        distribution.append(total)
+    return distribution
 
 
 @pytest.mark.parametrize("scores", [(0, 0), (0, 1, 5), (3, 0, -2)])
-def test_gumbel_noise_has_the_law_that_is_drawn(scores):
+def test_gumbel_noise_has_the_distribution_that_is_drawn(scores):
     scale = 2 * 3 / 0.5
     weights = [math.exp(score / scale) for score in scores]
     for p, weight in zip(integrated(scores, scale), weights, strict=True):

@@ -7,8 +7,8 @@ import pytest
 
 from dp_sql.udfs.select import gem, normalized
 from dp_sql.udfs.select.gem import GEM, HIGH, LOW, MGEM
-from tests.udfs.cases_gem import COMBINED_Q_OF, GRIDS, reach, shipped_gem
-from tests.udfs.choices import BETA, EPSILON, law_of_choice
+from tests.udfs.cases_gem import COMBINED_Q_OF, GRIDS, shift, shipped_gem
+from tests.udfs.choices import BETA, EPSILON, distribution_of_choice
 from tests.udfs.test_normalized import defined
 
 each_grid = pytest.mark.parametrize("grid", GRIDS)
@@ -18,9 +18,9 @@ each_side = pytest.mark.parametrize("side", [LOW, HIGH])
 @each_grid
 @each_side
 def test_a_public_candidate_behind_another_public_one_is_never_chosen(side, grid):
-    law = shipped_gem(side, (1, 2, 2, 0), (0, 0, 0, 5), BETA, grid)
-    assert 0 not in law
-    assert law[1] == law[2] > 0
+    distribution = shipped_gem(side, (1, 2, 2, 0), (0, 0, 0, 5), BETA, grid)
+    assert 0 not in distribution
+    assert distribution[1] == distribution[2] > 0
 
 
 @each_grid
@@ -33,11 +33,11 @@ def test_gem_favours_low_sensitivity_and_mgem_high(grid):
 @each_side
 def test_the_public_call_uses_the_public_constants(side):
     scores, sizes = [5, 40, 41], [1, 2, 3]
-    found = gem.levels_of(scores, sizes, EPSILON, BETA, side)
+    found = gem.blocks_of(scores, sizes, EPSILON, BETA, side)
     grid = normalized.grid_of(EPSILON)
     assert found.odds.rate == EPSILON / (2 * grid)
-    behind = defined(scores, sizes, side * reach(3, BETA, grid), grid)
-    assert found.levels == [b - min(behind) for b in behind]
+    behind = defined(scores, sizes, side * shift(3, BETA, grid), grid)
+    assert found.shortfalls == [b - min(behind) for b in behind]
 
 
 def falls_short(side, scores, sizes, times):
@@ -59,15 +59,17 @@ def test_the_accuracy_sentence_holds(side, mechanism, epsilon, beta):
     times = Fraction(says.split("more than ")[1].split(" times")[0])
     for steep in (-60, -9, 2, 9, 60):
         scores = [2000 * size // (size + 4) - steep * size for size in sizes]
-        found = gem.levels_of(scores, sizes, epsilon, beta, side)
+        found = gem.blocks_of(scores, sizes, epsilon, beta, side)
         failing = falls_short(side, scores, sizes, times)
-        assert sum(math.exp(-found.odds.rate * found.level(i)) for i in failing) <= beta
+        assert sum(math.exp(-found.odds.rate * found.shortfall(i)) for i in failing) <= beta
 
 
 @pytest.mark.parametrize("truth", [False, True])
 def test_the_response_is_true_with_odds_of_its_share(truth):
-    law = law_of_choice(lambda path: gem._respond(truth, EPSILON / 2, path), COMBINED_Q_OF)
-    assert law == {truth: Fraction(4, 5), not truth: Fraction(1, 5)}
+    distribution = distribution_of_choice(
+        lambda path: gem._respond(truth, EPSILON / 2, path), COMBINED_Q_OF
+    )
+    assert distribution == {truth: Fraction(4, 5), not truth: Fraction(1, 5)}
 
 
 def test_the_steps_share_epsilon():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_sql.udfs.count_distinct import bounded, flow, greedy
+from dp_sql.udfs.count_distinct import bounded, flow, greedy, template
 from dp_sql.udfs.count_distinct.graph import build_graph
 from tests.udfs.cases_bounded import (
     BETA,
@@ -125,7 +125,7 @@ class Recorder:
 def test_the_release_is_made_of_the_cover_and_the_public_numbers(monkeypatch, bound, n_bounds):
     seen = []
     monkeypatch.setattr(bounded, "release", lambda *given: seen.append(given) or "released")
-    assert greedy.count_distinct(*GRAPH, EPSILON, BETA, 7, bound) == "released"
+    assert greedy.GREEDY.run(*GRAPH, EPSILON, BETA, 7, bound) == "released"
     ((cover, *public, draws),) = seen
     assert cover == greedy.cover_counts(*GRAPH, n_bounds)
     assert len(cover) == n_bounds
@@ -136,12 +136,12 @@ def test_the_release_is_made_of_the_cover_and_the_public_numbers(monkeypatch, bo
 
 def test_the_noise_is_that_of_the_given_bound(monkeypatch):
     draws = Recorder()
-    monkeypatch.setattr(greedy, "secret_draws", lambda: draws)
-    release = greedy.count_distinct(*GRAPH, EPSILON, BETA, 7, 2)
+    monkeypatch.setattr(template, "secret_draws", lambda: draws)
+    release = greedy.GREEDY.run(*GRAPH, EPSILON, BETA, 7, 2)
     assert set(draws.rates) == {EPSILON / 2}
     assert release.estimate == greedy.cover_counts(*GRAPH, 2)[1]
 
 
 def test_a_very_large_epsilon_gives_the_true_count():
-    release = greedy.count_distinct(*GRAPH, Fraction(10**4), BETA, 5, "gem")
+    release = greedy.GREEDY.run(*GRAPH, Fraction(10**4), BETA, 5, "gem")
     assert (release.estimate, release.lower_bound) == (4, 4)

@@ -6,33 +6,37 @@ from itertools import combinations_with_replacement, permutations
 import numpy as np
 import pytest
 
-from dp_sql.udfs.topk import joint, ranking
-from tests.udfs.cases_lists import EPSILON, JOINT_SAMPLED, err, joint_definition, joint_law
-from tests.udfs.laws import fits
+from dp_sql.udfs.topk import joint, lists, ranking, template
+from tests.udfs.cases_lists import EPSILON, JOINT_SAMPLED, err, joint_definition, joint_distribution
+from tests.udfs.distributions import fits
+
+
+def error_bound(d, k, epsilon, beta):
+    return template.error_bound(math.perm(d, k), joint.rate_of(k, epsilon), beta)
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 10**6), Fraction(1, 30), Fraction(1), Fraction(50)])
 @pytest.mark.parametrize("settings", [(0, 0, 2), (4, 6, 4), (60, 0, 3), (0, 60, 2)])
-def test_no_staircase_changes_the_law(monkeypatch, rate, settings):
+def test_no_staircase_changes_the_distribution(monkeypatch, rate, settings):
     names = ("_STEP_BITS", "_FORGET_BITS", "_FAN")
     for name, value in zip(names, settings, strict=True):
-        monkeypatch.setattr(joint, name, value)
+        monkeypatch.setattr(lists, name, value)
     q = Fraction(1, 2)
     for counts in ((9, 6, 2, 0), (3, 3, 3, 3), (12, 12, 0, 0), (5, 4, 3, 2)):
-        law = joint_law(counts, 2, 11, fitted_at=rate)
-        assert law == joint_definition(counts, 2, 11, q)
+        distribution = joint_distribution(counts, 2, 11, fitted_at=rate)
+        assert distribution == joint_definition(counts, 2, 11, q)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_the_law_follows_the_items_when_they_change_places(k):
+def test_the_distribution_follows_the_items_when_they_change_places(k):
     for counts in ((4, 4, 1), (0, 3, 2), (1, 1, 1), (0, 0, 5)):
-        first = joint_law(counts, k, 3)
+        first = joint_distribution(counts, k, 3)
         for order in permutations(range(3)):
-            moved = joint_law([counts[x] for x in order], k, 3)
+            moved = joint_distribution([counts[x] for x in order], k, 3)
             assert {tuple(order[x] for x in picks): p for picks, p in moved.items()} == first
 
 
-def test_counts_too_large_to_sort_with_their_places_have_the_same_law():
+def test_counts_too_large_to_sort_with_their_places_have_the_same_distribution():
     counts = np.array([2**61, 5, 2**61 - 1, 2**61 - 1, 0])
     few = ranking.rank(counts, 2, 5)
     many = ranking.rank(counts, 2, 2**62)
@@ -44,18 +48,15 @@ def test_counts_too_large_to_sort_with_their_places_have_the_same_law():
     assert many.n_lists([2**61 - 6, 2**61 - 5, 2**61 - 1, 2**61, 2**62 - 1]) == [9, 12, 16, 20, 20]
 
 
-# Privacy, over all small histograms and all people that can be added or removed.
-
-
 # The public numbers.
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(40)])
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (10, 1), (10, 10), (1000, 20), (10**5, 100)])
 def test_the_cut_makes_the_tail_lighter_than_two_to_the_minus_forty(d, k, epsilon):
-    rate = joint._rate(k, epsilon)
+    rate = joint.rate_of(k, epsilon)
     log_lists = sum(math.log(d - i) for i in range(k))
-    lightest = float(joint._cut(d, k, rate) * rate)
+    lightest = float(template.cut_of(math.perm(d, k), rate) * rate)
     assert lightest >= log_lists + 40 * math.log(2)
     assert lightest <= 1.02 * (log_lists + 41 * math.log(2)) + float(rate)
 
@@ -63,8 +64,8 @@ def test_the_cut_makes_the_tail_lighter_than_two_to_the_minus_forty(d, k, epsilo
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (10, 1), (50, 10), (10**4, 100)])
 def test_the_error_bound_is_the_union_bound(d, k):
     beta, epsilon = Fraction(1, 20), Fraction(1, 2)
-    rate = float(joint._rate(k, epsilon))
-    bound = joint.error_bound(d, k, epsilon, beta)
+    rate = float(joint.rate_of(k, epsilon))
+    bound = error_bound(d, k, epsilon, beta)
     log_lists = sum(math.log(d - i) for i in range(k)) - math.log(beta)
     assert log_lists <= rate * (bound + 1)
     assert bound == 0 or log_lists > rate * bound
@@ -73,16 +74,16 @@ def test_the_error_bound_is_the_union_bound(d, k):
 @pytest.mark.parametrize(("d", "k"), [(2, 1), (3, 2), (4, 2), (4, 4)])
 def test_the_error_bound_holds_for_every_small_histogram(d, k):
     epsilon, beta = Fraction(3), Fraction(1, 10)
-    q = Fraction(math.exp(-joint._rate(k, epsilon)))
-    bound = joint.error_bound(d, k, epsilon, beta)
+    q = Fraction(math.exp(-joint.rate_of(k, epsilon)))
+    bound = error_bound(d, k, epsilon, beta)
     for counts in combinations_with_replacement(range(bound + 3), d):
-        law = joint_definition(counts, k, 10**6, q)
-        assert sum(p for picks, p in law.items() if err(counts, picks) > bound) <= beta
+        distribution = joint_definition(counts, k, 10**6, q)
+        assert sum(p for picks, p in distribution.items() if err(counts, picks) > bound) <= beta
 
 
 def test_the_accuracy_sentence_does_not_promise_more_than_the_cut_allows():
-    promised = joint.accuracy(10, 2, Fraction(1), Fraction(1, 2**60))
-    assert promised == joint.accuracy(10, 2, Fraction(1), Fraction(1, 2**40))
+    promised = joint.JOINT.accuracy(10, 2, Fraction(1), Fraction(1, 2**60))
+    assert promised == joint.JOINT.accuracy(10, 2, Fraction(1), Fraction(1, 2**40))
 
 
 # Larger inputs: the answers are lists of the right shape, and obvious where they are obvious.
@@ -122,14 +123,14 @@ def test_the_ranking_keeps_what_the_cut_allows_whatever_the_order(many, monkeypa
 
 # Sampling.
 
-SAMPLED, SAMPLED_K = (6, 5, 3, 3), 2
-
 
 def test_the_fit_rejects_a_planted_ascending_order():
     counts = np.array(JOINT_SAMPLED)
-    lists = (joint.topk(counts, 2, EPSILON)[::-1] for _ in range(12_000))
-    law = joint_definition(JOINT_SAMPLED, 2, 10**6, Fraction(math.exp(-0.5)))
-    assert not fits(Counter(map(tuple, lists)), {picks: float(p) for picks, p in law.items()})
+    lists = (joint.JOINT.run(counts, 2, EPSILON)[::-1] for _ in range(12_000))
+    distribution = joint_definition(JOINT_SAMPLED, 2, 10**6, Fraction(math.exp(-0.5)))
+    assert not fits(
+        Counter(map(tuple, lists)), {picks: float(p) for picks, p in distribution.items()}
+    )
 
 
 # Misuse.
@@ -138,9 +139,9 @@ def test_the_fit_rejects_a_planted_ascending_order():
 @pytest.mark.parametrize("beta", [Fraction(0), Fraction(1), Fraction(1, 2**41)])
 def test_an_error_bound_for_an_impossible_beta_is_refused(beta):
     with pytest.raises(ValueError, match="beta"):
-        joint.error_bound(10, 2, Fraction(1), beta)
+        error_bound(10, 2, Fraction(1), beta)
 
 
 def test_an_error_bound_for_a_float_is_refused():
     with pytest.raises(TypeError, match="beta"):
-        joint.error_bound(10, 2, Fraction(1), 0.05)
+        error_bound(10, 2, Fraction(1), 0.05)

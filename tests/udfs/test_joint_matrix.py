@@ -1,4 +1,4 @@
-"""The reference for comparisons has the law of the paper, and lists no item twice."""
+"""The reference for comparisons has the distribution of the paper, and lists no item twice."""
 
 from collections import Counter
 from fractions import Fraction
@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from benchmarks import joint_matrix
-from tests.udfs.laws import fits
+from tests.udfs.distributions import fits
 
 N_DRAWS = 3000
 HALF = Fraction(1, 2)
 
 
-def defined_law(counts, k, epsilon, failure_probability=None):
-    """The law by its definition, list by list."""
+def defined_distribution(counts, k, epsilon, failure_probability=None):
+    """The distribution by its definition, list by list."""
     best = sorted(counts, reverse=True)
     errors = {
         picks: max(best[i] - counts[x] for i, x in enumerate(picks))
@@ -50,14 +50,14 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_reference_has_the_law_of_the_definition(case):
-    assert fits(drawn(*case), defined_law(*case))
+def test_the_reference_has_the_distribution_of_the_definition(case):
+    assert fits(drawn(*case), defined_distribution(*case))
 
 
 @pytest.mark.parametrize("case", CASES[1:2] + CASES[3:4] + CASES[6:])
 def test_a_reference_without_the_half_is_rejected(case, monkeypatch):
     monkeypatch.setattr(joint_matrix, "_rate", float)
-    assert not fits(drawn(*case), defined_law(*case))
+    assert not fits(drawn(*case), defined_distribution(*case))
 
 
 def test_a_reference_that_counts_the_own_row_as_a_choice_is_rejected(monkeypatch):
@@ -67,12 +67,14 @@ def test_a_reference_that_counts_the_own_row_as_a_choice_is_rejected(monkeypatch
         return counted(cells) + np.log(cells.columns - cells.rows + 1)
 
     monkeypatch.setattr(joint_matrix, "_log_counts", with_its_own_row)
-    assert not fits(drawn(*CASES[1]), defined_law(*CASES[1]))
+    assert not fits(drawn(*CASES[1]), defined_distribution(*CASES[1]))
 
 
 def test_a_pruned_reference_that_does_not_cap_is_rejected():
     counts, k, epsilon, failure_probability = CASES[5]
-    assert not fits(drawn(counts, k, epsilon), defined_law(counts, k, epsilon, failure_probability))
+    assert not fits(
+        drawn(counts, k, epsilon), defined_distribution(counts, k, epsilon, failure_probability)
+    )
 
 
 @pytest.mark.parametrize("pruned", [None, Fraction(1, 1024), HALF])

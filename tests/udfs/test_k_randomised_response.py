@@ -8,16 +8,16 @@ import pytest
 from dp_sql.udfs.select import k_randomised_response as response
 from tests.udfs.cases_select import Q, defined_response
 from tests.udfs.choices import BETA, EPSILON, PowersOf
-from tests.udfs.laws import law_of
+from tests.udfs.distributions import distribution_of
 
 
 def test_sensitivities_do_not_matter():
     for sizes in ((0, 0), (0, 5), (Fraction(1, 3), 2)):
-        law, _ = law_of(
+        distribution, _ = distribution_of(
             lambda path, at=sizes: response.k_randomised_response((1, 2), at, EPSILON, path),
             PowersOf(Q, EPSILON),
         )
-        assert law == defined_response((1, 2))
+        assert distribution == defined_response((1, 2))
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(30)])

@@ -8,7 +8,8 @@ from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
 from dp_sql.udfs.topk import limited_domain
 from dp_sql.udfs.topk.limited_domain import Constants
-from tests.udfs.cases_limited import DELTA, EPSILON, HALVING, defined_law, small_largest
+from dp_sql.udfs.topk.template import union_bound
+from tests.udfs.cases_limited import DELTA, EPSILON, HALVING, defined_distribution, small_largest
 
 PUBLIC = [
     (k, epsilon, delta)
@@ -75,7 +76,7 @@ def failing(largest, k, constants, bounds):
     too_short, too_high = bounds
     next_count = largest[constants.kbar] if len(largest) > constants.kbar else 0
     total = Fraction(0)
-    for picks, p in defined_law(largest, k, constants).items():
+    for picks, p in defined_distribution(largest, k, constants).items():
         left_out = [c for x, c in enumerate(largest) if x not in picks]
         early = any(largest[i] - largest[x] > too_short for i, x in enumerate(picks))
         stopped = len(picks) < k and any(c - next_count > too_high for c in left_out)
@@ -103,9 +104,8 @@ def test_error_bounds_of_nothing_do_not_hold():
 @pytest.mark.parametrize("rate", [Fraction(1, 100), Fraction(1), Fraction(7)])
 def test_distances_are_the_least_that_keep_a_mass(rate, n):
     mass = Fraction(1, 7)
-    t = limited_domain._distance(n, rate, mass)
+    t = union_bound(n, rate, mass)
     assert n * exp_enclosure(rate * t, 64)[1] <= mass < n * exp_enclosure(rate * (t - 1), 64)[0]
-    assert limited_domain._unlikely(n, rate, mass) == t - 1
 
 
 @pytest.mark.parametrize(("k", "n"), [(1, 1001), (50, 1001), (51, 1021), (1000, 20001)])
@@ -124,7 +124,7 @@ def test_where_nothing_exists_nothing_is_listed():
     assert limited_domain.topk(np.array([], dtype=np.int64), 5, EPSILON, DELTA) == []
 
 
-def test_an_item_far_beyond_the_reach_is_refused_by_its_own_weight():
+def test_an_item_far_into_the_last_block_is_refused_by_its_own_weight():
     gaps = np.array([0, 2**63 - 2])
     this = limited_domain._round(gaps, [], Fraction(400))
 

@@ -10,7 +10,7 @@ from dp_sql.udfs.count_distinct.bounded import CountRelease
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.select.normalized import grid_of, round_up
 from tests.udfs.cases_bounded import BETA, EPSILON, GRAPH
-from tests.udfs.laws import fits
+from tests.udfs.distributions import fits
 from tests.udfs.test_normalized import defined
 
 COVER = [40, 60, 70, 74, 75, 75]
@@ -34,8 +34,8 @@ def choose(monkeypatch):
     def always(bound):
         rates = []
 
-        def by_weight(levels, draws):
-            rates.append(levels.odds.rate)
+        def by_weight(blocks, draws):
+            rates.append(blocks.odds.rate)
             return bound - 1
 
         monkeypatch.setattr(bounded, "by_weight", by_weight)
@@ -95,13 +95,13 @@ def test_the_lower_bound_fails_as_rarely_as_beta_says():
 CHOSEN = (30, 52, 54)
 
 
-def real_law(epsilon):
-    """The law of the bound that is released, in floating point."""
+def real_distribution(epsilon):
+    """The distribution of the bound that is released, in floating point."""
     sizes = (1, 2, 3)
     cost = round_up(Fraction(2 * math.log(10)) / epsilon, 2048)
-    reach = round_up(Fraction(4 * math.log(60)) / epsilon, 1024)
+    shift = round_up(Fraction(4 * math.log(60)) / epsilon, 1024)
     utilities = [n - size * cost for n, size in zip(CHOSEN, sizes, strict=True)]
-    scores = defined(utilities, sizes, reach, 1024)
+    scores = defined(utilities, sizes, shift, 1024)
     weights = [math.exp(-epsilon * score / 4096) for score in scores]
     return {size: weight / sum(weights) for size, weight in zip(sizes, weights, strict=True)}
 
@@ -109,10 +109,10 @@ def real_law(epsilon):
 @pytest.mark.parametrize(("tenths", "passes"), [(7, False), (10, True), (13, False)])
 def test_only_bounds_chosen_with_the_right_epsilon_fit(tenths, passes):
     draws = secret_draws()
-    law = real_law(Fraction(1))
+    distribution = real_distribution(Fraction(1))
     epsilon = Fraction(tenths, 10)
     chosen = (bounded.release(CHOSEN, epsilon, BETA, "gem", draws) for _ in range(6000))
-    assert fits(Counter(release.contribution_bound for release in chosen), law) is passes
+    assert fits(Counter(release.contribution_bound for release in chosen), distribution) is passes
 
 
 def test_a_release_has_three_fields():
@@ -127,6 +127,6 @@ def test_a_release_has_three_fields():
 
 
 def test_a_very_large_epsilon_gives_the_true_count():
-    release = matching.count_distinct(*GRAPH, Fraction(10**4), BETA, 5, "gem")
+    release = matching.MATCHING.run(*GRAPH, Fraction(10**4), BETA, 5, "gem")
     assert (release.estimate, release.lower_bound) == (4, 4)
     assert 2 <= release.contribution_bound <= 5, "one item each covers three of four"

@@ -6,11 +6,11 @@ from itertools import product
 import pytest
 
 from dp_sql.udfs.select import normalized
-from dp_sql.udfs.select.normalized import grid_of, normalized_scores, reach_on_grid
+from dp_sql.udfs.select.normalized import grid_of, normalized_scores, shift_on_grid
 from tests.udfs.choices import neighbours
 
 SIZES = [(1, 1), (1, 3), (0, 1), (0, 0, 2), (2, 1, 4), (Fraction(1, 2), 0, Fraction(7, 3))]
-REACHES = [Fraction(0), Fraction(5, 3), Fraction(-4)]
+SHIFTS = [Fraction(0), Fraction(5, 3), Fraction(-4)]
 
 
 def quotient(ahead, sizes):
@@ -19,9 +19,9 @@ def quotient(ahead, sizes):
     return math.inf if ahead > 0 else 0 if ahead == 0 else -math.inf
 
 
-def defined(scores, sizes, reach, grid):
+def defined(scores, sizes, shift, grid):
     """The definition, over all pairs, in Fractions."""
-    a = [size * reach - score for score, size in zip(scores, sizes, strict=True)]
+    a = [size * shift - score for score, size in zip(scores, sizes, strict=True)]
     pairs = list(zip(a, sizes, strict=True))
     found = [max(quotient(x - y, size + other) for y, other in pairs) for x, size in pairs]
     return [None if s == math.inf else math.floor(grid * s) for s in found]
@@ -32,11 +32,11 @@ def tables(n):
 
 
 @pytest.mark.parametrize("grid", [1, 3, 1024])
-@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("shift", SHIFTS)
 @pytest.mark.parametrize("sizes", SIZES)
-def test_the_scores_are_the_definition_for_every_small_table(sizes, reach, grid):
+def test_the_scores_are_the_definition_for_every_small_table(sizes, shift, grid):
     for scores in tables(len(sizes)):
-        assert normalized_scores(scores, sizes, reach, grid) == defined(scores, sizes, reach, grid)
+        assert normalized_scores(scores, sizes, shift, grid) == defined(scores, sizes, shift, grid)
 
 
 def random_tables():
@@ -53,10 +53,10 @@ def random_tables():
             yield from ((scores, sizes) for scores in shapes)
 
 
-@pytest.mark.parametrize("reach", [*REACHES, Fraction(37, 1024)])
-def test_the_scores_are_the_definition_for_large_tables(reach):
+@pytest.mark.parametrize("shift", [*SHIFTS, Fraction(37, 1024)])
+def test_the_scores_are_the_definition_for_large_tables(shift):
     for scores, sizes in random_tables():
-        assert normalized_scores(scores, sizes, reach, 7) == defined(scores, sizes, reach, 7)
+        assert normalized_scores(scores, sizes, shift, 7) == defined(scores, sizes, shift, 7)
 
 
 def moves_too_far(compute, sizes, grid):
@@ -71,10 +71,10 @@ def moves_too_far(compute, sizes, grid):
 
 
 @pytest.mark.parametrize("grid", [1, 3])
-@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("shift", SHIFTS)
 @pytest.mark.parametrize("sizes", SIZES[:5])
-def test_one_person_moves_a_score_by_at_most_the_grid(sizes, reach, grid):
-    assert not moves_too_far(lambda t: normalized_scores(t, sizes, reach, grid), sizes, grid)
+def test_one_person_moves_a_score_by_at_most_the_grid(sizes, shift, grid):
+    assert not moves_too_far(lambda t: normalized_scores(t, sizes, shift, grid), sizes, grid)
 
 
 @pytest.mark.parametrize("sizes", [(1, 3), (2, 9)])
@@ -110,10 +110,10 @@ def test_the_grid_changes_no_weight_by_a_thousandth(epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(300)])
-def test_the_reach_is_rounded_up_to_the_grid(epsilon):
-    reach, grid = reach_on_grid(30, epsilon, Fraction(1, 20)), grid_of(epsilon)
-    assert (reach * grid).denominator == 1
-    assert 0 <= reach - Fraction(2 * math.log(600)) / epsilon < Fraction(1, grid)
+def test_the_shift_is_rounded_up_to_the_grid(epsilon):
+    shift, grid = shift_on_grid(30, epsilon, Fraction(1, 20)), grid_of(epsilon)
+    assert (shift * grid).denominator == 1
+    assert 0 <= shift - Fraction(2 * math.log(600)) / epsilon < Fraction(1, grid)
 
 
 def test_lines_that_are_lowest_nowhere_are_left_out():

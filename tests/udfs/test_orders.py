@@ -16,16 +16,16 @@ from dp_sql.udfs.exact_sampling import (
     ExactDraws,
     secret_draws,
 )
-from tests.udfs.laws import fits, law_of
-from tests.udfs.test_exact import ROOT
+from tests.udfs.distributions import distribution_of, fits
+from tests.udfs.test_exact_sampling import ROOT
 
 # Orders. Words of one or two bits make ties common; all their values are tried.
 
 SIZES = [(), (0,), (1,), (2,), (3,), (0, 2, 1), (2, 2)]
 
 
-def law_of_orders(sizes, bits, limit):
-    """The law of the shipped orders from words of so many fair bits, and what is unfinished."""
+def distribution_of_orders(sizes, bits, limit):
+    """The distribution of the shipped orders from words of so many fair bits, and what is unfinished."""
 
     def run(draws):
         def words(n):
@@ -34,7 +34,7 @@ def law_of_orders(sizes, bits, limit):
 
         return tuple(exact._orders(np.array(sizes, dtype=np.int64), words).tolist())
 
-    return law_of(run, {}, limit)
+    return distribution_of(run, {}, limit)
 
 
 def all_orders(sizes):
@@ -42,23 +42,23 @@ def all_orders(sizes):
     return {sum(orders, ()) for orders in every}
 
 
-def is_uniform(sizes, law):
-    return law.keys() == all_orders(sizes) and len(set(law.values())) == 1
+def is_uniform(sizes, distribution):
+    return distribution.keys() == all_orders(sizes) and len(set(distribution.values())) == 1
 
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize(("bits", "limit"), [(1, 12), (2, 7)])
 def test_all_orders_are_equally_likely_whatever_ties(sizes, bits, limit):
-    law, unfinished = law_of_orders(sizes, bits, limit)
-    assert is_uniform(sizes, law)
+    distribution, unfinished = distribution_of_orders(sizes, bits, limit)
+    assert is_uniform(sizes, distribution)
     assert unfinished < Fraction(1, 4)
 
 
 def test_ties_left_as_the_sort_leaves_them_are_not_uniform(monkeypatch):
     monkeypatch.setattr(exact, "_settle_ties", lambda order, tied, words: None)
-    law, unfinished = law_of_orders((3,), 2, 12)
+    distribution, unfinished = distribution_of_orders((3,), 2, 12)
     assert unfinished == 0
-    assert not is_uniform((3,), law), "64 words are no multiple of 6 orders"
+    assert not is_uniform((3,), distribution), "64 words are no multiple of 6 orders"
 
 
 def test_ties_settled_by_words_already_used_are_not_uniform(monkeypatch):
@@ -68,7 +68,7 @@ def test_ties_settled_by_words_already_used_are_not_uniform(monkeypatch):
         right(order, tied, lambda n: np.arange(n, dtype=np.uint64) << np.uint64(50))
 
     monkeypatch.setattr(exact, "_settle_ties", settle_once)
-    assert not is_uniform((3,), law_of_orders((3,), 1, 12)[0])
+    assert not is_uniform((3,), distribution_of_orders((3,), 1, 12)[0])
 
 
 def test_groups_that_share_their_words_are_not_independent():
@@ -79,7 +79,7 @@ def test_groups_that_share_their_words_are_not_independent():
 
         return tuple(exact._orders(np.array([2, 2]), words).tolist())
 
-    assert not is_uniform((2, 2), law_of(run, {}, 4)[0])
+    assert not is_uniform((2, 2), distribution_of(run, {}, 4)[0])
 
 
 def test_words_are_the_digits_of_the_bits():
@@ -95,11 +95,13 @@ def test_words_are_the_digits_of_the_bits():
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-def test_the_laws_of_these_tests_know_uniform_orders(sizes):
-    law, unfinished = law_of(lambda draws: tuple(draws.orders(sizes).tolist()), {})
+def test_the_distributions_of_these_tests_know_uniform_orders(sizes):
+    distribution, unfinished = distribution_of(
+        lambda draws: tuple(draws.orders(sizes).tolist()), {}
+    )
     assert unfinished == 0
-    assert is_uniform(sizes, law)
-    assert len(law) == prod(map(factorial, sizes))
+    assert is_uniform(sizes, distribution)
+    assert len(distribution) == prod(map(factorial, sizes))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64, np.uint64])
@@ -118,7 +120,7 @@ def order_counts(draws):
     return Counter(map(tuple, draws.orders(np.full(6_000, 3)).reshape(-1, 3).tolist()))
 
 
-def test_orders_from_the_system_fit_the_uniform_law():
+def test_orders_from_the_system_fit_the_uniform_distribution():
     assert fits(order_counts(secret_draws()), UNIFORM)
 
 

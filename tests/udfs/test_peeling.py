@@ -7,19 +7,19 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from dp_sql.udfs.intervals import ln_enclosure
-from dp_sql.udfs.topk import peeling
-from tests.udfs.cases_cdp_peel import BITS, CONCENTRATED, PURE, SETTINGS, cdp_law
-from tests.udfs.cases_peeling import EPSILON, Q_OF_RATE, defined_law
+from dp_sql.udfs.intervals import ln_enclosure, root_up
+from dp_sql.udfs.topk import peeling, template
+from tests.udfs.cases_cdp_peel import BITS, CONCENTRATED, PURE, SETTINGS, cdp_distribution
+from tests.udfs.cases_peeling import EPSILON, Q_OF_RATE, defined_distribution
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1), Fraction(400)])
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (10, 10), (10**6, 100)])
 def test_the_cut_makes_the_tail_lighter_than_two_to_the_minus_forty(d, k, epsilon):
     rate = peeling.pure_rate(k, epsilon)
-    cut = peeling._cut(d, k, rate)
+    cut = template.cut_of(d * k, rate)
     assert float(cut * rate) >= math.log(d * k) + 40 * math.log(2)
-    assert peeling.error_bound(d, k, peeling.pure_rate(k, epsilon), Fraction(1, 2**40)) < cut
+    assert template.error_bound(d * k, peeling.pure_rate(k, epsilon), Fraction(1, 2**40)) < cut
 
 
 @pytest.mark.parametrize(("d", "k"), [(2, 1), (3, 2), (3, 3)])
@@ -28,13 +28,13 @@ def test_the_error_bound_holds_for_every_small_histogram(d, k):
     q, beta = Q_OF_RATE[EPSILON / k], Fraction(1, 10)
     bound = next(b for b in range(100) if d * k * q ** (b + 1) <= beta)
     epsilon = Fraction(4158883, 10**6)  # just below ln 64
-    assert peeling.error_bound(d, k, peeling.pure_rate(k, epsilon), beta) == bound
+    assert template.error_bound(d * k, peeling.pure_rate(k, epsilon), beta) == bound
     for counts in combinations_with_replacement(range(bound + 3), d):
         best = sorted(counts, reverse=True)
-        law = defined_law(counts, k, 10**6)
+        distribution = defined_distribution(counts, k, 10**6)
         wrong = [
             p
-            for picks, p in law.items()
+            for picks, p in distribution.items()
             if any(best[i] - counts[x] > bound for i, x in enumerate(picks))
         ]
         assert sum(wrong) <= beta
@@ -43,12 +43,12 @@ def test_the_error_bound_holds_for_every_small_histogram(d, k):
 @pytest.mark.parametrize("beta", [Fraction(0), Fraction(1), Fraction(1, 2**41)])
 def test_an_error_bound_for_an_impossible_beta_is_refused(beta):
     with pytest.raises(ValueError, match="beta"):
-        peeling.error_bound(10, 2, Fraction(1, 2), beta)
+        template.error_bound(10 * 2, Fraction(1, 2), beta)
 
 
 def test_a_rank_from_the_tail_is_looked_up_in_a_full_sort():
     counts = np.array([10**6, 1, 0, 2])
-    picks = peeling._pure_peel(counts, 1, Fraction(1), lambda this, draws: 3, None)
+    picks = peeling.peel(counts, 1, Fraction(1), 32, lambda this, draws: 3, None)
     assert picks == [2]
 
 
@@ -91,7 +91,7 @@ def test_coarse_logarithms_and_roots_lower_the_rate(monkeypatch, bits):
 
 @pytest.mark.parametrize("x", [4, 4 + Fraction(1, 10**70), 2, Fraction(1, 3), Fraction(1, 10**40)])
 def test_a_root_is_the_least_on_its_grid_that_is_not_too_small(x):
-    root, unit = peeling._root_up(Fraction(x)), Fraction(1, 2**96)
+    root, unit = root_up(Fraction(x), 96), Fraction(1, 2**96)
     assert (root - unit) ** 2 < x <= root**2
 
 
@@ -128,10 +128,7 @@ def test_the_error_bound_of_a_rate_holds_for_every_small_histogram(this):
         best = sorted(counts, reverse=True)
         wrong = [
             p
-            for picks, p in cdp_law(counts, this).items()
+            for picks, p in cdp_distribution(counts, this).items()
             if any(best[i] - counts[x] > bound for i, x in enumerate(picks))
         ]
         assert sum(wrong) <= beta
-
-
-SAMPLED, N_SAMPLES = (6, 4, 1, 0), 4_000

@@ -4,40 +4,37 @@ from itertools import product
 
 import pytest
 
-from dp_sql.udfs.topk import joint
-from tests.udfs.cases_lists import EPSILON, err, joint_law
+from dp_sql.udfs.topk import joint, template
+from tests.udfs.cases_lists import EPSILON, err, joint_distribution
 from tests.udfs.cases_pnf_joint import (
     HALF,
     defined_weights,
     flips,
     flips_of_lists,
     histograms,
-    pnf_law,
+    pnf_distribution,
 )
-from tests.udfs.laws import (
+from tests.udfs.distributions import (
     normalized,
 )
-from tests.udfs.test_flip import permute_and_flip
+from tests.udfs.test_permute_and_flip import permute_and_flip
 
-# The law.
+# The distribution.
 
 
 def test_uniform_arrivals_are_permute_and_flip():
-    for levels in product(range(3), repeat=3):
-        weights = {i: HALF**e for i, e in enumerate((0, 1, *levels))}
+    for shortfalls in product(range(3), repeat=3):
+        weights = {i: HALF**e for i, e in enumerate((0, 1, *shortfalls))}
         assert flips(weights) == permute_and_flip(weights)
-
-
-# Privacy, over all small histograms and all people that can be added or removed.
 
 
 # Against the exponential mechanism over lists.
 
 
-def laws_of_both(counts, k, q, most_failures=99):
-    law, unfinished = pnf_law(counts, k, 9, q, most_failures)
-    q_of = {joint._rate(k, EPSILON): q}
-    return law, unfinished, joint_law(counts, k, 9, q_of)
+def distributions_of_both(counts, k, q, most_failures=99):
+    distribution, unfinished = pnf_distribution(counts, k, 9, q, most_failures)
+    q_of = {joint.rate_of(k, EPSILON): q}
+    return distribution, unfinished, joint_distribution(counts, k, 9, q_of)
 
 
 EXAMPLES = [
@@ -46,7 +43,7 @@ EXAMPLES = [
     ((2, 1, 0, 0), 2, (1, 6), (9695139429880867, 15640233326936064), (1, 2), 3),
 ]
 """Histogram, k, q, P(top list) here and in joint, and how many failures are followed: all of
-them in the first, so its law is known exactly, the others up to what is left over."""
+them in the first, so its distribution is known exactly, the others up to what is left over."""
 
 
 @pytest.mark.parametrize(("counts", "k", "q", "here", "there", "most_failures"), EXAMPLES)
@@ -54,9 +51,14 @@ def test_the_top_list_is_missed_less_often_than_by_the_exponential_mechanism(
     counts, k, q, here, there, most_failures
 ):
     q, here, there, top = Fraction(*q), Fraction(*here), Fraction(*there), tuple(range(k))
-    law, unfinished, exponential = laws_of_both(counts, k, q, most_failures)
+    distribution, unfinished, exponential = distributions_of_both(counts, k, q, most_failures)
     assert flips_of_lists(counts, k, 9, q)[top] == here
-    assert law[top] <= here <= law[top] + unfinished <= law[top] + Fraction(1, 200)
+    assert (
+        distribution[top]
+        <= here
+        <= distribution[top] + unfinished
+        <= distribution[top] + Fraction(1, 200)
+    )
     assert exponential[top] == there
     assert here > Fraction(118, 100) * there
     assert 1 - there > Fraction(13, 10) * (1 - here)
@@ -77,14 +79,8 @@ def test_the_top_list_is_likelier_and_never_by_three_tenths():
 @pytest.mark.parametrize(("d", "k"), [(2, 1), (3, 2), (4, 2)])
 def test_the_error_bound_of_joint_holds_for_every_small_histogram(d, k):
     epsilon, beta = Fraction(3), Fraction(1, 10)
-    q = Fraction(round(math.exp(-joint._rate(k, epsilon)) * 1000), 1000)
-    bound = joint.error_bound(d, k, epsilon, beta)
+    q = Fraction(round(math.exp(-joint.rate_of(k, epsilon)) * 1000), 1000)
+    bound = template.error_bound(math.perm(d, k), joint.rate_of(k, epsilon), beta)
     for counts in histograms(bound + 2, d):
-        law = flips_of_lists(counts, k, 10**6, q)
-        assert sum(p for x, p in law.items() if err(counts, x) > bound) <= beta
-
-
-# Larger inputs, and the public call.
-
-
-SAMPLED, N_SAMPLES = (6, 4, 1, 0), 3_000
+        distribution = flips_of_lists(counts, k, 10**6, q)
+        assert sum(p for x, p in distribution.items() if err(counts, x) > bound) <= beta

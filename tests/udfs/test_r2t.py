@@ -8,20 +8,20 @@ from dp_sql.udfs.count_distinct import r2t
 from dp_sql.udfs.discrete_laplace import laplace_quantile
 from tests.udfs.cases_bounded import GRAPH
 from tests.udfs.cases_from_below import BETA, EPSILON, UNIT, Preset, Q, at_least, exactly
-from tests.udfs.laws import law_of
+from tests.udfs.distributions import distribution_of
 
 
 @pytest.mark.parametrize("cover", [(1, 2), (3, 3), (5, 7)])
-def test_the_law_with_real_noise_is_the_definition(cover):
+def test_the_distribution_with_real_noise_is_the_definition(cover):
     """One bound, at three units per item. Outcomes above 0 need few draws, so none is left out."""
-    law, unfinished = law_of(
-        lambda draws: r2t._release(cover, 6 * UNIT, BETA, draws), {3 * UNIT: Q**3}, limit=30
+    distribution, unfinished = distribution_of(
+        lambda draws: r2t.release(cover, 6 * UNIT, BETA, draws), {3 * UNIT: Q**3}, limit=30
     )
     assert unfinished < Q**50
     penalty = laplace_quantile(3 * UNIT, BETA) - 1
-    got = {release.estimate: p for release, p in law.items() if 0 < release.estimate <= 10}
+    got = {release.estimate: p for release, p in distribution.items() if 0 < release.estimate <= 10}
     assert got == {v: exactly(Q**3, v - cover[1] + penalty) for v in range(1, 11)}
-    assert {release.contribution_bound for release in law} == {2, None}
+    assert {release.contribution_bound for release in distribution} == {2, None}
 
 
 @pytest.mark.parametrize("m", [*range(1, 40), 100, 1023, 1024, 1025])
@@ -44,7 +44,7 @@ def preset(monkeypatch):
 
 def test_each_bound_gets_its_part_of_epsilon_and_of_beta(preset):
     draws = Preset([0] * 7)
-    r2t._release([50] * 100, Fraction(1), BETA, draws)
+    r2t.release([50] * 100, Fraction(1), BETA, draws)
     assert draws.rates == [Fraction(1, 7 * bound) for bound in (2, 4, 8, 16, 32, 64, 100)]
     for rate in draws.rates:
         q, fails_above = math.exp(-rate), r2t._penalty(rate, BETA, 7)
@@ -82,7 +82,7 @@ def test_the_estimate_falls_no_further_than_the_shortfall_says(preset, noise):
     cover = [1000 + at for at in range(1, 101)]
     tried = r2t.bounds(100)
     lowest = [r2t._penalty(Fraction(1, 7 * bound), BETA, 7) + noise for bound in tried]
-    release = r2t._release(cover, Fraction(1), BETA, Preset([-x for x in lowest]))
+    release = r2t.release(cover, Fraction(1), BETA, Preset([-x for x in lowest]))
     short = [r2t.shortfall(bound, Fraction(1), BETA, 100) for bound in tried]
     promised = max(cover[bound - 1] - x for bound, x in zip(tried, short, strict=True))
     assert release.estimate == promised - noise
@@ -101,14 +101,14 @@ def test_the_loss_is_that_of_all_bounds_together():
 
 @pytest.mark.parametrize(("m", "bound"), [(1, 1), (2, 2), (3, 2), (5, 2)])
 def test_a_very_large_epsilon_gives_the_count_under_the_best_bound(m, bound):
-    release = r2t.count_distinct(*GRAPH, Fraction(10**4), BETA, m)
+    release = r2t.R2T.run(*GRAPH, Fraction(10**4), BETA, m)
     assert (release.estimate, release.lower_bound) == ((3, 3) if m == 1 else (4, 4))
     assert release.contribution_bound == bound
 
 
 def test_nobody_at_all_is_counted_as_nobody_under_no_bound():
     offsets, people = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    release = r2t.count_distinct(offsets, people, Fraction(10**4), BETA, 3)
+    release = r2t.R2T.run(offsets, people, Fraction(10**4), BETA, 3)
     assert (release.estimate, release.lower_bound, release.contribution_bound) == (0, 0, None)
 
 

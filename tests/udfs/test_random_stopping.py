@@ -18,7 +18,7 @@ from tests.udfs.cases_stopping import (
     on_grids,
     power_range,
 )
-from tests.udfs.laws import law_of
+from tests.udfs.distributions import distribution_of
 from tests.udfs.test_rnm_laplace import small_blocks  # noqa: F401
 
 EPSILON = Fraction(1)
@@ -34,10 +34,10 @@ def test_the_number_of_tries_is_geometric(gamma):
     def run(draws):
         return random_stopping.number_of_tries(Fraction(1), gamma, draws)
 
-    law, unfinished = law_of(run, {}, limit=4)
+    distribution, unfinished = distribution_of(run, {}, limit=4)
     assert unfinished == (1 - gamma) ** 4
     for k in range(1, 5):
-        assert law.get(k, 0) == gamma * (1 - gamma) ** (k - 1)
+        assert distribution.get(k, 0) == gamma * (1 - gamma) ** (k - 1)
 
 
 def weight(k, eta, gamma):
@@ -48,10 +48,12 @@ def weight(k, eta, gamma):
 @pytest.mark.parametrize("eta", ETAS)
 @pytest.mark.parametrize("gamma", [Fraction(1, 2), Fraction(1, 3)])
 def test_an_attempt_ends_with_the_stated_number_of_tries(eta, gamma):
-    law, unfinished = law_of(lambda draws: random_stopping._attempt(eta, gamma, draws), {}, limit=5)
+    distribution, unfinished = distribution_of(
+        lambda draws: random_stopping._attempt(eta, gamma, draws), {}, limit=5
+    )
     assert unfinished > 0
     for k in (1, 2, 3):
-        assert law[k] * (1 - gamma) == gamma * weight(k, eta, gamma)
+        assert distribution[k] * (1 - gamma) == gamma * weight(k, eta, gamma)
 
 
 def test_attempts_are_made_until_one_is_not_given_up(monkeypatch):
@@ -92,7 +94,7 @@ def fixed_range(n):
 @pytest.mark.parametrize(("n", "scores"), [(1, (2, 0)), (2, (0, 1))])
 @pytest.mark.parametrize("sizes", PAIRS)
 @pytest.mark.parametrize("grid", [1, 2])
-def test_the_best_of_n_tries_has_its_law(
+def test_the_best_of_n_tries_has_its_distribution(
     small_blocks,  # noqa: F811
     monkeypatch,
     grid,
@@ -103,7 +105,7 @@ def test_the_best_of_n_tries_has_its_law(
     monkeypatch.setattr(random_stopping, "grid_of", lambda share: grid)
     starts = on_grids(scores, sizes, grid)
     defined = of_candidates(best_values(starts, sizes, Q, fixed_range(n), 40), len(sizes))
-    shipped, unfinished = law_of(
+    shipped, unfinished = distribution_of(
         lambda draws: random_stopping.best_of_tries(n, scores, sizes, EPSILON, draws),
         {EPSILON / grid: Q},
     )
@@ -126,7 +128,7 @@ def test_the_number_of_tries_is_drawn_from_the_number_of_candidates_alone(this, 
     assert seen == [(this.tries.eta, gamma, None)] * 2
 
 
-def test_the_laws_of_one_try_are_as_far_apart_as_they_may_be():
+def test_the_distributions_of_one_try_are_as_far_apart_as_they_may_be():
     ratios = [TRIES[0][outcome] / TRIES[1][outcome] for outcome in TRIES[0]]
     assert all(Fraction(1, 4) <= ratio <= 4 for ratio in ratios)
 
@@ -150,7 +152,7 @@ def test_the_probability_of_missing_candidates_is_that_of_a_binomial_number(m):
 
 
 def check_accuracy(sizes, beta, shrink=1):
-    """The bound against the law: the first ranks far ahead, the others just out of bounds."""
+    """The bound against the distribution: the first ranks far ahead, the others just out of bounds."""
     rank, shortfall = random_stopping.error_bound(GEOMETRIC.tries, sizes, EPSILON, beta)
     ahead = math.floor(shortfall / shrink) + 1
     scores = [ahead] * rank + [0] * (len(sizes) - rank)

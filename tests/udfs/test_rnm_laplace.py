@@ -9,8 +9,8 @@ import pytest
 
 from dp_sql.udfs.exact_sampling import Odds, secret_draws
 from dp_sql.udfs.select import rnm_laplace
-from tests.udfs.cases_noise import BETA, EPSILON, Q, law_of_starts, noise_is
-from tests.udfs.laws import PathTooLongError, law_of
+from tests.udfs.cases_noise import BETA, EPSILON, Q, distribution_of_starts, noise_is
+from tests.udfs.distributions import PathTooLongError, distribution_of
 
 
 def capped_geometric(cap):
@@ -31,7 +31,7 @@ CAP = 8
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Two blocks of two, so that every kind of block matters in small laws."""
+    """Two blocks of two, so that every kind of block matters in small distributions."""
     monkeypatch.setattr(rnm_laplace, "_N_BLOCKS", 2)
     monkeypatch.setattr(rnm_laplace, "_width", lambda rate: 2)
     monkeypatch.setattr(rnm_laplace, "_blocks", rnm_laplace._blocks.__wrapped__)
@@ -39,19 +39,19 @@ def small_blocks(monkeypatch):
 
 
 def shipped_best(tries, starts, steps):
-    """The law of the shipped comparison, and what is left beyond the cap."""
-    return law_of(
+    """The distribution of the shipped comparison, and what is left beyond the cap."""
+    return distribution_of(
         lambda draws: rnm_laplace.noisy_best(tries, starts, steps, EPSILON, draws), {EPSILON: Q}
     )
 
 
 def defined_best(tries, starts, steps):
     """The definition, for noise that is not beyond the cap, and what is left."""
-    law = defaultdict(Fraction)
+    distribution = defaultdict(Fraction)
     for noise in product(range(-CAP, CAP + 1), repeat=len(tries)):
         values = [(starts[i] + steps[i] * x, -i) for i, x in zip(tries, noise, strict=True)]
-        law[-max(values)[1]] += math.prod(noise_is(x, Q) for x in noise)
-    return law, 1 - sum(law.values())
+        distribution[-max(values)[1]] += math.prod(noise_is(x, Q) for x in noise)
+    return distribution, 1 - sum(distribution.values())
 
 
 def check_comparison(tries, starts, steps):
@@ -74,7 +74,9 @@ COMPARISONS = [
 
 
 @pytest.mark.parametrize(("tries", "starts", "steps"), COMPARISONS)
-def test_the_comparison_has_the_law_of_noise_drawn_in_full(small_blocks, tries, starts, steps):
+def test_the_comparison_has_the_distribution_of_noise_drawn_in_full(
+    small_blocks, tries, starts, steps
+):
     check_comparison(tries, starts, steps)
 
 
@@ -87,7 +89,7 @@ def test_the_comparison_has_the_law_of_noise_drawn_in_full(small_blocks, tries, 
         ("_times_noise", lambda step, block, *rest: step * 3 - 9 * (block == 3)),
     ],
 )
-def test_a_comparison_that_drops_or_rounds_noise_is_not_that_law(
+def test_a_comparison_that_drops_or_rounds_noise_is_not_that_distribution(
     small_blocks, monkeypatch, name, wrong
 ):
     monkeypatch.setattr(rnm_laplace, name, wrong)
@@ -117,12 +119,12 @@ def test_blocks_are_shorter_than_the_noise_and_reach_beyond_it():
         assert rnm_laplace._N_BLOCKS * width * rate >= 8
 
 
-# The choice: what `_select` compares, and the law of that in closed form.
+# The choice: what `_select` compares, and the distribution of that in closed form.
 
 
-def test_the_closed_form_is_the_law_of_noise_drawn_in_full():
+def test_the_closed_form_is_the_distribution_of_noise_drawn_in_full():
     for starts in [(0, 0), (2, 0, 1), (0, 1), (1, 5)]:
-        closed = law_of_starts(starts, Q)
+        closed = distribution_of_starts(starts, Q)
         defined, left = defined_best(range(len(starts)), starts, [1] * len(starts))
         assert left < Fraction(1, 1000)
         assert all(0 <= closed[i] - defined[i] <= left for i in closed)
@@ -149,7 +151,7 @@ def test_what_is_compared_is_made_of_public_constants(monkeypatch):
 def failing(sizes, gap):
     """P(another is chosen than the first, which is ahead by a gap), exp(-EPSILON / 4) rounded."""
     starts = [2 * gap // max(sizes), *[0] * (len(sizes) - 1)]
-    return 1 - law_of_starts(starts, Fraction(7788, 10_000))[0]
+    return 1 - distribution_of_starts(starts, Fraction(7788, 10_000))[0]
 
 
 @pytest.mark.parametrize("beta", [Fraction(1, 5), Fraction(1, 20)])

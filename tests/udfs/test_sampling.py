@@ -1,4 +1,4 @@
-"""Sampling: the law of the counts, and that nobody moves it further than the noise covers."""
+"""Sampling: the distribution of the counts, and that nobody moves it further than the noise covers."""
 
 from fractions import Fraction
 
@@ -7,49 +7,53 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_sql.udfs.count_distinct import bounded, flow, sampling
+from dp_sql.udfs.count_distinct import bounded, flow, sampling, template
 from dp_sql.udfs.count_distinct.graph import build_graph
 from dp_sql.udfs.exact_sampling import secret_draws
-from tests.udfs.cases_bounded import BETA, EPSILON, GRAPH, HALF, given_law, graph_of
-from tests.udfs.cases_sampling import law_of_counts, mixed
-from tests.udfs.laws import fits, law_of
+from tests.udfs.cases_bounded import BETA, EPSILON, GRAPH, HALF, given_distribution, graph_of
+from tests.udfs.cases_sampling import distribution_of_counts, mixed
+from tests.udfs.distributions import distribution_of, fits
 
 
-def test_repetitions_do_not_change_the_law():
+def test_repetitions_do_not_change_the_distribution():
     offsets, people = np.array([0, 3, 5, 6]), np.array([1, 0, 1, 1, 1, 0])
 
     def run(draws):
-        return tuple(sampling._sampled_counts(offsets, people, 3, draws))
+        return tuple(sampling.sampled_counts(offsets, people, 3, draws))
 
     once = (frozenset("ac"), frozenset("ab"))
-    assert law_of(run, {})[0] == law_of_counts(once, 3)
+    assert distribution_of(run, {})[0] == distribution_of_counts(once, 3)
 
 
 # Privacy. With a given bound the release is the shipped one and exp(-epsilon / bound) is 1/2.
 
 
 @pytest.mark.parametrize("bound", [1, 2])
-def test_the_whole_run_has_the_law_of_samples_and_noise(bound):
+def test_the_whole_run_has_the_distribution_of_samples_and_noise(bound, monkeypatch):
     for data in (("abc", "b", "bc"), ("ab", "abc"), ()):
-        law, _ = law_of(
-            lambda draws, data=data: sampling._count_distinct(
-                *graph_of(data), EPSILON, BETA, 9, bound, draws
-            ),
-            {EPSILON / bound: HALF},
-            limit=15,
+
+        def run(draws, data=data):
+            for module in (sampling, template):
+                monkeypatch.setattr(module, "secret_draws", lambda: draws)
+            return sampling.SAMPLING.run(*graph_of(data), EPSILON, BETA, 9, bound)
+
+        distribution, _ = distribution_of(run, {EPSILON / bound: HALF}, limit=15)
+        expected = mixed(
+            distribution_of_counts(data, bound), lambda counts: given_distribution(counts, bound)
         )
-        expected = mixed(law_of_counts(data, bound), lambda counts: given_law(counts, bound))
-        assert {release: p for release, p in law.items() if release in expected} == expected
+        assert {
+            release: p for release, p in distribution.items() if release in expected
+        } == expected
 
 
-def test_everybodys_first_items_are_not_the_law():
+def test_everybodys_first_items_are_not_the_distribution():
     class InOrder:
         def orders(self, sizes):
             return np.concatenate([np.arange(n) for n in sizes])
 
     data = ("abc", "abc")
-    counts = tuple(sampling._sampled_counts(*graph_of(data), 2, InOrder()))
-    assert law_of_counts(data, 2) != {counts: 1}
+    counts = tuple(sampling.sampled_counts(*graph_of(data), 2, InOrder()))
+    assert distribution_of_counts(data, 2) != {counts: 1}
     assert counts == (1, 2)
 
 
@@ -63,7 +67,7 @@ runs = st.lists(st.lists(st.sampled_from((*range(9), 14, 30)), max_size=6), max_
 def test_larger_samples_never_shrink_and_never_exceed_the_largest_cover(runs):
     offsets = np.cumsum([0, *map(len, runs)])
     people = np.array([p for run in runs for p in run], dtype=np.int32)
-    counts = sampling._sampled_counts(offsets, people, 25, secret_draws())
+    counts = sampling.sampled_counts(offsets, people, 25, secret_draws())
     largest = flow.max_cover_counts(build_graph(offsets, people), 25).tolist()
     assert counts == sorted(counts)
     assert all(n <= most for n, most in zip(counts, largest, strict=True))
@@ -74,7 +78,7 @@ def test_pairs_who_share_four_items_show_the_same_one_a_quarter_of_the_time():
     pairs = np.arange(12_000).reshape(-1, 2)
     people = np.repeat(pairs, 4, axis=0).ravel()  # four items of their own for each pair
     offsets = np.arange(0, people.size + 1, 2)
-    (count,) = sampling._sampled_counts(offsets, people, 1, secret_draws())
+    (count,) = sampling.sampled_counts(offsets, people, 1, secret_draws())
     seen = {"same": 2 * len(pairs) - count, "other": count - len(pairs)}
     assert fits(seen, {"same": 1 / 4, "other": 3 / 4})
     assert not fits(seen, {"same": 1 / 3, "other": 2 / 3})
@@ -87,7 +91,7 @@ def test_pairs_who_share_four_items_show_the_same_one_a_quarter_of_the_time():
 def test_the_release_is_made_of_the_samples_and_the_public_numbers(monkeypatch, bound, n_bounds):
     seen = []
     monkeypatch.setattr(bounded, "release", lambda *given: seen.append(given) or "released")
-    assert sampling.count_distinct(*GRAPH, EPSILON, BETA, 7, bound) == "released"
+    assert sampling.SAMPLING.run(*GRAPH, EPSILON, BETA, 7, bound) == "released"
     ((counts, *public, draws),) = seen
     assert len(counts) == n_bounds
     assert counts[1:] == [4] * (n_bounds - 1), "nobody holds more than two"
@@ -97,11 +101,11 @@ def test_the_release_is_made_of_the_samples_and_the_public_numbers(monkeypatch, 
 
 
 def test_a_very_large_epsilon_leaves_the_samples_without_noise():
-    release = sampling.count_distinct(*GRAPH, Fraction(10**4), BETA, 5, "gem")
+    release = sampling.SAMPLING.run(*GRAPH, Fraction(10**4), BETA, 5, "gem")
     assert release.estimate == release.lower_bound
     assert 2 <= release.estimate <= 4
 
 
 def test_a_bound_that_nobody_exceeds_counts_everything():
-    release = sampling.count_distinct(*GRAPH, Fraction(10**4), BETA, 5, 2)
+    release = sampling.SAMPLING.run(*GRAPH, Fraction(10**4), BETA, 5, 2)
     assert (release.estimate, release.lower_bound, release.contribution_bound) == (4, 4, 2)

@@ -21,11 +21,12 @@ import pytest
 from dp_sql.udfs.count_distinct import bounded, sampling
 from tests.budget import draws
 from tests.budget.adversary import log_between
-from tests.budget.draws import Case, Law, exactly
+from tests.budget.draws import Case, exactly
+from tests.budget.draws import Law as Distribution
 from tests.udfs.cases_bounded import graph_of
-from tests.udfs.cases_sampling import law_of_counts
-from tests.udfs.laws import NotPrivateError
-from tests.udfs.test_bounded import shipped_law
+from tests.udfs.cases_sampling import distribution_of_counts
+from tests.udfs.distributions import NotPrivateError
+from tests.udfs.test_bounded import shipped_distribution
 
 BETA = Fraction(1, 20)
 ROOT = exactly(8)
@@ -49,12 +50,14 @@ class Given:
 
 def counts_of(data: Sequence[Held], orders: Sequence[Order], m: int) -> tuple[int, ...]:
     """The shipped counts under bounds 1, ..., m given everyone's order."""
-    return tuple(sampling._sampled_counts(*graph_of(data), m, Given(orders)))
+    return tuple(sampling.sampled_counts(*graph_of(data), m, Given(orders)))
 
 
 @cache
-def answer_law(counts: tuple[int, ...], selection: str, top: int, power: int = 1) -> Law:
-    """The law of bound and estimate; estimates <= 0 are one answer, and so are those >= top.
+def answer_distribution(
+    counts: tuple[int, ...], selection: str, top: int, power: int = 1
+) -> Distribution:
+    """The distribution of bound and estimate; estimates <= 0 are one answer, and so are those >= top.
 
     No counts lie beyond 0 and top, so likelihood ratios are constant on either side: to take those
     estimates together changes no range, no delta and no divergence.
@@ -65,15 +68,15 @@ def answer_law(counts: tuple[int, ...], selection: str, top: int, power: int = 1
         top: at least the largest count.
         power: 2 for a wrong release, with twice the rate in choice and noise.
     """
-    chosen = {at: p**power for at, p in shipped_law(counts, selection, BETA).items()}
-    law = {}
+    chosen = {at: p**power for at, p in shipped_distribution(counts, selection, BETA).items()}
+    distribution = {}
     for bound, p in chosen.items():
         q, n = Fraction(1, 4**power) if bound == 1 else Fraction(1, 2**power), counts[bound - 1]
         for x in range(top + 1):
             tail = x in (0, top)
             noise = q ** abs(x - n) * (1 if tail else 1 - q) / (1 + q)
-            law[bound, x] = exactly(noise * p / sum(chosen.values()))
-    return law
+            distribution[bound, x] = exactly(noise * p / sum(chosen.values()))
+    return distribution
 
 
 def release(
@@ -90,10 +93,12 @@ def release(
         outcomes[counts_of(others, orders, m), tuple(sorted(own))] += 1
     cases = []
     for (without, own), n in outcomes.items():
-        laws = (answer_law(counts, selection, max(top, 1), power) for counts in own)
+        distributions = (
+            answer_distribution(counts, selection, max(top, 1), power) for counts in own
+        )
         pair = (
-            draws.mixed((Fraction(1, len(own)), law) for law in laws),
-            answer_law(without, selection, max(top, 1), power),
+            draws.mixed((Fraction(1, len(own)), distribution) for distribution in distributions),
+            answer_distribution(without, selection, max(top, 1), power),
         )
         cases.append(Case(Fraction(n, outcomes.total()), pair))
     return cases
@@ -160,12 +165,14 @@ def test_every_small_release_costs_what_is_declared(m: int, selection: str) -> N
         check_rho(cases)
 
 
-def test_the_orders_that_are_enumerated_have_the_shipped_law() -> None:
+def test_the_orders_that_are_enumerated_have_the_shipped_distribution() -> None:
     data = (frozenset("abc"), frozenset("bc"), frozenset("ab"))
     orders = list(product(*(tuple(permutations(range(len(held)))) for held in data)))
     found = Counter(counts_of(data, one, 2) for one in orders)
     n = prod((6, 2, 2))
-    assert {counts: Fraction(k, n) for counts, k in found.items()} == law_of_counts(data, 2)
+    assert {counts: Fraction(k, n) for counts, k in found.items()} == distribution_of_counts(
+        data, 2
+    )
 
 
 def test_some_releases_are_mixtures_over_orders_of_others_and_of_the_person() -> None:

@@ -20,26 +20,26 @@ from tests.udfs.cases_from_below import (
     inverse_definition,
     left,
 )
-from tests.udfs.laws import law_of
+from tests.udfs.distributions import distribution_of
 
 
-def test_a_release_draws_from_this_law(monkeypatch):
+def test_a_release_draws_from_this_distribution(monkeypatch):
     monkeypatch.setattr(shifted_inverse, "_scale", lambda: np.array(SCALE))
     monkeypatch.setattr(shifted_inverse, "people_left_out", lambda epsilon, beta: (2, 3))
     cut = 3 + math.ceil(28 / RATE)
     for cover in concave_covers():
-        law, unfinished = law_of(
-            lambda draws, cover=cover: shifted_inverse._release(
+        distribution, unfinished = distribution_of(
+            lambda draws, cover=cover: shifted_inverse.release(
                 np.array(cover), INVERSE_EPSILON, BETA, draws
             ),
             {RATE: INVERSE_Q},
         )
         assert unfinished == 0
-        assert {release.estimate: p for release, p in law.items()} == inverse_definition(
+        assert {release.estimate: p for release, p in distribution.items()} == inverse_definition(
             cover, 2, cut
         )
-        assert all(release.lower_bound == release.estimate for release in law)
-        assert all(release.contribution_bound is None for release in law)
+        assert all(release.lower_bound == release.estimate for release in distribution)
+        assert all(release.contribution_bound is None for release in distribution)
 
 
 # The numbers of people.
@@ -113,41 +113,41 @@ def test_the_scale_has_all_integers_of_twelve_digits():
     assert {value for value in scale if value < 2**15} == short
 
 
-def test_tickets_are_whole_and_in_inverse_proportion_to_the_gaps():
+def test_prior_weights_are_whole_and_in_inverse_proportion_to_the_gaps():
     scale = shifted_inverse._scale()
-    tickets = shifted_inverse._tickets(scale)
-    assert np.all(tickets * np.diff(scale) == 2**19)
-    assert (tickets.min(), tickets[:4096].min()) == (1, 2**19)
+    prior = shifted_inverse._prior(scale)
+    assert np.all(prior * np.diff(scale) == 2**19)
+    assert (prior.min(), prior[:4096].min()) == (1, 2**19)
 
 
-def test_no_value_has_many_more_tickets_above_it_than_its_own():
-    tickets = shifted_inverse._tickets(shifted_inverse._scale()).tolist()
+def test_no_value_has_many_more_prior_weight_above_it_than_its_own():
+    prior = shifted_inverse._prior(shifted_inverse._scale()).tolist()
     above, most = 0, 0
-    for n in reversed(tickets):
+    for n in reversed(prior):
         most = max(most, Fraction(above, n))
         above += n
-    assert 6142 < most < Fraction(above, tickets[0]) < 6144
+    assert 6142 < most < Fraction(above, prior[0]) < 6144
 
 
 @pytest.mark.parametrize("beta", [Fraction(2, 5), BETA, Fraction(1, 10**30)])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1), Fraction(100)])
 def test_no_more_people_are_left_out_than_needed(epsilon, beta):
-    wanted, reach = shifted_inverse.people_left_out(epsilon, beta)
-    parts = ((wanted, 3 * epsilon / 4, 6144), (reach - wanted, epsilon / 4, 6144 * 2**19))
-    for people, rate, tickets in parts:
-        log = math.log(tickets / beta)
+    wanted, out_of_reach = shifted_inverse.people_left_out(epsilon, beta)
+    parts = ((wanted, 3 * epsilon / 4, 6144), (out_of_reach - wanted, epsilon / 4, 6144 * 2**19))
+    for people, rate, prior in parts:
+        log = math.log(prior / beta)
         assert people * rate >= log - 1e-6
         assert (people - 1) * rate < log
 
 
-def real_law(cover, epsilon, beta):
-    """The law of the values that can be released, in floating point."""
+def real_distribution(cover, epsilon, beta):
+    """The distribution of the values that can be released, in floating point."""
     scale = shifted_inverse._scale()
-    wanted, reach = shifted_inverse.people_left_out(epsilon, beta)
+    wanted, out_of_reach = shifted_inverse.people_left_out(epsilon, beta)
     removals = shifted_inverse._removals(np.array(cover), scale)
-    costs = shifted_inverse._costs(removals, wanted, reach + math.ceil(112 / epsilon))
-    weights = shifted_inverse._tickets(scale) * np.exp(-float(epsilon) / 4 * costs.astype(float))
-    return scale[:-1], weights / weights.sum(), reach
+    costs = shifted_inverse._costs(removals, wanted, out_of_reach + math.ceil(112 / epsilon))
+    weights = shifted_inverse._prior(scale) * np.exp(-float(epsilon) / 4 * costs.astype(float))
+    return scale[:-1], weights / weights.sum(), out_of_reach
 
 
 COVERS = [[0], [1], [5000], [10**6] * 3, list(range(900, 90_900, 900)), [368, 643, 855, 1014, 1117]]
@@ -157,22 +157,22 @@ COVERS = [[0], [1], [5000], [10**6] * 3, list(range(900, 90_900, 900)), [368, 64
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(30)])
 @pytest.mark.parametrize("cover", COVERS, ids=str)
 def test_the_estimate_is_too_high_or_too_low_as_rarely_as_beta_says(cover, epsilon, beta):
-    values, law, reach = real_law(cover, epsilon, beta)
-    assert law[values > cover[-1]].sum() <= beta
-    least = max(n - (reach - 1) * bound for bound, n in enumerate(cover, 1))
-    assert law[values < (1 - 2**-11) * least].sum() <= beta
+    values, distribution, out_of_reach = real_distribution(cover, epsilon, beta)
+    assert distribution[values > cover[-1]].sum() <= beta
+    least = max(n - (out_of_reach - 1) * bound for bound, n in enumerate(cover, 1))
+    assert distribution[values < (1 - 2**-11) * least].sum() <= beta
 
 
 def test_the_bound_is_not_needlessly_low():
-    values, law, _ = real_law([0], Fraction(1, 100), BETA)
-    assert law[values > 0].sum() >= BETA * Fraction(9, 10)
+    values, distribution, _ = real_distribution([0], Fraction(1, 100), BETA)
+    assert distribution[values > 0].sum() >= BETA * Fraction(9, 10)
 
 
 def test_an_estimate_that_is_too_high_is_seldom_much_too_high():
-    values, law, _ = real_law([98_733], Fraction(1), BETA)
-    too_high = law[values > 98_733].sum()
+    values, distribution, _ = real_distribution([98_733], Fraction(1), BETA)
+    too_high = distribution[values > 98_733].sum()
     for doublings in range(1, 10):
-        assert law[values > 98_733 << doublings].sum() <= too_high / 2 ** (doublings - 1)
+        assert distribution[values > 98_733 << doublings].sum() <= too_high / 2 ** (doublings - 1)
 
 
 def test_the_loss_is_that_of_one_exponential_mechanism():
@@ -186,6 +186,6 @@ def test_the_loss_is_that_of_one_exponential_mechanism():
 def test_a_very_large_epsilon_leaves_out_one_person():
     own = np.arange(501), np.repeat(np.arange(50), 10)
     for _ in range(5):
-        release = shifted_inverse.count_distinct(*own, Fraction(10**4), BETA, 20)
+        release = shifted_inverse.SHIFTED_INVERSE.run(*own, Fraction(10**4), BETA, 20)
         assert 490 <= release.estimate <= 500
         assert (release.lower_bound, release.contribution_bound) == (release.estimate, None)

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import ln_enclosure
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 from dp_sql.udfs.permute_and_flip import by_weight
 from dp_sql.udfs.select import exponential, gem
-from dp_sql.udfs.select.levels import Levels, law_by_weight
+from dp_sql.udfs.select.blocks import Blocks, distribution_by_weight
 from dp_sql.udfs.select.normalized import grid_of, round_up
 
 BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
@@ -56,15 +57,14 @@ def release(
     share = noise_share(epsilon, bound)
     if isinstance(bound, str):
         utilities = utilities_of_bounds(cover, epsilon, beta)
-        bounds = range(1, len(cover) + 1)
-        levels = _levels(utilities, bounds, epsilon - share, beta, bound, draws)
-        bound = bounds[by_weight(levels, draws)]
+        blocks = _blocks(utilities, epsilon - share, beta, bound, draws)
+        bound = 1 + by_weight(blocks, draws)
     estimate = cover[bound - 1] + discrete_laplace(_noise_rate(share, bound), draws)
     return CountRelease(estimate, estimate - _noise_bound(share, bound, beta), bound)
 
 
 def utilities_of_bounds(cover: Sequence[int], epsilon: Fraction, beta: Fraction) -> list[Fraction]:
-    """Say what each bound is worth: its count less what its noise may cost, ln(1/2 beta) scales.
+    """Score each bound: its count less what its noise may cost, ln(1/2 beta) scales.
 
     Privacy: none; these are not for release. The cost is public, and its rounding is harmless.
     """
@@ -74,7 +74,7 @@ def utilities_of_bounds(cover: Sequence[int], epsilon: Fraction, beta: Fraction)
     return [n - at * cost for at, n in enumerate(cover, start=1)]
 
 
-def law_of_bound(
+def distribution_of_bound(
     cover: Sequence[int], epsilon: Fraction, beta: Fraction, bound: str, bits: int = 64
 ) -> list[tuple[Fraction, Fraction]]:
     """Enclose the probability with which `release` chooses each bound.
@@ -83,73 +83,53 @@ def law_of_bound(
         cover: as for `release`.
         epsilon: of the whole release, of which the choice spends half.
         beta: as for `release`.
-        bound: "gem", "mgem" or "rnm"; "combined_gem" is gem or mgem, as a coin falls.
-        bits: how narrow, about.
+        bound: "gem", "mgem" or "rnm"; "combined_gem" is gem or mgem, at random.
+        bits: precision, about.
 
     Returns:
         (at least, at most) for the bounds 1, 2, ..., shape (len(cover),).
 
     Raises:
-        TypeError: an argument of another type, floats and a bound that is given among them.
+        TypeError: an argument of another type, floats and a given bound among them.
         ValueError: an argument out of its range, or "combined_gem".
 
-    Privacy: none; it tells about everybody. It is for owners who want to know what a release of
-        their data would be worth, and for tests.
+    Privacy: none; it is a function of everyone's data. It is for owners who want to know what a
+        release of their data would be worth, and for tests.
     """
     check_public(epsilon, beta, len(cover), bound)
     if bound == "combined_gem":
-        raise ValueError("combined_gem is gem or mgem: ask for the law of either")
+        raise ValueError("combined_gem is gem or mgem: ask for the distribution of either")
     if not isinstance(bound, str):
-        raise TypeError("a bound that is given has no law")
-    utilities = utilities_of_bounds(cover, epsilon, beta)
+        raise TypeError("a given bound has no distribution")
     share = noise_share(epsilon, bound)
-    bounds = range(1, len(cover) + 1)
-    return law_by_weight(_fixed_levels(utilities, bounds, epsilon - share, beta, bound), bits)
+    utilities = utilities_of_bounds(cover, epsilon, beta)
+    return distribution_by_weight(_blocks(utilities, epsilon - share, beta, bound, None), bits)
 
 
-def _levels(
+def _blocks(
     utilities: Sequence[Fraction],
-    bounds: Sequence[int],
     epsilon: Fraction,
     beta: Fraction,
     selection: str,
-    draws: Draws,
-) -> Levels:
-    """Sort the bounds by how far each is behind, as one of BOUND_SELECTIONS sees it."""
-    if selection == "combined_gem":
-        return gem.combined_levels_of(utilities, bounds, epsilon, beta, draws)
-    return _fixed_levels(utilities, bounds, epsilon, beta, selection)
-
-
-def _fixed_levels(
-    utilities: Sequence[Fraction],
-    bounds: Sequence[int],
-    epsilon: Fraction,
-    beta: Fraction,
-    selection: str,
-) -> Levels:
-    """Sort them as gem, mgem or rnm does, which draw nothing to do so."""
+    draws: Draws | None,
+) -> Blocks:
+    """Sort the bounds as one of BOUND_SELECTIONS does; only combined_gem draws to do so."""
+    bounds = range(1, len(utilities) + 1)
     if selection == "rnm":
-        return exponential.levels_of(utilities, bounds, epsilon)
+        return exponential.blocks_of(utilities, bounds, epsilon)
+    if selection == "combined_gem" and draws is not None:
+        return gem.combined_blocks_of(utilities, bounds, epsilon, beta, draws)
     favoured = {"gem": gem.LOW, "mgem": gem.HIGH}[selection]
-    return gem.levels_of(utilities, bounds, epsilon, beta, favoured)
-
-
-def _choice_loss(epsilon: Fraction, selection: str) -> PrivacyLoss:
-    """Price the choice: an exponential mechanism, and randomised response before it or not."""
-    if selection == "combined_gem":
-        share = gem.sign_share(epsilon)
-        return PrivacyLoss(share) + exponential.exponential_loss(epsilon - share)
-    return exponential.exponential_loss(epsilon)
+    return gem.blocks_of(utilities, bounds, epsilon, beta, favoured)
 
 
 def noise_share(epsilon: Fraction, bound: str | int) -> Fraction:
-    """Tell which part of epsilon goes to the noise: all of it where the bound is given."""
+    """Return the part of epsilon that goes to the noise: all of it where the bound is given."""
     return epsilon if isinstance(bound, int) else epsilon * Fraction(1, 2)
 
 
 def noise_bound(at: int, epsilon: Fraction, beta: Fraction, bound: str | int) -> int:
-    """Tell how far the lower bound lies below the estimate when the bound used is `at`.
+    """Return how far the lower bound lies below the estimate when the bound used is `at`.
 
     It is the least integer that the noise exceeds with probability at most beta.
     """
@@ -171,19 +151,21 @@ def loss(
 ) -> PrivacyLoss:
     """Price one run: noise, and before it the choice of the bound where none is given."""
     share = noise_share(epsilon, bound)
-    if isinstance(bound, str):
-        choice = _choice_loss(epsilon - share, bound)
-        both = choice + PrivacyLoss(share)
-        if choice.bounded_range is None:
-            return both
-        # Given the counts the choice comes first, so no answer moves its interval; the noise has
-        # 2 share. Where the counts are drawn, as in sampling.md, this is the range given the draws.
-        return replace(both, bounded_range=choice.bounded_range + 2 * share)
-    return PrivacyLoss(share)
+    if isinstance(bound, int):
+        return PrivacyLoss(share)
+    if bound == "combined_gem":
+        sign = gem.sign_share(epsilon - share)
+        choice = exponential.exponential_loss(epsilon - share - sign)
+        return PrivacyLoss(sign) + choice + PrivacyLoss(share)
+    choice = exponential.exponential_loss(epsilon - share)
+    # Given the counts the choice comes first, so no answer moves its interval; the noise has
+    # 2 share. Where the counts are drawn, as in sampling.md, this is the range given the draws.
+    bounded_range = (epsilon - share) + 2 * share
+    return replace(choice + PrivacyLoss(share), bounded_range=bounded_range)
 
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int) -> str:
-    """Say what a count is worth, from public numbers only."""
+    """State how far a count may lie above the true number, from public numbers only."""
     least, most = (1, max_contributions) if isinstance(bound, str) else (bound, bound)
     low, high = (noise_bound(at, epsilon, beta, bound) for at in (least, most))
     says = f"with probability at least {in_words(1 - beta)} the estimate exceeds the true number "
@@ -202,25 +184,13 @@ def check_public(
     epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int
 ) -> None:
     """Refuse numbers of another type or out of their range."""
-    for fraction in (epsilon, beta):
-        if not isinstance(fraction, Fraction):
-            raise TypeError("epsilon and beta must be Fractions")
-    if not isinstance(max_contributions, int) or isinstance(max_contributions, bool):
-        raise TypeError("max_contributions must be an int")
-    if not isinstance(bound, int | str) or isinstance(bound, bool):
+    check_epsilon(epsilon)
+    check_probability("beta", beta, Fraction(1, 2))
+    check_positive_int("max_contributions", max_contributions)
+    if isinstance(bound, str):
+        if bound not in BOUND_SELECTIONS:
+            raise ValueError(f"bound must be a number or one of {', '.join(BOUND_SELECTIONS)}")
+    elif not isinstance(bound, int) or isinstance(bound, bool):
         raise TypeError("bound must be an int or a name")
-    if epsilon <= 0:
-        raise ValueError("epsilon must be positive")
-    if not 0 < 2 * beta < 1:
-        raise ValueError("beta must lie between 0 and 1/2")
-    if max_contributions < 1:
-        raise ValueError("max_contributions must be at least 1")
-    if isinstance(bound, str) and bound not in BOUND_SELECTIONS:
-        raise ValueError(f"bound must be a number or one of {', '.join(BOUND_SELECTIONS)}")
-    if isinstance(bound, int) and bound < 1:
-        raise ValueError("bound must be at least 1")
-
-
-def n_bounds(max_contributions: int, bound: str | int) -> int:
-    """Tell how many bounds have to be counted."""
-    return bound if isinstance(bound, int) else max_contributions
+    else:
+        check_positive_int("bound", bound)

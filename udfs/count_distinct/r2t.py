@@ -7,55 +7,25 @@ the noise may have put on, and releases the largest. Proofs are in r2t.md.
 from collections.abc import Sequence
 from fractions import Fraction
 
-import numpy as np
-import numpy.typing as npt
-
-from dp_sql.udfs.count_distinct import bounded
+from dp_sql.udfs.count_distinct import bounded, matching
 from dp_sql.udfs.count_distinct.bounded import CountRelease
+from dp_sql.udfs.count_distinct.template import from_below
 from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
-from dp_sql.udfs.exact_sampling import Draws, secret_draws
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
+from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 
-def count_distinct(
-    offsets: npt.NDArray[np.integer],
-    people: npt.NDArray[np.integer],
-    epsilon: Fraction,
-    beta: Fraction,
-    max_contributions: int,
-) -> CountRelease:
+def release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
     """Count from below, nearly, the items that at least one person holds.
-
-    Args:
-        offsets: item i is held by people[offsets[i]:offsets[i + 1]], shape (items + 1,).
-        people: codes of people, integers >= 0, shape (edges,).
-        epsilon: privacy loss, positive.
-        beta: probability with which the estimate may exceed the true number, in (0, 1/2).
-        max_contributions: largest bound on items per person that is tried, >= 1, public.
 
     Returns:
         The estimate, >= 0, which is the lower bound too, and the bound that it was counted under:
-        None where 0 came out on top.
-
-    Raises:
-        TypeError: an argument of another type, floats among them.
-        ValueError: an argument out of its range.
+        None where 0 is the largest.
 
     Privacy: epsilon-DP under adding or removing one person with all items that the person
         holds: epsilon/L for each of L bounds.
     Source: Dong, Fang, Yi, Tao and Machanavajjhala 2022; integer noise, see r2t.md.
     """
-    bounded.check_public(epsilon, beta, max_contributions, 1)
-    from dp_sql.udfs.count_distinct.flow import max_cover_counts
-    from dp_sql.udfs.count_distinct.graph import build_graph
-
-    graph = build_graph(offsets, people)
-    cover = max_cover_counts(graph, max_contributions)
-    return _release([int(n) for n in cover], epsilon, beta, secret_draws())
-
-
-def _release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
-    """Run the race with the draws given; cover[l - 1] is the count under bound l."""
     estimate, winner = 0, None
     tried = bounds(len(cover))
     for bound in tried:
@@ -105,25 +75,24 @@ def shortfall(bound: int, epsilon: Fraction, beta: Fraction, max_contributions: 
 
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
-    """Say what a count is worth, from public numbers only."""
+    """State how far a count may lie from the true number, from public numbers only."""
     tried = bounds(max_contributions)
     low, high = (shortfall(at, epsilon, beta, max_contributions) for at in (tried[0], tried[-1]))
     says = (
         f"with probability at least {in_words(1 - beta)} the estimate is at most the true number "
         f"of distinct items; with at least the same probability it is at most {low} below it if "
-        f"nobody has more than {tried[0]}"
+        f"no one has more than {tried[0]}"
     )
     if len(tried) > 1:
-        says += f", rising to {high} if nobody has more than {tried[-1]}"
+        says += f", rising to {high} if no one has more than {tried[-1]}"
     return f"{says} (epsilon = {in_words(epsilon)})"
 
 
-R2T = Mechanism(
-    name="r2t",
-    function="count_distinct",
-    samples="integer noise on the most items covered under each of a few contribution bounds",
-    parameters=("epsilon", "beta", "max_contributions"),
-    loss=loss,
-    run=count_distinct,
-    accuracy=accuracy,
+R2T = from_below(
+    "r2t",
+    "integer noise on the most items covered under each of a few contribution bounds",
+    matching.cover_counts,
+    release,
+    loss,
+    accuracy,
 )

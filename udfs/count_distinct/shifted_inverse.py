@@ -5,16 +5,18 @@ The release is a value for which this number is close to a public one, well abov
 shifted_inverse.md.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from dp_sql.udfs.count_distinct import bounded
+from dp_sql.udfs.count_distinct import bounded, matching
 from dp_sql.udfs.count_distinct.bounded import CountRelease
-from dp_sql.udfs.exact_sampling import Draws, Odds, secret_draws
+from dp_sql.udfs.count_distinct.template import from_below
+from dp_sql.udfs.exact_sampling import Draws, Odds
 from dp_sql.udfs.intervals import ln_enclosure
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 _Ints = npt.NDArray[np.int64]
 
@@ -31,53 +33,25 @@ _TAIL = 28
 """exp(-28) < 2**-40: how rarely what lies beyond the cut is drawn."""
 
 _WIDE = 1 << 60
-"""From here on numbers of people are kept as Python's integers: epsilon is next to nothing."""
+"""From here on numbers of people are Python integers: epsilon is extremely small."""
 
 
-def count_distinct(
-    offsets: npt.NDArray[np.integer],
-    people: npt.NDArray[np.integer],
-    epsilon: Fraction,
-    beta: Fraction,
-    max_contributions: int,
-) -> CountRelease:
+def release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
     """Count from below, nearly, the items that at least one person holds.
-
-    Args:
-        offsets: item i is held by people[offsets[i]:offsets[i + 1]], shape (items + 1,).
-        people: codes of people, integers >= 0, shape (edges,).
-        epsilon: privacy loss, positive.
-        beta: probability with which the estimate may exceed the true number, in (0, 1/2).
-        max_contributions: largest bound on items per person that is tried, >= 1, public.
 
     Returns:
         The estimate, >= 0 with at most 12 significant binary digits, which is the lower bound too;
         no contribution bound.
 
-    Raises:
-        TypeError: an argument of another type, floats among them.
-        ValueError: an argument out of its range.
-
     Privacy: epsilon-DP under adding or removing one person with all items that the person
         holds: an exponential mechanism.
     Source: Fang, Dong and Yi 2022; people removed by a linear program, see shifted_inverse.md.
     """
-    bounded.check_public(epsilon, beta, max_contributions, 1)
-    from dp_sql.udfs.count_distinct.flow import max_cover_counts
-    from dp_sql.udfs.count_distinct.graph import build_graph
-
-    graph = build_graph(offsets, people)
-    cover = max_cover_counts(graph, max_contributions)
-    return _release(cover, epsilon, beta, secret_draws())
-
-
-def _release(cover: _Ints, epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
-    """Choose with the draws given; cover[l - 1] is the count under bound l."""
     scale = _scale()
-    wanted, reach = people_left_out(epsilon, beta)
-    cut = reach + -(-_TAIL // _rate(epsilon))
-    costs = _costs(_removals(cover, scale), wanted, cut)
-    estimate = int(scale[_pick(costs, _tickets(scale), _rate(epsilon), draws)])
+    wanted, out_of_reach = people_left_out(epsilon, beta)
+    cut = out_of_reach + -(-_TAIL // _rate(epsilon))
+    costs = _costs(_removals(np.array(cover, dtype=np.int64), scale), wanted, cut)
+    estimate = int(scale[_pick(costs, _prior(scale), _rate(epsilon), draws)])
     return CountRelease(estimate, estimate, None)
 
 
@@ -90,11 +64,11 @@ def _scale() -> _Ints:
     return values
 
 
-def _tickets(scale: _Ints) -> _Ints:
-    """Give each value its weight before any data: the wider the gap to the next, the less."""
+def _prior(scale: _Ints) -> _Ints:
+    """Weigh each value before any data: the wider the gap to the next value, the less."""
     gaps = np.diff(scale)
-    tickets: _Ints = gaps.max() // gaps
-    return tickets
+    prior: _Ints = gaps.max() // gaps
+    return prior
 
 
 def _removals(cover: _Ints, values: _Ints) -> _Ints:
@@ -116,8 +90,8 @@ def _removals(cover: _Ints, values: _Ints) -> _Ints:
 def _costs(removals: _Ints, wanted: int, cut: int) -> _Ints:
     """Compute the cost of each value: how far its number of removals is from the wanted one.
 
-    A value stands for the numbers from that of the next value up to its own. `removals` has one
-    entry more than there are values, that of the limit.
+    A value represents the numbers of removals from that of the next value up to its own.
+    `removals` has one entry more than there are values, that of the limit.
     """
     if cut >= _WIDE:
         removals = removals.astype(object)
@@ -127,14 +101,14 @@ def _costs(removals: _Ints, wanted: int, cut: int) -> _Ints:
     return costs
 
 
-def _pick(costs: _Ints, tickets: _Ints, rate: Fraction, draws: Draws) -> int:
-    """Draw a place with probability proportional to its tickets times exp(-rate * cost)."""
+def _pick(costs: _Ints, prior: _Ints, rate: Fraction, draws: Draws) -> int:
+    """Draw a place with probability proportional to prior * exp(-rate * cost)."""
     kinds, kind_of = np.unique(costs, return_inverse=True)
     sizes = np.zeros(len(kinds), dtype=np.int64)
-    np.add.at(sizes, kind_of, tickets)
+    np.add.at(sizes, kind_of, prior)
     weights = [((n, a),) for n, a in zip(sizes.tolist(), kinds.tolist(), strict=True)]
     places = np.flatnonzero(kind_of == draws.choose(Odds(weights, rate)))
-    ends = np.cumsum(tickets[places])
+    ends = np.cumsum(prior[places])
     return int(places[np.searchsorted(ends, draws.below(int(ends[-1])), "right")])
 
 
@@ -144,13 +118,13 @@ def _rate(epsilon: Fraction) -> Fraction:
 
 
 def people_left_out(epsilon: Fraction, beta: Fraction) -> tuple[int, int]:
-    """Tell how many people the mechanism wants to leave out, and how many it will not reach.
+    """Return how many people the mechanism aims to leave out, and a number that it rarely reaches.
 
-    Each of the two statements of shifted_inverse.md that rest on them fails with probability at
-    most beta.
+    Each of the two statements of shifted_inverse.md that use them fails with probability at most
+    beta.
     """
-    tickets = _tickets(_scale())
-    first, total = int(tickets[0]), int(tickets.sum())
+    prior = _prior(_scale())
+    first, total = int(prior[0]), int(prior.sum())
     _, log_above = ln_enclosure(Fraction(total, first * beta), 64)
     _, log_below = ln_enclosure(Fraction(total, beta), 64)
     wanted = -(-log_above // (_ABOVE * _rate(epsilon)))
@@ -163,23 +137,22 @@ def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> PrivacyLo
 
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
-    """Say what a count is worth, from public numbers only."""
+    """State how far a count may lie from the true number, from public numbers only."""
     bounded.check_public(epsilon, beta, max_contributions, 1)
-    _, reach = people_left_out(epsilon, beta)
+    _, out_of_reach = people_left_out(epsilon, beta)
     return (
         f"with probability at least {in_words(1 - beta)} the estimate is at most the true number "
-        f"of distinct items; with at least the same probability it is at most {reach - 1} times l "
-        f"below it, and one part in {1 << _DIGITS - 1}, if nobody has more than l items, for each "
-        f"l up to {max_contributions} (epsilon = {in_words(epsilon)})"
+        f"of distinct items; with at least the same probability it is at most {out_of_reach - 1} "
+        f"times l below it, and one part in {1 << _DIGITS - 1}, if no one has more than l items, "
+        f"for each l up to {max_contributions} (epsilon = {in_words(epsilon)})"
     )
 
 
-SHIFTED_INVERSE = Mechanism(
-    name="shifted_inverse",
-    function="count_distinct",
-    samples="a value under which the count falls when a public number of people go",
-    parameters=("epsilon", "beta", "max_contributions"),
-    loss=loss,
-    run=count_distinct,
-    accuracy=accuracy,
+SHIFTED_INVERSE = from_below(
+    "shifted_inverse",
+    "a value under which the count falls when a public number of people go",
+    matching.cover_counts,
+    release,
+    loss,
+    accuracy,
 )

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 from dp_sql.udfs.intervals import ln_enclosure
 from dp_sql.udfs.mechanism import in_words
-from dp_sql.udfs.select.candidates import Numbers, check_beta, check_epsilon, check_sensitivities
+from dp_sql.udfs.select.candidates import Numbers
 
 
-def reach_of(n_candidates: int, epsilon: Fraction, beta: Fraction) -> Fraction:
+def shift_of(n_candidates: int, epsilon: Fraction, beta: Fraction) -> Fraction:
     """Return t = (2/epsilon) ln(n_candidates/beta), rounded up.
 
     Candidates whose weight, or probability of being accepted, is at most exp(-epsilon t / 2)
@@ -31,18 +31,7 @@ def rounded_up(x: Fraction) -> str:
 
 def sentence(sensitivities: Numbers, epsilon: Fraction, beta: Fraction, holds: str) -> str:
     """Say that something holds with probability at least 1 - beta, and for which numbers."""
-    return f"with probability at least {in_words(1 - beta)} {holds} " + of_what(
-        sensitivities, epsilon
+    return (
+        f"with probability at least {in_words(1 - beta)} {holds} "
+        f"({len(sensitivities)} candidates, epsilon = {in_words(epsilon)})"
     )
-
-
-def of_what(sensitivities: Numbers, epsilon: Fraction) -> str:
-    """Name the public numbers that a sentence is about."""
-    return f"({len(sensitivities)} candidates, epsilon = {in_words(epsilon)})"
-
-
-def check_public(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> None:
-    """Refuse public numbers of another type or out of their range."""
-    check_sensitivities(sensitivities)
-    check_epsilon(epsilon)
-    check_beta(beta)

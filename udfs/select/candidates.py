@@ -39,22 +39,6 @@ def check_sensitivities(sensitivities: Numbers) -> None:
         raise ValueError("sensitivities must be at least 0")
 
 
-def check_epsilon(epsilon: Fraction) -> None:
-    """Refuse a privacy loss of another type or out of its range."""
-    if not isinstance(epsilon, Fraction):
-        raise TypeError("epsilon must be a Fraction")
-    if epsilon <= 0:
-        raise ValueError("epsilon must be positive")
-
-
-def check_beta(beta: Fraction) -> None:
-    """Refuse a probability of failure of another type or out of its range."""
-    if not isinstance(beta, Fraction):
-        raise TypeError("beta must be a Fraction")
-    if not 0 < beta < 1:
-        raise ValueError("beta must lie between 0 and 1")
-
-
 def in_units(scores: Numbers, sensitivities: Numbers) -> tuple[list[int], list[int]]:
     """Write all scores and sensitivities as integers, in one common unit.
 

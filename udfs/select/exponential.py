@@ -13,11 +13,11 @@ from fractions import Fraction
 
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import PrivacyLoss
-from dp_sql.udfs.permute_and_flip import by_flips, by_weight
-from dp_sql.udfs.select.accuracy import reach_of, rounded_up, sentence
+from dp_sql.udfs.permute_and_flip import by_permute_and_flip, by_weight
+from dp_sql.udfs.select.accuracy import rounded_up, sentence, shift_of
+from dp_sql.udfs.select.blocks import Blocks, into_blocks
 from dp_sql.udfs.select.candidates import Numbers, in_units
-from dp_sql.udfs.select.levels import Levels, sort_into_levels
-from dp_sql.udfs.select.selection import pure, selection
+from dp_sql.udfs.select.selection import selection
 
 
 def exponential(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:
@@ -27,7 +27,7 @@ def exponential(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draw
         directions.
     Source: McSherry and Talwar 2007; see exponential.md.
     """
-    return by_weight(levels_of(scores, sensitivities, epsilon), draws)
+    return by_weight(blocks_of(scores, sensitivities, epsilon), draws)
 
 
 def pnf(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:
@@ -38,16 +38,16 @@ def pnf(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws
     Source: McKenna and Sheldon 2020; the same distribution as report noisy max with exponential
         noise (Ding et al. 2021). Proved in pnf.md; drawn as in permute_and_flip.md.
     """
-    return by_flips(levels_of(scores, sensitivities, epsilon), draws)
+    return by_permute_and_flip(blocks_of(scores, sensitivities, epsilon), draws)
 
 
-def levels_of(scores: Numbers, sensitivities: Numbers, epsilon: Fraction) -> Levels:
+def blocks_of(scores: Numbers, sensitivities: Numbers, epsilon: Fraction) -> Blocks:
     """Sort candidates by score; where all sensitivities are 0 only the best are left."""
     whole, sizes = in_units(scores, sensitivities)
     best, size = max(whole), _size(sizes)
     if not size:
-        return sort_into_levels([0 if score == best else None for score in whole], epsilon)
-    return sort_into_levels([best - score for score in whole], _rate(epsilon, size))
+        return into_blocks([0 if score == best else None for score in whole], epsilon)
+    return into_blocks([best - score for score in whole], _rate(epsilon, size))
 
 
 def _size(sizes: Sequence[int]) -> int:
@@ -62,7 +62,7 @@ def _rate(epsilon: Fraction, size: int) -> Fraction:
 
 def accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
     """Bound how far a chosen score falls short, for all three mechanisms."""
-    error = max(sensitivities) * reach_of(len(sensitivities), epsilon, beta)
+    error = max(sensitivities) * shift_of(len(sensitivities), epsilon, beta)
     holds = f"the chosen score is at most {rounded_up(error)} below the largest"
     return sentence(sensitivities, epsilon, beta, holds)
 
@@ -86,4 +86,4 @@ RNM_GUMBEL = replace(
 )
 """The exponential mechanism by another name: see rnm_gumbel.md (Durfee and Rogers 2019)."""
 
-PNF = selection("pnf", "one candidate, by permute-and-flip", pnf, accuracy, pure)
+PNF = selection("pnf", "one candidate, by permute-and-flip", pnf, accuracy)

@@ -1,25 +1,26 @@
 """Generalized exponential mechanisms: a choice among scores that differ in sensitivity.
 
 Permute-and-flip on normalized scores. gem favours candidates of low sensitivity, mgem those of
-high sensitivity: they differ in the sign of the reach. combined_gem reports the sign of the
+high sensitivity: they differ in the sign of the shift. combined_gem reports the sign of the
 correlation of scores and sensitivities by randomised response, then runs mgem if it is positive
 and gem otherwise. Proofs are in gem.md, mgem.md and combined_gem.md.
 """
 
 from fractions import Fraction
+from functools import partial
 
 from dp_sql.udfs.exact_sampling import Draws, Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
-from dp_sql.udfs.permute_and_flip import by_flips
+from dp_sql.udfs.permute_and_flip import by_permute_and_flip
 from dp_sql.udfs.select.accuracy import rounded_up, sentence
+from dp_sql.udfs.select.blocks import Blocks
 from dp_sql.udfs.select.candidates import Numbers
 from dp_sql.udfs.select.correlation import sign_of_spearman
-from dp_sql.udfs.select.levels import Levels
-from dp_sql.udfs.select.normalized import levels_at, reach_on_grid
-from dp_sql.udfs.select.selection import pure, selection_with_beta
+from dp_sql.udfs.select.normalized import blocks_at, shift_on_grid
+from dp_sql.udfs.select.selection import selection_with_beta
 
 LOW, HIGH = 1, -1
-"""The sensitivities that a mechanism favours: the sign of its reach."""
+"""The sensitivities that a mechanism favours: the sign of its shift."""
 
 
 def gem(
@@ -32,7 +33,7 @@ def gem(
     Source: Raskhodnikova and Smith 2015, with report noisy max as in Antonova et al. 2025,
         section IV-C; see gem.md.
     """
-    return by_flips(levels_of(scores, sensitivities, epsilon, beta, LOW), draws)
+    return by_permute_and_flip(blocks_of(scores, sensitivities, epsilon, beta, LOW), draws)
 
 
 def mgem(
@@ -44,36 +45,37 @@ def mgem(
         sensitivity, in whatever directions.
     Source: Antonova et al. 2025, section IV-D; see mgem.md.
     """
-    return by_flips(levels_of(scores, sensitivities, epsilon, beta, HIGH), draws)
+    return by_permute_and_flip(blocks_of(scores, sensitivities, epsilon, beta, HIGH), draws)
 
 
 def combined_gem(
     scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction, draws: Draws
 ) -> int:
-    """Choose by gem or mgem, whichever suits how scores and sensitivities go together.
+    """Choose by gem or mgem, whichever suits how scores and sensitivities correlate.
 
     Privacy: epsilon-DP, whatever beta is, if one person moves each score by at most its
         sensitivity, in whatever directions: epsilon/2 for the sign and epsilon/2 for the choice.
     Source: Antonova et al. 2025, Algorithm 2; see combined_gem.md.
     """
-    return by_flips(combined_levels_of(scores, sensitivities, epsilon, beta, draws), draws)
+    blocks = combined_blocks_of(scores, sensitivities, epsilon, beta, draws)
+    return by_permute_and_flip(blocks, draws)
 
 
-def levels_of(
+def blocks_of(
     scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction, favoured: int
-) -> Levels:
+) -> Blocks:
     """Sort candidates by their normalized scores; `favoured` is LOW or HIGH."""
-    reach = reach_on_grid(len(scores), epsilon, beta)
-    return levels_at(scores, sensitivities, favoured * reach, epsilon)
+    shift = shift_on_grid(len(scores), epsilon, beta)
+    return blocks_at(scores, sensitivities, favoured * shift, epsilon)
 
 
-def combined_levels_of(
+def combined_blocks_of(
     scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction, draws: Draws
-) -> Levels:
+) -> Blocks:
     """Spend the sign's share on it, then sort candidates as gem or mgem do at the rest."""
     share = sign_share(epsilon)
     positive = _respond(sign_of_spearman(scores, sensitivities) > 0, share, draws)
-    return levels_of(scores, sensitivities, epsilon - share, beta, HIGH if positive else LOW)
+    return blocks_of(scores, sensitivities, epsilon - share, beta, HIGH if positive else LOW)
 
 
 def sign_share(epsilon: Fraction) -> Fraction:
@@ -93,43 +95,32 @@ def _combined_loss(epsilon: Fraction) -> PrivacyLoss:
     return PrivacyLoss(share) + PrivacyLoss(epsilon - share)
 
 
-def _gem_accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
-    return _accuracy(sensitivities, epsilon, epsilon, beta, "that other candidate's sensitivity")
-
-
-def _mgem_accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
-    return _accuracy(sensitivities, epsilon, epsilon, beta, "the chosen candidate's sensitivity")
-
-
-def _combined_accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
-    rest = epsilon - sign_share(epsilon)
-    larger = "the larger of the two candidates' sensitivities"
-    return _accuracy(sensitivities, epsilon, rest, beta, larger)
-
-
 def _accuracy(
-    sensitivities: Numbers, epsilon: Fraction, rest: Fraction, beta: Fraction, unit: str
+    sensitivities: Numbers, epsilon: Fraction, beta: Fraction, unit: str, combined: bool = False
 ) -> str:
-    """Bound a choice made with `rest` of epsilon, in multiples of a sensitivity."""
-    times = rounded_up(2 * reach_on_grid(len(sensitivities), rest, beta))
+    """Bound a choice in multiples of a sensitivity; a combined one has only a part of epsilon."""
+    rest = epsilon - sign_share(epsilon) if combined else epsilon
+    times = rounded_up(2 * shift_on_grid(len(sensitivities), rest, beta))
     holds = f"no other score exceeds the chosen one by more than {times} times {unit}"
     return sentence(sensitivities, epsilon, beta, holds)
 
 
 GEM = selection_with_beta(
-    "gem", "one candidate, by permute-and-flip on scores per sensitivity", gem, _gem_accuracy, pure
+    "gem",
+    "one candidate, by permute-and-flip on scores per sensitivity",
+    gem,
+    partial(_accuracy, unit="that other candidate's sensitivity"),
 )
 MGEM = selection_with_beta(
     "mgem",
     "one candidate, by permute-and-flip on scores per sensitivity, high ones favoured",
     mgem,
-    _mgem_accuracy,
-    pure,
+    partial(_accuracy, unit="the chosen candidate's sensitivity"),
 )
 COMBINED_GEM = selection_with_beta(
     "combined_gem",
     "the sign of a correlation, by randomised response; then one candidate, by gem or mgem",
     combined_gem,
-    _combined_accuracy,
+    partial(_accuracy, unit="the larger of the two candidates' sensitivities", combined=True),
     _combined_loss,
 )

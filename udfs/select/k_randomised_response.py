@@ -8,10 +8,9 @@ from fractions import Fraction
 
 from dp_sql.udfs.exact_sampling import Draws, Odds
 from dp_sql.udfs.intervals import exp_enclosure
-from dp_sql.udfs.mechanism import in_words
-from dp_sql.udfs.select.accuracy import of_what
+from dp_sql.udfs.select.accuracy import sentence
 from dp_sql.udfs.select.candidates import Numbers
-from dp_sql.udfs.select.selection import pure, selection
+from dp_sql.udfs.select.selection import selection
 
 _PLACES = 10**9
 
@@ -43,12 +42,9 @@ def _odds(n_candidates: int, epsilon: Fraction) -> Odds:
 def _accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
     """State the probability of a best choice, which does not depend on beta."""
     _, others = exp_enclosure(epsilon, 64)
-    p = Fraction(1, 1 + (len(sensitivities) - 1) * others)
-    at_least = in_words(Fraction(p * _PLACES // 1, _PLACES))
-    return (
-        f"with probability at least {at_least} no score is larger than the chosen one "
-        + of_what(sensitivities, epsilon)
-    )
+    best = Fraction(1, 1 + (len(sensitivities) - 1) * others)
+    failing = 1 - Fraction(best * _PLACES // 1, _PLACES)
+    return sentence(sensitivities, epsilon, failing, "no score is larger than the chosen one")
 
 
 K_RANDOMISED_RESPONSE = selection(
@@ -56,5 +52,4 @@ K_RANDOMISED_RESPONSE = selection(
     "the best candidate, or else one of the others, uniformly",
     k_randomised_response,
     _accuracy,
-    pure,
 )

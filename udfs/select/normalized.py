@@ -1,6 +1,6 @@
 """Normalized scores: one common scale for scores that differ in sensitivity.
 
-Knows scores, sensitivities and a reach; never randomness. A score on this scale says how far a
+Knows scores, sensitivities and a shift; never randomness. A score on this scale says how far a
 candidate is behind, and one person moves it by at most 1. Proofs are in normalized.md.
 """
 
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-from dp_sql.udfs.select.accuracy import reach_of
+from dp_sql.udfs.select.accuracy import shift_of
+from dp_sql.udfs.select.blocks import Blocks, into_blocks
 from dp_sql.udfs.select.candidates import Numbers, in_units
-from dp_sql.udfs.select.levels import Levels, sort_into_levels
 
 _Line = tuple[int, int]
 """(a, l): the line a + l x; l >= 0."""
@@ -27,22 +27,17 @@ def round_up(x: Fraction, grid: int) -> Fraction:
     return Fraction(-(-x * grid // 1), grid)
 
 
-def reach_on_grid(n_candidates: int, epsilon: Fraction, beta: Fraction) -> Fraction:
-    """Return the reach t of Raskhodnikova and Smith, rounded up to the grid of epsilon."""
-    return round_up(reach_of(n_candidates, epsilon, beta), grid_of(epsilon))
+def shift_on_grid(n_candidates: int, epsilon: Fraction, beta: Fraction) -> Fraction:
+    """Return the shift t of Raskhodnikova and Smith, rounded up to the grid of epsilon."""
+    return round_up(shift_of(n_candidates, epsilon, beta), grid_of(epsilon))
 
 
-def levels_at(
-    scores: Numbers,
-    sensitivities: Numbers,
-    reach: Fraction,
-    epsilon: Fraction,
-) -> Levels:
+def blocks_at(
+    scores: Numbers, sensitivities: Numbers, shift: Fraction, epsilon: Fraction
+) -> Blocks:
     """Sort candidates by their normalized scores, at the rate that costs epsilon."""
     grid = grid_of(epsilon)
-    return sort_into_levels(
-        normalized_scores(scores, sensitivities, reach, grid), _rate(epsilon, grid)
-    )
+    return into_blocks(normalized_scores(scores, sensitivities, shift, grid), _rate(epsilon, grid))
 
 
 def _rate(epsilon: Fraction, grid: int) -> Fraction:
@@ -51,18 +46,18 @@ def _rate(epsilon: Fraction, grid: int) -> Fraction:
 
 
 def normalized_scores(
-    scores: Numbers, sensitivities: Numbers, reach: Fraction, grid: int
+    scores: Numbers, sensitivities: Numbers, shift: Fraction, grid: int
 ) -> list[int | None]:
     """Compute floor(grid * s) for the normalized scores s; small is good.
 
     s[i] is the largest over j of (a[i] - a[j]) / (l[i] + l[j]), where l is the sensitivity and
-    a[i] = l[i] * reach - score i. Where both sensitivities are 0 the quotient is 0, or infinite
+    a[i] = l[i] * shift - score i. Where both sensitivities are 0 the quotient is 0, or infinite
     if a[i] > a[j]; an infinite s is given as None.
     """
     q, size = in_units(scores, sensitivities)
-    # In units of 1/reach.denominator, so that all numbers are integers.
-    starts = [reach.numerator * at - reach.denominator * x for x, at in zip(q, size, strict=True)]
-    lines = list(zip(starts, (reach.denominator * at for at in size), strict=True))
+    # In units of 1/shift.denominator, so that all numbers are integers.
+    starts = [shift.numerator * at - shift.denominator * x for x, at in zip(q, size, strict=True)]
+    lines = list(zip(starts, (shift.denominator * at for at in size), strict=True))
     lowest = _envelope(sorted(set(lines)))
     ends = [_crossing(*pair) for pair in pairwise(lowest)]
     return [_floor_score(line, lowest, ends, grid) for line in lines]
@@ -103,7 +98,7 @@ def _floor_score(
     Args:
         line: (a, l) of the candidate.
         lowest: the envelope.
-        ends: where each of its lines ends, but for the last one.
+        ends: where each of its lines ends, except the last one.
         grid: the answer is floor(grid * x).
     """
 

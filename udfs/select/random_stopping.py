@@ -8,15 +8,16 @@ released. Never lets the number of tries depend on data.
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from dp_sql.udfs.discrete_laplace import laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
-from dp_sql.udfs.select.accuracy import check_public, rounded_up, sentence
+from dp_sql.udfs.select.accuracy import rounded_up, sentence
 from dp_sql.udfs.select.candidates import Numbers, in_units
 from dp_sql.udfs.select.normalized import grid_of
 from dp_sql.udfs.select.rnm_laplace import noisy_best
-from dp_sql.udfs.select.selection import pure, selection
+from dp_sql.udfs.select.selection import selection
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,6 @@ def error_bound(
         A rank and a shortfall: the chosen score is at most the shortfall below the score that
         has this rank, from 1 for the largest.
     """
-    check_public(sensitivities, epsilon, beta)
     share = tries.share(epsilon)
     m, grid, part = len(sensitivities), grid_of(share), beta * Fraction(1, 3)
     rate = share * Fraction(1, grid)
@@ -167,15 +167,7 @@ def error_bound(
     return enough, steps * max(sensitivities) * Fraction(1, grid)
 
 
-def _accuracy_of_geometric(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
-    return _accuracy(GEOMETRIC, sensitivities, epsilon, beta)
-
-
-def _accuracy_of_binomial(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
-    return _accuracy(NEGATIVE_BINOMIAL, sensitivities, epsilon, beta)
-
-
-def _accuracy(tries: Tries, sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
+def _accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction, tries: Tries) -> str:
     rank, shortfall = error_bound(tries, sensitivities, epsilon, beta)
     holds = (
         f"the score of the chosen candidate is at most {rounded_up(shortfall)} below the score "
@@ -188,13 +180,11 @@ RANDOM_STOPPING = selection(
     "random_stopping",
     "tries of random candidates with noise for each, as many as a geometric number says",
     random_stopping,
-    _accuracy_of_geometric,
-    pure,
+    partial(_accuracy, tries=GEOMETRIC),
 )
 RANDOM_STOPPING_TNB = selection(
     "random_stopping_tnb",
     "tries of random candidates with noise for each, their number negative binomial",
     random_stopping_tnb,
-    _accuracy_of_binomial,
-    pure,
+    partial(_accuracy, tries=NEGATIVE_BINOMIAL),
 )

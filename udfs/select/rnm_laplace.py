@@ -11,10 +11,10 @@ from functools import lru_cache
 
 from dp_sql.udfs.discrete_laplace import laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
-from dp_sql.udfs.select.accuracy import check_public, rounded_up, sentence
+from dp_sql.udfs.select.accuracy import rounded_up, sentence
 from dp_sql.udfs.select.candidates import Numbers, in_units
 from dp_sql.udfs.select.normalized import grid_of
-from dp_sql.udfs.select.selection import pure, selection
+from dp_sql.udfs.select.selection import selection
 
 _N_BLOCKS = 128
 
@@ -100,12 +100,12 @@ def _blocks(rate: Fraction) -> tuple[int, Odds]:
 
 
 def _width(rate: Fraction) -> int:
-    """Choose how wide a block is, about 1/10 of the noise. This decides the speed alone."""
+    """Choose the width of a block, about 1/10 of the noise. Decides only the speed."""
     return 1 << max(0, (rate.denominator // (8 * rate.numerator)).bit_length() - 1)
 
 
 def _may_reach(gap: int, step: int, block: int, width: int) -> bool:
-    """Tell whether step * X >= gap is possible for an X of this block."""
+    """Return whether step * X >= gap is possible for an X of this block."""
     if block == _N_BLOCKS:
         return step > 0 or gap <= 0
     highest = -1 if block > _N_BLOCKS else (block + 1) * width - 1
@@ -135,7 +135,6 @@ def error_bound(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> Fr
         epsilon: privacy loss, positive.
         beta: probability with which the bound may fail, in (0, 1).
     """
-    check_public(sensitivities, epsilon, beta)
     grid = grid_of(epsilon)
     rate = _rate(epsilon, grid)
     share = beta * Fraction(1, 2)
@@ -155,5 +154,4 @@ RNM_LAPLACE = selection(
     "Laplace noise of one scale for each candidate; the largest noisy score wins",
     rnm_laplace,
     _accuracy,
-    pure,
 )

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from inspect import getdoc
 
+from dp_sql.udfs.checks import check_epsilon, check_probability
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
-from dp_sql.udfs.select.accuracy import check_public
-from dp_sql.udfs.select.candidates import Numbers, check_beta, check_candidates, check_epsilon
+from dp_sql.udfs.select.candidates import Numbers, check_candidates, check_sensitivities
 
 Choose = Callable[[Numbers, Numbers, Fraction, Draws], int]
 """choose(scores, sensitivities, epsilon, draws)"""
@@ -32,20 +32,14 @@ ChooseWithBeta = Callable[[Numbers, Numbers, Fraction, Fraction, Draws], int]
 Accuracy = Callable[[Numbers, Fraction, Fraction], str]
 """accuracy(sensitivities, epsilon, beta): one sentence that holds for all scores."""
 
-
-def pure(epsilon: Fraction) -> PrivacyLoss:
-    """Price a mechanism that is epsilon-DP and for which no better rho is known."""
-    return PrivacyLoss(epsilon)
+Price = Callable[[Fraction], PrivacyLoss]
+"""price(epsilon) of one run. PrivacyLoss itself is that of epsilon-DP with no better rho."""
 
 
 def selection(
-    name: str,
-    samples: str,
-    choose: Choose,
-    accuracy: Accuracy,
-    price: Callable[[Fraction], PrivacyLoss],
+    name: str, samples: str, choose: Choose, accuracy: Accuracy, price: Price = PrivacyLoss
 ) -> Mechanism:
-    """Register a mechanism without beta; `price` gives its loss from epsilon alone."""
+    """Register a mechanism whose distribution does not depend on beta."""
 
     def run(scores: Numbers, sensitivities: Numbers, epsilon: Fraction) -> int:
         check_candidates(scores, sensitivities)
@@ -60,18 +54,14 @@ def selection(
 
 
 def selection_with_beta(
-    name: str,
-    samples: str,
-    choose: ChooseWithBeta,
-    accuracy: Accuracy,
-    price: Callable[[Fraction], PrivacyLoss],
+    name: str, samples: str, choose: ChooseWithBeta, accuracy: Accuracy, price: Price = PrivacyLoss
 ) -> Mechanism:
     """Register a mechanism whose distribution depends on beta; its privacy never does."""
 
     def run(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> int:
         check_candidates(scores, sensitivities)
         check_epsilon(epsilon)
-        check_beta(beta)
+        check_probability("beta", beta)
         return choose(scores, sensitivities, epsilon, beta, secret_draws())
 
     def loss(epsilon: Fraction, beta: Fraction) -> PrivacyLoss:
@@ -82,10 +72,12 @@ def selection_with_beta(
 
 
 def _checked(accuracy: Accuracy) -> Accuracy:
-    """Refuse wrong public numbers before a sentence is made of them."""
+    """Check the public numbers first."""
 
-    def says(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
-        check_public(sensitivities, epsilon, beta)
+    def checked(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
+        check_sensitivities(sensitivities)
+        check_epsilon(epsilon)
+        check_probability("beta", beta)
         return accuracy(sensitivities, epsilon, beta)
 
-    return says
+    return checked

@@ -5,7 +5,6 @@ distance above the next count. Candidates are taken one after the other by the e
 mechanism until stop is drawn or k items are listed. The proofs are in limited_domain.md.
 """
 
-import math
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +12,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
-from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.intervals import ln_enclosure, root_up
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 from dp_sql.udfs.permute_and_flip import by_weight
 from dp_sql.udfs.topk.ranking import Ints, check_counts
 from dp_sql.udfs.topk.rounds import Round, sort_ranks
+from dp_sql.udfs.topk.template import union_bound
 
 _LEAST_CANDIDATES = 1000
 _CANDIDATES_PER_PICK = 20
@@ -73,8 +74,8 @@ def topk(counts: Ints, k: int, epsilon: Fraction, delta: Fraction) -> list[int]:
 
 
 def n_largest(k: int) -> int:
-    """Tell how many of the largest counts a run takes: kbar + 1, see limited_domain.md."""
-    _check_k(k)
+    """Return how many of the largest counts a run takes: kbar + 1, see limited_domain.md."""
+    check_positive_int("k", k)
     return max(_LEAST_CANDIDATES, _CANDIDATES_PER_PICK * k) + 1
 
 
@@ -99,10 +100,7 @@ def error_bounds(k: int, epsilon: Fraction, delta: Fraction, beta: Fraction) -> 
         a list that is shorter than k.
     """
     constants = _public_constants(k, epsilon, delta)
-    if not isinstance(beta, Fraction):
-        raise TypeError("beta must be a Fraction")
-    if not 0 < beta < 1:
-        raise ValueError("beta must lie between 0 and 1")
+    check_probability("beta", beta)
     return _error_bounds(k, constants, beta)
 
 
@@ -120,23 +118,11 @@ def accuracy(size: int, k: int, epsilon: Fraction, delta: Fraction, beta: Fracti
     )
 
 
-def _check_k(k: int) -> None:
-    if not isinstance(k, int) or isinstance(k, bool):
-        raise TypeError("k must be an int")
-    if k < 1:
-        raise ValueError("k must be at least 1")
-
-
 def _public_constants(k: int, epsilon: Fraction, delta: Fraction) -> Constants:
     """Check the public numbers and compute what a run needs of them."""
     kbar = n_largest(k) - 1
-    for value in (epsilon, delta):
-        if not isinstance(value, Fraction):
-            raise TypeError("epsilon and delta must be Fractions")
-    if epsilon <= 0:
-        raise ValueError("epsilon must be positive")
-    if not 0 < delta < 1:
-        raise ValueError("delta must lie between 0 and 1")
+    check_epsilon(epsilon)
+    check_probability("delta", delta)
     constants = _constants(k, kbar, epsilon, delta)
     if constants.threshold > _LARGEST_THRESHOLD:
         raise ValueError("epsilon is too small for counts of 62 bits")
@@ -149,7 +135,7 @@ def _constants(k: int, kbar: int, epsilon: Fraction, delta: Fraction) -> Constan
     pure = (epsilon * Fraction(1, k), delta)
     composed = (_composed_rate(k, epsilon, part), delta - part)
     rate, for_threshold = max(pure, composed)
-    return Constants(kbar, rate, _distance(kbar, rate, for_threshold))
+    return Constants(kbar, rate, union_bound(kbar, rate, for_threshold))
 
 
 def _composed_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
@@ -159,30 +145,15 @@ def _composed_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     8 epsilon / (sqrt(8 k (L + epsilon)) + sqrt(8 k L)).
     """
     _, log = ln_enclosure(Fraction(1, delta), 64)
-    return 8 * epsilon * Fraction(1, _root(8 * k * (log + epsilon)) + _root(8 * k * log))
-
-
-def _root(x: Fraction) -> Fraction:
-    """Compute the square root of x > 0, rounded up to a multiple of 2**-32."""
-    return Fraction(math.isqrt(-(-x * (1 << 64) // 1) - 1) + 1, 1 << 32)
+    roots = root_up(8 * k * (log + epsilon), 32) + root_up(8 * k * log, 32)
+    return 8 * epsilon * Fraction(1, roots)
 
 
 def _error_bounds(k: int, constants: Constants, beta: Fraction) -> tuple[int, int]:
     """Give half of beta to items that are listed too early, half to stopping too early."""
-    early_items = _unlikely(2 * k * constants.kbar, constants.rate, beta)
-    early_stop = _unlikely(2 * k, constants.rate, beta)
-    return early_items, 1 + constants.threshold + early_stop
-
-
-def _unlikely(n: int, rate: Fraction, beta: Fraction) -> int:
-    """Find an integer b >= 0 with n * exp(-rate * (b + 1)) <= beta."""
-    return max(0, _distance(n, rate, beta) - 1)
-
-
-def _distance(n: int, rate: Fraction, mass: Fraction) -> int:
-    """Find an integer t with n * exp(-rate * t) <= mass, the least but for rounding."""
-    _, log = ln_enclosure(Fraction(n, mass), 64)
-    return -(-log // rate)
+    early_items = union_bound(2 * k * constants.kbar, constants.rate, beta)
+    early_stop = union_bound(2 * k, constants.rate, beta)
+    return max(0, early_items - 1), 1 + constants.threshold + max(0, early_stop - 1)
 
 
 def _topk(counts: Ints, k: int, constants: Constants, draws: Draws) -> list[int]:
@@ -210,13 +181,13 @@ def _stop_score(counts: Ints, constants: Constants) -> int:
 
 
 def _round(gaps: Ints, taken: Sequence[int], rate: Fraction) -> Round:
-    """Sort the free ranks into blocks; what lies beyond the reach is one block, and not cut."""
-    blocks = sort_ranks(gaps, len(gaps), taken, rate, _reach(len(gaps), rate))
+    """Sort the free ranks into blocks; no shortfall is cut."""
+    blocks = sort_ranks(gaps, len(gaps), taken, rate, _last_block(len(gaps), rate))
     return replace(blocks, cut=_NO_CUT)
 
 
-def _reach(n_ranks: int, rate: Fraction) -> int:
-    """Choose how far blocks are of even width. Decides the speed, never the distribution."""
+def _last_block(n_ranks: int, rate: Fraction) -> int:
+    """Choose where the last block starts. Decides the speed, never the distribution."""
     return -(-7 * (n_ranks.bit_length() + 4) // (10 * rate))
 
 

@@ -6,7 +6,6 @@ Sorts as few items as a public cut allows, and counts the lists that stay within
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -99,16 +98,3 @@ def check_counts(counts: Ints) -> None:
         raise ValueError("counts must have one dimension")
     if counts.size and not 0 <= int(counts.min()) <= int(counts.max()) <= _LARGEST_COUNT:
         raise ValueError("counts must lie between 0 and 2**62 - 1")
-
-
-def check_public(d: int, k: int, epsilon: Fraction) -> None:
-    """Refuse numbers of another type or out of their range."""
-    for name, value in (("d", d), ("k", k)):
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise TypeError(f"{name} must be an int")
-    if not isinstance(epsilon, Fraction):
-        raise TypeError("epsilon must be a Fraction")
-    if epsilon <= 0:
-        raise ValueError("epsilon must be positive")
-    if not 1 <= k <= d:
-        raise ValueError("k must lie between 1 and the number of items in the domain")

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from dp_sql.udfs.exact_sampling import Draws, Odds
-from dp_sql.udfs.permute_and_flip import Clock, is_rejected, with_clocks
+from dp_sql.udfs.permute_and_flip import Rejection, is_discarded, with_rejections
 from dp_sql.udfs.topk.ranking import Ints
 
 
@@ -34,20 +34,20 @@ class Round:
     blocks: Sequence[tuple[int, int, int]]
     odds: Odds = field(repr=False)
 
-    def level(self, rank: int) -> int:
+    def shortfall(self, rank: int) -> int:
         """Return min(shortfall, cut) of a free rank."""
         if rank >= len(self.gaps):
             return self.cut
         return min(int(self.gaps[rank]) - self.first, self.cut)
 
-    def attempt(self, draws: Draws, clocks: Sequence[int] = ()) -> int | Clock | None:
-        """Propose a free rank, or a clock, as `Proposals` says."""
-        j = draws.choose(with_clocks(self.odds, clocks))
+    def attempt(self, draws: Draws, rejections: Sequence[int] = ()) -> int | Rejection | None:
+        """Propose a free rank, or a rejection, as `Proposals` says."""
+        j = draws.choose(with_rejections(self.odds, rejections))
         if j >= len(self.blocks):
-            return Clock(j - len(self.blocks))
+            return Rejection(j - len(self.blocks))
         start, low, high = self.blocks[j]
         rank = _nth_free(self.taken, low, draws.below(_n_free(self.taken, low, high)))
-        return None if is_rejected(self.level(rank) - start, self.odds, draws) else rank
+        return None if is_discarded(self.shortfall(rank) - start, self.odds, draws) else rank
 
 
 def _width(rate: Fraction) -> int:

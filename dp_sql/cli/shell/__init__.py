@@ -1,1 +1,1 @@
-"""The interactive shell: a prompt over a session. Knows people and their terminals."""
+"""`dp-sql shell`: an interactive prompt, and batch mode."""

@@ -1,4 +1,4 @@
-"""The words of SQL that the shell offers, and those that are names only in quotes. Pure lists."""
+"""SQL keywords: those that the shell offers, and those that are names only in quotes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MORE = """
     POSITIONAL PRAGMA PREPARE RECURSIVE REPLACE RIGHT ROLLBACK ROWS SAMPLE SCHEMA SEMI SET TABLES
     TEMP TRANSACTION TRY_CAST TYPE UPDATE USE VALUES VIEW
 """
-_GUARDED = """
+_ANALYST = """
     ALL AND ANY AS ASC BETWEEN BY CASE CAST DESC DESCRIBE DISTINCT ELSE END EXCEPT EXPLAIN FALSE
     FILTER FROM GROUP HAVING ILIKE IN INNER INTERSECT IS JOIN LEFT LIKE LIMIT NOT NULL NULLS OFFSET
     ON OR ORDER OVER PARTITION QUALIFY SELECT SHOW TABLES THEN TRUE UNION USING VALUES WHEN WHERE
@@ -25,10 +25,8 @@ _GUARDED = """
 """
 
 RESERVED = frozenset(_RESERVED.split())
-"""Words that DuckDB takes as names only in quotes."""
+"""Words that DuckDB reads as names only in quotes."""
 
-KEYWORDS = tuple(sorted({*RESERVED, *_MORE.split()}))
-"""What is offered to an owner."""
-
-GUARDED_KEYWORDS = tuple(sorted(_GUARDED.split()))
-"""What is offered under a policy, where one SELECT is answered at a time."""
+OWNER_KEYWORDS = tuple(sorted({*RESERVED, *_MORE.split()}))
+ANALYST_KEYWORDS = tuple(sorted(_ANALYST.split()))
+"""Under a policy one SELECT runs at a time."""

@@ -1,248 +1,178 @@
-"""The command line's `dp-sql shell …`: questions typed at a prompt, given with -c, or piped in.
-
-Owns the order of things: open, read, ask or obey, leave. Knows the session and nothing below it.
-"""
+"""`dp-sql shell`: opens a database and runs statements from a prompt, from -c or from a pipe."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import os
 import resource
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from dp_sql.cli.bars import visible
-from dp_sql.cli.shell.ask import ask, prepare
-from dp_sql.cli.shell.dots import DotError, obey
-from dp_sql.cli.shell.errors import in_full
-from dp_sql.cli.shell.pieces import is_leaving, pieces
+import click
+
+from dp_sql.cli.budget_bars import visible
+from dp_sql.cli.errors import CommandError, error_text
+from dp_sql.cli.shell.meta_commands import run_meta_command
+from dp_sql.cli.shell.run import prepare, run_statement
+from dp_sql.cli.shell.splitting import is_exit, split_input
 from dp_sql.cli.shell.state import Shell
-from dp_sql.errors import DpSqlError
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import Session, connect
+from dp_sql.session.connect import connect
 
-_EPILOG = """\
-examples:
+_HELP = """\
+Query the DuckDB file DATABASE (default: a database in memory) in SQL, with DP_TOPK,
+DP_COUNT_DISTINCT and DP_SELECT.
+
+\b
+Examples:
   dp-sql shell shop.duckdb
   dp-sql shell shop.duckdb --policy policy.toml --as reporting
   dp-sql shell shop.duckdb --markdown -c "FROM catalog"
-  dp-sql shell shop.duckdb --policy policy.toml --as reporting --csv < questions.sql
+  dp-sql shell shop.duckdb --policy policy.toml --as reporting --csv < queries.sql
 
-At the prompt SQL ends with a semicolon, Tab completes, .help lists the dot commands, Ctrl-C stops
-a question and Ctrl-D leaves. With -c, or where standard input is no terminal, statements and dot
-commands are worked through up to the first that fails; the exit code is then 0 or 1.
+At the prompt, SQL ends with a semicolon, Tab completes, .help lists the dot commands, Ctrl-C stops
+a statement and Ctrl-D leaves. With -c, or if standard input is no terminal, statements and dot
+commands run up to the first that fails; the exit code is then 1.
 
-Without --policy this is the owner's connection: it may read and change everything in DATABASE.
-With --policy it is an analyst's: one SELECT at a time, no private row can be reached, and no
-file is opened for what is typed.
+Without --policy you are the owner: you may read and change everything in DATABASE. With --policy
+you are an analyst: you may run one SELECT at a time, you get no private row, and no dot command
+opens a file.
 """
 _NO_PROMPT = (
-    "dp-sql shell needs prompt_toolkit and pygments at a terminal: pip install 'dp-sql[shell]'. "
-    'Without them ask with -c "SQL".'
+    "A prompt needs prompt_toolkit and pygments: pip install 'dp-sql[shell]'. Without them, use "
+    '-c "SQL".'
 )
-_DEEPEST = 10  # files that read files
+_MAX_DEPTH = 10  # of files that read files
 
 
-def main_shell(arguments: Sequence[str]) -> int:
-    """Run `dp-sql shell` with what follows these words; returns the exit code."""
-    options = _parser().parse_args(list(arguments))
-    if sys.stderr is None:  # closed; what is said there is for nobody
+@click.command("shell", help=_HELP)
+@click.argument("database", metavar="[DATABASE]", default=":memory:")
+@click.option("-c", "--command", "text", metavar="SQL", help="Run SQL and dot commands, then end.")
+@click.option("--read-only", is_flag=True, help="Open DATABASE read-only.")
+@click.option("--policy", metavar="FILE", help="The owner's policy: query as an analyst.")
+@click.option("--as", "analyst", metavar="NAME", help="With --policy: the analyst's name.")
+@click.option(
+    "--ledger", metavar="FILE", help="Without --policy: record every release in this ledger."
+)
+@click.option("--csv", "mode", flag_value="csv", help="Print results as CSV with a header.")
+@click.option("--json", "mode", flag_value="json", help="Print results as a JSON array of rows.")
+@click.option("--markdown", "mode", flag_value="markdown", help="Print results as Markdown tables.")
+@click.option("--receipts", is_flag=True, help="Print each release's receipt to standard error.")
+def command(
+    database: str,
+    text: str | None,
+    read_only: bool,
+    policy: str | None,
+    analyst: str | None,
+    ledger: str | None,
+    mode: str | None,
+    receipts: bool,
+) -> int:
+    """Run a shell."""
+    if sys.stderr is None:  # closed, so no one reads it
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    try:
-        _check_streams(is_asked=options.command is not None)
-        is_typed = options.command is None and sys.stdin.isatty()
-        text = options.command if is_typed or options.command is not None else _standard_input()
-        converse = _conversation() if is_typed else None
-        if options.policy is not None:  # a core file would hold what the policy keeps back
-            resource.setrlimit(
-                resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
-            )
-        session = opened(options)
-    except (Exception, KeyboardInterrupt) as error:
-        print(in_full(error), file=sys.stderr)
-        return 1
-    shell = _shell(session, options, is_typed)
-    with session:
-        prepare(session)
-        try:
-            if converse is not None:
-                return converse(shell, options)
-            return 0 if work_through(shell, text or "") else 1
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 1
-        except KeyboardInterrupt as error:
-            print(in_full(error), file=sys.stderr)
-            return 1
-        finally:
-            shell.close()
+    _check_streams(reads_input=text is None)
+    at_prompt = text is None and sys.stdin.isatty()
+    if text is None and not at_prompt:
+        text = _standard_input()
+    if at_prompt:
+        _check_prompt()
+    if policy is not None:  # a core file would hold private rows
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    opened: Callable[..., Any] = connect
+    with opened(
+        database, read_only=read_only, policy=policy, analyst=analyst, ledger=ledger
+    ) as session:
+        shell = Shell(
+            session,
+            mode or "table",
+            shows_receipts=receipts,
+            shows_costs=at_prompt or (sys.stderr.isatty() and not receipts),
+        )
+        prepare(shell)
+        with contextlib.closing(shell):
+            if text is not None:
+                return 0 if run_input(shell, text) else 1
+            _run_prompt(shell, database, policy, read_only)
+            return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="dp-sql shell",
-        description="A shell for a DuckDB database, with DP_TOPK, DP_COUNT_DISTINCT and DP_SELECT.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "-c", "--command", metavar="SQL", help="statements and dot commands to run, then leave"
-    )
-    add_options(parser)
-    return parser
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Let a command line say which database is asked, as whom, and how answers look."""
-    parser.add_argument(
-        "database", nargs="?", default=":memory:", metavar="DATABASE",
-        help="a DuckDB file, or :memory: (the default)",
-    )  # fmt: skip
-    parser.add_argument("--read-only", action="store_true", help="open DATABASE without writing")
-    parser.add_argument(
-        "--policy", metavar="FILE", help="the owner's policy: ask as an analyst (docs/policy.md)"
-    )
-    parser.add_argument(
-        "--as", dest="analyst", metavar="NAME", help="who asks, under a policy; for the books"
-    )
-    parser.add_argument(
-        "--ledger", metavar="FILE",
-        help="without a policy: write every release of the owner's into this book",
-    )  # fmt: skip
-    _add_forms(parser.add_mutually_exclusive_group())
-    parser.add_argument(
-        "--receipts", action="store_true",
-        help="print the receipt of each release to standard error",
-    )  # fmt: skip
-
-
-def opened(options: argparse.Namespace) -> Session | GuardedSession:
-    """The session that the options of `add_options` ask for."""
-    session: Session | GuardedSession = connect(
-        options.database,
-        read_only=options.read_only,
-        policy=options.policy,
-        analyst=options.analyst,
-        ledger=options.ledger,
-    )
-    return session
-
-
-def _add_forms(parser: argparse._ActionsContainer) -> None:
-    """Let a command line choose how answers look; `mode` then is one of forms.MODES."""
-    for mode, what in (
-        ("csv", "CSV with a header"),
-        ("json", "a JSON array of rows"),
-        ("markdown", "a Markdown table"),
-    ):
-        parser.add_argument(
-            f"--{mode}", dest="mode", action="store_const", const=mode, default="table",
-            help=f"print answers as {what}",
-        )  # fmt: skip
-
-
-def _check_streams(*, is_asked: bool) -> None:
-    """Refuse to ask what nobody could read: an answer that is lost is spent all the same."""
-    if not is_asked and sys.stdin is None:
-        raise DotError('Standard input is closed; ask with -c "SQL".')
+def _check_streams(*, reads_input: bool) -> None:
+    """Refuse to run what no one could read: a lost answer costs as much as any other."""
+    if reads_input and sys.stdin is None:
+        raise CommandError('Standard input is closed; use -c "SQL".')
     try:
         if sys.stdout is None:
             raise OSError
         with contextlib.suppress(io.UnsupportedOperation):  # a program reads it, without a file
             os.write(sys.stdout.fileno(), b"")
     except OSError:
-        raise DotError("Standard output is closed, so no answer could be read; open it.") from None
+        raise CommandError(
+            "Standard output is closed, so no answer could be read; open it."
+        ) from None
 
 
 def _standard_input() -> str:
     try:
         return sys.stdin.read()
     except UnicodeDecodeError:
-        raise DotError("Standard input is not a text in UTF-8.") from None
+        raise CommandError("Standard input is not UTF-8 text.") from None
 
 
-def _shell(session: Session | GuardedSession, options: argparse.Namespace, is_typed: bool) -> Shell:
-    return Shell(
-        session,
-        options.mode,
-        tells_receipts=options.receipts,
-        tells_costs=is_typed or (sys.stderr.isatty() and not options.receipts),
-    )
-
-
-def work_through(shell: Shell, text: str, depth: int = 0) -> bool:
-    """Ask and obey all that stands in a text, up to the first piece that fails."""
-    for piece in pieces(text):
-        done = _obeyed(shell, piece, depth) if piece.startswith(".") else ask(shell, piece)
-        if not done or shell.is_leaving:
-            return done
+def run_input(shell: Shell, text: str, depth: int = 0) -> bool:
+    """Run the statements and dot commands of a string, up to the first that fails."""
+    for part in split_input(text):
+        is_dot = part.startswith(".")
+        succeeded = _run_dot(shell, part, depth) if is_dot else run_statement(shell, part)
+        if not succeeded or shell.is_closing:
+            return succeeded
     return True
 
 
-def _obeyed(shell: Shell, line: str, depth: int) -> bool:
+def _run_dot(shell: Shell, line: str, depth: int) -> bool:
     try:
-        more = obey(shell, line)
+        more = run_meta_command(shell, line)
         shell.out.flush()
-        if depth >= _DEEPEST:
-            raise DotError(f"Files that read files do so at most {_DEEPEST} deep.")
+        if depth >= _MAX_DEPTH:
+            raise CommandError(f"Files may read files at most {_MAX_DEPTH} deep.")
     except BrokenPipeError:
         raise
-    except (DpSqlError, DotError, OSError) as error:
-        print(in_full(error), file=sys.stderr, flush=True)
+    except Exception as error:
+        print(error_text(error, shell.connection, line), file=sys.stderr, flush=True)
         return False
-    except Exception as error:  # DuckDB's own, as of .explain
-        print(in_full(error, shell.session, line), file=sys.stderr, flush=True)
-        return False
-    return more is None or work_through(shell, more, depth + 1)
+    return more is None or run_input(shell, more, depth + 1)
 
 
-# --- at a terminal ---
-
-
-def _conversation() -> Callable[[Shell, argparse.Namespace], int]:
-    """The loop at the prompt, where the libraries that it needs are there."""
+def _check_prompt() -> None:
+    """Say what to install before anything is opened."""
     try:
-        from dp_sql.cli.shell.prompt import history_file, reader
+        import dp_sql.cli.shell.prompt  # noqa: F401
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"prompt_toolkit", "pygments"}:
             raise
-        raise DotError(_NO_PROMPT) from None
+        raise CommandError(_NO_PROMPT) from None
 
-    def converse(shell: Shell, options: argparse.Namespace) -> int:
-        name, greeting = _names(shell, options)
-        history = history_file(options.policy, getattr(shell.session, "analyst", None))
-        read = reader(shell, name, history)
-        shell.remark(greeting)
-        while not shell.is_leaving:
-            try:
-                text = read()
-                if is_leaving(text):
-                    break
-                work_through(shell, text)
-            except KeyboardInterrupt:  # the line is cleared
-                continue
-            except EOFError:
+
+def _run_prompt(shell: Shell, database: str, policy: str | None, read_only: bool) -> None:
+    """Read and run input until the user leaves."""
+    from dp_sql.cli.shell.prompt import history_file, prompt_function
+
+    name = visible("memory" if database == ":memory:" else Path(database).stem)
+    role = "as its owner" + (", read-only" if read_only else "")
+    if shell.analyst is not None:
+        analyst = visible(shell.analyst)
+        name, role = f"{analyst}@{name}", f"as {analyst} under a policy"
+    read = prompt_function(shell, name, history_file(policy, shell.analyst))
+    shell.note(f"{visible(database)}, {role}. End SQL with a semicolon; .help lists the commands.")
+    while not shell.is_closing:
+        try:
+            text = read()
+            if is_exit(text):
                 break
-        return 0
-
-    return converse
-
-
-def _names(shell: Shell, options: argparse.Namespace) -> tuple[str, str]:
-    """What stands before the prompt's sign, and the first line."""
-    path = Path(options.database)
-    database = visible("memory" if options.database == ":memory:" else path.stem)
-    shown = visible(options.database)
-    how = "End SQL with a semicolon; .help lists the commands."
-    if isinstance(shell.session, GuardedSession):
-        analyst = visible(shell.session.analyst)
-        return f"{analyst}@{database}", f"{shown}, as {analyst} under a policy. {how}"
-    only = ", read-only" if options.read_only else ""
-    return database, f"{shown}, as its owner{only}. {how}"
-
-
-if __name__ == "__main__":
-    sys.exit(main_shell(sys.argv[1:]))
+            run_input(shell, text)
+        except KeyboardInterrupt:  # the line is cleared
+            continue
+        except EOFError:
+            break

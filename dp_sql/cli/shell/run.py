@@ -1,127 +1,203 @@
-"""One question at work: in a thread of its own, with a line of progress, until Ctrl-C stops it.
-
-Knows threads, signals and a terminal. Does not know what the question is: it gets an act that
-writes its answer, and a way to stop it.
-"""
+"""Runs one statement: in a thread, with a progress line, until Ctrl-C; then prints what came."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from typing import TextIO
 
-from dp_sql.cli.bars import bar
+from dp_sql.cli.budget_bars import bar
+from dp_sql.cli.errors import error_text
+from dp_sql.cli.shell.costs import Before, before, cost_note
+from dp_sql.cli.shell.output import is_status, render
+from dp_sql.cli.shell.state import Shell
 
 Write = Callable[[str], object]
-_FIRST = 0.5  # seconds before the first line of progress
+# Python variables are no tables. DuckDB counts progress only where it thinks that it draws it; it
+# would draw into the results, and does so by itself in a process that began with `python -m`.
+_SETTINGS = (
+    "SET python_enable_replacements = false",
+    "SET enable_progress_bar = true",
+    "SET enable_progress_bar_print = false",
+)
+_DELAY = 0.5  # seconds before the first progress line
 _PAUSE = 0.1
 _WIDTH = 20
 _WIPE = "\r\x1b[K"
 
 
-class Line:
-    """The line of progress: drawn while a question runs, gone before its answer is written."""
+def prepare(shell: Shell) -> None:
+    """Set the owner's connection up for a shell; an analyst's has its own locked settings."""
+    for setting in () if shell.connection is None else _SETTINGS:
+        with contextlib.suppress(Exception):  # an older DuckDB has fewer settings
+            shell.connection.execute(setting)
 
-    def __init__(self, stream: TextIO | None) -> None:
-        self._stream = stream
-        self._lock = threading.Lock()
-        self._is_drawn = self._is_over = False
 
-    def draw(self, text: str) -> None:
-        """Show a text in place of the last one; nothing where there is no terminal."""
-        with self._lock:
-            if self._stream is not None and not self._is_over:
-                self._stream.write(_WIPE + text)
-                self._stream.flush()
-                self._is_drawn = True
+def run_statement(shell: Shell, statement: str) -> bool:
+    """Run a statement and print its result; returns whether it succeeded.
 
-    def end(self) -> None:
-        """Wipe the line, for good."""
-        with self._lock:
-            if self._stream is not None and self._is_drawn and not self._is_over:
-                self._stream.write(_WIPE)
-                self._stream.flush()
-            self._is_over = True
+    Raises:
+        BrokenPipeError: no one reads the results any more.
+    """
+    shell.last_statement = statement
+    start, started = before(shell.session, statement), time.monotonic()
+    draws = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    failure: str | None = None
+    try:
+        run(
+            partial(_work, shell, statement, shell.width), shell.out.write,
+            shell.session.interrupt, partial(progress_percent, shell),
+            sys.stderr if draws else None,
+        )  # fmt: skip
+        shell.out.flush()
+    except BrokenPipeError:
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        failure = error_text(error, shell.connection, statement)
+    shell.forget_names()
+    if failure is not None:
+        with contextlib.suppress(BrokenPipeError):
+            shell.out.flush()
+        print(failure, file=sys.stderr, flush=True)
+    _print_notes(shell, start, failure is None)
+    if shell.shows_times:
+        shell.note(f"Run Time (s): real {time.monotonic() - started:.3f}")
+    return failure is None
+
+
+def _work(shell: Shell, statement: str, width: int | None, write: Write) -> None:
+    relation = shell.session.sql(statement)
+    if relation is not None and not is_status(statement, relation):
+        for part in render(relation, shell.mode, width):
+            write(part)
+
+
+def _print_notes(shell: Shell, start: Before, answered: bool) -> None:
+    """Print the receipts of the last statement, and what it cost."""
+    if shell.shows_receipts:
+        for receipt in shell.session.receipts[start.n_receipts :]:
+            print(receipt, file=sys.stderr, flush=True)
+    if shell.shows_costs:
+        note = cost_note(shell.session, start, shell.last_statement, answered)
+        if note is not None:
+            shell.note(note)
+
+
+def progress_percent(shell: Shell) -> float | None:
+    """DuckDB's progress, for the owner; None for an analyst, to whom it would leak data."""
+    if shell.connection is not None:
+        with contextlib.suppress(Exception):
+            return float(shell.connection.query_progress())
+    return None
 
 
 def run(
-    act: Callable[[Write], None],
+    work: Callable[[Write], None],
     write: Write,
     interrupt: Callable[[], None],
-    share: Callable[[], float | None],
+    percent: Callable[[], float | None],
     terminal: TextIO | None,
 ) -> None:
-    """Run an act to its end.
+    """Run a function in a thread, to its end.
 
     Args:
-        act: does the work and hands each part of its answer to the function it gets.
+        work: gets a function to which it hands each part of its result.
         write: where these parts go.
-        interrupt: makes the act fail soon; called until it has.
-        share: how much is done, in percent; None where that is not known, or is not to be shown.
-        terminal: where the line of progress is drawn.
+        interrupt: makes the work fail soon; called until it has.
+        percent: how much is done; None if that is unknown or must not be shown.
+        terminal: where the progress line is drawn; None draws none.
 
     Raises:
-        KeyboardInterrupt: the act was stopped by Ctrl-C.
-        Exception: what the act raised.
+        KeyboardInterrupt: Ctrl-C stopped the work.
+        Exception: what the work raised.
     """
-    line = Line(terminal)
+    line = _ProgressLine(terminal)
     done, stop = threading.Event(), threading.Event()
     raised: list[BaseException] = []
 
-    def say(text: str) -> None:
-        line.end()
+    def write_part(text: str) -> None:
+        line.close()
         if stop.is_set():
             raise InterruptedError
         write(text)
 
-    def work() -> None:
+    def target() -> None:
         try:
-            act(say)
+            work(write_part)
         except BaseException as error:
             raised.append(error)
         finally:
             done.set()
 
-    with _control_c(stop):
-        threading.Thread(target=work, name="dp-sql question", daemon=True).start()
+    with _catch_ctrl_c(stop):
+        threading.Thread(target=target, name="dp-sql statement", daemon=True).start()
         started = time.monotonic()
         while not done.wait(_PAUSE):
-            if stop.is_set():  # again and again: it may not have begun, or go on to a next step
+            if stop.is_set():  # repeatedly: it may not have begun, or go on to a next step
                 interrupt()
             passed = time.monotonic() - started
-            if passed >= _FIRST:
-                line.draw(_progress(passed, None if stop.is_set() else share(), stop.is_set()))
-    line.end()
+            if passed >= _DELAY:
+                is_stopping = stop.is_set()
+                line.draw(_progress(passed, None if is_stopping else percent(), is_stopping))
+    line.close()
     if raised and stop.is_set():
         raise KeyboardInterrupt
     if raised:
         raise raised[0]
 
 
-@contextlib.contextmanager
-def _control_c(stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C sets an event, and interrupts no Python code of ours half-way.
+class _ProgressLine:
+    """The progress line: drawn while a statement runs, wiped before its result is written."""
 
-    The quit key does nothing: what it leaves behind may hold rows of the database.
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._is_drawn = False
+
+    def draw(self, text: str) -> None:
+        """Replace the line, unless it is closed or there is no terminal."""
+        with self._lock:
+            if self._stream is not None:
+                self._stream.write(_WIPE + text)
+                self._stream.flush()
+                self._is_drawn = True
+
+    def close(self) -> None:
+        """Wipe the line, for good."""
+        with self._lock:
+            if self._stream is not None and self._is_drawn:
+                self._stream.write(_WIPE)
+                self._stream.flush()
+            self._stream = None
+
+
+@contextlib.contextmanager
+def _catch_ctrl_c(stop: threading.Event) -> Iterator[None]:
+    """Ctrl-C sets an event instead of interrupting Python code anywhere.
+
+    The quit key (Ctrl-backslash) does nothing: the core file that it leaves may hold private rows.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
-    before_quit = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    interrupt = signal.signal(signal.SIGINT, lambda *_: stop.set())
+    quit_key = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        signal.signal(signal.SIGQUIT, before_quit)
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGQUIT, quit_key)
 
 
 def _progress(passed: float, percent: float | None, is_stopping: bool) -> str:
-    """The line's text.
+    """The text of the progress line.
 
     >>> _progress(1.25, 50.0, False)
     '██████████░░░░░░░░░░   50 %  1.2 s  Ctrl-C stops it'

@@ -1,4 +1,4 @@
-"""What a shell remembers between two questions: its session, its settings, where answers go."""
+"""The state of a shell: its session, its settings, and the place where results go."""
 
 from __future__ import annotations
 
@@ -6,71 +6,77 @@ import contextlib
 import os
 import shutil
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
-from dp_sql.cli.shell.catalogue import Catalogue, read_catalogue
+from dp_sql.cli.shell.names import Names, analyst_names, owner_names
 from dp_sql.files import open_private
-from dp_sql.session.analyst import GuardedSession
-from dp_sql.session.owner import Session
+from dp_sql.session.base import Session
 
 
 class Shell:
-    """A session and how a person wants its answers.
+    """A session and how its user wants results.
 
     Args:
         session: the owner's or an analyst's.
-        mode: one of repl_forms.MODES.
-        tells_receipts: whether each release's receipt is printed.
-        tells_costs: whether a line says what an answer spent.
+        mode: one of `output.MODES`.
+        shows_receipts: whether to print the receipt of each release.
+        shows_costs: whether to print a line on what a statement spent.
     """
 
     def __init__(
         self,
-        session: Session | GuardedSession,
+        session: Session,
         mode: str,
         *,
-        tells_receipts: bool,
-        tells_costs: bool,
+        shows_receipts: bool = False,
+        shows_costs: bool = False,
     ) -> None:
         self.session = session
         self.mode = mode
-        self.tells_receipts = tells_receipts
-        self.tells_costs = tells_costs
-        self.times = False
-        self.last_question = ""
-        self.is_leaving = False
+        self.shows_receipts = shows_receipts
+        self.shows_costs = shows_costs
+        self.shows_times = False
+        self.last_statement = ""
+        self.is_closing = False
         self._file: TextIO | None = None
-        self._catalogue: Catalogue | None = None
+        self._names: Names | None = None
 
     @property
-    def is_guarded(self) -> bool:
-        """Whether an analyst types here: then no file is opened and nothing hidden is named."""
-        return isinstance(self.session, GuardedSession)
+    def analyst(self) -> str | None:
+        """The analyst; None for the owner. For an analyst no file is opened."""
+        return self.session.analyst
 
     @property
-    def catalogue(self) -> Catalogue:
-        """What may be named now."""
-        if self._catalogue is None:
-            self._catalogue = read_catalogue(self.session)
-        return self._catalogue
+    def connection(self) -> Any:
+        """The owner's DuckDB connection; None for an analyst."""
+        return self.session.connection
+
+    @property
+    def names(self) -> Names:
+        """What a statement may name now; nothing where it cannot be read (a failed transaction)."""
+        if self._names is None:
+            read = owner_names if self.analyst is None else analyst_names
+            with contextlib.suppress(Exception):
+                self._names = read(self.session)
+        return self._names or Names()
 
     def forget_names(self) -> None:
-        """Another statement has run: read the owner's catalogue anew (a policy's stays)."""
-        if not self.is_guarded:
-            self._catalogue = None
+        """Read the owner's names again after a statement; a policy's do not change."""
+        if self.analyst is None:
+            self._names = None
 
     @property
     def out(self) -> TextIO:
-        """Where answers go."""
+        """Where results go."""
         return self._file or sys.stdout
 
     @property
     def width(self) -> int | None:
-        """The terminal's width, where answers go to one."""
+        """The terminal's width; None if results do not go to a terminal."""
         return shutil.get_terminal_size().columns if self.out.isatty() else None
 
-    def answer_into(self, path: str | None) -> None:
-        """Write answers into a new file, or back to standard output.
+    def write_to(self, path: str | None) -> None:
+        """Write results to a new file, or to standard output again.
 
         Raises:
             OSError: the file cannot be written.
@@ -82,13 +88,13 @@ class Shell:
         self._file = file
 
     def close(self) -> None:
-        """Close the file that answers go to, if there is one."""
+        """Close the file that results go to, if there is one."""
         if self._file is not None:
             self._file.close()
         self._file = None
 
-    def remark(self, text: str) -> None:
-        """Say something beside the answers, dim where the terminal can."""
+    def note(self, text: str) -> None:
+        """Print a line beside the results, dim if the terminal can show that."""
         with contextlib.suppress(BrokenPipeError):
             self.out.flush()
         plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"

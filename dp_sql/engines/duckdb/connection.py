@@ -1,8 +1,7 @@
-"""DuckDB: runs the SQL that it is given, and answers what names mean. Decides nothing.
+"""A DuckDB connection: runs the SQL it is given, and says what names mean. Decides nothing.
 
-A dataframe named in SQL is looked up in the Python frame that calls DuckDB, so we call DuckDB from
-a frame that has the caller's variables. With duckdb_install.py and duckdb_udfs.py beside it, the
-only importer of duckdb.
+DuckDB looks up a dataframe named in SQL in the Python frame that calls it, so it is called from a
+frame that has the caller's variables.
 """
 
 from __future__ import annotations
@@ -16,27 +15,23 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.tickets import Desk
-from dp_sql.errors import (
-    DpSqlError,
-    NotPrivate,
-    SourceError,
-)
+from dp_sql.engines.duckdb.tickets import Tickets
+from dp_sql.errors import DpSqlError, NotPrivate, SourceError
 from dp_sql.privacy.declared_sources import Relation, Scope
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
+from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded, tokenize
-from dp_sql.sql.types import full_name
 
 Connection = duckdb.DuckDBPyConnection
-# What a function of DuckDB's own reads besides its arguments: the session, other rows, a clock that
-# is stopped for the statement. Only the clock is harmless.
-_CLOCKS = (
+# Functions of DuckDB's that read more than their arguments: a time that is the same for the whole
+# statement, which is harmless, and the state of the session, which is not.
+_TIMES = (
     "('now', 'today', 'current_date', 'transaction_timestamp', 'get_current_time', "
     "'get_current_timestamp', 'current_localtime', 'current_localtimestamp')"
 )
 _STATE = "('getvariable', 'current_setting', 'txid_current')"
-# Of DuckDB's own macros, those known to look at their arguments only.
+# DuckDB's own macros that read their arguments only.
 _MACROS = (
     "('ago', 'date_add', 'days_in_month', 'fdiv', 'fmod', 'if', 'nullif', 'split_part', "
     "'md5_number_lower', 'md5_number_upper', 'map_contains_entry', 'map_contains_value', "
@@ -46,7 +41,7 @@ _KINDS = f"""
     SELECT system.main.lower(function_name), system.main.list(DISTINCT CASE
         WHEN stability = 'VOLATILE' THEN 'volatile'
         WHEN function_name IN {_STATE} THEN 'volatile'
-        WHEN stability = 'CONSISTENT_WITHIN_QUERY' AND function_name NOT IN {_CLOCKS}
+        WHEN stability = 'CONSISTENT_WITHIN_QUERY' AND function_name NOT IN {_TIMES}
             THEN 'volatile'
         WHEN function_type = 'macro' AND internal AND (function_name IN {_MACROS}
             OR system.main.starts_with(function_name, 'list_')
@@ -69,34 +64,36 @@ _SEARCH_PATH = (
     "SELECT system.main.current_setting('search_path'), system.main.current_database(), "
     "system.main.current_schema()"
 )
-_AT_ONCE = 200
+_ROWS_PER_INSERT = 200
 _BUILTIN: dict[str, frozenset[str]] = {}
 
 
 def open_database(database: str, read_only: bool) -> Connection:
-    """A connection of our own."""
+    """Connect to a database."""
     return duckdb.connect(database, read_only=read_only)
 
 
 def hide_progress(connection: Connection) -> None:
-    """Draw no progress bar, which would tell how much there is.
+    """Draw no progress bar: it would show how much data there is.
 
-    A process started by `python -m` counts as interactive and would have one. Where a notebook
-    lacks what a bar needs, DuckDB refuses to speak of it, and has none.
+    DuckDB draws one in a process started by `python -m`. In a notebook without the widgets for it,
+    DuckDB has none and refuses the setting.
     """
     with contextlib.suppress(duckdb.InvalidInputException):
         connection.execute("SET enable_progress_bar = false")
 
 
 class Engine:
-    """A connection, its desk, and the variables of the caller that SQL may name as tables."""
+    """A connection, its tickets, and the caller's variables, which SQL may name as tables."""
 
-    def __init__(self, connection: Connection, desk: Desk, frame: FrameType | None = None) -> None:
+    def __init__(
+        self, connection: Connection, tickets: Tickets, frame: FrameType | None = None
+    ) -> None:
         self.connection = connection
-        self.desk = desk
+        self.tickets = tickets
         self._frame = frame
 
-    # --- what check and plan ask (dp_sql.privacy.declared_sources.Catalog) ---
+    # --- what the compiler asks (dp_sql.privacy.declared_sources.Catalog) ---
 
     def relation(self, parts: tuple[str, ...], within: Scope | None = None) -> Relation | None:
         """The relation that a name means on the search path, or in a view of a schema."""
@@ -110,38 +107,35 @@ class Engine:
             places = self._search_path(within)
             meant = [r for place in places for r in found if (folded(r[0]), folded(r[1])) == place]
             meant = meant if within else meant[:1]
+        wrong = None
         if len({r[:3] for r in meant}) > 1:
+            wrong = "may mean more than one relation"
+        elif not meant and scope and found:
+            wrong = "was not found under this name"
+        if wrong is not None:
             raise NotPrivate(
-                f"{'.'.join(parts)} may mean more than one relation; write its full name, "
-                "database.schema.name."
-            )
-        if not meant and scope and found:
-            raise NotPrivate(
-                f"{'.'.join(parts)} is not where it was looked for; write its full name, "
-                "database.schema.name."
+                f"{'.'.join(parts)} {wrong}; write its full name, database.schema.name."
             )
         if not meant:
             return self._variable(name) if not scope else None
-        database, schema, own_name, sql = meant[0]
-        text = self._view_text(meant[0][:3], sql)
-        return Relation((database, schema, own_name), text, is_table=sql is None)
+        full, sql = meant[0][:3], meant[0][3]
+        return Relation(full, self._view_sql(full, sql), is_table=sql is None)
 
     def _scoped(self, scope: list[str], found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Those of the found relations that schema.name or database.schema.name may mean."""
+        """The found relations that schema.name or database.schema.name may mean."""
         wanted = [folded(part) for part in scope]
         if len(wanted) > 1:
             return [r for r in found if [folded(r[0]), folded(r[1])] == wanted]
         path = self._search_path(None)
         databases = {database for database, _ in path}
-        return [
-            r
-            for r in found
-            if (folded(r[1]) == wanted[0] and folded(r[0]) in databases)
-            or (
-                folded(r[0]) == wanted[0]
-                and (folded(r[1]) == "main" or (wanted[0], folded(r[1])) in path)
-            )
-        ]
+        meant = []
+        for r in found:
+            database, schema = folded(r[0]), folded(r[1])
+            as_schema = schema == wanted[0] and database in databases
+            as_database = database == wanted[0] and (schema == "main" or (database, schema) in path)
+            if as_schema or as_database:
+                meant.append(r)
+        return meant
 
     def _search_path(self, within: Scope | None) -> list[Scope]:
         """Where DuckDB looks for a bare name, in this order, in lower case."""
@@ -161,24 +155,23 @@ class Engine:
         ]
         return list(dict.fromkeys([*places, here, (here[0], "main"), ("system", "main")]))
 
-    def _view_text(self, parts: tuple[str, ...], sql: str | None) -> str | None:
-        """The text of a view; None for a table, and for a view that is a registered dataframe."""
+    def _view_sql(self, full: tuple[str, ...], sql: str | None) -> str | None:
+        """The SQL of a view; None for a table, and for a view that is a registered dataframe."""
         if sql is None:
             return None
-        if not sql:  # 1.5 keeps no text for what Python registered: look at what it scans
-            name = full_name(parts)
-            plan = self._fetch(f"EXPLAIN (FORMAT json) SELECT * FROM {name}", [])[0][1]
+        if not sql:  # 1.5 keeps no SQL of what Python registered: look at what it scans
+            plan = self._fetch(f"EXPLAIN (FORMAT json) SELECT * FROM {full_name(full)}", [])[0][1]
             nodes = re.findall(r'"name": *"([^"]*)"', plan)
             scans = [node.strip() for node in nodes if node.strip() != "PROJECTION"]
             return None if scans in (["PANDAS_SCAN"], ["ARROW_SCAN"]) else ""
         return None if _REGISTERED.fullmatch(sql.strip()) else sql
 
     def _variable(self, name: str) -> Relation | None:
-        """A DuckDB relation in a variable of the caller: a query whose text nobody has checked."""
+        """A DuckDB relation in a variable of the caller: a query that was not checked."""
         if self._frame is None:
             return None
         frame: FrameType | None = self._frame
-        while frame is not None:  # DuckDB looks further out than one frame where it is set to
+        while frame is not None:  # a setting makes DuckDB look further out than one frame
             value = frame.f_globals.get(name)
             code = frame.f_code
             if name in {*code.co_varnames, *code.co_cellvars, *code.co_freevars}:
@@ -189,7 +182,7 @@ class Engine:
         return None
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """What each name may be as a function; users' stand-ins are told unasked."""
+        """What each name may be as a function; also all users' functions that replace DuckDB's."""
         wanted = "(system.main.lower(function_name) IN (SELECT unnest($1)))"
         sql = f"{_KINDS} WHERE {wanted} OR NOT internal GROUP BY 1"
         found = self._fetch(sql, [sorted(names)])
@@ -201,7 +194,7 @@ class Engine:
         }
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """What each name is among DuckDB's own functions; asked of DuckDB once a process."""
+        """What each name is among DuckDB's own functions; read once per process."""
         if not _BUILTIN:
             found = self._fetch(f"{_KINDS} WHERE internal GROUP BY 1", [])
             _BUILTIN.update((name, frozenset(kinds)) for name, kinds in found)
@@ -209,17 +202,17 @@ class Engine:
 
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of the columns of a SELECT, bound and not run."""
-        try:
-            return [(row[0], row[1]) for row in self.run(f"DESCRIBE {select}").fetchall()]
-        except duckdb.Error as error:
-            raise SourceError(_first_line(error)) from None
+        return [(row[0], row[1]) for row in self._rows(f"DESCRIBE {select}")]
 
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
+        return [row[0] for row in self._rows(select)]
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         try:
-            return [row[0] for row in self.run(select).fetchall()]
+            return self.run(sql).fetchall()
         except duckdb.Error as error:
-            raise SourceError(_first_line(error)) from None
+            raise source_error(error) from None
 
     def agrees(self, source: str, tables: Collection[tuple[str, ...]]) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
@@ -231,33 +224,39 @@ class Engine:
     # --- running ---
 
     def run(self, sql: str, parameters: object = None) -> Connection:
-        """Execute a text as if the caller had written `connection.execute(text)`."""
+        """Execute SQL as if the caller had written `connection.execute(sql)`."""
         result: Connection = self._in_frame("execute", sql, parameters)
         return result
 
     def finish(self, sql: str, parameters: object = None) -> None:
-        """Execute a text to its end; its result is nobody's."""
+        """Execute SQL to its end and drop the result."""
         result = self.run(sql, parameters)
         if hasattr(result, "complete"):  # 2.0 streams, and refuses other work until the end
             result.complete()
 
-    def bind(self, sql: str, first_word: str, parameters: object = None) -> None:
-        """Let DuckDB bind a statement and not run it; it raises what it has to say against it."""
-        if first_word in {"SELECT", "FROM", "VALUES", ""}:
+    def bind(self, sql: str, parameters: object = None, keyword: str = "SELECT") -> None:
+        """Let DuckDB bind a statement and not run it; it raises its own errors.
+
+        Args:
+            sql: the statement.
+            parameters: its values.
+            keyword: the statement's first word, in upper case.
+        """
+        if keyword in {"SELECT", "FROM", "VALUES", ""}:
             self.relate(sql, parameters)  # a relation is bound when it is made, and run when read
-        elif first_word in {"WITH", "CREATE", "INSERT", "UPDATE", "DELETE", "COPY"}:
+        elif keyword in {"WITH", "CREATE", "INSERT", "UPDATE", "DELETE", "COPY"}:
             self.finish(f"EXPLAIN {sql}", parameters)
 
     def relate(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
-        """The relation of a text, as if the caller had written `connection.sql(text)`."""
+        """The relation of some SQL, as if the caller had written `connection.sql(sql)`."""
         relation: duckdb.DuckDBPyRelation | None = self._in_frame("sql", sql, parameters)
         return relation
 
     def _in_frame(self, method: str, sql: str, parameters: object) -> Any:
-        """Call a method of the connection where the caller's variables can be found.
+        """Call a method of the connection where DuckDB finds the caller's variables.
 
-        DuckDB looks in the innermost Python frame: were that one of ours, a table called `plan`
-        would be taken for a variable of ours.
+        DuckDB looks in the innermost Python frame. In a frame of this module, it would take a
+        table called `sql` for the variable of that name.
         """
         names = {"__dp_call": getattr(self.connection, method), "__dp_sql": sql}
         call = "__dp_call(__dp_sql)"
@@ -269,10 +268,10 @@ class Engine:
         return eval(call, outer, {**self._locals(sql), **names})
 
     def _locals(self, sql: str) -> dict[str, object]:
-        """The caller's local variables that a text may name.
+        """The caller's local variables that the SQL may name.
 
-        A frame whose f_locals was looked at keeps a copy of all of them (up to Python 3.12), and
-        with it every session and relation in it: so it is looked at only where a name fits.
+        Reading a frame's f_locals makes the frame keep a copy of them (up to Python 3.12), and with
+        it every session and relation in it. So they are read only if a name fits.
         """
         if self._frame is None:
             return {}
@@ -287,12 +286,11 @@ class Engine:
     def release(self, plan: Plan, ticket: str, number: int) -> str:
         """Run the private SQL of a plan once and freeze its answer in a temporary table.
 
-        There is one such table for each type of answer, so that a long session does not fill the
-        catalog.
+        Answers of one type share a table, so that a long session does not fill the catalog.
 
         Args:
             plan: what to release.
-            ticket: of the desk, for one release.
+            ticket: for one release.
             number: of this release in the session; the table's key.
 
         Returns:
@@ -304,24 +302,24 @@ class Engine:
         """
         columns = release_columns(plan)
         names = ", ".join(name for name, _ in columns)
+        typed = ", ".join(f"{name} {kind}" for name, kind in columns)
         digest = hashlib.blake2b(repr(columns).encode(), digest_size=8).hexdigest()
         table = f"temp.main.__dp_releases_{digest}"
         refusal: DpSqlError | None = None
         try:
-            typed = ", ".join(f"{name} {kind}" for name, kind in columns)
             self.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} (number BIGINT, {typed})")
             sql = private_sql(plan, ticket)
             self.run(f"INSERT INTO {table} SELECT {number}, {names} FROM ({sql})")
         except duckdb.Error as error:
-            # DuckDB's words may carry a value (a failed cast shows it); its kind of error does not.
-            refusal = self.desk.failure_of(ticket) or SourceError(
+            # DuckDB's message may contain a value (a failed cast shows it); its type does not.
+            refusal = self.tickets.error_of(ticket) or SourceError(
                 f"DuckDB could not compute the source ({type(error).__name__}).",
                 hint=f"See why with: SELECT count(*) FROM {plan.written} …",
             )
         finally:
-            self.desk.withdraw(ticket)
+            self.tickets.withdraw(ticket)
         if refusal is not None:
-            raise refusal  # outside the handler: DuckDB's rendering of it adds nothing
+            raise refusal  # outside the handler, so that DuckDB's error is not its context
         return f"(SELECT {names} FROM {table} WHERE number = {number})"
 
 
@@ -335,8 +333,8 @@ def freeze(
     typed = ", ".join(f"{name} {kind}" for name, kind in columns)
     connection.execute(f"CREATE TEMP TABLE {table} ({typed})")
     values = f"({', '.join(f'CAST(? AS {kind})' for _, kind in columns)})"
-    for first in range(0, len(rows), _AT_ONCE):
-        some = rows[first : first + _AT_ONCE]
+    for first in range(0, len(rows), _ROWS_PER_INSERT):
+        some = rows[first : first + _ROWS_PER_INSERT]
         given = [value for row in some for value in row]
         connection.execute(f"INSERT INTO {table} VALUES {', '.join([values] * len(some))}", given)
     return f"(SELECT {', '.join(name for name, _ in columns)} FROM {table})"
@@ -348,7 +346,7 @@ def reads_just(connection: Connection, source: str, tables: Collection[tuple[str
         connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
     except duckdb.Error:
         return False
-    # Extracting names binds no types, and then a collation has nothing to stand on.
+    # Extracting names binds no types, without which DuckDB refuses a collation.
     bare = f"SELECT * FROM {source}".replace(' COLLATE "binary"', "")
     named = connection.get_table_names(bare, qualified=True)
     meant = set()
@@ -357,6 +355,6 @@ def reads_just(connection: Connection, source: str, tables: Collection[tuple[str
     return named == meant
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.split("\n", 1)[0] if text else type(error).__name__
+def source_error(error: duckdb.Error) -> SourceError:
+    """DuckDB's error over public data, as ours: its first line."""
+    return SourceError(str(error).strip().split("\n", 1)[0] or type(error).__name__)

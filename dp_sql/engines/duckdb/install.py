@@ -1,8 +1,8 @@
-"""What dp_sql leaves in a database instance: registered functions, and the macros that call them.
+"""What dp_sql adds to a database instance: registered functions, and the macros that call them.
 
-DuckDB drops a registered Python function with the cursor that registered it unless somebody holds
-the callable, and then calls what stands in its place: `_INSTALLED` holds them for the life of the
-process. It holds connections weakly, so that a forgotten one closes as it would without us.
+DuckDB drops a registered Python function with the cursor that registered it unless the callable is
+referenced, and then calls whatever is in its place: `_INSTANCES` references them for the life of
+the process. It refers to connections weakly, so that a forgotten one is closed.
 """
 
 from __future__ import annotations
@@ -21,52 +21,45 @@ import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.functions import keep_udf, mechanism_udfs
-from dp_sql.engines.duckdb.tickets import Desk
-from dp_sql.errors import DpSqlError
-from dp_sql.privacy.private_sql import COUNT_UDF, REPORT_TYPE, REPORT_UDF, SELECT_UDF, TOPK_UDF
-from dp_sql.privacy.private_sql_groups import (
-    COUNT_GROUPS_UDF,
-    KEEP_UDF,
-    REPORT_GROUPS_UDF,
-    TOPK_GROUPS_UDF,
-)
+from dp_sql.engines.duckdb.tickets import Tickets
+from dp_sql.errors import DpSqlError, InternalError, with_type
+from dp_sql.privacy.private_sql import KEEP_UDF
+from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.types import quote
 
-_DESK_UDF = "__dp_sql_desk"
+_INSTANCE_UDF = "__dp_sql_instance"
 _REWRITE_UDF = "__dp_sql_rewrite"
 
 Rewriter = Callable[[str, Engine], str]
+"""rewriter(text, engine): the query that `dp(text)` stands for."""
 
 
 @dataclass(frozen=True)
-class _Installed:
-    """What one database instance holds: its desk, the callables, and who can make cursors."""
+class _Instance:
+    """A database instance: its tickets, the functions, and the connections that make cursors."""
 
-    desk: Desk
-    held: tuple[object, ...]
+    tickets: Tickets
+    callables: tuple[object, ...]
     connections: list[weakref.ref[Connection]]
 
 
-_INSTALLED: dict[str, _Installed] = {}
+_INSTANCES: dict[str, _Instance] = {}
 _REGISTERING = threading.Lock()
 
 
-def desk_of(connection: Connection) -> Desk | None:
-    """The desk of the connection's database instance, if dp_sql is registered there."""
-    key = _key_of(connection)
-    return None if key is None else _INSTALLED[key].desk
+def tickets_of(connection: Connection) -> Tickets | None:
+    """The tickets of the connection's database instance, if dp_sql is registered there."""
+    instance = _instance(connection)
+    return None if instance is None else instance.tickets
 
 
-def _key_of(connection: Connection) -> str | None:
-    cursor = connection.cursor()
-    try:
-        key: str = cursor.execute(f"SELECT {_DESK_UDF}()").fetchall()[0][0]
-        return key
-    except duckdb.CatalogException:
-        return None
-    finally:
-        cursor.close()
+def _instance(connection: Connection) -> _Instance | None:
+    with contextlib.closing(connection.cursor()) as cursor:
+        try:
+            ((key,),) = cursor.execute(f"SELECT {_INSTANCE_UDF}()").fetchall()
+        except duckdb.CatalogException:
+            return None
+    return _INSTANCES[key]
 
 
 def number_of(connection: Connection) -> int:
@@ -75,72 +68,88 @@ def number_of(connection: Connection) -> int:
     return int(connection.execute(sql).fetchall()[0][0])
 
 
-def register(connection: Connection, rewriter: Rewriter) -> Desk:
-    """Register our functions in a database instance, once; returns its desk.
+def register(connection: Connection, rewriter: Rewriter | None = None) -> Tickets:
+    """Register the functions in a database instance, once; returns its tickets.
 
-    The functions live in memory, for all cursors of the instance; nothing is written to a file.
-    Only weak references to connections are kept: a forgotten one closes as it would without us.
+    The functions are in memory, for all cursors of the instance; nothing is written to a file.
+
+    Args:
+        connection: a connection of the instance.
+        rewriter: what `dp` does; None if there is no `dp`.
     """
     with _REGISTERING:
-        return _registered(connection, rewriter)
+        known = _instance(connection)
+        if known is not None:
+            known.connections.append(weakref.ref(connection))
+            return known.tickets
+        instance = _Instance(Tickets(), (), [weakref.ref(connection)])
+        key = uuid.uuid4().hex
+        functions = _functions(key, instance, rewriter)
+        # Through a cursor: registration belongs to a transaction, which is the cursor's own.
+        with contextlib.closing(connection.cursor()) as cursor:
+            for name, function, parameters, answer, options in functions:
+                cursor.create_function(name, function, parameters, answer, **options)
+        callables = tuple(function for _, function, *_ in functions)
+        _INSTANCES[key] = _Instance(instance.tickets, callables, instance.connections)
+        return instance.tickets
 
 
-def _registered(connection: Connection, rewriter: Rewriter) -> Desk:
-    known = _key_of(connection)
-    if known is not None:
-        _INSTALLED[known].connections.append(weakref.ref(connection))
-        return _INSTALLED[known].desk
-    desk, key = Desk(), uuid.uuid4().hex
-
-    def desk_key() -> str:
-        return key
-
-    topk, count, report, select, *grouped = mechanism_udfs(desk)
-    keep = keep_udf(desk)
-    connections = [weakref.ref(connection)]
-    rewrite = _rewrite_udf(connections, desk, rewriter)
-    numbers = ["VARCHAR", "UBIGINT", "UBIGINT"]
+def _functions(
+    key: str, instance: _Instance, rewriter: Rewriter | None
+) -> list[tuple[str, Callable[..., Any], list[Any], Any, dict[str, Any]]]:
+    """Each function: name, callable, types of its parameters and answer, and options."""
+    issued = instance.tickets
     arrow: dict[str, Any] = {"type": "arrow", "null_handling": "special", "side_effects": True}
-    # Through a cursor: registration belongs to a transaction, and this one is nobody else's.
-    cursor = connection.cursor()
-    try:
-        cursor.create_function(_DESK_UDF, desk_key, [], "VARCHAR")
-        cursor.create_function(TOPK_UDF, topk, [*numbers, "BIGINT[]"], "BIGINT[]", **arrow)
-        cursor.create_function(COUNT_UDF, count, [*numbers, "INTEGER[][]"], "BIGINT", **arrow)
-        cursor.create_function(REPORT_UDF, report, [*numbers, "INTEGER[][]"], REPORT_TYPE, **arrow)
-        scores = [*numbers, "VARCHAR[][]", "VARCHAR[][]", "BIGINT[]"]
-        cursor.create_function(SELECT_UDF, select, scores, "BIGINT[]", **arrow)  # type: ignore[arg-type]
-        sizes = [*numbers, "BIGINT[]", "BIGINT"]
-        cursor.create_function(KEEP_UDF, keep, sizes, "BIGINT[][]", **arrow)  # type: ignore[arg-type]
-        for name, function, kind, answer in (
-            (TOPK_GROUPS_UDF, grouped[0], "BIGINT[][]", "BIGINT[][]"),
-            (COUNT_GROUPS_UDF, grouped[1], "INTEGER[][][]", "BIGINT[]"),
-            (REPORT_GROUPS_UDF, grouped[2], "INTEGER[][][]", f"{REPORT_TYPE}[]"),
-        ):
-            cursor.create_function(name, function, [*numbers, kind], answer, **arrow)
-        # Constant arguments are to be folded: DuckDB's query() needs the text when it binds.
-        cursor.create_function(_REWRITE_UDF, rewrite, ["VARCHAR"] * 3, "VARCHAR")
-    finally:
-        cursor.close()
-    _INSTALLED[key] = _Installed(
-        desk, (desk_key, topk, count, report, select, keep, *grouped, rewrite), connections
-    )
-    return desk
+    ticket = ["VARCHAR", "UBIGINT", "UBIGINT"]
+    return [
+        *(
+            (name, function, [*ticket, *takes], answer, arrow)
+            for name, function, takes, answer in mechanism_udfs(issued)
+        ),
+        (KEEP_UDF, keep_udf(issued), [*ticket, "BIGINT[]", "BIGINT"], "BIGINT[][]", arrow),
+        (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
+        # DuckDB folds constant arguments: query() needs the text when it binds.
+        (_REWRITE_UDF, _rewrite_udf(instance, rewriter), ["VARCHAR"] * 3, "VARCHAR", {}),
+    ]
+
+
+def _rewrite_udf(instance: _Instance, rewriter: Rewriter | None) -> Callable[[str, str, str], str]:
+    def rewrite(text: str, schema: str, database: str) -> str:
+        try:
+            if rewriter is None:
+                raise InternalError("dp is not available on this connection.")
+            with contextlib.closing(_open_cursor(instance.connections)) as cursor:
+                cursor.execute(f"USE {quote(database)}.{quote(schema)}")
+                return rewriter(text, Engine(cursor, instance.tickets, _caller()))
+        except DpSqlError as error:
+            # query(error('…')) makes DuckDB raise the sentence while it binds, as it is.
+            return f"FROM query(error({literal(with_type(error))}))"
+
+    return rewrite
 
 
 def _open_cursor(connections: list[weakref.ref[Connection]]) -> Connection:
     """A cursor of the first connection that is still open; closed ones are forgotten."""
     for reference in list(connections):
         connection = reference()
-        try:
+        with contextlib.suppress(duckdb.ConnectionException):
             if connection is not None:
                 return connection.cursor()
-        except duckdb.ConnectionException:
-            pass
         connections.remove(reference)
     raise DpSqlError(
         "The connection that installed dp_sql is closed. Call dp_sql.install on this one."
     )
+
+
+def _caller() -> FrameType | None:
+    """The innermost Python frame that belongs neither to dp_sql nor to DuckDB."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.split(".", 1)[0] not in {"dp_sql", "duckdb", "_duckdb"}:
+            return frame
+        frame = frame.f_back
+    return None
 
 
 def create_macros(connection: Connection, *, everywhere: bool) -> None:
@@ -148,26 +157,26 @@ def create_macros(connection: Connection, *, everywhere: bool) -> None:
 
     Args:
         connection: its own macros are temporary.
-        everywhere: also in the database itself, so that every cursor and view finds them; a
-            database that cannot be written to is left as it is.
+        everywhere: create them also in the database itself, so that every cursor and view finds
+            them; a database that cannot be written to is left as it is.
+
+    Raises:
+        DpSqlError: the database has another macro `dp`.
     """
-    dp = (
+    macros = [
         f"dp(query) AS TABLE FROM query({_REWRITE_UDF}"
         "(query, system.main.current_schema(), system.main.current_database()))"
-    )
-    guards = [_guard(name) for name in FUNCTIONS] if everywhere else []
+    ]
     if everywhere:
+        macros += map(_guard, FUNCTIONS)
         _refuse_foreign_macro(connection)
-    for macro in [dp, *guards]:
+    for macro in macros:
         connection.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
     if everywhere:
-        cursor = connection.cursor()
-        try:
-            for macro in [dp, *guards]:
+        with contextlib.closing(connection.cursor()) as cursor:
+            for macro in macros:
                 with contextlib.suppress(duckdb.InvalidInputException):  # opened read-only
                     cursor.execute(f"CREATE OR REPLACE MACRO {macro}")
-        finally:
-            cursor.close()
 
 
 def _refuse_foreign_macro(connection: Connection) -> None:
@@ -190,37 +199,4 @@ def _guard(name: str) -> str:
         f"{name} must be read by dp_sql before DuckDB runs it. Write the whole SELECT into dp: "
         f"FROM dp($$ SELECT {function.example} FROM {function.table} $$)"
     )
-    return f"{name}({', '.join(parameters)}) AS system.main.error({_literal(sentence)})"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _rewrite_udf(
-    connections: list[weakref.ref[Connection]], desk: Desk, rewriter: Rewriter
-) -> Callable[[str, str, str], str]:
-    def rewrite(text: str, schema: str, database: str) -> str:
-        try:
-            cursor = _open_cursor(connections)
-            try:
-                cursor.execute(f"USE {quote(database)}.{quote(schema)}")
-                return rewriter(text, Engine(cursor, desk, _caller()))
-            finally:
-                cursor.close()
-        except DpSqlError as error:
-            # query(error('…')) makes DuckDB itself raise the sentence while it binds, plainly.
-            return f"FROM query(error({_literal(f'{type(error).__name__}: {error}')}))"
-
-    return rewrite
-
-
-def _caller() -> FrameType | None:
-    """The innermost Python frame that is neither ours nor DuckDB's own."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module.split(".", 1)[0] not in {"dp_sql", "duckdb", "_duckdb"}:
-            return frame
-        frame = frame.f_back
-    return None
+    return f"{name}({', '.join(parameters)}) AS system.main.error({literal(sentence)})"

@@ -1,4 +1,4 @@
-"""A DuckDB database as its owner's tools see it: dp_sql.policy.catalog. It is only read."""
+"""A DuckDB database as the owner's tools see it (dp_sql.policy.catalog). It is only read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FUNCTIONS = "SELECT DISTINCT function_name, internal FROM system.main.duckdb_fu
 
 @contextmanager
 def opened(database: str) -> Iterator[DatabaseCatalogue]:
-    """The catalogue of a database file, which must be there and is not changed."""
+    """The catalogue of an existing database file."""
     connection = open_database(database, read_only=True)
     try:
         yield DatabaseCatalogue(connection)
@@ -34,7 +34,7 @@ def opened(database: str) -> Iterator[DatabaseCatalogue]:
 
 
 class DatabaseCatalogue:
-    """What is in the databases of a connection, but for temporary tables."""
+    """What is in the databases of a connection, except temporary tables."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -49,7 +49,7 @@ class DatabaseCatalogue:
         ]
 
     def stand_ins(self) -> Sequence[str]:
-        """Names of users' macros and functions that replace functions of DuckDB's."""
+        """Names of users' macros and functions that replace DuckDB's own."""
         rows = self._connection.execute(_FUNCTIONS).fetchall()
         own = {folded(name) for name, internal in rows if internal}
         return sorted(name for name, internal in rows if not internal and folded(name) in own)
@@ -58,15 +58,15 @@ class DatabaseCatalogue:
         """Whether a SELECT has a row.
 
         Raises:
-            SourceError: it cannot be run; DuckDB's kind of error, as its words may carry values.
+            SourceError: it cannot be run; says DuckDB's type of error; its message may hold values.
         """
         return bool(self.number(f"SELECT system.main.count(*) FROM ({select} LIMIT 1) AS found"))
 
     def number(self, select: str) -> int:
-        """The number that a SELECT answers.
+        """The number that a SELECT returns.
 
         Raises:
-            SourceError: it cannot be run; DuckDB's kind of error, as its words may carry values.
+            SourceError: it cannot be run; says DuckDB's type of error; its message may hold values.
         """
         try:
             ((number,),) = self._connection.execute(select).fetchall()

@@ -1,6 +1,6 @@
-"""The private side under a policy: a connection that runs our own statements and no others.
+"""The private side of a session under a policy: it runs only SQL that dp_sql builds.
 
-It is opened for reading only. Nothing of an analyst's text is ever part of what it runs.
+It is opened for reading only. No part of an analyst's text is ever part of what it runs.
 """
 
 from __future__ import annotations
@@ -8,31 +8,29 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
 
 from dp_sql.engines.duckdb.connection import (
     Connection,
-    Engine,
     hide_progress,
     open_database,
     reads_just,
+    source_error,
 )
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
-from dp_sql.engines.duckdb.spill import let_go, limit_private
-from dp_sql.engines.duckdb.tickets import Desk
-from dp_sql.errors import InternalError, QueryError, SourceError
+from dp_sql.engines.duckdb.spill import limit_private
+from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
 from dp_sql.privacy.declared_sources import view_body
 from dp_sql.privacy.expressions import text
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
-from dp_sql.releases import Receipt
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import full_name, quote
 
 FAILED = "The answer could not be computed. What it costs is spent."
 """The only message for an error after the debit."""
@@ -51,13 +49,13 @@ _SETTINGS = (
     "SET disabled_optimizers = 'statistics_propagation,join_order,build_side_probe_side,"
     "empty_result_pullup,join_filter_pushdown'",
 )
-_KEPT_PUBLIC_ROWS = 200  # more than one statement may need
+_MAX_PUBLIC_TABLES = 200  # more than one statement may need
 _AS_TEXT = frozenset({"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"})
-"""Types that do not keep their values in arrow on every version."""
+"""Types whose values arrow changes on some versions."""
 
 
-class PrivateSide:
-    """The owner's database as the plans of analysts see it.
+class PrivateConnection:
+    """The owner's database as the compiler of analysts' statements sees it.
 
     Args:
         database: path of a DuckDB file.
@@ -66,15 +64,14 @@ class PrivateSide:
 
     def __init__(self, database: str, limits: Limits | None = None) -> None:
         self._connection: Connection = open_database(database, read_only=True)
-        self._spill: contextlib.ExitStack = contextlib.ExitStack()
+        self._remove_spill: Callable[[], None] = lambda: None
         try:
-            limit_private(database, limits or Limits(), self._run)
-            self._spill.callback(let_go, database)
+            self._remove_spill = limit_private(database, limits or Limits(), self._run)
             hide_progress(self._connection)
             for setting in _SETTINGS:
                 self._run(setting)
-            self._desk: Desk = register(self._connection, _nothing_to_rewrite)
-            self._number = number_of(self._connection)
+            self.tickets = register(self._connection)
+            self.number = number_of(self._connection)
             self.catalogue = DatabaseCatalogue(self._connection)
             self._listed = self.catalogue.listed()
         except BaseException:
@@ -90,43 +87,42 @@ class PrivateSide:
 
     def close(self) -> None:
         """Close the connection; what it has spilled is removed."""
-        with self._spill:
+        try:
             self._connection.close()
+        finally:
+            self._remove_spill()
 
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """One receipt per release of this connection, oldest first."""
-        return self._desk.receipts(self._number)
-
-    # --- what guard and person_level ask ---
+    # --- what the compiler asks ---
 
     def table(self, parts: Sequence[str]) -> tuple[str, ...] | None:
         """The base table that a name means, by its full name."""
-        wanted = [folded(part) for part in parts]
-        found = [entry for entry in self._listed if entry.is_called(wanted) and not entry.is_view]
-        return found[0].parts if len(found) == 1 else None
+        return self._named(parts, is_view=False)
 
     def view(self, parts: Sequence[str]) -> str | None:
-        """The query of a view, from the text that created it."""
-        wanted = [folded(part) for part in parts]
-        found = [entry for entry in self._listed if entry.is_called(wanted) and entry.is_view]
-        if len(found) != 1:
+        """The query of a view, from the SQL that created it."""
+        full = self._named(parts, is_view=True)
+        if full is None:
             return None
         rows = self._run(
             "SELECT sql FROM system.main.duckdb_views() WHERE database_name = $1 "
             "AND schema_name = $2 AND view_name = $3",
-            list(found[0].parts),
+            list(full),
         ).fetchall()
         return view_body(rows[0][0]) if len(rows) == 1 else None
 
-    def inside(self, view: Sequence[str]) -> PrivateSide:
-        """The same: here a name means the one relation that is called so, or nothing."""
+    def _named(self, parts: Sequence[str], *, is_view: bool) -> tuple[str, ...] | None:
+        wanted = [folded(part) for part in parts]
+        found = [one for one in self._listed if one.is_called(wanted) and one.is_view == is_view]
+        return found[0].parts if len(found) == 1 else None
+
+    def inside(self, view: Sequence[str]) -> PrivateConnection:
+        """The same: a name means the only relation that is called so, or nothing."""
         return self
 
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of a SELECT's columns, bound and not run.
 
-        They are kept: a database that is open here for reading does not change.
+        They are read once: a database that is open for reading does not change.
         """
         if select not in self._known:
             rows = self._run(f"DESCRIBE {select}").fetchall()
@@ -134,7 +130,7 @@ class PrivateSide:
         return self._known[select]
 
     def readable(self, value: str, type_name: str) -> bool:
-        """Whether a text can be cast to a type; no row is read."""
+        """Whether a string can be cast to a type; no row is read."""
         try:
             self._run(f"SELECT CAST({text(value)} AS {type_name})").fetchall()
         except duckdb.Error:
@@ -154,10 +150,10 @@ class PrivateSide:
         try:
             return [row[0] for row in self._run(select).fetchall()]
         except duckdb.Error as error:
-            raise SourceError(str(error).split("\n", 1)[0]) from None
+            raise source_error(error) from None
 
     def public_number(self, select: str) -> int:
-        """The number that a SELECT over public tables answers; they do not change."""
+        """The number that a SELECT over public tables returns; they do not change."""
         if select not in self._numbers:
             (number,) = self.public_values(select)
             self._numbers[select] = int(str(number))
@@ -185,9 +181,9 @@ class PrivateSide:
         try:
             self._run(f"CREATE TEMP TABLE {full_name(parts)} AS {select}")
         except duckdb.Error as error:
-            raise SourceError(str(error).split("\n", 1)[0]) from None
+            raise source_error(error) from None
         self._public_rows[parts] = None
-        if len(self._public_rows) > _KEPT_PUBLIC_ROWS:
+        if len(self._public_rows) > _MAX_PUBLIC_TABLES:
             self._run(f"DROP TABLE {full_name(self._public_rows.popitem(last=False)[0])}")
         return full_name(parts), frozenset({parts})
 
@@ -205,61 +201,47 @@ class PrivateSide:
 
     # --- releases ---
 
-    def offer(self, plan: Plan, reserved: str | None) -> str:
-        """A ticket for one release, and DuckDB's word that its SQL will bind; no row is read.
+    def issue(self, plan: Plan, reservation: str | None) -> str:
+        """A ticket for one release, once DuckDB has bound its SQL; no row is read.
 
         Args:
             plan: what is to be released.
-            reserved: the ledger's ticket, where there is a ledger.
+            reservation: the ledger's ticket, if there is a ledger.
 
         Raises:
-            InternalError: it does not bind; the ticket is taken back.
+            InternalError: it does not bind; the ticket is withdrawn.
         """
-        ticket = self._desk.offer_once(plan, reserved)
+        ticket = self.tickets.issue_once(plan, reservation)
         try:
             self._run(f"DESCRIBE {_released_sql(plan, ticket)}").fetchall()
         except Exception:
-            self._desk.withdraw(ticket)
+            self.tickets.withdraw(ticket)
             raise InternalError("What was built for this query does not bind.") from None
         return ticket
 
     def release(self, plan: Plan, ticket: str) -> list[tuple[object, ...]]:
-        """Release once; each value of a type that has no exact twin in Python comes as its text.
+        """Release once; a value whose type has no exact equivalent in Python comes as a string.
 
         Raises:
-            QueryError: one sentence, whatever went wrong; what the release costs is spent.
+            QueryError: one constant sentence for every failure; the release's cost is spent.
         """
         rows = None
-        with contextlib.suppress(Exception):  # of any kind: a rarer one would tell as much
+        with contextlib.suppress(Exception):  # of any type: a rarer one would show as much
             rows = self._run(_released_sql(plan, ticket)).fetchall()
-        self._desk.withdraw(ticket)
+        self.tickets.withdraw(ticket)
         if rows is None:
             raise QueryError(FAILED)
         return rows
-
-    def write_failed(self, plans: Sequence[Plan], told: int) -> None:
-        """Replace the receipts after the first `told` by one for each plan, which says it failed.
-
-        A question has one outcome: which of its releases were ready is not kept.
-        """
-        self._desk.write_failed(plans, self._number, told)
 
     def _run(self, sql: str, parameters: object = None) -> Connection:
         return self._connection.execute(sql, parameters)
 
 
 def _released_sql(plan: Plan, ticket: str) -> str:
-    """The release of a plan, with values that have an exact twin in Python or are texts."""
-    listed = ", ".join(
-        name if kind.startswith(("BIGINT", "STRUCT")) else f"CAST({name} AS {_text_of(kind)})"
-        for name, kind in release_columns(plan)
-    )
-    return f"SELECT {listed} FROM ({private_sql(plan, ticket)})"
-
-
-def _text_of(kind: str) -> str:
-    return "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
-
-
-def _nothing_to_rewrite(sql: str, engine: Engine) -> str:
-    raise InternalError("The private side rewrites nothing.")
+    """The release of a plan; values without an exact equivalent in Python are strings."""
+    listed = []
+    for name, kind in release_columns(plan):
+        string = "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
+        is_exact = kind.startswith(("BIGINT", "STRUCT"))
+        listed.append(name if is_exact else f"CAST({name} AS {string})")
+    return f"SELECT {', '.join(listed)} FROM ({private_sql(plan, ticket)})"

@@ -1,4 +1,4 @@
-"""The public side under a policy: a DuckDB instance of its own, with releases and public tables.
+"""The public side of a session under a policy: its own DuckDB, with releases and public tables.
 
 The analyst's query runs here, where no private row is. The instance is in memory and locked: no
 files, no network, no extensions, no Python variables, no other settings.
@@ -12,10 +12,10 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Connection, Engine, freeze, hide_progress
-from dp_sql.engines.duckdb.tickets import Desk
+from dp_sql.engines.duckdb.connection import Engine, freeze, hide_progress
+from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
-from dp_sql.sql.types import quote
+from dp_sql.sql.formatting import quote
 
 _LOCK = (
     "SET python_enable_replacements = false",
@@ -25,13 +25,11 @@ _LOCK = (
     "SET TimeZone = 'UTC'",
     "SET lock_configuration = true",
 )
-
-
 DEFAULT_MEMORY = "1GB"
-"""Memory of the public side where the policy does not say."""
+"""The memory limit if the policy sets none."""
 
 
-class PublicSide:
+class PublicConnection(Engine):
     """Holds what analysts may see.
 
     It writes nothing to disk: by default DuckDB would spill into the working folder, up to 90 % of
@@ -39,7 +37,7 @@ class PublicSide:
 
     Args:
         memory_limit: a size as DuckDB writes it.
-        threads: how many DuckDB may use; its default where left out.
+        threads: how many DuckDB may use; its own default if None.
     """
 
     def __init__(self, memory_limit: str | None = None, threads: int | None = None) -> None:
@@ -50,67 +48,57 @@ class PublicSide:
         }
         if threads is not None:
             config["threads"] = threads
-        self._connection: Connection = duckdb.connect(":memory:", config=config)
-        hide_progress(self._connection)
+        super().__init__(duckdb.connect(":memory:", config=config), Tickets())
+        hide_progress(self.connection)
         for setting in _LOCK:
-            self._connection.execute(setting)
-        self._engine = Engine(self._connection, Desk())
+            self.connection.execute(setting)
         self._loaded: set[tuple[str, ...]] = set()
         self._frozen: dict[str, str] = {}
         self._n_tables = 0
 
     def interrupt(self) -> None:
         """Stop what is running."""
-        self._connection.interrupt()
+        self.connection.interrupt()
 
     def close(self) -> None:
         """Close the connection; relations of this session end with it."""
-        self._connection.close()
+        self.connection.close()
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """What each name may be as a function: here there are none but DuckDB's own."""
-        return self._engine.builtin_kinds(names)
-
-    def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """The same: nobody can make a function here."""
-        return self._engine.builtin_kinds(names)
+        """What each name may be as a function; no one can create functions here."""
+        return self.builtin_kinds(names)
 
     def has(self, parts: Sequence[str]) -> bool:
-        """Whether a public table is here already."""
+        """Whether a public table has been loaded."""
         return tuple(parts) in self._loaded
 
     def load(self, parts: Sequence[str], columns: Sequence[tuple[str, str]], rows: Any) -> None:
         """Copy a public table under its own schema and name."""
-        _, schema, name = parts
-        table = f"{quote(schema)}.{quote(name)}"
+        schema, name = map(quote, parts[1:])
         typed = ", ".join(f"{quote(column)} {kind}" for column, kind in columns)
-        self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
-        self._connection.execute(f"CREATE TABLE {table} ({typed})")
-        self._connection.register("__dp_rows", rows)
+        cast = ", ".join(f"CAST({quote(column)} AS {kind})" for column, kind in columns)
+        self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+        self.connection.execute(f"CREATE TABLE {schema}.{name} ({typed})")
+        self.connection.register("__dp_rows", rows)
         try:
-            cast = ", ".join(f"CAST({quote(column)} AS {kind})" for column, kind in columns)
-            self._connection.execute(f"INSERT INTO {table} SELECT {cast} FROM __dp_rows")
+            self.connection.execute(f"INSERT INTO {schema}.{name} SELECT {cast} FROM __dp_rows")
         finally:
-            self._connection.unregister("__dp_rows")
+            self.connection.unregister("__dp_rows")
         self._loaded.add(tuple(parts))
 
     def freeze(self, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[object, ...]]) -> str:
-        """Keep a release; returns a relation with its columns, as SQL."""
+        """Write a release into a table of its own; returns a relation with its columns, as SQL."""
         self._n_tables += 1
-        table = f"temp.main.__dp_release_{self._n_tables}"
-        return freeze(self._connection, table, columns, rows)
+        return freeze(self.connection, f"temp.main.__dp_release_{self._n_tables}", columns, rows)
 
     def freeze_once(
-        self,
-        what: str,
-        columns: Sequence[tuple[str, str]],
-        rows: Sequence[tuple[object, ...]],
+        self, what: str, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[object, ...]]
     ) -> str:
-        """Keep a book, or a release that was kept before; the same one stays one table.
+        """Write a system table or stored release; the same one again is the same table.
 
         Args:
-            what: the book's name or the release's id. How many tables there are, which analysts
-                can see, does so not hang on whether two releases happen to be equal.
+            what: the system table's name or the release's id. Thus the number of tables, which
+                analysts can see, does not depend on whether two releases are equal.
             columns: as for `freeze`.
             rows: as for `freeze`.
         """
@@ -121,38 +109,26 @@ class PublicSide:
         return self._frozen[digest]
 
     def check_idle(self) -> None:
-        """Refuse to begin while an answer is being read in pieces: nothing can be kept then.
+        """Refuse to begin while an answer is being read in pieces: nothing can be written then.
 
         Raises:
             NotSupported: a reader of an answer is open.
         """
         try:
-            self._connection.execute("SELECT 1").fetchall()
+            self.connection.execute("SELECT 1").fetchall()
         except duckdb.Error:
             raise NotSupported(
                 "An earlier answer is still being read in pieces.",
                 hint="Read it to its end first, or take it whole, with .to_arrow_table().",
             ) from None
 
-    def only_select(self, text: str) -> None:
-        """Refuse all but one SELECT, as DuckDB itself reads the text.
+    def only_select(self, sql: str) -> None:
+        """Refuse all but one SELECT, as DuckDB itself parses it.
 
         Raises:
             NotSupported: several statements, or one of another kind.
-            duckdb.Error: DuckDB cannot read it.
+            duckdb.Error: DuckDB cannot parse it.
         """
-        found = self._connection.extract_statements(text)
+        found = self.connection.extract_statements(sql)
         if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
             raise NotSupported("Under a policy one SELECT is answered, and nothing else.")
-
-    def bind(self, text: str, parameters: object = None) -> None:
-        """Let DuckDB bind a query and not run it: a relation runs when it is read."""
-        self._connection.sql(text, params=parameters)
-
-    def relate(self, text: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
-        """The relation of a query."""
-        return self._connection.sql(text, params=parameters)
-
-    def run(self, text: str, parameters: object = None) -> Connection:
-        """Execute a query; returns the connection to fetch from."""
-        return self._connection.execute(text, parameters)

@@ -1,11 +1,11 @@
 """A DuckDB instance that answers Quack clients with tables that were put into it, and nothing else.
 
-Quack asks two functions of ours: whether a token is admitted, and, for every text that a client
-sends, whether it may run. The second may answer with another text, which Quack then runs instead of
-the client's (duckdb-quack, pull request 142). Ours always does: no client's text is ever parsed
+Quack asks two registered functions: whether a token is admitted, and, for every text that a client
+sends, whether it may run. The second may return another text, which Quack then runs instead of the
+client's (duckdb-quack, pull request 142). This one always does: no client's text is ever parsed
 here. The instance holds answers, no private row, and is locked.
 
-Knows no policy, no analyst and no session; who asks and what is answered is the caller's.
+Knows no policy, analyst or session: the caller decides who may ask and what is answered.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection
-from dp_sql.errors import DpSqlError, NotSupported
-from dp_sql.sql.types import quote
+from dp_sql.errors import DpSqlError, NotSupported, with_type
+from dp_sql.sql.formatting import literal, quote
 
 EngineError = duckdb.Error
-"""What DuckDB raises; for who must not import it."""
+"""What DuckDB raises, for modules that do not import it."""
 
 Admit = Callable[[str, str], bool]
 """admit(connection, token): whether this new connection may ask."""
 Answer = Callable[[str, str], str]
-"""answer(connection, text): SQL over held tables; it raises what the client is to read."""
+"""answer(connection, text): SQL over held tables; what it raises is shown to the client."""
 
 _EXTENSIONS = ("httpfs", "quack")
 _LOCK = (
@@ -43,22 +43,22 @@ _LOCK = (
     "SET allow_community_extensions = false",
     "SET TimeZone = 'UTC'",
 )
-# Types that arrow does not keep on every version, alone or inside a list or struct.
-_AS_TEXT = re.compile(r"\b(BIT|TIME WITH TIME ZONE|UHUGEINT|HUGEINT|UUID|VARIANT)\b")
+# Types that arrow changes on some versions, alone or inside a list or struct.
+_AS_STRING = re.compile(r"\b(BIT|TIME WITH TIME ZONE|UHUGEINT|HUGEINT|UUID|VARIANT)\b")
 _LISTEN = re.compile(r"(?:quack:)?(?P<host>[^\s:/\[\]']+|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?")
 _LOCAL = {"localhost", "127.0.0.1", "[::1]"}
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 _PORT = 9494
-_MEMORY = "2GB"  # of the held answers, all together; nothing of them is written to disk
+_MEMORY = "2GB"  # of all held answers together; they are not written to disk
 _MAX_ANSWER = 256 * 10**6  # bytes of one answer
-_BUG = "The server failed at this question, not you. What it may have cost is spent."
+_BUG = "The server failed, not your question. Its cost may be spent."
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A result, taken out of the instance that computed it.
+    """A result, copied out of the instance that computed it.
 
-    columns: names and DuckDB types that can be written; names may repeat.
+    columns: names and DuckDB types that SQL can write; names may repeat.
     table: the values, as an arrow table with the columns c0, c1, …
     """
 
@@ -83,43 +83,42 @@ class Address:
 
 
 def address(text: str) -> Address:
-    """Read `quack:HOST:PORT`; the port is 9494 where it is left out."""
+    """Read `quack:HOST:PORT`; the default port is 9494.
+
+    Raises:
+        NotSupported: it is not an address.
+    """
     found = _LISTEN.fullmatch(text)
     port = int(found["port"] or _PORT) if found else 0
     if found is None or not 0 < port < 65536:
-        raise NotSupported(f"{text} is no address to listen on.", hint="quack:localhost:9494")
+        raise NotSupported(f"{text} is not an address to listen on.", hint="quack:localhost:9494")
     return Address(found["host"].lower(), port)
 
 
-def taken(relation: Any) -> Rows:
-    """Run a relation and take its rows along.
+def fetched(relation: Any) -> Rows:
+    """Run a relation and copy its rows.
 
-    A column whose type has no name in SQL comes as text: 1.5 has none for `row(1, 2)`.
-    """
-    names, types = relation.columns, [str(kind) for kind in relation.types]
-    written = ["VARCHAR" if _is_nameless(relation, kind) else kind for kind in types]
-    as_text = [
-        _AS_TEXT.search(kind) or kind != name for kind, name in zip(types, written, strict=True)
-    ]
-    if any(as_text):
-        places = [f"c{n}" for n in range(len(types))]  # names may repeat
-        listed = ", ".join(
-            f"CAST({place} AS VARCHAR) AS {place}" if is_text else place
-            for place, is_text in zip(places, as_text, strict=True)
-        )
-        sql = f"SELECT {listed} FROM __dp_taken AS t({', '.join(places)})"
-        relation = relation.query("__dp_taken", sql)
-    table = _table(relation)
-    columns = tuple(zip(names, written, strict=True))
-    return Rows(columns, table.rename_columns([f"c{n}" for n in range(len(columns))]))
-
-
-def _table(relation: Any) -> Any:
-    """The rows as an arrow table, taken in pieces: a public table may be asked for 10^12 rows.
+    A column whose type SQL cannot write comes as a string: 1.5 cannot write that of `row(1, 2)`.
 
     Raises:
         NotSupported: they take more memory than one answer may.
     """
+    names, types = relation.columns, [str(kind) for kind in relation.types]
+    places = [f"c{n}" for n in range(len(types))]  # names may repeat
+    written, listed = [], []
+    for place, kind in zip(places, types, strict=True):
+        has_name = _has_name(relation, kind)
+        written.append(kind if has_name else "VARCHAR")
+        as_string = _AS_STRING.search(kind) or not has_name
+        listed.append(f"CAST({place} AS VARCHAR) AS {place}" if as_string else place)
+    if listed != places:
+        sql = f"SELECT {', '.join(listed)} FROM __dp_answer AS t({', '.join(places)})"
+        relation = relation.query("__dp_answer", sql)
+    return Rows(tuple(zip(names, written, strict=True)), _table(relation).rename_columns(places))
+
+
+def _table(relation: Any) -> Any:
+    """The rows as an arrow table, in pieces: a question may ask for 10^12 public rows."""
     import pyarrow as pa
 
     n_bytes, pieces = 0, []
@@ -136,48 +135,54 @@ def _table(relation: Any) -> Any:
     return pa.Table.from_batches(pieces, reader.schema)
 
 
-def _is_nameless(relation: Any, kind: str) -> bool:
-    """Whether DuckDB cannot read back what it calls a type; so far only structs are."""
+def _has_name(relation: Any, kind: str) -> bool:
+    """Whether DuckDB can read back the name of a type; so far only structs may have none."""
     if "STRUCT(" in kind:
         try:
-            relation.query("__dp_taken", f"SELECT NULL::{kind} AS it")
+            relation.query("__dp_answer", f"SELECT NULL::{kind} AS it")
         except duckdb.Error:
-            return True
-    return False
+            return False
+    return True
 
 
 def refusal(error: Exception) -> str:
-    """SQL that tells a client what is wrong; what is no refusal is one constant sentence."""
+    """SQL that shows a client what is wrong; all unexpected errors are one constant sentence."""
     sentence = _BUG
     if isinstance(error, DpSqlError):
-        sentence = f"{type(error).__name__}: {error}"
+        sentence = with_type(error)
     elif isinstance(error, duckdb.Error):
         sentence = str(error)
-    return f"SELECT error({_literal(sentence)}) AS refused"
+    sentence = sentence.replace("\0", "")
+    return f"SELECT error({literal(sentence)}) AS refused"
 
 
 def load_quack(connection: Connection) -> None:
-    """Load the extensions that speak Quack, from installed wheels or from DuckDB's own folder."""
+    """Load the extensions for Quack, from installed wheels or from DuckDB's own folder.
+
+    Raises:
+        NotSupported: they are in neither.
+    """
     for name in _EXTENSIONS:
         try:
             path = _wheel(name)
-            connection.execute(f"LOAD '{path}'" if path else f"LOAD {name}")
+            connection.execute(f"LOAD {literal(path)}" if path else f"LOAD {name}")
         except duckdb.Error as error:
             raise NotSupported(
-                f"DuckDB {duckdb.__version__} cannot load its extension {name}, to be served.",
+                f"Serving needs DuckDB's extension {name}, which DuckDB {duckdb.__version__} "
+                "cannot load.",
                 hint="pip install 'dp-sql[serve]' in an environment of its own, or, where DuckDB "
                 f"finds its extensions, INSTALL {name}.",
             ) from error
 
 
 def _wheel(name: str) -> str | None:
-    """The file of an extension that was installed as a Python package, for this DuckDB."""
+    """The path of an extension that is installed as a Python package, for this DuckDB."""
     found = importlib.util.find_spec(f"duckdb_extension_{name}")
     if found is None or found.origin is None:
         return None
     folder = Path(found.origin).parent / "extensions" / f"v{duckdb.__version__}"
     path = folder / f"{name}.duckdb_extension"
-    return str(path).replace("'", "''") if path.exists() else None
+    return str(path) if path.exists() else None
 
 
 class QuackServer:
@@ -189,7 +194,7 @@ class QuackServer:
         self._numbers = itertools.count(1)
         self._address: Address | None = None
         self._functions: tuple[object, ...] = ()
-        # The start proves itself with a token of its own, and the connection that it opens.
+        # The server tests itself with a token of its own, and the connection that it opens.
         self._proof: tuple[str, str] | None = (os.urandom(16).hex(), os.urandom(16).hex())
         self._proving: set[str] = set()
         try:
@@ -201,14 +206,14 @@ class QuackServer:
             raise
 
     def start(self, where: Address, admit: Admit, answer: Answer) -> None:
-        """Listen, and prove to be closed before anybody is told of it.
+        """Listen, and test that clients' texts do not run before anyone can know of it.
 
         Raises:
-            NotSupported: the address cannot be used, or this Quack does not ask our functions.
+            NotSupported: the address cannot be used, or this Quack does not ask the functions.
         """
         self._register(admit, answer)
         others = "false" if where.is_local else "true"
-        unused = os.urandom(16).hex()  # Quack wants a token of its own; our function ignores it
+        unused = os.urandom(16).hex()  # Quack needs a token of its own, which `admitted` ignores
         try:
             self._connection.execute(
                 f"CALL quack_serve('{where}', token := '{unused}', "
@@ -222,17 +227,17 @@ class QuackServer:
         self._prove(where, unused)
 
     def hold(self, rows: Rows) -> tuple[str, str]:
-        """Keep rows in a table; returns its name, and SQL that reads it."""
+        """Hold rows in a table; returns its name, and SQL that reads it."""
         name = f"answer_{next(self._numbers)}_{os.urandom(8).hex()}"
         typed = ", ".join(
             f"CAST(c{n} AS {kind}) AS c{n}" for n, (_, kind) in enumerate(rows.columns)
         )
         cursor = self._connection.cursor()
         try:
-            cursor.register("taken", rows.table)
-            cursor.execute(f"CREATE TABLE {name} AS SELECT {typed} FROM taken")
-            cursor.unregister("taken")
-        except duckdb.Error as error:  # it names the table; nobody is to read that
+            cursor.register("fetched", rows.table)
+            cursor.execute(f"CREATE TABLE {name} AS SELECT {typed} FROM fetched")
+            cursor.unregister("fetched")
+        except duckdb.Error as error:  # it names the table, which no one may read
             raise RuntimeError("An answer could not be held.") from error
         finally:
             cursor.close()
@@ -240,7 +245,7 @@ class QuackServer:
         return name, f"SELECT {listed} FROM memory.main.{name}"
 
     def drop(self, name: str) -> None:
-        """Let a held table go; who is just reading it reads on."""
+        """Drop a held table; a client that is reading it reads on."""
         self._run(f"DROP TABLE IF EXISTS memory.main.{name}")
 
     def connections(self) -> frozenset[str]:
@@ -249,7 +254,7 @@ class QuackServer:
         return frozenset(row[0] for row in rows)
 
     def close(self) -> None:
-        """Stop listening, wait for what is being answered, and forget everything."""
+        """Stop listening, wait for what is being answered, and drop everything."""
         if self._address is not None:
             with suppress(duckdb.Error):
                 self._run(f"CALL quack_stop('{self._address}')")
@@ -271,10 +276,10 @@ class QuackServer:
 
         def instead(connection: str, text: str) -> str | None:
             if connection in self._proving:
-                return f"SELECT {_literal(self._proof[1])} AS proof" if self._proof else None
+                return f"SELECT {literal(self._proof[1])} AS proof" if self._proof else None
             return _instead(answer, connection, text)
 
-        self._functions = (admitted, instead)  # DuckDB keeps no callable alive
+        self._functions = (admitted, instead)  # DuckDB does not keep callables alive
         given: Mapping[str, Any] = {"side_effects": True, "null_handling": "special"}
         make = self._connection.create_function
         make("dp_sql_admitted", admitted, ["VARCHAR"] * 3, "BOOLEAN", **given)
@@ -283,21 +288,21 @@ class QuackServer:
             self._connection.execute(f"SET GLOBAL quack_{setting}_function = 'dp_sql_{name}'")
 
     def _prove(self, where: Address, unused: str) -> None:
-        """Ask as a client would: another text must run than ours, and no other token may enter."""
+        """Ask as a client would: the text that is sent must not run, nor any other token enter."""
         assert self._proof is not None
         token, proof = self._proof
         url = f"quack:{_EVERYWHERE.get(where.host, where.host)}:{where.port}"
         try:
             with duckdb.connect(":memory:", config={"threads": 1}) as client:
                 load_quack(client)
-                told = _asked(client, url, token)
+                shown = _asked(client, url, token)
                 refused = [_asked(client, url, wrong) for wrong in (unused, os.urandom(16).hex())]
         finally:
             self._proof = None
-        if told != [(proof,)] or refused != [None, None]:
+        if shown != [(proof,)] or refused != [None, None]:
             raise NotSupported(
                 f"The Quack of DuckDB {duckdb.__version__} does not run the text that its "
-                "authorization function answers, so it cannot be served safely.",
+                "authorization function returns, so it cannot be served safely.",
                 hint="1.5.5 does.",
             )
 
@@ -311,10 +316,10 @@ def _asked(client: Connection, url: str, token: str) -> list[Any] | None:
 
 
 def _instead(answer: Answer, connection: str, text: str) -> str | None:
-    """The text that runs instead of a client's; None refuses without a word.
+    """The text that runs instead of a client's; None refuses without a message.
 
-    Quack asks before appending rows as well, with an INSERT of its own making, and takes any text
-    for a yes: nothing may be answered to an INSERT.
+    Quack also asks before appending rows, with an INSERT that it made, and takes any text as a
+    yes: the answer to an INSERT must be None.
     """
     if text is None or text.lstrip()[:6].upper() == "INSERT":
         return None
@@ -322,7 +327,3 @@ def _instead(answer: Answer, connection: str, text: str) -> str | None:
         return answer(connection, text)
     except Exception as error:
         return refusal(error)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\0", "").replace("'", "''") + "'"

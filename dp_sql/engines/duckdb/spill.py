@@ -17,18 +17,20 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dp_sql.errors import PolicyError
 from dp_sql.policy.limits import Limits, size_in_bytes
+from dp_sql.sql.formatting import literal
 
 DEFAULT_SPILL = "10GB"
-"""What private queries may write to disk where the policy does not say."""
+"""What private queries may write to disk if the policy sets no limit."""
 
 
 @dataclass
 class _Spill:
-    """The folder of one database file, who uses it, and what its instance is limited to."""
+    """The folder of one database file, how many sessions use it, and its instance's limits."""
 
     folder: Path
     n_sessions: int = 0
@@ -41,23 +43,28 @@ _lock = threading.Lock()
 _open: dict[str, _Spill] = {}
 
 
-def limit_private(database: str, limits: Limits, run: Callable[[str], object]) -> None:
-    """Give a private connection its folder and limits; `let_go` must follow.
+def limit_private(
+    database: str, limits: Limits, run: Callable[[str], object]
+) -> Callable[[], None]:
+    """Give a private connection its folder and limits.
 
     Args:
         database: path of the DuckDB file.
         limits: the policy's.
         run: executes a statement on the connection.
 
+    Returns:
+        Call it when the connection is closed: it removes the folder after the last session.
+
     Raises:
         PolicyError: the policy's temp_directory cannot be written.
     """
+    path = os.path.realpath(database)
     with _lock:
-        spill = _open.get(os.path.realpath(database))
+        spill = _open.get(path)
         if spill is None:
-            spill = _Spill(_folder(limits.temp_directory))
-            _open[os.path.realpath(database)] = spill
-            run(f"SET temp_directory = '{_quoted(spill.folder)}'")
+            spill = _open[path] = _Spill(_folder(limits.temp_directory))
+            run(f"SET temp_directory = {literal(str(spill.folder))}")
         spill.n_sessions += 1
         disk = size_in_bytes(limits.max_temp_directory_size or DEFAULT_SPILL)
         memory = None if limits.memory_limit is None else size_in_bytes(limits.memory_limit)
@@ -69,6 +76,17 @@ def limit_private(database: str, limits: Limits, run: Callable[[str], object]) -
             run(f"SET memory_limit = '{spill.memory}B'")
         if spill.threads is not None:
             run(f"SET threads = {spill.threads}")
+    return partial(_let_go, path)
+
+
+def _let_go(path: str) -> None:
+    with _lock:
+        spill = _open.get(path)
+        if spill is not None:
+            spill.n_sessions -= 1
+            if spill.n_sessions <= 0:
+                del _open[path]
+                shutil.rmtree(spill.folder, ignore_errors=True)
 
 
 def spill_advice(limits: Limits, ledger: Path | None) -> list[str]:
@@ -76,39 +94,26 @@ def spill_advice(limits: Limits, ledger: Path | None) -> list[str]:
 
     Args:
         limits: the policy's.
-        ledger: the file of the ledger; None where the policy has no budget.
+        ledger: the file of the ledger; None if the policy has no budget.
     """
     parent = limits.temp_directory or Path(tempfile.gettempdir())
     size = limits.max_temp_directory_size
-    said = [f"Private queries may write up to {size or DEFAULT_SPILL} in {parent}."]
+    advice = [f"Private queries may write up to {size or DEFAULT_SPILL} in {parent}."]
     if limits.temp_directory is not None and not parent.is_dir():
-        said.append(f"[limits] temp_directory is not a folder: {parent}. No session can open.")
+        advice.append(f"[limits] temp_directory is not a folder: {parent}. No session can open.")
     elif limits.temp_directory is not None and size is None and _same_disk(parent, ledger):
-        said.append(
+        advice.append(
             "The ledger is on that disk as well: a full disk stops every release. Set [limits] "
             "max_temp_directory_size below the free space, or choose another disk."
         )
-    return said
+    return advice
 
 
 def _same_disk(folder: Path, ledger: Path | None) -> bool:
-    if ledger is None:
-        return False
     try:
-        return folder.stat().st_dev == ledger.parent.stat().st_dev
+        return ledger is not None and folder.stat().st_dev == ledger.parent.stat().st_dev
     except OSError:
         return False
-
-
-def let_go(database: str) -> None:
-    """Remove the folder of a database file, if its last session has been closed."""
-    with _lock:
-        spill = _open.get(os.path.realpath(database))
-        if spill is not None:
-            spill.n_sessions -= 1
-            if spill.n_sessions <= 0:
-                del _open[os.path.realpath(database)]
-                shutil.rmtree(spill.folder, ignore_errors=True)
 
 
 def remove_spill_folders() -> None:
@@ -132,7 +137,3 @@ def _folder(parent: Path | None) -> Path:
 
 def _narrower(one: int | None, other: int | None) -> int | None:
     return min((n for n in (one, other) if n is not None), default=None)
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")

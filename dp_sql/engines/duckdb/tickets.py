@@ -1,12 +1,12 @@
-"""The desk of one database instance: offers plans, redeems tickets, keeps receipts. Never SQL.
+"""The tickets of one database instance, and the receipts of what they released. Never SQL.
 
-A ticket stands for a plan inside SQL text, so that no parameter of a mechanism can be changed
-there. A session's ticket is good for one release. A ticket of the `dp` table macro is the plan's
-own digest: binding the same text twice offers the same ticket and changes nothing, and each
-execution of a query redeems it once, however often DuckDB's plan calls the function.
+SQL text names a plan by its ticket, so that no parameter of a mechanism can be changed there. A
+session's ticket is good for one release. A ticket of the `dp` table macro is the plan's own digest:
+binding the same text twice issues the same ticket and changes nothing, and each execution of a
+query redeems it once, however often DuckDB's plan calls the function.
 
-Where a ledger is kept, a one-use ticket is the ledger's own: the session has reserved its loss. For
-a ticket of `dp` the desk reserves when it is redeemed, before the mechanism draws.
+With a ledger, a session has reserved the loss of its ticket. The loss of a ticket of `dp` is
+reserved when the ticket is redeemed, before the mechanism draws.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -25,17 +25,18 @@ from dp_sql.privacy.plan import Plan, loss_at
 from dp_sql.releases import Receipt
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Sized)
 
-# Answers kept so that one execution sees one draw. An execution's calls are close together, and
-# its number never returns; the limit only bounds memory.
-_KEPT = 256
-_KEPT_LOTS = 8  # these are as large as the number of people
+# Answers are held so that one execution sees one draw. The calls of an execution are close
+# together, and its number never returns; these limits only bound memory.
+_MAX_ANSWERS = 256
+_MAX_PEOPLE = 10**7  # of whom it is held in which groups they count, in all answers together
 _ONCE = "once-"
 
 
 @dataclass(frozen=True)
 class Drawn(Generic[T]):
-    """What a mechanism has drawn: the answer, its accuracy in words, and how many runs it took."""
+    """What a mechanism drew: the answer, a sentence on its accuracy, and how many runs it took."""
 
     value: T
     accuracy: str
@@ -44,28 +45,29 @@ class Drawn(Generic[T]):
 
 @dataclass
 class _Answer:
+    """The answer to one execution, and the draw that went before it."""
+
     lock: threading.Lock = field(default_factory=threading.Lock)
     value: object = None
-    done: bool = False
+    is_done: bool = False
+    groups: Sized | None = None
 
 
-class Desk:
-    """Plans waiting for their execution, and receipts of what was released."""
+class Tickets:
+    """Plans that wait for their execution, and receipts of what was released."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._once: dict[str, Plan] = {}
+        self._once: dict[str, tuple[Plan, int | None]] = {}
         self._again: dict[str, Plan] = {}
-        self._runs: dict[str, int] = {}
         self._answers: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
-        self._lots: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
         self._receipts: list[tuple[int, Receipt]] = []
-        self._issued = 0
-        self._failures: dict[str, DpSqlError] = {}
+        self._n_issued = 0
+        self._errors: dict[str, DpSqlError] = {}
         self._accounts: list[Account | None] = []
 
-    def pay_from(self, account: Account | None) -> None:
-        """Pay the tickets of `dp` from this account, for a session that has just been opened.
+    def charge(self, account: Account | None) -> None:
+        """Charge the tickets of `dp` to the account of a session that has just been opened.
 
         Raises:
             PolicyError: another session of this instance has another ledger, or none.
@@ -79,7 +81,7 @@ class Desk:
                     )
             self._accounts.append(account)
 
-    def stop_paying(self, account: Account | None) -> None:
+    def stop_charging(self, account: Account | None) -> None:
         """Forget the account of a session that closes."""
         with self._lock, contextlib.suppress(ValueError):
             self._accounts.remove(account)
@@ -89,29 +91,29 @@ class Desk:
         with self._lock:
             return tuple(r for of, r in self._receipts if connection in {None, of})
 
-    def offer_once(self, plan: Plan, reserved: str | None = None, runs: int | None = None) -> str:
+    def issue_once(
+        self, plan: Plan, reservation: str | None = None, n_runs: int | None = None
+    ) -> str:
         """A ticket for exactly one release of this plan.
 
         Args:
             plan: what is released.
-            reserved: the ledger's ticket, where its loss stands in one.
-            runs: how many runs are reserved; a release that turns out to take more is refused.
+            reservation: the ledger's ticket, if its loss is in a ledger.
+            n_runs: how many runs are reserved; a release that takes more is refused.
         """
         with self._lock:
-            self._issued += 1
-            ticket = f"{_ONCE}{reserved or self._issued}"
-            self._once[ticket] = plan
-            if runs is not None:
-                self._runs[ticket] = runs
+            self._n_issued += 1
+            ticket = f"{_ONCE}{reservation or self._n_issued}"
+            self._once[ticket] = plan, n_runs
         return ticket
 
-    def offer(self, plan: Plan, text: str, number: int) -> str:
-        """The ticket of this plan, the same for the same plan at the same place of a text.
+    def issue(self, plan: Plan, text: str, number: int) -> str:
+        """A ticket for a release in each execution; the same call of a text has the same ticket.
 
         Args:
             plan: what each execution releases.
-            text: the text in which the DP call stands.
-            number: which DP call of the text it is: equal calls in one text are separate releases.
+            text: the text that holds the DP call.
+            number: which DP call of the text it is: equal calls are separate releases.
         """
         digest = hashlib.blake2b(repr((plan, text, number)).encode(), digest_size=12).hexdigest()
         with self._lock:
@@ -119,82 +121,88 @@ class Desk:
         return digest
 
     def withdraw(self, ticket: str) -> None:
-        """Take back a one-use ticket, used or not, and what is kept of it."""
+        """Forget a one-use ticket, used or not, and all that is held for it."""
         with self._lock:
             self._once.pop(ticket, None)
-            self._runs.pop(ticket, None)
-            self._failures.pop(ticket, None)
+            self._errors.pop(ticket, None)
+            for key in [key for key in self._answers if key[0] == ticket]:
+                del self._answers[key]
 
-    def lots(self, ticket: str, execution: tuple[int, int], draw: Callable[[], T]) -> T:
-        """Draw once per ticket and execution what goes before the answer; it releases nothing."""
-        with self._lock:
-            kept = self._lots.setdefault((ticket, *execution), _Answer())
-            while len(self._lots) > _KEPT_LOTS:
-                self._lots.popitem(last=False)
-        with kept.lock:
-            if not kept.done:
-                kept.value, kept.done = draw(), True
-            return kept.value  # type: ignore[return-value]
+    def groups_once(self, ticket: str, execution: tuple[int, int], draw: Callable[[], S]) -> S:
+        """Draw once per ticket and execution in which groups each person counts.
 
-    def write_failed(self, plans: Sequence[Plan], connection: int, told: int) -> None:
-        """Replace the receipts after the first `told` of a connection: these plans have failed."""
+        An answer is held with the groups it was computed from, and forgotten with them: places in
+        an answer mean the items of these groups. It releases nothing by itself.
+        """
+        answer = self._answer(ticket, execution)
+        with answer.lock:
+            forgotten = answer.is_done and answer.groups is None
+            if not forgotten:
+                answer.groups = draw() if answer.groups is None else answer.groups
+                return answer.groups  # type: ignore[return-value]
         with self._lock:
-            own = [i for i, (of, _) in enumerate(self._receipts) if of == connection]
-            for i in reversed(own[told:]):
-                del self._receipts[i]
-        for plan in plans:
-            self._write(plan, Drawn(None, "it failed, and nothing was released"), connection)
+            self._answers.pop((ticket, *execution), None)
+        return self.groups_once(ticket, execution, draw)
 
     def redeem(self, ticket: str, execution: tuple[int, int], run: Callable[[Plan], Drawn[T]]) -> T:
         """Release once per ticket and execution; later calls of the execution get that answer.
 
         Args:
-            ticket: as offered; unknown or used ones are refused.
+            ticket: as issued; unknown or used ones are refused.
             execution: connection and query number of the engine.
             run: draws the answer of a plan and states its accuracy.
         """
-        with self._lock:
-            answer = self._answers.setdefault((ticket, *execution), _Answer())
-            while len(self._answers) > _KEPT:
-                self._answers.popitem(last=False)
+        answer = self._answer(ticket, execution)
         with answer.lock:
-            if not answer.done:
-                plan = self._take(ticket)
-                drawn = run(plan) if ticket.startswith(_ONCE) else self._paid(plan, run)
-                if drawn.n_runs > self._runs.get(ticket, drawn.n_runs):
+            if not answer.is_done:
+                plan, n_runs = self._take(ticket)
+                drawn = run(plan) if ticket.startswith(_ONCE) else self._charged(plan, run)
+                if n_runs is not None and drawn.n_runs > n_runs:
                     raise InternalError("There are more groups than were paid for; none is shown.")
-                self._write(plan, drawn, execution[0])
-                answer.value, answer.done = drawn.value, True
+                self._record(plan, drawn, execution[0])
+                answer.value, answer.is_done = drawn.value, True
             return answer.value  # type: ignore[return-value]
 
-    def _paid(self, plan: Plan, run: Callable[[Plan], Drawn[T]]) -> Drawn[T]:
-        """Reserve, run and settle, where a ledger is kept."""
+    def _answer(self, ticket: str, execution: tuple[int, int]) -> _Answer:
+        key = (ticket, *execution)
+        with self._lock:
+            answer = self._answers.setdefault(key, _Answer())
+            self._answers.move_to_end(key)
+            while len(self._answers) > 1 and (
+                len(self._answers) > _MAX_ANSWERS
+                or sum(len(a.groups or ()) for a in self._answers.values()) > _MAX_PEOPLE
+            ):
+                self._answers.popitem(last=False)
+        return answer
+
+    def _take(self, ticket: str) -> tuple[Plan, int | None]:
+        with self._lock:
+            once, again = self._once.pop(ticket, None), self._again.get(ticket)
+        if once is None and again is None:
+            raise InternalError("This ticket is unknown or used; nothing was released.")
+        return once or (again, None)  # type: ignore[return-value]
+
+    def _charged(self, plan: Plan, run: Callable[[Plan], Drawn[T]]) -> Drawn[T]:
+        """Reserve, run and settle, if there is a ledger."""
         with self._lock:
             account = next(iter(self._accounts), None)
         if account is None:
             return run(plan)
-        if plan.function.kind == "select" and plan.keys:
+        if plan.keys and not plan.parameters.reads_people:
             raise NotSupported(
                 f"With a ledger dp(…) takes no {plan.function.name} with GROUP BY; ask it with "
                 "session.sql."
             )
-        (ticket,) = account.reserve(lambda factor: [loss_at(plan, factor)])
+        (reservation,) = account.reserve(lambda factor: [loss_at(plan, factor)])
         outcome: Outcome = "failed"
         try:
             drawn = run(plan)
             outcome = "answered"
         finally:
-            account.settle(ticket, outcome)
+            account.settle(reservation, outcome)
         return drawn
 
-    def _take(self, ticket: str) -> Plan:
-        with self._lock:
-            plan = self._once.pop(ticket, None) or self._again.get(ticket)
-        if plan is None:
-            raise InternalError("This ticket is unknown or used; nothing was released.")
-        return plan
-
-    def _write(self, plan: Plan, drawn: Drawn[T], connection: int) -> None:
+    def _record(self, plan: Plan, drawn: Drawn[T], connection: int) -> None:
         if not drawn.n_runs:  # no group, nothing drawn
             return
         receipt = Receipt(
@@ -208,11 +216,20 @@ class Desk:
         with self._lock:
             self._receipts.append((connection, receipt))
 
-    def keep_failure(self, ticket: str, failure: DpSqlError) -> None:
-        """Keep an error that DuckDB is about to turn into text, for who holds the ticket."""
-        if ticket.startswith(_ONCE):  # others are held by nobody who would ask
-            self._failures[ticket] = failure
+    def record_failure(self, plans: Sequence[Plan], connection: int, n_before: int) -> None:
+        """Replace the receipts of a connection after its first `n_before`: these plans failed."""
+        with self._lock:
+            own = [i for i, (of, _) in enumerate(self._receipts) if of == connection]
+            for i in reversed(own[n_before:]):
+                del self._receipts[i]
+        for plan in plans:
+            self._record(plan, Drawn(None, "it failed, and nothing was released"), connection)
 
-    def failure_of(self, ticket: str) -> DpSqlError | None:
+    def record_error(self, ticket: str, error: DpSqlError) -> None:
+        """Hold an error that DuckDB is about to turn into text, for the session that asked."""
+        if ticket.startswith(_ONCE):  # no one asks for others
+            self._errors[ticket] = error
+
+    def error_of(self, ticket: str) -> DpSqlError | None:
         """The error of a one-use ticket, if its mechanism raised one."""
-        return self._failures.get(ticket)
+        return self._errors.get(ticket)

@@ -1,4 +1,4 @@
-"""PEP 249: sessions for programs that know Python's DB-API and nothing of dp_sql.
+"""PEP 249: sessions for programs that use Python's DB-API.
 
 from dp_sql.integrations import dbapi
 con = dbapi.connect("shop.duckdb", policy="policy.toml", analyst="reporting")

@@ -1,17 +1,15 @@
-"""The session as a PEP 249 module: for programs that know Python's DB-API and nothing of us.
+"""PEP 249's connections and cursors over a session.
 
-    from dp_sql.integrations import dbapi
-    con = dbapi.connect("shop.duckdb", policy="policy.toml", analyst="reporting")
+A statement runs when it is executed, and its rows are read then: fetching them, in parts or
+twice, is never a second release.
 
-Knows `dp_sql.connect` and nothing below it. A statement is answered when it is executed, and its
-rows are read then: fetching them, in pieces or twice, is never a second release.
-
-Threads may share this module and not a connection (`threadsafety` is 1). Parameters are `?` or
-`$1`, with a sequence, or `$name`, with a dictionary; DP calls and their sources cannot use them.
+Threads may share this module but not a connection (`threadsafety` is 1). Parameters are `?` or
+`$1`, with a sequence, or `$name`, with a dictionary; DP calls and their sources take none.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
@@ -20,31 +18,28 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import dp_sql
-from dp_sql.integrations.dbapi.answers import check_statement, n_changed, writes_only
+from dp_sql.integrations.dbapi import errors
 from dp_sql.integrations.dbapi.errors import (
-    DatabaseError,
-    DataError,
-    Error,
-    IntegrityError,
     InterfaceError,
-    InternalError,
-    NotSupportedError,
     OperationalError,
     ProgrammingError,
-    Warning,
     mapped,
 )
-from dp_sql.session.analyst import GuardedSession
+from dp_sql.sql.tokens import tokenize
 
 apilevel = "2.0"
 threadsafety = 1
 paramstyle = "qmark"
 
 Parameters = Sequence[object] | Mapping[str, object]
-# Name, type code, then five places that PEP 249 leaves to the database, and DuckDB leaves empty.
+Row = tuple[Any, ...]
+# Name and type code; DuckDB leaves the five other fields of PEP 249 empty.
 Column = tuple[str, str, None, None, None, None, None]
+# What DuckDB returns for a statement without rows: the number of changed rows, or nothing.
+_STATUS = ([("Count", "BIGINT")], [("Success", "BOOLEAN")])
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_C = TypeVar("_C", bound="Connection | Cursor")
 
 
 @mapped
@@ -62,84 +57,100 @@ def connect(
     Args:
         database: path of a DuckDB file, or ":memory:".
         policy: path of the owner's policy.
-        analyst: who asks, under a policy.
-        ledger: without a policy: path of a book of all releases.
-        read_only: open the file without the right to change it; under a policy always.
+        analyst: the analyst's name, with a policy.
+        ledger: without a policy: path of a ledger that records every release.
+        read_only: open the file read-only; always so with a policy.
         autocommit: True, as in DuckDB's own module: each statement commits by itself. With False
-            the first statement begins a transaction, which ends with commit or rollback.
-            Under a policy nothing can be changed, and it makes no difference.
+            the first statement begins a transaction, which ends with commit or rollback. With a
+            policy nothing can be changed, and it makes no difference.
     """
-    for name, said in (("database", database), ("policy", policy), ("ledger", ledger)):
-        if not isinstance(said, str | PathLike) and (said is not None or name == "database"):
+    for name, path in (("database", database), ("policy", policy), ("ledger", ledger)):
+        if not isinstance(path, str | PathLike) and (path is not None or name == "database"):
             raise ProgrammingError(f"{name} is one path: {name}='…'.")
-    if any("\0" in str(said) for said in (database, policy, ledger, analyst)):
-        raise ProgrammingError("No path and no name has a NUL byte in it.")
-    # Which of them go together, `dp_sql.connect` says.
-    opened: Callable[..., dp_sql.Session | GuardedSession] = dp_sql.connect
+    if any("\0" in str(value) for value in (database, policy, ledger, analyst)):
+        raise ProgrammingError("A path or name contains a NUL byte.")
+    opened: Callable[..., Any] = dp_sql.connect  # which arguments go together, it checks itself
     session = opened(database, policy=policy, analyst=analyst, ledger=ledger, read_only=read_only)
     return Connection(session, autocommit=autocommit)
 
 
-_C = TypeVar("_C", bound="Connection | Cursor")
+def _open(method: Callable[Concatenate[_C, _P], _T]) -> Callable[Concatenate[_C, _P], _T]:
+    """A method that needs an open cursor or connection."""
 
-
-def _open(act: Callable[Concatenate[_C, _P], _T]) -> Callable[Concatenate[_C, _P], _T]:
-    """The same act, which needs an open cursor or connection."""
-
-    def checked(self: _C, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    @wraps(method)
+    def wrapper(self: _C, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         if self.closed:
             raise InterfaceError(f"This {type(self).__name__.lower()} is closed; open another one.")
-        return act(self, *args, **kwargs)
+        return method(self, *args, **kwargs)
 
-    return wraps(act)(checked)
+    return wrapper
 
 
-class Connection:
-    """A session. What it costs is in `session.budget()` and `session.receipts`."""
+class _Context:
+    """Closes itself at the end of a `with` block."""
 
-    Warning, Error, InterfaceError, DatabaseError = Warning, Error, InterfaceError, DatabaseError
-    DataError, OperationalError, IntegrityError = DataError, OperationalError, IntegrityError
-    InternalError, ProgrammingError = InternalError, ProgrammingError
-    NotSupportedError = NotSupportedError
+    def close(self) -> None:
+        raise NotImplementedError
 
-    def __init__(
-        self, session: dp_sql.Session | GuardedSession, *, autocommit: bool = True
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
+        self.close()
+
+
+class Connection(_Context):
+    """A session. Its cost is in `session.budget()` and `session.receipts`.
+
+    Args:
+        session: what `dp_sql.connect` returned.
+        autocommit: whether each statement commits by itself.
+    """
+
+    Warning, Error, InterfaceError = errors.Warning, errors.Error, errors.InterfaceError
+    DatabaseError, DataError = errors.DatabaseError, errors.DataError
+    OperationalError, IntegrityError = errors.OperationalError, errors.IntegrityError
+    InternalError, ProgrammingError = errors.InternalError, errors.ProgrammingError
+    NotSupportedError = errors.NotSupportedError
+
+    def __init__(self, session: Any, *, autocommit: bool = True) -> None:
         self.session = session
         self.autocommit = autocommit
         self.closed = False
-        self._is_begun = False
+        self._in_transaction = False
 
     @property
     def has_policy(self) -> bool:
-        """Whether this is an analyst's session, from which nothing can be changed."""
-        return isinstance(self.session, GuardedSession)
+        """Whether this is an analyst's session, which can change nothing."""
+        return getattr(self.session, "analyst", None) is not None
 
     @_open
     def cursor(self) -> Cursor:
-        """A cursor; it holds its own answer, whatever other cursors do."""
+        """A cursor; it holds its own rows, whatever other cursors do."""
         return Cursor(self)
 
     def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor:
-        """A new cursor with the answer of a statement."""
+        """A new cursor with the result of a statement."""
         return self.cursor().execute(operation, parameters)
 
     @_open
     @mapped
     def commit(self) -> None:
-        """Keep what the open transaction has changed; without one, and for an analyst, nothing."""
-        self._is_begun = False
-        if isinstance(self.session, dp_sql.Session):
+        """Commit the transaction, if there is one."""
+        self._in_transaction = False
+        if not self.has_policy:
             self.session.connection.commit()
 
     @_open
     def rollback(self) -> None:
-        """Undo what the open transaction has changed. What was spent in it stays spent.
-
-        Without an open transaction, and for an analyst, there is nothing to undo.
-        """
-        self._is_begun = False
-        if isinstance(self.session, dp_sql.Session):
+        """Roll the transaction back, if there is one. What it spent stays spent."""
+        self._in_transaction = False
+        if not self.has_policy:
             try:
                 mapped(self.session.connection.rollback)()
             except OperationalError as error:
@@ -147,39 +158,43 @@ class Connection:
                     raise
 
     def interrupt(self) -> None:
-        """Stop what is running, from another thread; what it cost is spent."""
+        """Stop the running statement, from another thread; what it cost stays spent."""
         self.session.interrupt()
 
     def close(self) -> None:
-        """Close the session; an open transaction is undone."""
+        """Close the session; an open transaction is rolled back."""
         if not self.closed:
             self.closed = True
             self.session.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _answer(self, text: str, parameters: Parameters | None) -> Any:
-        """A connection of DuckDB's to fetch from; None where the text holds no statement."""
-        check_statement(text, parameters)
-        if not (self.autocommit or self._is_begun) and isinstance(self.session, dp_sql.Session):
+    def _run(self, operation: object, parameters: object) -> Any:
+        """A DuckDB connection to fetch from; None for an empty statement."""
+        if not isinstance(operation, str):
+            raise ProgrammingError("A statement is a string: execute('SELECT …').")
+        if "\0" in operation:
+            raise ProgrammingError("A statement contains a NUL byte; pass it as a parameter.")
+        if not isinstance(parameters, Iterable | None):
+            raise ProgrammingError("Parameters are a sequence, or a dictionary for $name.")
+        if not (self.autocommit or self._in_transaction or self.has_policy):
             self.session.connection.begin()
-            self._is_begun = True
+            self._in_transaction = True
         if parameters is not None and not isinstance(parameters, Mapping):
             parameters = list(parameters)
-        return self.session.execute(text, parameters or None)
+        return self.session.execute(operation, parameters or None)
+
+    def _has_no_rows(self, operation: str, columns: list[tuple[str, str]]) -> bool:
+        """Whether DuckDB's result only says that the last statement ran."""
+        if columns not in _STATUS or self.has_policy:
+            return False
+        with contextlib.suppress(Exception):  # it ran: what cannot be parsed again returns rows
+            *_, last = self.session.connection.extract_statements(operation)
+            returning = any(token.upper == "RETURNING" for token in tokenize(last.query))
+            return last.type.name not in {"SELECT", "EXECUTE"} and not returning
+        return False
 
 
-class Cursor:
-    """One statement at a time, and its rows, which are read when the statement is executed."""
+class Cursor(_Context):
+    """One statement at a time, and its rows, which are read when it is executed."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -187,92 +202,81 @@ class Cursor:
         self.description: list[Column] | None = None
         self.rowcount = -1
         self._is_closed = False
-        self._rows: deque[tuple[Any, ...]] = deque()
+        self._rows: deque[Row] = deque()
 
     @property
     def closed(self) -> bool:
-        """Whether this cursor or its connection has been closed."""
+        """Whether this cursor or its connection is closed."""
         return self._is_closed or self.connection.closed
 
     @_open
     @mapped
     def execute(self, operation: str, parameters: Parameters | None = None) -> Self:
-        """Answer a statement; each DP call in it is one release, and costs what is written in it.
+        """Run a statement; each DP call in it is one release and costs the epsilon written in it.
 
-        Without rows `description` is None, and `rowcount` what was changed, or -1 if not known.
+        If the statement returns no rows, `description` is None, and `rowcount` is the number of
+        changed rows, or -1 if unknown.
 
         Args:
             operation: what `session.sql` takes.
             parameters: values for `?`, or by name; not within DP calls and their sources.
         """
         self.description, self.rowcount, self._rows = None, -1, deque()
-        answer = self.connection._answer(operation, parameters)
-        if answer is None or answer.description is None:
+        result = self.connection._run(operation, parameters)
+        if result is None or result.description is None:
             return self
-        rows = answer.fetchall()
-        columns = [(str(name), str(code)) for name, code, *_ in answer.description]
-        if writes_only(self.connection.session, operation, columns):
-            self.rowcount = n_changed(rows)
+        rows = result.fetchall()
+        columns = [(str(name), str(code)) for name, code, *_ in result.description]
+        if self.connection._has_no_rows(operation, columns):
+            self.rowcount = int(rows[0][0]) if rows else -1
         else:
             self.description = [(*column, None, None, None, None, None) for column in columns]
-            self.rowcount = len(rows)
-            self._rows = deque(rows)
+            self.rowcount, self._rows = len(rows), deque(rows)
         return self
 
     @_open
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Self:
-        """Answer a statement for each set of parameters; a DP call is a release each time.
+        """Run a statement once for each set of parameters; each DP call is a release each time.
 
-        `rowcount` is what all of them changed together; rows that come back are the last one's.
+        `rowcount` is the number of rows that all of them changed; rows are those of the last one.
         """
         counts = [self.execute(operation, parameters).rowcount for parameters in seq_of_parameters]
         if self.description is None and counts:
             self.rowcount = -1 if -1 in counts else sum(counts)
         return self
 
-    def fetchone(self) -> tuple[Any, ...] | None:
+    def fetchone(self) -> Row | None:
         """The next row, or None."""
         return next(iter(self.fetchmany(1)), None)
 
     @_open
-    def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
-        """The next rows; `arraysize` many where no size is given."""
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """The next rows: `size` of them, or `arraysize`."""
         if self.description is None:
             raise InterfaceError("There are no rows to fetch; execute a query first.")
         wanted = self.arraysize if size is None else size
         return [self._rows.popleft() for _ in range(min(wanted, len(self._rows)))]
 
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        """The rows that are left."""
+    def fetchall(self) -> list[Row]:
+        """The remaining rows."""
         return self.fetchmany(len(self._rows))
 
     def setinputsizes(self, sizes: Sequence[object]) -> None:
-        """Nothing; PEP 249 wants the name."""
+        """Do nothing; PEP 249 requires the name."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Nothing; PEP 249 wants the name."""
+        """Do nothing; PEP 249 requires the name."""
 
     def close(self) -> None:
-        """Forget the rows."""
+        """Discard the rows."""
         self._is_closed = True
         self._rows.clear()
 
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> tuple[Any, ...]:
+    def __next__(self) -> Row:
         row = self.fetchone()
         if row is None:
             raise StopIteration
         return row
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

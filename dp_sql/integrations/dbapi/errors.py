@@ -1,6 +1,4 @@
-"""PEP 249's tree of errors, and where in it the errors of dp_sql and of DuckDB belong.
-
-The tree::
+"""PEP 249's errors, and which of them dp_sql's and DuckDB's errors become.
 
     dbapi.Error
     ├── InterfaceError
@@ -11,7 +9,7 @@ The tree::
         ├── InternalError        InternalError
         └── DataError, IntegrityError
 
-Our own error, or DuckDB's, is the cause (`__cause__`) of the one that is raised.
+The original error is the cause (`__cause__`).
 """
 
 from __future__ import annotations
@@ -27,19 +25,19 @@ _T = TypeVar("_T")
 
 
 class Warning(Exception):
-    """Never raised; PEP 249 wants the name."""
+    """Never raised; PEP 249 requires the name."""
 
 
 class Error(Exception):
-    """The root of what this module raises."""
+    """The root of the errors of this module."""
 
 
 class InterfaceError(Error):
-    """A closed cursor or connection is used, or rows are fetched where there are none."""
+    """A cursor or connection is closed, or has no rows to fetch."""
 
 
 class DatabaseError(Error):
-    """What DuckDB or dp_sql say of a statement."""
+    """An error of DuckDB or dp_sql."""
 
 
 class DataError(DatabaseError):
@@ -47,15 +45,15 @@ class DataError(DatabaseError):
 
 
 class OperationalError(DatabaseError):
-    """The budget is spent, or the policy, the ledger or the file is not right."""
+    """The budget is spent, or the policy, the ledger or the database cannot be used."""
 
 
 class IntegrityError(DatabaseError):
-    """A constraint of the database does not hold."""
+    """A constraint is violated."""
 
 
 class InternalError(DatabaseError):
-    """A bug of ours or of DuckDB's."""
+    """A bug in dp_sql or DuckDB."""
 
 
 class ProgrammingError(DatabaseError):
@@ -63,18 +61,11 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """The statement asks for something that has no meaning here."""
+    """The statement is not supported."""
 
 
-_TREE = {
-    kind.__name__: kind
-    for kind in (
-        DataError, OperationalError, IntegrityError, InternalError, ProgrammingError,
-        NotSupportedError, DatabaseError, Error,
-    )
-}  # fmt: skip
-# In the order in which they are tried.
-_OURS: tuple[tuple[type[errors.DpSqlError], type[Error]], ...] = (
+# The first that fits counts.
+_OF_DP_SQL: tuple[tuple[type[errors.DpSqlError], type[Error]], ...] = (
     (errors.NotSupported, NotSupportedError),
     (errors.BudgetExceeded, OperationalError),
     (errors.QueryError, ProgrammingError),
@@ -86,26 +77,29 @@ _OURS: tuple[tuple[type[errors.DpSqlError], type[Error]], ...] = (
 
 
 def pep_249(error: Exception) -> type[Error] | None:
-    """The class of PEP 249's tree that an error is of; DuckDB's own classes have its names."""
-    for ours, kind in _OURS:
-        if isinstance(error, ours):
-            return kind
-    if type(error).__module__.split(".")[0] not in {"duckdb", "_duckdb"}:
-        return None
-    return next((_TREE[k.__name__] for k in type(error).__mro__ if k.__name__ in _TREE), None)
+    """The PEP 249 class of an error; DuckDB's classes have the same names."""
+    for kind, found in _OF_DP_SQL:
+        if isinstance(error, kind):
+            return found
+    if type(error).__module__.split(".")[0] in {"duckdb", "_duckdb"}:
+        for base in type(error).__mro__:
+            same_name = globals().get(base.__name__)
+            if isinstance(same_name, type) and issubclass(same_name, Error):
+                return same_name
+    return None
 
 
-def mapped(act: Callable[_P, _T]) -> Callable[_P, _T]:
-    """The same act, with its errors in PEP 249's tree."""
+def mapped(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """The same function, with its errors as PEP 249's."""
 
-    @wraps(act)
-    def acting(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+    @wraps(function)
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
-            return act(*args, **kwargs)
+            return function(*args, **kwargs)
         except Exception as error:
             kind = pep_249(error)
             if kind is None:
                 raise
             raise kind(str(error)) from error
 
-    return acting
+    return wrapper

@@ -9,7 +9,7 @@ from time import localtime
 
 @dataclass(frozen=True)
 class TypeObject:
-    """Equal to the type codes of its kind; a type code is the name of DuckDB's type."""
+    """Equal to each type code of its kind."""
 
     names: frozenset[str]
 
@@ -22,24 +22,20 @@ class TypeObject:
         return hash(self.names)
 
 
-STRING = TypeObject(frozenset({"VARCHAR", "ENUM", "UUID", "JSON", "BIT"}))
-BINARY = TypeObject(frozenset({"BLOB"}))
-NUMBER = TypeObject(
-    frozenset(
-        {
-            "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL",
-            "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT", "BIGNUM", "BOOLEAN",
-        }
-    )
-)  # fmt: skip
-DATETIME = TypeObject(
-    frozenset(
-        {
-            "DATE", "TIME", "TIMESTAMP", "INTERVAL", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
-            "TIME WITH TIME ZONE", "TIMESTAMP WITH TIME ZONE", "TIME_NS",
-        }
-    )
-)  # fmt: skip
+def _kind(names: str) -> TypeObject:
+    return TypeObject(frozenset(names.split(", ")))
+
+
+STRING = _kind("VARCHAR, ENUM, UUID, JSON, BIT")
+BINARY = _kind("BLOB")
+NUMBER = _kind(
+    "TINYINT, SMALLINT, INTEGER, BIGINT, HUGEINT, UTINYINT, USMALLINT, UINTEGER, UBIGINT, "
+    "UHUGEINT, BIGNUM, FLOAT, DOUBLE, DECIMAL, BOOLEAN"
+)
+DATETIME = _kind(
+    "DATE, TIME, TIME_NS, TIME WITH TIME ZONE, TIMESTAMP, TIMESTAMP_S, TIMESTAMP_MS, "
+    "TIMESTAMP_NS, TIMESTAMP WITH TIME ZONE, INTERVAL"
+)
 ROWID = TypeObject(frozenset())
 
 Date = datetime.date

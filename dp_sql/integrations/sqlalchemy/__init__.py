@@ -1,1 +1,1 @@
-"""SQLAlchemy: the dialect `dpsql://`, over the DB-API module."""
+"""The SQLAlchemy dialect `dpsql`."""

@@ -1,4 +1,4 @@
-"""Which SQLAlchemy type a column of DuckDB's has; knows names of types and no database."""
+"""The SQLAlchemy type of a DuckDB type."""
 
 from __future__ import annotations
 
@@ -9,33 +9,25 @@ from sqlalchemy import types
 
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _LIST = re.compile(r"(.+)\[\d*\]", re.DOTALL)
-_NAMED: dict[str, Any] = {
-    "BOOLEAN": types.BOOLEAN,
-    "TINYINT": types.SMALLINT,
-    "SMALLINT": types.SMALLINT,
-    "UTINYINT": types.SMALLINT,
-    "INTEGER": types.INTEGER,
-    "USMALLINT": types.INTEGER,
-    "BIGINT": types.BIGINT,
-    "UINTEGER": types.BIGINT,
-    "FLOAT": types.FLOAT,
-    "DOUBLE": types.FLOAT,
-    "VARCHAR": types.VARCHAR,
-    "ENUM": types.VARCHAR,
-    "BLOB": types.LargeBinary,
-    "DATE": types.DATE,
-    "TIME": types.TIME,
-    "TIMESTAMP": types.TIMESTAMP,
-    "TIMESTAMP_S": types.TIMESTAMP,
-    "TIMESTAMP_MS": types.TIMESTAMP,
-    "TIMESTAMP_NS": types.TIMESTAMP,
+_NAMES: dict[Any, str] = {
+    types.BOOLEAN: "BOOLEAN",
+    types.SMALLINT: "TINYINT SMALLINT UTINYINT",
+    types.INTEGER: "INTEGER USMALLINT",
+    types.BIGINT: "BIGINT UINTEGER",
+    types.FLOAT: "FLOAT DOUBLE",
+    types.VARCHAR: "VARCHAR ENUM",
+    types.LargeBinary: "BLOB",
+    types.DATE: "DATE",
+    types.TIME: "TIME",
+    types.TIMESTAMP: "TIMESTAMP TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS",
 }
-# These hold whole numbers that no integer type of SQLAlchemy's is wide enough for.
+_BY_NAME = {name: found for found, names in _NAMES.items() for name in names.split()}
+# Whole numbers that are too wide for SQLAlchemy's integer types.
 _WIDE = {"UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"}
 
 
-class DuckDBType(types.UserDefinedType):  # type: ignore[misc]  # Any, where SQLAlchemy is not read
-    """A type that only DuckDB has; its values come as DuckDB gives them to Python."""
+class DuckDBType(types.UserDefinedType):  # type: ignore[misc]  # Any, as SQLAlchemy is skipped
+    """A type that only DuckDB has; its values are those of DuckDB's Python module."""
 
     cache_ok = True
 
@@ -53,15 +45,15 @@ def sqlalchemy_type(name: str) -> Any:
     >>> sqlalchemy_type("BIGINT"), sqlalchemy_type("DECIMAL(9,2)"), sqlalchemy_type("VARCHAR[]")
     (BIGINT(), NUMERIC(precision=9, scale=2), ARRAY(VARCHAR()))
     """
-    if of_list := _LIST.fullmatch(name):
-        item = sqlalchemy_type(of_list[1])
+    if is_list := _LIST.fullmatch(name):
+        item = sqlalchemy_type(is_list[1])
         return DuckDBType(name) if isinstance(item, types.ARRAY) else types.ARRAY(item)
-    if decimal := _DECIMAL.fullmatch(name):
-        return types.NUMERIC(int(decimal[1]), int(decimal[2]))
+    if is_decimal := _DECIMAL.fullmatch(name):
+        return types.NUMERIC(int(is_decimal[1]), int(is_decimal[2]))
     if name.endswith(" WITH TIME ZONE"):
         of_day = types.TIME if name.startswith("TIME ") else types.TIMESTAMP
         return of_day(timezone=True)
     if name in _WIDE:
         return types.NUMERIC(40, 0)
-    known = _NAMED.get(name.split("(")[0])
-    return DuckDBType(name) if known is None else known()
+    found = _BY_NAME.get(name.split("(")[0])
+    return DuckDBType(name) if found is None else found()

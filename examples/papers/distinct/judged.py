@@ -120,7 +120,7 @@ def write_note(studies: Sequence[Study], tried: Sequence[Tried], of_tpch: Sequen
 def _judge_claim(
     what: str, words: list[Verdict | None], fitted: list[Verdict | None], why: str
 ) -> Verdict | None:
-    """Judge the values that hang on a reading, all at once; None where some cannot be told."""
+    """Judge the values that hang on a reading, all at once; None if some cannot be judged."""
     if None in words or None in fitted or not words:
         return None
     spare = allowed(len(words))

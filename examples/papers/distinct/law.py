@@ -1,7 +1,7 @@
-"""The law of the bound that is chosen privately, exactly: no trial stands behind this part.
+"""The exact distribution of the bound that is chosen privately, computed without trials.
 
 The paper prints the 10th, 50th and 90th percentile of the bound over 100 trials, and no beta. Here
-is the whole law for each beta that comes into question, by enclosures in rationals.
+is the whole distribution for each beta that comes into question, by enclosures in rationals.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _SMALL = Reading(IN_ALL.name, IN_ALL.epsilon, EACH.beta)
 _READINGS = [EACH, _SMALL, *_IN_ALL]
 _POINTS = (10, 40, 50, 60, 90)
 
-Law = list[tuple[Fraction, Fraction]]
+Distribution = list[tuple[Fraction, Fraction]]
 Quantiles = dict[tuple[str, Reading], list[int]]
 
 
 def write_law(studies: Sequence[Study], tried: Sequence[Tried], setting: Setting) -> list[Verdict]:
-    """Write the table and the figure, and judge the paper's medians by the law."""
+    """Write the table and the figure, and judge the paper's medians by the distribution."""
     quantiles = {
         (study.source.name, reading): [quantile(_law(study, reading), p) for p in _POINTS]
         for study in studies
@@ -80,28 +80,28 @@ def _spans(study: Study, quantiles: Quantiles) -> dict[float, tuple[int, int]]:
 
 
 def judge_median(title: str, median: float | None, spans: dict[float, tuple[int, int]]) -> Verdict:
-    """Say whether a printed median lies between the law's 40 % and 60 % points for some beta."""
+    """Say whether a printed median is between the 40 % and 60 % points for some beta."""
     if median is None:
         raise ValueError("the paper prints no median")
     held = [f"{b:g}" for b, (low, high) in spans.items() if low <= median <= high]
-    what = f"{title}, exact law of the bound by matching, {IN_ALL.name}, beta of {min(spans):g} to "
+    what = f"{title}, exact distribution of the bound by matching, {IN_ALL.name}, "
     return Verdict(
-        what + f"{max(spans):g}",
-        f"median {median:g} (here: within 40–60 % of the law for some beta)",
+        what + f"beta of {min(spans):g} to {max(spans):g}",
+        f"median {median:g} (here: within 40–60 % of the distribution for some beta)",
         f"for beta = {', '.join(held)}" if held else "for none",
         None,
         bool(held),
-        "exact law / 100",
+        "exact distribution / 100",
     )
 
 
-def _law(study: Study, reading: Reading) -> Law:
+def _law(study: Study, reading: Reading) -> Distribution:
     cover = study.covers[MATCHING][: study.table.most]
-    return bounded.law_of_bound(cover, reading.epsilon, reading.beta, "gem")
+    return bounded.distribution_of_bound(cover, reading.epsilon, reading.beta, "gem")
 
 
-def quantile(law: Law, percent: int) -> int:
-    """Find the least bound up to which the law has so many percent of itself.
+def quantile(distribution: Distribution, percent: int) -> int:
+    """Find the least bound up to which the distribution has so many percent of itself.
 
     >>> quantile([(Fraction(1, 4), Fraction(1, 4)), (Fraction(3, 4), Fraction(3, 4))], 50)
     2
@@ -109,12 +109,12 @@ def quantile(law: Law, percent: int) -> int:
     Raises:
         ValueError: if the enclosures are too wide to tell.
     """
-    sums = [list(accumulate(ends)) for ends in zip(*law, strict=True)]
+    sums = [list(accumulate(ends)) for ends in zip(*distribution, strict=True)]
     least, most = (
         next(i for i, total in enumerate(of, 1) if 100 * total >= percent) for of in sums
     )
     if least != most:
-        raise ValueError("the enclosure of the law is too wide")
+        raise ValueError("the enclosure of the distribution is too wide")
     return least
 
 

@@ -43,7 +43,7 @@ class Table:
     n_items: the true number.
     most: the largest bound that is a candidate; the others are 1, 2, ... up to it.
     rows: in the paper's order.
-    same_order: whether the people of our file stand in the order of the paper's.
+    same_order: whether the people in our file are in the paper's order.
     """
 
     number: int

@@ -111,10 +111,10 @@ def fixed_covers(studies: Sequence[Study], tried: Sequence[Tried]) -> list[Fixed
 
 
 def fit(reading: Reading, covers: Sequence[Fixed]) -> Fit:
-    """Count the printed bounds that lie where 100 trials of the exact law have them."""
+    """Count the printed bounds that lie where 100 trials of the exact distribution have them."""
     inside, best = [], []
     for fixed in covers:
-        law = bounded.law_of_bound(fixed.cover, reading.epsilon, reading.beta, "gem")
+        law = bounded.distribution_of_bound(fixed.cover, reading.epsilon, reading.beta, "gem")
         spans = {level: range_of_law(law, level, N_TRIALS) for level in LEVELS}
         hits = [spans[p][0] <= bound <= spans[p][1] for p, bound in _printed(fixed.rows)]
         inside.append(sum(hits))
@@ -124,9 +124,9 @@ def fit(reading: Reading, covers: Sequence[Fixed]) -> Fit:
 
 
 def range_of_law(law: Sequence[tuple[Fraction, Fraction]], percent: int, n: int) -> Range:
-    """Where a percentile of n draws of a law on 1, 2, ... lies 99 times in 100.
+    """Where a percentile of n draws of a distribution on 1, 2, ... lies 99 times in 100.
 
-    numpy's percentile lies between two order statistics; the law of each of them is exact.
+    numpy's percentile lies between two order statistics; the distribution of each of them is exact.
 
     Args:
         law: (at least, at most) of each bound's probability; the enclosures are narrow.
@@ -176,7 +176,7 @@ def judge_words(fits: Sequence[Fit], n_bounds: int) -> Verdict:
         ours,
         None,
         bool(held),
-        f"exact law / {N_TRIALS}",
+        f"exact distribution / {N_TRIALS}",
         "" if held else "Other pairs of epsilon and beta fit: see the table distinct_readings.",
     )
 
@@ -185,10 +185,11 @@ def _note(fits: Sequence[Fit], n_bounds: int) -> str:
     whole = [x.reading for x in fits if all(x.best) and sum(x.inside) == n_bounds]
     pairs = ", ".join(f"({float(x.epsilon):g}, {float(x.beta):g})" for x in whole) or "none"
     return (
-        "Exact laws: no trials stand behind this table. How many of the 10, 50 and 90 % bounds of "
-        "the two rows with a private bound lie where those of 100 trials of the law lie 99 times "
-        "in 100 (order statistics). A release has half of epsilon for the bound, half for the "
-        "noise; the paper says epsilon = 1, and prints no beta. Best bounds are those of most "
-        f"utility without privacy. Pairs that fit in all: {pairs}. They lie on a ridge: what one "
+        "Exact distributions, without trials. How many of the 10, 50 and 90 % bounds of the two "
+        "rows with a private bound lie where those of 100 trials of the distribution lie 99 "
+        "times in 100 (order statistics). A release has half of epsilon for the bound, "
+        "half for the noise; the paper says epsilon = 1, and prints no beta. Best bounds are "
+        "those of most utility without privacy. "
+        f"Pairs that fit in all: {pairs}. They lie on a ridge: what one "
         "takes from epsilon, a larger beta gives back."
     )

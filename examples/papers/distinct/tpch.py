@@ -30,7 +30,7 @@ _EPSILON = Fraction(1)
 _BETA = Fraction(1, 10)
 _MOST = 9_999
 """The largest candidate, the paper's for O.OD and L.RD. It has 9,999,999 for the other two, which
-only moves a logarithm: ln(m / beta) is 18.4 there and 11.5 here. Nobody holds more than 999."""
+only moves a logarithm: ln(m / beta) is 18.4 there and 11.5 here. No one holds more than 999."""
 _MOST_QUICK = 999
 _JUDGED = "0.03125"
 _WHOLE = "1"

@@ -62,7 +62,7 @@ def command(scripts: Mapping[str, Script], words: Sequence[str] | None = None) -
         # DuckDB makes a RuntimeError of Ctrl-C.
         if isinstance(error, RuntimeError) and "interrupted" not in str(error):
             raise
-        _tell(f"\nStopped. The same command goes on: what is done is kept in {options.out}/trials.")
+        _tell(f"\nStopped. The same command continues: {options.out}/trials has what is done.")
         sys.exit(130)
     print(f"Tables and figures are in {options.out}.")
 
@@ -90,7 +90,7 @@ def _options(scripts: Mapping[str, Script]) -> argparse.ArgumentParser:
         description="Reproduce the papers' tables and figures. Interrupt it when you like: the "
         "same command goes on where it was.",
         epilog="A file has the columns user_id and item, or item and count; a name that the papers "
-        "know (docs/data.md lists them) stands for that set, any other is a set of its own.",
+        "know (docs/data.md lists them) is read as that set; any other is a set of its own.",
     )
     parser.add_argument("files", nargs="*", metavar="NAME=FILE", help="a data set of yours")
     parser.add_argument("--quick", action="store_true", help="few trials and points: two minutes")

@@ -82,7 +82,7 @@ class Source:
                 raise SourceError(f"{self.file} cannot be read: {_first_line(error)}") from None
         if len(found) and found[-1] < 0:
             raise SourceError(f"{self.file} has a count below 0.")
-        return found.astype(np.int64)
+        return np.asarray(found, dtype=np.int64)
 
     @cached_property
     def graph(self) -> Graph:
@@ -131,7 +131,7 @@ def find(folder: Path | None, named: Iterable[str], note: Callable[[str], None])
     Args:
         folder: None for the default, which need not be there.
         named: as on the command line.
-        note: is told of each file of the folder that is left out, and why.
+        note: called for each file of the folder that is left out, with the reason.
     """
     files = {}
     for path in _files_of(folder):

@@ -54,12 +54,12 @@ class Trials:
             self._read()
 
     def _read(self) -> None:
-        """Take up what is kept; a last line that was cut off is forgotten."""
-        kept = self._file.read_bytes()
-        whole = kept.rfind(b"\n") + 1
-        if whole < len(kept):
+        """Load the stored trials; a last line that was cut off is dropped."""
+        stored = self._file.read_bytes()
+        whole = stored.rfind(b"\n") + 1
+        if whole < len(stored):
             os.truncate(self._file, whole)
-        for number, line in enumerate(kept[:whole].splitlines(), start=1):
+        for number, line in enumerate(stored[:whole].splitlines(), start=1):
             try:
                 found = json.loads(line)
                 key, results = found["key"], [*found["results"]]

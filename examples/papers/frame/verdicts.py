@@ -1,11 +1,11 @@
-"""Does a printed value agree with ours? Knows numbers; never where they come from.
+"""Does a printed value agree with ours?
 
-A paper prints a statistic of its own few trials. Ours come from many more, or from the exact law,
-so what is asked is: had the paper's trials been ours, where would its statistic lie 99 times in
-100? A value inside that range agrees; one outside needs a reason, which docs/papers.md gives.
+A paper prints a statistic of its own few trials. Ours come from many more, or from the exact
+distribution. Had the paper's trials been ours, where would its statistic lie 99 times in 100? A
+value inside that range agrees; one outside needs a reason, which docs/papers.md gives.
 
 Where ours are not many more, their own error counts as well: n trials beside N of ours err as
-nN / (n + N) trials beside the law itself, as the variances of the two add up.
+nN / (n + N) trials beside the distribution itself, as the variances of the two add up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Verdict:
 
     what: which value of the paper.
     printed: the value as the paper prints it, or its claim in words.
-    ours: the same statistic of all our trials, or of the exact law, or what we see.
+    ours: the same statistic of all our trials, or of the exact distribution, or what we see.
     range: where the paper's statistic lies 99 times in 100 if its trials are like ours; None for
         a claim in words.
     inside: whether the printed value lies there, or the claim holds.
@@ -84,5 +84,5 @@ def range_of(ours: Sequence[float], statistic: Callable[[np.ndarray], float], n:
 
 
 def _beside(n: int, ours: int) -> int:
-    """Return how many trials beside the law err as n do beside our trials; at least 2."""
+    """Return how many trials beside the distribution err as n do beside our trials; at least 2."""
     return max(2, n * ours // (n + ours))

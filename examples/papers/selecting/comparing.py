@@ -14,7 +14,7 @@ from statistics import NormalDist
 from examples.papers.frame.verdicts import LEVEL, Verdict
 
 Z_99 = NormalDist().inv_cdf((1 + LEVEL) / 2)
-"""Of the standard normal law: so often as LEVEL says it lies closer to 0."""
+"""A standard normal variable is closer to 0 with probability LEVEL."""
 _IN_WORDS = {-1: "the other way round", 0: "not told apart"}
 
 

@@ -9,7 +9,7 @@ The losses, for every private policy:
   QUANTILES, if no other epsilon is given.
 
 Sensitivities are clipped ranges of most rewards, estimated; that a score moves no further is the
-paper's assumption. This compares policies in a simulation and protects nobody: the simulation
+paper's assumption. This compares policies in a simulation and protects no one: the simulation
 shows true rewards, and the generator of rewards is numpy's.
 """
 

@@ -17,7 +17,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.stats import norm, spearmanr
 
 N_CANDIDATES = 100
 UNIT = 1000
@@ -61,6 +61,13 @@ class Scenario:
     def draw(self) -> Candidates:
         """Draw one data set."""
         return secrets.choice(self.groups)()
+
+
+def spearman(scores: Sequence[float], sensitivities: Sequence[float]) -> float:
+    """Return Spearman's correlation; 0 if either column is constant."""
+    if min(len(set(scores)), len(set(sensitivities))) == 1:
+        return 0.0
+    return float(spearmanr(scores, sensitivities).statistic)
 
 
 def bimodal(sensitivities: Sequence[float]) -> Candidates:

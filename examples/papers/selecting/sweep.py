@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
-from dp_sql import correlation
 from examples.papers.frame.command import Setting
 from examples.papers.frame.figures import COLOURS, panels, save
 from examples.papers.frame.report import write_table
@@ -22,7 +22,7 @@ from examples.papers.selecting.errors import (
     ratio_of,
     try_all,
 )
-from examples.papers.selecting.scenarios import PARAMETERS, SWEEPS, sweep_at
+from examples.papers.selecting.scenarios import PARAMETERS, SWEEPS, spearman, sweep_at
 
 EPSILONS = (Fraction(1), Fraction(4))
 STRENGTHS = tuple(i / 4 for i in range(-4, 5))
@@ -58,13 +58,17 @@ def _try(setting: Setting, trials: Trials) -> Errors:
     return try_all(trials, "the sweep", wanted)
 
 
+def _correlation(strength: float, width: str) -> float:
+    return spearman(*sweep_at(strength, width).draw())
+
+
 def _measure(setting: Setting, trials: Trials) -> Measured:
     steps = [(width, strength) for width in SWEEPS for strength in _strengths(setting)]
     points = [
         Point(
             ("correlation", PARAMETERS, width, str(strength)),
             QUICK_TRIALS if setting.quick else N_TRIALS,
-            lambda strength=strength, width=width: correlation(*sweep_at(strength, width).draw()),
+            partial(_correlation, strength, width),
         )
         for width, strength in steps
     ]

@@ -20,7 +20,7 @@ from examples.papers.frame.trials import Point, Trials
 from examples.papers.topk.errors import errors
 
 List = tuple[int, ...]
-Law = dict[List, Fraction]
+Distribution = dict[List, Fraction]
 
 _CASES = (((2, 1, 0), 2, 4), ((3, 1, 0), 3, 3), ((2, 1, 0, 0), 2, 6))
 """Counts, k, and 1/q."""
@@ -36,8 +36,8 @@ def write_exact(setting: Setting, trials: Trials) -> None:
         accepted = weights(counts, k, Fraction(1, inverse_q))
         # q = exp(-epsilon / 2); the mechanisms take fractions, so this epsilon is rounded.
         epsilon = Fraction(f"{2 * math.log(inverse_q):.12f}")
-        for name, law in (("joint", joint(accepted)), ("pnf_joint", pnf_joint(accepted))):
-            best = law[tuple(range(k))]
+        for name, distribution in (("joint", joint(accepted)), ("pnf_joint", pnf_joint(accepted))):
+            best = distribution[tuple(range(k))]
             (found,) = trials.run(f"exact {name}", [_point(name, counts, k, epsilon, n_draws)])
             share = found.count(0) / n_draws
             noise = math.sqrt(best * (1 - best) / n_draws)
@@ -59,7 +59,7 @@ def _point(name: str, counts: Sequence[int], k: int, epsilon: Fraction, n_draws:
     return Point(key, n_draws, lambda: errors(sorted_counts, run())[0])
 
 
-def weights(counts: Sequence[int], k: int, q: Fraction) -> Law:
+def weights(counts: Sequence[int], k: int, q: Fraction) -> Distribution:
     """Return q^err for every list of k different items.
 
     Args:
@@ -76,8 +76,8 @@ def weights(counts: Sequence[int], k: int, q: Fraction) -> Law:
     }
 
 
-def joint(accepted: Law) -> Law:
-    """Return the exponential mechanism's law: proportional to the weights.
+def joint(accepted: Distribution) -> Distribution:
+    """Return the exponential mechanism's distribution: proportional to the weights.
 
     >>> joint(weights((2, 1, 0), 2, Fraction(1, 4)))[0, 1]
     Fraction(8, 15)
@@ -86,8 +86,8 @@ def joint(accepted: Law) -> Law:
     return {items: p / total for items, p in accepted.items()}
 
 
-def pnf_joint(accepted: Law) -> Law:
-    """Return permute-and-flip's law: visit all in random order, accept x with probability p(x).
+def pnf_joint(accepted: Distribution) -> Distribution:
+    """Return permute-and-flip's distribution: in random order, accept x with probability p(x).
 
     Let x be visited at a uniform time u. It is returned if it is accepted and nothing visited
     before u was: p(x) times the integral over u of the product of (1 - p(y) u), y other than x.
@@ -98,7 +98,7 @@ def pnf_joint(accepted: Law) -> Law:
     return {items: p * _nothing_before(accepted, items) for items, p in accepted.items()}
 
 
-def _nothing_before(accepted: Law, items: List) -> Fraction:
+def _nothing_before(accepted: Distribution, items: List) -> Fraction:
     product = [Fraction(1)]  # a polynomial in u, lowest power first
     for other, p in accepted.items():
         if other != items:

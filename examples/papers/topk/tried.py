@@ -106,7 +106,7 @@ def clock(trials: Trials, source: Source, grid: Sequence[int], n_runs: int) -> T
 def _errors_point(
     source: Source, mechanism: str, k: int, epsilon: Fraction, n_trials: int
 ) -> Point:
-    """Make a point; "five" in its key tells it from trials kept without the first five's error."""
+    """Make a point; "five" in its key: older trials lack the error of the first five."""
     draw = partial(_draw(mechanism), source.counts, k=k, epsilon=epsilon)
     key = ("errors", mechanism, str(epsilon), _extra(mechanism), k, source.digest, "five")
     return Point(key, n_trials, lambda: errors(source.counts, draw()))

@@ -1,4 +1,4 @@
-"""How much is spent, as bars of text: the rows of a budget for a terminal of some width. Pure."""
+"""A budget as bars of text for a terminal."""
 
 from __future__ import annotations
 
@@ -17,28 +17,33 @@ _LONGEST_NAME = 24
 
 
 def bars(rows: Sequence[BudgetRow], terms: Terms, width: int) -> str:
-    """A heading and one bar for each row; all analysts together come first.
+    """A heading, and a bar for each row.
 
     Args:
-        rows: of one dataset.
-        terms: what is promised.
-        width: of the terminal, in characters; bars take what the words leave.
+        rows: of one dataset; all analysts together come first.
+        terms: of its budget.
+        width: of the terminal, in characters.
     """
-    names = [terms.dataset, *(f"  {_short(row.analyst or '')}" for row in rows[1:])]
-    words = [_words(row) for row in rows]
+    return "\n".join([_heading(terms), "", *bar_lines(rows, width)])
+
+
+def bar_lines(rows: Sequence[BudgetRow], width: int) -> list[str]:
+    """A bar for each row, as wide as the figures beside it leave room for."""
+    names = [rows[0].dataset, *(f"  {_shortened(row.analyst or '')}" for row in rows[1:])]
+    figures = [_figures(row) for row in rows]
     longest = max(map(len, names))
-    room = width - longest - max(map(len, words)) - len("    100 %  ")
+    room = width - longest - max(map(len, figures)) - len("    100 %  ")
     room = min(max(room, _NARROWEST), _WIDEST)
-    lines = [_heading(terms), ""]
-    for name, row, text in zip(names, rows, words, strict=True):
+    lines = []
+    for name, row, beside in zip(names, rows, figures, strict=True):
         share = _share(row, rows[0])
         drawn = " " * (room + 7) if share is None else f"{bar(share, room)}  {_percent(share):>5}"
-        lines.append(f"{name:{longest}}  {drawn}  {text}")
-    return "\n".join(lines)
+        lines.append(f"{name:{longest}}  {drawn}  {beside}")
+    return lines
 
 
 def bar(share: Fraction, width: int) -> str:
-    """A bar of some width: full only where all is spent, empty only where nothing is.
+    """A bar of this width: full only if all is spent, empty only if nothing is.
 
     >>> bar(Fraction(1, 2), 5), bar(Fraction(1, 1000), 3), bar(Fraction(999, 1000), 3)
     ('██▌░░', '▏░░', '██▉')
@@ -51,7 +56,7 @@ def bar(share: Fraction, width: int) -> str:
 
 
 def decimal(x: Fraction) -> str:
-    """The decimal digits of a fraction that has finitely many.
+    """The digits of a fraction with a finite decimal expansion.
 
     >>> decimal(Fraction(3, 10)), decimal(Fraction(1, 10**18)), decimal(Fraction(100))
     ('0.3', '0.000000000000000001', '100')
@@ -60,7 +65,7 @@ def decimal(x: Fraction) -> str:
 
 
 def visible(text: str) -> str:
-    """A text that moves no cursor: an analyst's name may hold anything."""
+    """A string that moves no cursor: escaped if it has unprintable characters."""
     return text if text.isprintable() else json.dumps(text)
 
 
@@ -72,8 +77,7 @@ def _heading(terms: Terms) -> str:
     return f"Budget of {terms.dataset} (accountant {terms.accountant}{charged}; {refresh})"
 
 
-def _words(row: BudgetRow) -> str:
-    """The figures beside a bar."""
+def _figures(row: BudgetRow) -> str:
     if row.epsilon_total is None or row.epsilon_left is None:
         return f"ε {decimal(row.epsilon_spent)} spent, no cap of its own{_delta(row)}"
     spent, total = decimal(row.epsilon_spent), decimal(row.epsilon_total)
@@ -87,7 +91,7 @@ def _delta(row: BudgetRow) -> str:
 
 
 def _share(row: BudgetRow, together: BudgetRow) -> Fraction | None:
-    """How much of a cap is spent; without one, of the common cap, where losses only add up."""
+    """How much of a cap is spent; without one, of the common cap if losses simply add up."""
     if row.epsilon_total is not None:
         return row.epsilon_spent / row.epsilon_total
     if together.epsilon_total is None or together.accountant != "basic":
@@ -119,6 +123,6 @@ def _exact(x: Fraction) -> Decimal:
         return (Decimal(x.numerator) / Decimal(x.denominator)).normalize()
 
 
-def _short(name: str) -> str:
+def _shortened(name: str) -> str:
     text = visible(name)
     return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"

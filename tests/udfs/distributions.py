@@ -1,7 +1,7 @@
-"""Exact laws of the shipped samplers, and the checks that right and wrong ones are put to.
+"""Exact distributions of the shipped samplers, and the checks that right and wrong ones are put to.
 
 A sampler is run once along every path of outcomes of its draws, with q a rational number, so
-its law comes out as Fractions. Nothing is estimated.
+its distribution comes out as Fractions. Nothing is estimated.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ import numpy as np
 from dp_sql.udfs.exact_sampling import Odds
 
 Outcome = TypeVar("Outcome", bound=Hashable)
-Law = dict[Any, Fraction]
+Distribution = dict[Any, Fraction]
 
 
 class PathTooLongError(Exception):
@@ -59,14 +59,14 @@ def _after(branch: int, probabilities: list[Fraction]) -> int | None:
     return next((b for b in later if probabilities[b] > 0), None)
 
 
-def law_of(
+def distribution_of(
     run: Callable[[Any], Outcome], q_of: Mapping[Fraction, Fraction], limit: int = 10**6
 ) -> tuple[dict[Outcome, Fraction], Fraction]:
-    """The law of run(draws), and the probability of the paths with more than `limit` draws.
+    """The distribution of run(draws), and the probability of the paths with more than `limit` draws.
 
     `q_of` gives the value of q for each rate; a sampler that uses another rate fails.
     """
-    law: dict[Outcome, Fraction] = defaultdict(Fraction)
+    distribution: dict[Outcome, Fraction] = defaultdict(Fraction)
     unfinished, plan = Fraction(0), []
     while plan is not None:
         path = _Path(plan, q_of, limit)
@@ -75,24 +75,24 @@ def law_of(
         except PathTooLongError:
             unfinished += path.probability
         else:
-            law[outcome] += path.probability
+            distribution[outcome] += path.probability
         plan = None
         for depth in reversed(range(len(path.taken))):
             following = _after(*path.taken[depth])
             if following is not None:
                 plan = [branch for branch, _ in path.taken[:depth]] + [following]
                 break
-    assert sum(law.values()) + unfinished == 1
-    return dict(law), unfinished
+    assert sum(distribution.values()) + unfinished == 1
+    return dict(distribution), unfinished
 
 
-def accepted(law: Mapping[Any, Fraction]) -> Law:
-    """The law given that the outcome is not None."""
-    total = sum(p for outcome, p in law.items() if outcome is not None)
-    return {outcome: p / total for outcome, p in law.items() if outcome is not None}
+def accepted(distribution: Mapping[Any, Fraction]) -> Distribution:
+    """The distribution given that the outcome is not None."""
+    total = sum(p for outcome, p in distribution.items() if outcome is not None)
+    return {outcome: p / total for outcome, p in distribution.items() if outcome is not None}
 
 
-def normalized(weights: Mapping[Any, Fraction]) -> Law:
+def normalized(weights: Mapping[Any, Fraction]) -> Distribution:
     total = sum(weights.values())
     return {outcome: weight / total for outcome, weight in weights.items()}
 
@@ -102,14 +102,14 @@ class NotPrivateError(AssertionError):
 
 
 def check_neighbours(
-    law: Callable[[Any], Law], pairs: Iterable[tuple[Any, Any]], factor: Fraction
+    distribution: Callable[[Any], Distribution], pairs: Iterable[tuple[Any, Any]], factor: Fraction
 ) -> None:
     """Raise unless each outcome is at most `factor` times likelier on one side of each pair."""
-    cache: dict[Any, Law] = {}
+    cache: dict[Any, Distribution] = {}
     for pair in pairs:
         for data in pair:
             if data not in cache:
-                cache[data] = law(data)
+                cache[data] = distribution(data)
         left, right = (cache[data] for data in pair)
         for outcome in left.keys() | right.keys():
             p, p_other = left.get(outcome, Fraction(0)), right.get(outcome, Fraction(0))
@@ -130,12 +130,12 @@ P(chi2 > n + 2 sqrt(n x) + 2 x) <= e**-x of Laurent and Massart (2000). The samp
 that samplers at 0.7 and 1.3 of epsilon lie six standard deviations or more beyond the threshold."""
 
 
-def fits(observed: Mapping[Any, int], law: Mapping[Any, float]) -> bool:
-    """Whether counts of outcomes pass a chi-square test against a law."""
-    if set(observed) - {outcome for outcome, p in law.items() if p > 0}:
+def fits(observed: Mapping[Any, int], distribution: Mapping[Any, float]) -> bool:
+    """Whether counts of outcomes pass a chi-square test against a distribution."""
+    if set(observed) - {outcome for outcome, p in distribution.items() if p > 0}:
         return False
     n = sum(observed.values())
-    cells = sorted((n * p, observed.get(outcome, 0)) for outcome, p in law.items())
+    cells = sorted((n * p, observed.get(outcome, 0)) for outcome, p in distribution.items())
     merged: list[list[float]] = [[0, 0]]
     for expected, seen in cells:  # cells that expect few are merged
         if merged[-1][0] >= 20:

@@ -2,7 +2,7 @@
 
 It exists in this file only. Antonova et al. 2025, section IV-A and appendix A, give the
 counterexamples; here the noise is discrete, with q**(1/l) per step for sensitivity l, and the
-laws are enclosed between fractions, so that a rejection is a proof.
+distributions are enclosed between fractions, so that a rejection is a proof.
 """
 
 from fractions import Fraction
@@ -14,8 +14,8 @@ import pytest
 from dp_sql.udfs.select.exponential import exponential, pnf
 from dp_sql.udfs.select.gem import combined_gem, gem, mgem
 from dp_sql.udfs.select.k_randomised_response import k_randomised_response
-from tests.udfs.choices import BETA, EPSILON, PowersOf, law_of_choice, law_on_grid
-from tests.udfs.laws import NotPrivateError, check_neighbours
+from tests.udfs.choices import BETA, EPSILON, PowersOf, distribution_of_choice, distribution_on_grid
+from tests.udfs.distributions import NotPrivateError, check_neighbours
 
 ROOT, STEPS = Fraction(1, 4), 2
 """exp(-epsilon / (2 l)) is ROOT**(STEPS / l): rational for the sensitivities 1 and 2."""
@@ -47,23 +47,26 @@ def rnm_h(kind, scores, sizes):
         {score + x: p for x, p in noise(kind, size).items()}
         for score, size in zip(scores, sizes, strict=True)
     ]
-    law = {i: Fraction(0) for i in range(len(scores))}
+    distribution = {i: Fraction(0) for i in range(len(scores))}
     for i, own in enumerate(noisy):
-        others = [law for j, law in enumerate(noisy) if j != i]
+        others = [distribution for j, distribution in enumerate(noisy) if j != i]
         for at, p in own.items():
             ties = [Fraction(1)]  # ties[k]: k others are equal, and nobody is ahead
             for other in others:
                 below = sum((p for x, p in other.items() if x < at), Fraction(0))
                 equal = other.get(at, Fraction(0))
                 ties = [a * below + b * equal for a, b in zip([*ties, 0], [0, *ties], strict=True)]
-            law[i] += p * sum((t / (k + 1) for k, t in enumerate(ties)), Fraction(0))
-    return law, 1 - sum(law.values())
+            distribution[i] += p * sum((t / (k + 1) for k, t in enumerate(ties)), Fraction(0))
+    return distribution, 1 - sum(distribution.values())
 
 
-def check_enclosed(law, pairs, factor):
-    """Raise only if the true laws, which lie within the enclosures, break the bound."""
+def check_enclosed(distribution, pairs, factor):
+    """Raise only if the true distributions, which lie within the enclosures, break the bound."""
     for pair in pairs:
-        for (low, _), (other, missing) in (map(law, pair), map(law, reversed(pair))):
+        for (low, _), (other, missing) in (
+            map(distribution, pair),
+            map(distribution, reversed(pair)),
+        ):
             for i, p in low.items():
                 if p > factor * (other[i] + missing):
                     raise NotPrivateError(f"{pair}: {i}")
@@ -112,17 +115,17 @@ def test_the_loss_of_two_sided_noise_grows_with_the_crowd(n):
     assert ratio > Q ** -(n - 1) / 2
 
 
-def right_laws():
-    """Each selection that is private, as a law of (scores, sizes)."""
+def right_distributions():
+    """Each selection that is private, as a distribution of (scores, sizes)."""
     steps = PowersOf(ROOT, EPSILON / 4)
 
     def on_scores(choose):
-        return lambda scores, sizes: law_of_choice(
+        return lambda scores, sizes: distribution_of_choice(
             lambda path: choose(scores, sizes, EPSILON, path), steps
         )
 
     def on_a_grid(choose, share):
-        return lambda scores, sizes: law_on_grid(
+        return lambda scores, sizes: distribution_on_grid(
             lambda path: choose(scores, sizes, EPSILON, BETA, path), 1, share
         )
 
@@ -133,16 +136,18 @@ def right_laws():
     yield "combined_gem", on_a_grid(combined_gem, Fraction(1, 2)), Fraction(1, 2) ** -4
 
 
-RIGHT = [pytest.param(law, loss, id=name) for name, law, loss in right_laws()]
+RIGHT = [
+    pytest.param(distribution, loss, id=name) for name, distribution, loss in right_distributions()
+]
 
 
-@pytest.mark.parametrize(("law", "loss"), RIGHT)
-def test_the_same_neighbours_cannot_be_told_apart_by_what_is_shipped(law, loss):
+@pytest.mark.parametrize(("distribution", "loss"), RIGHT)
+def test_the_same_neighbours_cannot_be_told_apart_by_what_is_shipped(distribution, loss):
     for sizes, pair in (TWO, CROWD, POSITIVE):
-        check_neighbours(lambda scores, at=sizes: law(scores, at), [pair], loss)
+        check_neighbours(lambda scores, at=sizes: distribution(scores, at), [pair], loss)
 
 
 def test_the_same_noise_for_all_is_private_here():
-    """The enclosed laws are not what fails: with the largest sensitivity for all they pass."""
+    """The enclosed distributions are not what fails: with the largest sensitivity for all they pass."""
     for kind, (sizes, pair) in product((geometric, laplace), (TWO, CROWD, POSITIVE)):
         check_rnm_h(kind, (max(sizes),) * len(sizes), pair)

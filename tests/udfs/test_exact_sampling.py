@@ -17,7 +17,7 @@ from dp_sql.udfs.exact_sampling import (
     secret_draws,
 )
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
-from tests.udfs.laws import fits, law_of
+from tests.udfs.distributions import distribution_of, fits
 
 ROOT = Path(__file__).parents[2]
 DIGITS = 400
@@ -211,20 +211,22 @@ RATES = [Fraction(5), Fraction(1), Fraction(2, 3), Fraction(1, 3), Fraction(1, 2
 
 @pytest.mark.parametrize("cap", [0, 1, 2, 3, 7, 20])
 @pytest.mark.parametrize("rate", RATES)
-def test_the_capped_geometric_law_is_exact(rate, cap):
+def test_the_capped_geometric_distribution_is_exact(rate, cap):
     q = Fraction(2, 3)
-    law, unfinished = law_of(lambda draws: geometric(draws, rate, cap), {rate: q})
+    distribution, unfinished = distribution_of(lambda draws: geometric(draws, rate, cap), {rate: q})
     assert unfinished == 0
-    assert law == {g: (1 - q) * q**g for g in range(cap)} | {cap: q**cap}
+    assert distribution == {g: (1 - q) * q**g for g in range(cap)} | {cap: q**cap}
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_the_noise_law_is_exact(rate):
+def test_the_noise_distribution_is_exact(rate):
     q = Fraction(1, 2)
-    law, unfinished = law_of(lambda draws: discrete_laplace(rate, draws), {rate: q}, limit=12)
+    distribution, unfinished = distribution_of(
+        lambda draws: discrete_laplace(rate, draws), {rate: q}, limit=12
+    )
     assert unfinished <= Fraction(1, 32)
-    assert len(law) > 8
-    for x, p in law.items():
+    assert len(distribution) > 8
+    for x, p in distribution.items():
         assert p == (1 - q) / (1 + q) * q ** abs(x)
 
 
@@ -247,7 +249,7 @@ def test_the_quantile_refuses_a_rate_out_of_range():
         laplace_quantile(Fraction(0), Fraction(1, 4))
 
 
-def noise_law(rate: float) -> dict[int, float]:
+def noise_distribution(rate: float) -> dict[int, float]:
     q = 2.718281828459045**-rate
     return {x: (1 - q) / (1 + q) * q ** abs(x) for x in range(-200, 201)}
 
@@ -259,10 +261,10 @@ def noise_law(rate: float) -> dict[int, float]:
 def test_only_noise_of_the_right_scale_fits(rate, passes):
     draws = secret_draws()
     observed = Counter(discrete_laplace(rate, draws) for _ in range(20_000))
-    assert fits(observed, noise_law(0.25)) is passes
+    assert fits(observed, noise_distribution(0.25)) is passes
 
 
 def test_the_fit_rejects_a_planted_shift():
     draws = secret_draws()
     observed = Counter(discrete_laplace(Fraction(1, 4), draws) + 1 for _ in range(20_000))
-    assert not fits(observed, noise_law(0.25))
+    assert not fits(observed, noise_distribution(0.25))

@@ -1,7 +1,4 @@
-"""How was a budget spent over time? The curves of a ledger, and a picture of them for its owner.
-
-Knows the events of a ledger and the accountant of its terms; what was asked stands in no ledger.
-"""
+"""How a budget was spent over time: the curves of a ledger, and a picture of them."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from dp_sql.files import open_private
 from dp_sql.udfs.mechanism import in_words
 
 POINTS = 1000
-"""A curve has no more points than a picture can show; each costs a question to the accountant."""
+"""The most points of a curve: each takes a call of the accountant."""
 _OWN_CURVES = 8
 _TICKS = 12  # with fewer matplotlib has no interval for four or five minutes, hours or days
 _ALL = "#1b1f24"
@@ -36,10 +33,12 @@ _Path = list[tuple[datetime, Spent]]
 
 @dataclass(frozen=True)
 class Curve:
-    """What was spent over time.
+    """The epsilon spent over time.
 
-    analyst: whose; None for all together. cap: None where there is none.
-    points: from each time on, so much epsilon was spent.
+    Args:
+        analyst: None for all analysts together.
+        cap: None if there is none.
+        points: from each time on, this much epsilon was spent.
     """
 
     analyst: str | None
@@ -48,9 +47,9 @@ class Curve:
 
 
 def curves(ledger: Ledger, terms: Terms, until: datetime) -> list[Curve]:
-    """The curves of all together and of each analyst, up to a time.
+    """The curves of all analysts together and of each one, up to a time.
 
-    A loss that was given back was never spent: it is left out from the start.
+    A loss that was given back was never spent, so no curve has it.
     """
     paths = _paths(ledger, terms.monthly, until)
     names = sorted(name for name in paths if name is not None)
@@ -58,7 +57,7 @@ def curves(ledger: Ledger, terms: Terms, until: datetime) -> list[Curve]:
 
 
 def _paths(ledger: Ledger, monthly: bool, until: datetime) -> dict[str | None, _Path]:
-    """For all and for each analyst: the sums, and when they changed."""
+    """For all and for each analyst: when the sum changed, and to what."""
     cancelled = {event.ticket for event in ledger.events() if event.kind == "cancelled"}
     paths: dict[str | None, _Path] = {None: []}
     start = now = None
@@ -81,7 +80,7 @@ def _paths(ledger: Ledger, monthly: bool, until: datetime) -> dict[str | None, _
 def _moved(
     paths: dict[str | None, _Path], before: datetime, now: datetime, monthly: bool
 ) -> datetime:
-    """Let time pass: a monthly budget begins anew with the month after its last loss."""
+    """Let time pass: a monthly budget starts again in the month after its last loss."""
     if monthly and (before.year, before.month) != (now.year, now.month):
         for path in paths.values():
             if path and path[-1][1].n:
@@ -95,7 +94,7 @@ def _month_after(time: datetime) -> datetime:
 
 
 def _curve(name: str | None, path: _Path, terms: Terms) -> Curve:
-    """The accountant's figures; who has no cap is counted at the delta of all together."""
+    """The accountant's figures; without a cap, at the delta of all together."""
     cap = terms.total if name is None else terms.analysts.get(name)
     counting = accountant(terms.accountant, cap or terms.total, terms.release_epsilon)
     points = tuple(
@@ -105,7 +104,7 @@ def _curve(name: str | None, path: _Path, terms: Terms) -> Curve:
 
 
 def _thinned(path: _Path) -> _Path:
-    """The last of each small stretch of time, and all that stand before or after a new month."""
+    """The last point of each short stretch of time, and those around the start of a month."""
     if len(path) <= POINTS:
         return path
     start, end = path[0][0], path[-1][0]
@@ -120,10 +119,10 @@ def _thinned(path: _Path) -> _Path:
 
 
 def draw(drawn: Sequence[Curve], terms: Terms, file: Path) -> None:
-    """Write a picture of curves; its form is the end of the file's name: .png, .svg, .pdf.
+    """Write a picture of curves; the file's suffix is its format: .png, .svg or .pdf.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not there; says how to get it.
+        ModuleNotFoundError: matplotlib is not installed.
     """
     try:
         figure = importlib.import_module("matplotlib.figure").Figure(
@@ -183,7 +182,7 @@ def _draw_frame(axes: Any, terms: Terms, left_out: int) -> None:
 
 
 def _label(curve: Curve) -> str:
-    """What stands beside a curve: figures first, as a name may begin with anything."""
+    """The label of a curve: figures first, as a name may begin with anything."""
     spent = in_words(curve.points[-1][1])
     of = "" if curve.cap is None else f" of {in_words(curve.cap)}"
     return f"{spent}{of}: {_name(curve.analyst)}".replace("$", r"\$")

@@ -1,0 +1,54 @@
+"""Errors as a person at a terminal reads them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+from dp_sql.errors import DpSqlError, with_type
+
+
+class CommandError(Exception):
+    """A command that cannot run. The message says what works."""
+
+
+def error_text(error: BaseException, connection: Any = None, statement: str = "") -> str:
+    """The text of an error.
+
+    Args:
+        error: dp_sql's, DuckDB's, or any other.
+        connection: the owner's DuckDB connection, to locate DuckDB's errors; None for an analyst.
+        statement: the statement that failed.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted."
+    if isinstance(error, DpSqlError):
+        return with_type(error)
+    located = None if connection is None else _located(error, connection, statement)
+    return located or str(error) or type(error).__name__
+
+
+def _located(error: BaseException, connection: Any, statement: str) -> str | None:
+    """DuckDB's message with its caret, where a relation's error came without one.
+
+    DuckDB 2.0 omits the caret there. EXPLAIN only binds, and draws it one line further down.
+    """
+    if "^" in str(error):
+        return None
+    try:
+        connection.execute(f"EXPLAIN\n{statement}")
+    except Exception as again:
+        text = str(again)
+        if "^" not in text or text.split("\n", 1)[0] != str(error).split("\n", 1)[0]:
+            return None
+        return re.sub(
+            r"LINE (\d+):", lambda m: f"LINE {int(m[1]) - 1}:".ljust(len(m[0])), text, count=1
+        )
+    return None
+
+
+def discard_output() -> None:
+    """Send standard output to nowhere: its reader has gone, as in `dp-sql … | head`."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

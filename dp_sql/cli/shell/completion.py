@@ -1,0 +1,250 @@
+"""What Tab offers at the cursor.
+
+It looks at tokens, not at a grammar: tables after FROM, columns after a table's dot, and inside a
+DP call the arguments that are still missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from dp_sql.cli.shell.keywords import ANALYST_KEYWORDS, OWNER_KEYWORDS
+from dp_sql.cli.shell.meta_commands import META_COMMANDS
+from dp_sql.cli.shell.names import Names, Table, written
+from dp_sql.cli.shell.output import MODES
+from dp_sql.cli.shell.state import Shell
+from dp_sql.errors import ParseError
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.shape import Function
+from dp_sql.sql.tokens import Token, folded, statements, tokenize
+from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
+
+SYSTEM_TABLES = ("dp_budget()", "dp_ledger()", "dp_release('", "dp_releases()")
+_BEFORE_TABLES = {"FROM", "JOIN", "INTO", "UPDATE", "TABLE", "DESCRIBE", "DESC", "SUMMARIZE"}
+_AFTER_TABLES = {"WHERE", "SELECT", "ON", "USING", "GROUP", "ORDER", "HAVING", "LIMIT", "SET"}
+_SHORTEST = 2  # letters, before functions and keywords are offered
+Offer = tuple[str, str]  # what to insert, and what it is
+
+
+class ShellCompleter(Completer):
+    """Completes SQL, and the dot commands and their arguments."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """The completions at the cursor, likeliest first."""
+        before = document.text_before_cursor.lstrip()
+        text, cursor = document.text, document.cursor_position
+        if text.lstrip().startswith("."):
+            name, space, argument = before.partition(" ")
+            if not (space and name == ".explain"):
+                return self._dot_completions(name, space, argument)
+            text, cursor = argument, len(argument)
+        return sql_completions(text, cursor, self._shell.names, self._shell.analyst is not None)
+
+    def _dot_completions(self, name: str, space: str, argument: str) -> list[Completion]:
+        if not space:
+            return _matching(name, ((c.name, c.help) for c in META_COMMANDS))
+        words: Iterable[str] = ()
+        if name == ".mode":
+            words = MODES
+        elif name in {".timer", ".receipts"}:
+            words = ("off", "on")
+        elif name in {".schema", ".tables"}:
+            words = (table.name for table in self._shell.names.tables)
+        return _matching(argument, ((word, "") for word in words))
+
+
+def sql_completions(text: str, cursor: int, names: Names, is_analyst: bool) -> list[Completion]:
+    """What can come at the cursor, likeliest first.
+
+    Args:
+        text: the whole input.
+        cursor: offset into it.
+        names: what a statement may name.
+        is_analyst: whether some words have no use, because there is a policy.
+    """
+    try:
+        found = statements(text[:cursor] + "x")  # x marks the cursor
+    except ParseError:
+        return []  # inside a string
+    if not found:
+        return []  # inside a comment, with nothing before it
+    *before, word = found[-1]
+    after_number = before and before[-1].kind == "number" and before[-1].end == word.start
+    if word.end != cursor + 1 or word.kind != "word" or after_number:
+        return []  # inside a comment or a number
+    try:
+        tokens: Sequence[Token] = tokenize(text)
+    except ParseError:
+        tokens = before
+    typed = word.text[:-1]
+    return _matching(typed, _Cursor(before, tokens, names, is_analyst).offers(typed))
+
+
+def _matching(typed: str, offers: Iterable[Offer]) -> list[Completion]:
+    """The offers that begin with what is typed, without repetition."""
+    found: dict[str, Completion] = {}
+    for text, about in offers:
+        if folded(text.lstrip('"')).startswith(folded(typed)):
+            found.setdefault(text, Completion(text, -len(typed), display_meta=about))
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class _Cursor:
+    """A place in a statement.
+
+    Args:
+        before: the tokens of the statement before the word at the cursor.
+        tokens: all tokens of the input if it can be tokenized, else those before the cursor.
+        names: what a statement may name.
+        is_analyst: whether there is a policy.
+    """
+
+    before: Sequence[Token]
+    tokens: Sequence[Token]
+    names: Names
+    is_analyst: bool
+
+    def offers(self, typed: str) -> Iterator[Offer]:
+        """What can come here."""
+        before = self.before
+        if before and before[-1].is_symbol("."):
+            yield from self._after_dot()
+            return
+        opening = _innermost_call(before)
+        function = None if opening is None else FUNCTIONS.get(before[opening - 1].upper)
+        if function is not None and opening is not None:
+            yield from self._in_call(function, before[opening:])
+        elif _expects_table(before):
+            yield from _tables(self.names.tables)
+            yield from ((name, "system table") for name in SYSTEM_TABLES)
+        else:
+            yield from self._in_expression(typed)
+
+    def _in_expression(self, typed: str) -> Iterator[Offer]:
+        named = self._named_tables()
+        yield from _columns(named)
+        yield from ((f"{_cased(name, typed)}(", "DP function") for name in FUNCTIONS)
+        if len(typed) < _SHORTEST:
+            return
+        keywords = ANALYST_KEYWORDS if self.is_analyst else OWNER_KEYWORDS
+        yield from ((_cased(word, typed), "keyword") for word in keywords)
+        yield from ((f"{name}(", "function") for name in self.names.functions)
+        yield from _tables(self.names.tables)
+        if not named:
+            yield from _columns(self.names.tables)
+
+    def _after_dot(self) -> Iterator[Offer]:
+        """Columns of the table or alias before the dot; tables of a schema or database."""
+        path: tuple[str, ...] = ()
+        rest = list(self.before)
+        while len(rest) > 1 and rest[-1].is_symbol(".") and rest[-2].name is not None:
+            path = (folded(rest[-2].name or ""), *path)
+            rest = rest[:-2]
+        tables = [t for t in self.names.tables if t.folded_path[-len(path) :] == path]
+        if len(path) == 1:
+            tables += self._aliased(path[0])
+        yield from _columns(tables)
+        for table in self.names.tables:
+            if len(table.path) > len(path) and table.folded_path[: len(path)] == path:
+                yield ".".join(map(written, table.path[len(path) :])), table.kind
+
+    def _aliased(self, alias: str) -> Iterator[Table]:
+        """The tables that an alias names: `ratings AS r` or `ratings r`."""
+        for index, token in enumerate(self.tokens[1:], 1):
+            if token.name is not None and folded(token.name) == alias:
+                has_as = self.tokens[index - 1].upper == "AS"
+                name = self.tokens[index - 2 if has_as else index - 1].name
+                for table in self.names.tables:
+                    if name is not None and table.folded_path[-1] == folded(name):
+                        yield table
+
+    def _named_tables(self) -> list[Table]:
+        """The tables that the input names."""
+        words = {folded(token.name) for token in self.tokens if token.name is not None}
+        return [table for table in self.names.tables if table.folded_path[-1] in words]
+
+    def _in_call(self, function: Function, inside: Sequence[Token]) -> Iterator[Offer]:
+        """Inside a DP call: the value of an argument, or a column and the missing arguments."""
+        tables = self._named_tables() or self.names.tables
+        if inside[-1].is_symbol(":=", "=>"):
+            yield from self._values(inside[-2].upper.lower(), function, tables)
+        elif inside[-1].is_symbol("(", ","):
+            if sum(token.is_symbol(",") for token in inside) < len(function.positional):
+                yield from _columns(tables)
+            used = {token.upper.lower() for token in inside}
+            for name in function.named:
+                if name not in used and not (self.is_analyst and name == "privacy_unit"):
+                    yield f"{name} := ", "argument"
+
+    def _values(
+        self, argument: str, function: Function, tables: Sequence[Table]
+    ) -> Iterator[Offer]:
+        """The values of an argument of a DP call."""
+        if argument == "mechanism":
+            default = function.default_mechanism
+            for name in function.mechanisms:
+                yield name, "mechanism, the default" if name == default else "mechanism"
+        elif argument == "bound_selection":
+            yield from ((name, "selection") for name in BOUND_SELECTIONS)
+        elif argument == "report":
+            yield from (("true", "a struct"), ("false", "a number"))
+        elif argument == "privacy_unit":
+            yield from _columns(tables)
+        elif argument in {"domain", "groups"}:
+            if not self.is_analyst:
+                yield "observed", "you declare that the values in the data are public"
+            for table in self.names.tables:
+                if table.kind not in {"private", "private view"}:
+                    for name, kind in table.columns:
+                        yield f"{table.name}.{written(name)}", kind
+
+
+def _cased(word: str, typed: str) -> str:
+    return word.lower() if typed.islower() else word
+
+
+def _innermost_call(tokens: Sequence[Token]) -> int | None:
+    """Index of the innermost open bracket, if a name comes before it."""
+    depth = 0
+    for index in range(len(tokens) - 1, 0, -1):
+        if tokens[index].is_symbol(")", "]", "}"):
+            depth += 1
+        elif tokens[index].is_symbol("(", "[", "{"):
+            if depth == 0:
+                return index if tokens[index].is_symbol("(") else None
+            depth -= 1
+    return None
+
+
+def _expects_table(before: Sequence[Token]) -> bool:
+    """Whether a table comes next: after FROM and the like, or after a comma of its list."""
+    if not before:
+        return False
+    if not before[-1].is_symbol(","):
+        return before[-1].upper in _BEFORE_TABLES
+    depth = 0
+    for token in reversed(before):
+        depth += token.is_symbol(")", "]") - token.is_symbol("(", "[")
+        if depth < 0 or (depth == 0 and token.upper in _AFTER_TABLES):
+            return False
+        if depth == 0 and token.upper in {"FROM", "JOIN"}:
+            return True
+    return False
+
+
+def _tables(tables: Iterable[Table]) -> Iterator[Offer]:
+    return ((table.name, table.kind) for table in tables)
+
+
+def _columns(tables: Iterable[Table]) -> Iterator[Offer]:
+    return ((written(name), kind) for table in tables for name, kind in table.columns)

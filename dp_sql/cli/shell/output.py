@@ -1,0 +1,136 @@
+"""Results as text: DuckDB's own table, CSV, JSON, Markdown, or one line for each value.
+
+Each relation is read exactly once, because reading it again may run it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from dp_sql.session.explain import COST_COLUMNS
+
+_QUERY = ("SELECT", "FROM", "WITH", "VALUES")
+_BATCH = 1024
+_MOST_ROWS = 40  # as in DuckDB's shell
+_NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?\b|FLOAT|DOUBLE|DECIMAL")
+# DuckDB writes these, which JSON does not have; within a string they are just words.
+_NO_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|-?(?:NaN|Infinity)')
+Row = Sequence[str | None]
+
+
+def is_status(statement: str, relation: Any) -> bool:
+    """Whether a relation only says that a command is done (2.0 returns one, 1.5 none)."""
+    is_query = statement.lstrip("( \n\t")[:6].upper().startswith(_QUERY)
+    return not is_query and relation.columns in (["Count"], ["Success"])
+
+
+def render(relation: Any, mode: str, width: int | None) -> Iterator[str]:
+    """A result in one of the MODES, part by part.
+
+    Args:
+        relation: what `session.sql` returned; it is read once.
+        mode: one of MODES.
+        width: of the terminal, for tables; None if there is none.
+    """
+    return _table(relation, width) if mode == "table" else MODES[mode](relation)
+
+
+def _table(relation: Any, width: int | None = None) -> Iterator[str]:
+    if relation.columns == ["explain_key", "explain_value"]:
+        yield "".join(f"{value}\n" for _, value in relation.fetchall())
+    elif relation.columns == list(COST_COLUMNS):
+        for row in relation.fetchall():
+            pairs = zip(COST_COLUMNS, row, strict=True)
+            yield "".join(f"{name:<18}{value}\n" for name, value in pairs if str(value).strip())
+    else:
+        shown = io.StringIO()
+        with contextlib.redirect_stdout(shown):
+            if width is None:
+                relation.show()
+            else:
+                relation.show(max_width=width, max_rows=_MOST_ROWS)
+        yield shown.getvalue().rstrip("\n") + "\n"
+
+
+def _csv(relation: Any) -> Iterator[str]:
+    yield _csv_line(relation.columns)
+    for rows in _string_batches(relation):
+        yield "".join(map(_csv_line, rows))
+
+
+def _csv_line(row: Row) -> str:
+    """A line as DuckDB writes it: an empty string is quoted, NULL is nothing."""
+    return ",".join("" if value is None else _csv_value(value) for value in row) + "\n"
+
+
+def _csv_value(value: str) -> str:
+    if value and not re.search(r'[,"\r\n]', value) and value.strip(" ") == value:
+        return value
+    return '"' + value.replace('"', '""') + '"'
+
+
+def _json(relation: Any) -> Iterator[str]:
+    yield "["
+    between = ""
+    whole = "__dp_row"  # a column of this name would be read in place of the row
+    while whole in {name.lower() for name in relation.columns}:
+        whole += "_"
+    for rows in _batches(relation.set_alias(whole).project(f"to_json({whole})::VARCHAR")):
+        for (row,) in rows:
+            yield between + _NO_JSON.sub(lambda m: m[1] or "null", row)
+            between = ",\n"
+    yield "]\n"
+
+
+def _markdown(relation: Any) -> Iterator[str]:
+    yield _markdown_line(relation.columns)
+    yield _markdown_line(["---:" if _NUMBER.match(str(t)) else "---" for t in relation.types])
+    for rows in _string_batches(relation):
+        yield "".join(map(_markdown_line, rows))
+
+
+def _markdown_line(row: Row) -> str:
+    cells = ("NULL" if value is None else _markdown_value(value) for value in row)
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _markdown_value(value: str) -> str:
+    """A value as a cell: a backslash before a pipe is doubled, else it would free the pipe."""
+    escaped = re.sub(r"(\\*)\|", r"\1\1\\|", value)
+    return re.sub(r"\r\n?|\n", "<br>", escaped)
+
+
+def _lines(relation: Any) -> Iterator[str]:
+    names = relation.columns
+    longest = max(map(len, names))
+    between = ""
+    for rows in _string_batches(relation):
+        for row in rows:
+            values = ("NULL" if v is None else v.replace("\n", "\\n") for v in row)
+            pairs = zip(names, values, strict=True)
+            yield between + "".join(f"{name:>{longest}} = {value}\n" for name, value in pairs)
+            between = "\n"
+
+
+MODES = {"table": _table, "csv": _csv, "json": _json, "markdown": _markdown, "line": _lines}
+
+
+def _string_batches(relation: Any) -> Iterator[Sequence[Row]]:
+    """The rows, each value as the string that DuckDB writes."""
+    return _batches(relation.project("CAST(COLUMNS(*) AS VARCHAR)"))
+
+
+def _batches(relation: Any) -> Iterator[Sequence[Any]]:
+    """The rows, read once, in batches; 2.0 has no fetchmany and 1.5 no iter_rows."""
+    if hasattr(relation, "iter_rows"):
+        rows = iter(relation.iter_rows(_BATCH))
+        while batch := list(islice(rows, _BATCH)):
+            yield batch
+        return
+    while batch := relation.fetchmany(_BATCH):
+        yield batch

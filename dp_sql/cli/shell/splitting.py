@@ -1,0 +1,74 @@
+"""Splits typed input into statements and dot commands, and decides whether it is complete."""
+
+from __future__ import annotations
+
+import io
+import re
+
+from dp_sql.errors import ParseError
+from dp_sql.sql.tokens import Token, statements, tokenize
+
+_EXIT = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
+_DOT_COMMAND = re.compile(r"[ \t]*\.[A-Za-z]")
+
+
+def is_complete(text: str) -> bool:
+    """Whether Enter runs this input: a dot command, exit, nothing, or SQL up to a semicolon.
+
+    >>> is_complete("SELECT 1"), is_complete("SELECT 1;"), is_complete("SELECT ';")
+    (False, True, False)
+    >>> is_complete(".tables"), is_complete("-- a comment"), is_complete("/* an open one")
+    (True, True, False)
+    """
+    if _DOT_COMMAND.match(text) or is_exit(text):
+        return True
+    try:
+        tokens = tokenize(text)
+    except ParseError as error:
+        return "never closed" not in error.message
+    return not tokens or (tokens[-1].is_symbol(";") and not any(map(_opens, tokens, tokens[1:])))
+
+
+def is_exit(text: str) -> bool:
+    """Whether this input is exit or quit, which are no SQL."""
+    return _EXIT.fullmatch(text) is not None
+
+
+def _opens(before: Token, after: Token) -> bool:
+    """Whether two tokens open a string that is never closed: $$, $tag$ or E'….
+
+    Finding no end of it, the tokenizer reads its first characters one by one.
+    """
+    if before.end != after.start:
+        return False
+    if before.is_symbol("$"):
+        return after.is_symbol("$") or (after.kind == "word" and after.text.endswith("$"))
+    return before.upper == "E" and after.kind == "string"
+
+
+def split_input(text: str) -> list[str]:
+    r"""The statements and dot commands of an input, in order.
+
+    A dot command is a line that begins with a dot while no statement is open. Input that cannot
+    be split (a quote that is never closed) stays in one piece; running it shows the error.
+
+    >>> split_input(".mode csv\nSELECT 1; SELECT\n.5;")
+    ['.mode csv', 'SELECT 1', 'SELECT\n.5']
+    """
+    found: list[str] = []
+    sql = ""
+    for line in io.StringIO(text):
+        if _DOT_COMMAND.match(line) and is_complete(sql):
+            found += [*split_statements(sql), line.strip()]
+            sql = ""
+        else:
+            sql += line
+    return found + split_statements(sql)
+
+
+def split_statements(text: str) -> list[str]:
+    """The statements of a string; one that cannot be split is left whole."""
+    try:
+        return [text[part[0].start : part[-1].end] for part in statements(text)]
+    except ParseError:
+        return [text]

@@ -1,0 +1,73 @@
+"""`dp-sql token`: the tokens by which `dp-sql serve` knows its analysts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from dp_sql.budget.model import name_of
+from dp_sql.errors import PolicyError
+from dp_sql.server.tokens import add_token, read_tokens, remove_token, tokens_beside
+
+_HELP = """\
+Make, list and remove the tokens by which `dp-sql serve` knows its analysts.
+
+A token lets its holder query as one analyst. It is shown once, when it is made; the file keeps
+only a hash of it. With --policy policy.toml the file is policy.tokens, beside the policy. A
+running server sees every change at the next query.
+
+\b
+Examples:
+  dp-sql token add reporting --policy policy.toml
+  dp-sql token list --policy policy.toml
+  dp-sql token remove reporting --policy policy.toml
+"""
+
+
+@click.group("token", help=_HELP, no_args_is_help=False)
+def command() -> None:
+    """Run one of the commands below."""
+
+
+_name = click.argument("name", metavar="NAME")
+_policy = click.option("--policy", metavar="FILE", help="The policy that the tokens belong to.")
+_file = click.option("--file", metavar="FILE", help="The file of the tokens itself.")
+
+
+@command.command("add")
+@_name
+@_policy
+@_file
+def _add(name: str, policy: str | None, file: str | None) -> None:
+    """Make a token for the analyst NAME, and print it once."""
+    print(add_token(_path(policy, file), name))
+    print(f"This is the token of {name_of(name)}; it is not shown again.", file=sys.stderr)
+
+
+@command.command("list")
+@_policy
+@_file
+def _list(policy: str | None, file: str | None) -> None:
+    """List who has a token, and since when."""
+    for token in read_tokens(_path(policy, file)):
+        print(f"{token.analyst}\t{token.added}")
+
+
+@command.command("remove")
+@_name
+@_policy
+@_file
+def _remove(name: str, policy: str | None, file: str | None) -> None:
+    """Remove the token of the analyst NAME; queries with it are refused from then on."""
+    remove_token(_path(policy, file), name)
+
+
+def _path(policy: str | None, file: str | None) -> Path:
+    if (policy is None) == (file is None):
+        raise click.UsageError("Give either --policy FILE or --file FILE.")
+    path = tokens_beside(policy or "") if file is None else Path(file)
+    if not path.name:
+        raise PolicyError("The tokens are in a file: --file policy.tokens")
+    return path

@@ -1,0 +1,178 @@
+"""The user's statement with releases in it: text in, text out. Writes; never runs.
+
+Each DP call becomes a column of its release, and the source becomes the releases; every other
+character stays as it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from dp_sql.errors import InternalError
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import quote
+from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
+from dp_sql.sql.tokens import Token, folded, outside_queries
+
+Edit = tuple[int, int, str]
+"""Replace text[start:stop] with a string."""
+
+
+def outer_sql(
+    text: str,
+    span: tuple[int, int],
+    selects: Sequence[DpSelect],
+    relations: Sequence[str],
+    edits: Sequence[Edit] = (),
+) -> str:
+    """A statement that reads its releases in place of its sources.
+
+    Args:
+        text: the text in which the statement stands.
+        span: where the statement begins and ends.
+        selects: its SELECTs with DP calls.
+        relations: for each call, in the order of the text, SQL of a relation with the columns of
+            its release.
+        edits: other edits to make, outside these SELECTs' sources and calls.
+    """
+    named = [(relation, f"__dp_release_{n}") for n, relation in enumerate(relations, 1)]
+    made = list(edits)
+    for select in selects:
+        made += _edits(select, named[: len(select.calls)])
+        named = named[len(select.calls) :]
+    return _spliced(text, made, *span)
+
+
+def _edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
+    """Edits that make one SELECT read its releases: for each call a relation and its alias."""
+    if select.keys:
+        relations = _side_by_side(select, releases)
+        edits = [
+            (start, stop, f"__dp_groups.{quote(name)}") for start, stop, name in _key_places(select)
+        ]
+    else:
+        relations = ", ".join(f"{relation} AS {alias}" for relation, alias in releases)
+        edits = []
+    edits.append((*select.from_clause, f"FROM {relations}"))
+    edits += [(*c, "") for c in (select.where_clause, select.group_clause) if c is not None]
+    if select.having is not None:  # over released columns, which are no groups any more
+        edits.append((select.having[0], select.having[0] + len("HAVING"), "WHERE"))
+    for call, (_, alias) in zip(select.calls, releases, strict=True):
+        column = f"__dp_groups.{alias}" if select.keys else f"{alias}.__dp_value"
+        edits.append((call.start, call.end, f"({column})"))
+    edits += [(stop, stop, f" AS {quote(name)}") for stop, name in _missing_names(select)]
+    return edits
+
+
+def _side_by_side(select: DpSelect, releases: Sequence[tuple[str, str]]) -> str:
+    """The releases of one grouped SELECT as one relation: the keys by their names, and values."""
+    aliases = [alias for _, alias in releases]
+    first = aliases[0]
+    listed = [f"{first}.__dp_key_{i} AS {quote(k.parts[-1])}" for i, k in enumerate(select.keys)]
+    listed += [f"{alias}.__dp_value AS {alias}" for alias in aliases]
+    joined = f"{releases[0][0]} AS {first}"
+    for relation, alias in releases[1:]:
+        # By keys, not by numbers: where two readings of a source differ, so may the numbers.
+        same = [
+            f"{alias}.__dp_key_{i} IS NOT DISTINCT FROM {first}.__dp_key_{i}"
+            for i in range(len(select.keys))
+        ]
+        joined += f" JOIN {relation} AS {alias} ON {' AND '.join(same)}"
+    return f"(SELECT {', '.join(listed)} FROM {joined}) AS __dp_groups"
+
+
+def _key_places(select: DpSelect) -> list[tuple[int, int, str]]:
+    """Where the text speaks of a key with its table's name, which is gone after rewriting.
+
+    Inside brackets that open a query names are that query's own.
+    """
+    names = {folded(key.parts[-1]): key.parts[-1] for key in select.keys}
+    tables = _source_names(select)
+    spans = [*select.items, *(c for c in (select.having, select.order) if c is not None)]
+    found = []
+    for start, stop in spans:
+        tokens = outside_queries(select.between((start, stop)), select.text)
+        for i, token in enumerate(tokens):
+            chain = _chain(tokens, i)
+            begin = token.start
+            in_call = any(call.start <= begin < call.end for call in select.calls)
+            if len(chain) < 2 or in_call:
+                continue
+            *table, name = (folded(part.name or "") for part in chain)
+            if name in names and table[-1] in tables:
+                found.append((begin, chain[-1].end, names[name]))
+    return found
+
+
+def _chain(tokens: Sequence[Token], index: int) -> list[Token]:
+    """The names of `a.b.c` that begins at a token; none where it does not begin there."""
+    if tokens[index].name is None or (index and tokens[index - 1].is_symbol(".")):
+        return []
+    chain = [tokens[index]]
+    while (
+        index + 2 < len(tokens)
+        and tokens[index + 1].is_symbol(".")
+        and tokens[index + 2].name is not None
+    ):
+        index += 2
+        chain.append(tokens[index])
+    return chain
+
+
+def _source_names(select: DpSelect) -> set[str]:
+    """What the relations of the source are called, folded."""
+    written = {folded(key.parts[-2]) for key in select.keys if len(key.parts) > 1}
+    try:
+        tree = tree_of(f"SELECT 1 FROM {select.source_text}\n")
+    except Unreadable:
+        return written
+    clauses = [tree.args.get("from_") or tree.args.get("from"), *(tree.args.get("joins") or [])]
+    relations = [clause.this for clause in clauses if clause is not None]
+    return written | {folded(relation.alias_or_name) for relation in relations}
+
+
+def _spliced(text: str, edits: Sequence[Edit], start: int, stop: int) -> str:
+    """`text[start:stop]` with the edits made; all else stays as written."""
+    pieces, position = [], start
+    for first, last, replacement in sorted(edits):
+        if first < position or last > stop:
+            raise InternalError("Two parts of the statement overlap.")
+        pieces += [text[position:first], replacement]
+        position = last
+    return "".join([*pieces, text[position:stop]])
+
+
+def with_releases(
+    body: str, tokens: Sequence[Token], start: int, releases: Sequence[tuple[str, str]]
+) -> str:
+    """A query with each release as a CTE in front, computed once however often it is read.
+
+    Args:
+        body: the spliced query.
+        tokens: the tokens of the statement as written; a leading WITH is kept and extended.
+        start: offset of the statement in its text.
+        releases: name and SQL of each release.
+    """
+    ctes = ", ".join(f"{name} AS MATERIALIZED ({sql})" for name, sql in releases)
+    if tokens[0].upper != "WITH":
+        return f"WITH {ctes} {body}"
+    last = tokens[1] if tokens[1].upper == "RECURSIVE" else tokens[0]
+    after = last.end - start
+    return f"{body[:after]} {ctes},{body[after:]}"
+
+
+def _missing_names(select: DpSelect) -> list[tuple[int, str]]:
+    """Where an item has no alias: its end, and the name DuckDB would have given it."""
+    found = []
+    for start, stop in select.items:
+        calls = [c for c in select.calls if start <= c.start and c.end <= stop]
+        if not calls:
+            continue
+        edits = [(c.start, c.end, c.display) for c in calls]
+        name = _spliced(select.text, edits, start, stop)
+        tree = projection(name)  # where sqlglot cannot read it, DuckDB will name it
+        if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
+            found.append((stop, name))
+    return found

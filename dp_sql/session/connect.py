@@ -1,0 +1,105 @@
+"""How a program gets differential privacy: `connect` opens a session, `install` extends DuckDB."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from pathlib import Path
+from typing import overload
+
+from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.model import name_of
+from dp_sql.engines.duckdb.connection import Connection, open_database
+from dp_sql.engines.duckdb.install import create_macros, register, tickets_of
+from dp_sql.errors import PolicyError
+from dp_sql.policy.model import read_policy
+from dp_sql.releases import Receipt
+from dp_sql.session.analyst import AnalystSession
+from dp_sql.session.base import Session
+from dp_sql.session.dp_macro import query_of
+from dp_sql.session.owner import OwnerSession
+
+
+@overload
+def connect(
+    database: str = ...,
+    *,
+    read_only: bool = ...,
+    policy: None = ...,
+    analyst: None = ...,
+    ledger: str | PathLike[str] | None = ...,
+) -> OwnerSession: ...
+@overload
+def connect(
+    database: str = ...,
+    *,
+    read_only: bool = ...,
+    policy: str | PathLike[str],
+    analyst: str | None = ...,
+    ledger: None = ...,
+) -> AnalystSession: ...
+def connect(
+    database: str = ":memory:",
+    *,
+    read_only: bool = False,
+    policy: str | PathLike[str] | None = None,
+    analyst: str | None = None,
+    ledger: str | PathLike[str] | None = None,
+) -> Session:
+    """Open a database, as its owner or, with a policy, as an analyst.
+
+    Args:
+        database: path of a DuckDB file, or ":memory:".
+        read_only: open the file for reading only, as under a policy it always is.
+        policy: path of the owner's policy (docs/policy.md). The session then answers one SELECT
+            at a time, and no private row can be reached from it.
+        analyst: who asks, under a policy; the ledger records this name.
+        ledger: without a policy, path of a ledger that records every release of this session
+            before it is drawn, and refuses none. A policy names its own, with its budget.
+
+    Returns:
+        A session that answers SQL with DP calls.
+
+    Raises:
+        PolicyError: the policy cannot be read, or does not fit the database.
+        LedgerError: the ledger cannot be trusted or written.
+    """
+    if policy is None:
+        if analyst is not None:
+            raise PolicyError("An analyst needs a policy: connect(…, policy=…, analyst=…).")
+        path = None if ledger is None else Path(fspath(ledger))
+        kept = None if path is None else Ledger(path, path.with_name(path.name + ".witness"))
+        return OwnerSession(open_database(str(database), read_only), kept)
+    if ledger is not None:
+        raise PolicyError("A policy names its ledger itself: [budget] ledger = …")
+    name = name_of("analyst" if analyst is None else analyst)
+    if name is None:
+        raise PolicyError(
+            "An analyst's name must be a non-empty string without control characters: "
+            "analyst='reporting'."
+        )
+    return AnalystSession(str(database), read_policy(fspath(policy)), name)
+
+
+def install(con: Connection) -> Connection:
+    """Make `FROM dp($$ SELECT DP_TOPK(…) … $$)` work in a DuckDB connection and its cursors.
+
+    Registers functions in the database instance, and creates the table macro `dp` and a guard
+    macro for each SQL function in its default schema (temporary ones if the database is
+    read-only). Each execution of a query, view or relation that reads `dp(…)` is a release of its
+    own; within one execution each text is released once.
+
+    Args:
+        con: an open connection. Keep it open while its cursors use `dp`.
+
+    Returns:
+        The same connection.
+    """
+    register(con, query_of)
+    create_macros(con, everywhere=True)
+    return con
+
+
+def receipts(con: Connection) -> tuple[Receipt, ...]:
+    """The receipts of all releases in the database instance of an installed connection."""
+    tickets = tickets_of(con)
+    return () if tickets is None else tickets.receipts()

@@ -1,0 +1,90 @@
+"""What `dp($$ SELECT DP_… $$)` means: the query with its releases as CTEs in front of it.
+
+Writing it releases nothing; each execution does. DuckDB binds such a query as often as it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.errors import NotSupported
+from dp_sql.privacy.outer_sql import outer_sql, with_releases
+from dp_sql.privacy.owner_sources import owners_plan
+from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.private_sql import private_sql
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import literal
+from dp_sql.sql.select_list import check_list
+from dp_sql.sql.statement import parse
+from dp_sql.sql.tokens import Token
+
+
+def query_of(text: str, engine: Engine) -> str:
+    """The query that `dp(text)` stands for.
+
+    Raises:
+        QueryError: the text is not one query, or a DP call of it is refused.
+    """
+    found = parse(text)
+    if len(found) != 1 or not found[0].may_be_query:
+        raise NotSupported(
+            "dp takes exactly one query.",
+            text=text,
+            position=found[1].span[0] if len(found) > 1 else 0,
+            hint="Write CREATE TABLE … AS, INSERT or COPY around it: "
+            "CREATE TABLE best AS FROM dp($$ SELECT … $$)",
+        )
+    return with_ctes(text, found[0].tokens, found[0].selects, engine)
+
+
+def with_ctes(
+    text: str, tokens: Sequence[Token], selects: Sequence[DpSelect], engine: Engine
+) -> str:
+    """A query with its releases as CTEs in front.
+
+    Args:
+        text: the whole text.
+        tokens: of the query.
+        selects: its SELECTs with DP calls.
+        engine: plans the calls and issues their tickets.
+    """
+    releases = []
+    for number, plan in enumerate(owners_plans(selects, tokens, engine), 1):
+        ticket = engine.tickets.issue(plan, text, number)
+        releases.append((f"__dp_release_{number}", private_sql(plan, ticket, again=True)))
+    start, stop = tokens[0].start, tokens[-1].end
+    body = outer_sql(text, (start, stop), selects, [name for name, _ in releases])
+    return with_releases(body, tokens, start, releases) if releases else body
+
+
+def owners_plans(
+    selects: Sequence[DpSelect], tokens: Sequence[Token], engine: Engine
+) -> list[Plan]:
+    """The plans of all DP calls of a statement on the owner's connection, before any is released.
+
+    Raises:
+        QueryError: one of them is refused.
+    """
+    plans = []
+    for select in selects:
+        check_list(select, engine)
+        plans += [owners_plan(select, call, tokens, engine) for call in select.calls]
+    return plans
+
+
+def quoted(text: str, tokens: Sequence[Token]) -> str:
+    """A query as an SQL string.
+
+    Raises:
+        NotSupported: it has parameters.
+    """
+    for token in tokens:
+        if token.is_symbol("?", "$"):
+            raise NotSupported(
+                "A prepared statement with a DP call takes no parameters.",
+                text=text,
+                position=token.start,
+                hint="Write the value into the statement.",
+            )
+    return literal(text[tokens[0].start : tokens[-1].end])

@@ -1,0 +1,152 @@
+"""The clauses of one SELECT and its CTEs, found by tokens.
+
+It reads tokens and no grammar, because the SQL around a DP call belongs to DuckDB: whatever DuckDB
+accepts there must reach it as written, also where sqlglot would misread it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dp_sql.sql.tokens import CLOSE, OPEN, QUERY_STARTS, Token, at_depth_zero, folded, matching
+
+_CLAUSES = frozenset(
+    {"SELECT", "FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT", "OFFSET",
+     "USING", "RETURNING", "ON", "WITH"}
+)  # fmt: skip
+# These open a clause only with the right word behind; what follows belongs to the statement around.
+_ONLY_BEFORE = {"USING": {"SAMPLE"}, "ON": {"CONFLICT"}, "WITH": {"NO", "DATA"}}
+_SET_OPERATIONS = {"UNION", "INTERSECT", "EXCEPT"}
+_AFTER_CTES = {"SELECT", "FROM", "VALUES", "INSERT", "UPDATE", "DELETE"}
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One clause of a SELECT: token indices [start, stop), the keyword being tokens[start]."""
+
+    keyword: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Select:
+    """One SELECT between set operations: its clauses, and the CTE names that it may use."""
+
+    clauses: tuple[Clause, ...]
+    ctes: frozenset[str]
+
+    def clause(self, keyword: str) -> Clause | None:
+        """The clause of that keyword, if the SELECT has it."""
+        return next((c for c in self.clauses if c.keyword == keyword), None)
+
+    def clause_of(self, index: int) -> Clause | None:
+        """The clause in which a token stands."""
+        return next((c for c in self.clauses if c.start <= index < c.stop), None)
+
+
+def enclosing_select(tokens: Sequence[Token], index: int, text: str) -> Select:
+    """The innermost SELECT around `tokens[index]`.
+
+    A bracket opens a query if its first word is SELECT, FROM or WITH; every other bracket belongs
+    to an expression.
+    """
+    opened: list[int] = []
+    for i in range(index):
+        if tokens[i].is_symbol(*OPEN):
+            opened.append(i)
+        elif tokens[i].is_symbol(*CLOSE) and opened:
+            opened.pop()
+    around = [i for i in reversed(opened) if _opens_query(tokens, i)]
+    queries = [(i + 1, matching(tokens, i, text)) for i in around] + [(0, len(tokens))]
+    names = [name for query in queries for name in _cte_names(tokens, *query)]
+    return Select(_clauses(tokens, *queries[0], index), frozenset(names))
+
+
+def _opens_query(tokens: Sequence[Token], index: int) -> bool:
+    return index + 1 < len(tokens) and tokens[index + 1].upper in QUERY_STARTS
+
+
+def _clauses(tokens: Sequence[Token], start: int, stop: int, index: int) -> tuple[Clause, ...]:
+    found: list[tuple[str, int]] = []
+    for i in at_depth_zero(tokens, start, stop):
+        word = tokens[i].upper
+        if word in _SET_OPERATIONS and not _is_name(tokens, i, found):
+            if i > index:
+                stop = i
+                break
+            found = []
+        elif (
+            word in _CLAUSES and not _is_name(tokens, i, found) and _opens_clause(tokens, i, found)
+        ):
+            found.append((word, i))
+    edges = [*(i for _, i in found), stop]
+    return tuple(Clause(word, i, edges[n + 1]) for n, (word, i) in enumerate(found))
+
+
+def _is_name(tokens: Sequence[Token], index: int, found: list[tuple[str, int]]) -> bool:
+    before = tokens[index - 1] if index else None
+    return before is not None and (before.is_symbol(".") or (before.upper == "AS" and bool(found)))
+
+
+def _opens_clause(tokens: Sequence[Token], index: int, found: list[tuple[str, int]]) -> bool:
+    word = tokens[index].upper
+    before = tokens[index - 1].upper if index else ""
+    after = tokens[index + 1].upper if index + 1 < len(tokens) else ""
+    if word == "FROM" and before == "DISTINCT":  # a IS [NOT] DISTINCT FROM b
+        return not (index > 1 and tokens[index - 2].upper in {"IS", "NOT"})
+    if word in {"GROUP", "ORDER"}:
+        return bool(found) and after == "BY"
+    if word in _ONLY_BEFORE:
+        return bool(found) and after in _ONLY_BEFORE[word]
+    return word in {"SELECT", "FROM"} or bool(found)
+
+
+def _cte_names(tokens: Sequence[Token], start: int, stop: int) -> Iterator[str]:
+    """Names that a WITH list at the head of [start, stop) defines, and perhaps some more."""
+    is_with, expecting = False, True
+    for i in at_depth_zero(tokens, start, stop):
+        token = tokens[i]
+        if not is_with:
+            is_with = token.upper == "WITH"
+        elif expecting and token.name is not None and token.upper != "RECURSIVE":
+            yield folded(token.name)
+            expecting = False
+        elif token.is_symbol(","):
+            expecting = True
+        elif token.upper in _AFTER_CTES:
+            break
+
+
+def cte_bodies(tokens: Sequence[Token], text: str) -> dict[str, tuple[int, int]]:
+    """The bodies of the CTEs at the head of a statement, as spans of the text, by folded name.
+
+    A CTE that renames its columns, `name(column, …) AS`, is left out.
+
+    >>> from dp_sql.sql.tokens import tokenize
+    >>> sql = "WITH a AS (SELECT 1), b AS MATERIALIZED (FROM a) FROM b"
+    >>> {name: sql[slice(*span)] for name, span in cte_bodies(tokenize(sql), sql).items()}
+    {'a': 'SELECT 1', 'b': 'FROM a'}
+    """
+    found: dict[str, tuple[int, int]] = {}
+    index = 1
+    if not tokens or tokens[0].upper != "WITH":
+        return found
+    while index + 2 < len(tokens) and tokens[index].name is not None:
+        name = folded(tokens[index].name or "")
+        index += 1
+        renamed = tokens[index].is_symbol("(")
+        if renamed:
+            index = matching(tokens, index, text) + 1
+        while index < len(tokens) and tokens[index].upper in {"AS", "NOT", "MATERIALIZED"}:
+            index += 1
+        if index >= len(tokens) or not tokens[index].is_symbol("("):
+            break
+        close = matching(tokens, index, text)
+        if not renamed:
+            found[name] = (tokens[index].end, tokens[close].start)
+        if close + 1 >= len(tokens) or not tokens[close + 1].is_symbol(","):
+            break
+        index = close + 2
+    return found

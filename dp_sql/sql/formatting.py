@@ -1,0 +1,56 @@
+"""How identifiers, literals and decimals are written in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+
+def quote(name: str) -> str:
+    """An identifier that SQL reads back as exactly this name.
+
+    >>> print(quote('a"b'))
+    "a""b"
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def full_name(parts: Sequence[str]) -> str:
+    """A relation's or column's name of several parts, as SQL.
+
+    >>> print(full_name(("shop", "main", "my table")))
+    "shop"."main"."my table"
+    """
+    return ".".join(quote(part) for part in parts)
+
+
+def literal(value: str | bool | int | Fraction) -> str:
+    """A value as SQL reads it back exactly.
+
+    Raises:
+        ValueError: a fraction that is no finite decimal.
+
+    >>> print(literal("it's"), literal(True), literal(-3), literal(Fraction(-5, 4)))
+    'it''s' TRUE -3 -1.25
+    """
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    places = 0
+    while (value * 10**places).denominator != 1:
+        places += 1
+        if places > value.denominator.bit_length():
+            raise ValueError("This fraction is no finite decimal.")
+    return decimal(value, places)
+
+
+def decimal(x: int | Fraction, places: int) -> str:
+    """A number with a fixed number of decimal places, rounded towards zero.
+
+    >>> decimal(Fraction(-1, 3), 2), decimal(7, 0)
+    ('-0.33', '7')
+    """
+    digits = str(abs(x.numerator) * 10**places // x.denominator).zfill(places + 1)
+    point = len(digits) - places
+    return f"{'-' if x < 0 else ''}{digits[:point]}{'.' if places else ''}{digits[point:]}"

@@ -1,0 +1,211 @@
+"""What an SQL function is, and what may differ between two of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+from dp_sql.sql.literals import Given, Reader, Reference
+from dp_sql.sql.types import by_value, exact
+from dp_sql.udfs import REGISTRY
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The relation from which a shape makes the lists that a mechanism takes.
+
+    It has a column `__dp_<name>` for each column of the call, and `__dp_group` if it is grouped;
+    then `__dp_groups` has all groups.
+
+    Args:
+        relation: its name.
+        types: the type of each column of the call, by the column's name.
+        mechanism: takes the lists.
+        domain: SQL that lists the public items once, as `item`; None: those in the rows.
+        grouped: whether there is a list per group.
+        again: whether one execution may make the lists more than once; then their order must not
+            depend on the order in which DuckDB reads rows.
+    """
+
+    relation: str
+    types: Mapping[str, str]
+    mechanism: Mechanism
+    domain: str | None
+    grouped: bool
+    again: bool
+
+    def by(self, name: str) -> str:
+        """The order of a column's values, which no row moves."""
+        return by_value(f"__dp_{name}", self.types[name])
+
+    @property
+    def group(self) -> str:
+        """`__dp_group` in front of other columns, where there are groups."""
+        return "__dp_group, " if self.grouped else ""
+
+    def lists(self, source: str, columns: Mapping[str, str], order: str) -> str:
+        """The CTE `__dp_lists`: columns of a SELECT as lists, in one row or one row per group.
+
+        Args:
+            source: the SELECT.
+            columns: name of each list, and the column that it lists; the last is never NULL.
+            order: an ORDER BY clause, or nothing.
+        """
+        *_, last = columns.values()
+        present = f" FILTER (WHERE {last} IS NOT NULL)" if self.grouped else ""
+        listed = ", ".join(
+            f"coalesce(system.main.list({column}{order}){present}, []) AS {name}"
+            for name, column in columns.items()
+        )
+        if not self.grouped:
+            return f"__dp_lists AS (SELECT {listed} FROM ({source}) AS listed)"
+        return (
+            f"__dp_lists AS MATERIALIZED (SELECT __dp_group, {listed} FROM __dp_groups "
+            f"LEFT JOIN ({source}) AS listed USING (__dp_group) GROUP BY __dp_group)"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape(ABC):
+    """The public numbers of one call; its class says what the SQL function does with them.
+
+    epsilon, delta: of one group; without GROUP BY, of the call.
+    beta: one minus the confidence of the accuracy.
+    report: whether the answer is a struct that states its accuracy.
+    """
+
+    registry: ClassVar[str]
+    """The key of its mechanisms in udfs.REGISTRY."""
+    columns: ClassVar[Mapping[str, Reader[Reference]]]
+    """The arguments that name columns."""
+    reads_people: ClassVar[bool] = True
+    """Whether it reads rows of people; otherwise scores whose sensitivity their owner states."""
+    reads_rows_once: ClassVar[bool] = False
+    """Whether `lists` reads the rows once, so that DuckDB need not keep them."""
+    takes: ClassVar[Mapping[str, str]]
+    """The columns of `__dp_lists` that the UDF takes, and their types."""
+    udfs: ClassVar[Mapping[str, str]]
+    """The names of its UDFs, and the type of what each returns for one group."""
+
+    epsilon: Fraction
+    delta: Fraction | None = None
+    beta: Fraction
+    report: bool = False
+
+    @classmethod
+    def default_mechanism(cls, given: Given, default: str) -> str:
+        """The mechanism of a call that names none."""
+        return default
+
+    @classmethod
+    @abstractmethod
+    def read(cls, given: Given, mechanism: Mechanism) -> Self:
+        """The public numbers of a call.
+
+        Raises:
+            ArgumentError: one is missing, out of range or not taken by the mechanism.
+        """
+
+    # --- what it costs ---
+
+    def given_to(self, mechanism: Mechanism) -> dict[str, Any]:
+        """The numbers that a mechanism takes, by name."""
+        return {name: getattr(self, name) for name in mechanism.parameters}
+
+    def loss(self, mechanism: Mechanism) -> PrivacyLoss:
+        """The loss of one run of a mechanism."""
+        return mechanism.loss(**self.given_to(mechanism))
+
+    def times(self, factor: Fraction) -> Self:
+        """The same with epsilon and delta times a factor from (0, 1]."""
+        delta = None if self.delta is None else self.delta * factor
+        return replace(self, epsilon=self.epsilon * factor, delta=delta)
+
+    @property
+    def n_listed(self) -> int | None:
+        """How many items are chosen from a domain; None: the answer is no list."""
+        return None
+
+    @property
+    def limited(self) -> Mapping[str, Fraction | int | None]:
+        """What a policy's limits bound, by name; None: the call has no such number."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
+    # --- its SQL ---
+
+    @property
+    def udf(self) -> str:
+        """The UDF that answers this call."""
+        return next(iter(self.udfs))
+
+    @abstractmethod
+    def value_type(self, types: Mapping[str, str]) -> str:
+        """The type of the answer, from the types of the columns."""
+
+    def column(self, name: str, sql: str, kind: str) -> str:
+        """A column of the source as the rows have it: compared byte by byte."""
+        return exact(sql, kind)
+
+    @abstractmethod
+    def lists(self, rows: Rows) -> list[str]:
+        """CTEs over the rows; the last one is `__dp_lists`."""
+
+    def value(self, answer: str) -> str:
+        """The value of the call, from `__dp_lists` and what the UDF returned."""
+        return answer
+
+    # --- its draw ---
+
+    @abstractmethod
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+        """Run the mechanism once.
+
+        Args:
+            mechanism: answers.
+            loss: of the whole call.
+            lists: what the UDF takes: int64 arrays; (offsets, people) for lists of lists; strings.
+
+        Returns:
+            What the UDF returns, and one sentence on its accuracy.
+        """
+
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
+        """The sentence on accuracy from public numbers alone; None: it needs the data.
+
+        Args:
+            mechanism: answers.
+            n_items: the size of the public domain; None: there is none.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class Function:
+    """One SQL function.
+
+    Args:
+        name: as written in SQL, upper case.
+        shape: what it reads, and how it is answered.
+        positional: names of the arguments without a name, in order; all are required.
+        named: names of the arguments written `name := value`.
+        default_mechanism: used if the call names none.
+        example: a call that works, for messages.
+        table: the table of that example.
+    """
+
+    name: str
+    shape: type[Shape]
+    positional: tuple[str, ...]
+    named: tuple[str, ...]
+    default_mechanism: str
+    example: str
+    table: str
+
+    @property
+    def mechanisms(self) -> Mapping[str, Mechanism]:
+        """Its mechanisms, by the names that `mechanism :=` takes."""
+        return REGISTRY[self.shape.registry]

@@ -1,0 +1,102 @@
+"""One template for every distinct count: checks, fresh randomness, one signature.
+
+A count brings a function that counts items under each contribution bound. Every registered `run`
+takes:
+
+    offsets: item i is held by people[offsets[i]:offsets[i + 1]], shape (items + 1,).
+    people: codes of people, integers >= 0, shape (edges,).
+    epsilon: privacy loss, positive.
+    beta: in (0, 1/2): probability with which the lower bound may fail; for a count from below,
+        with which the estimate may exceed the true number.
+    max_contributions: largest bound on items per person that is tried, >= 1, public.
+    bound: where the mechanism has it: how the bound is chosen, one of bounded.BOUND_SELECTIONS, or
+        the bound itself, a public integer >= 1.
+
+It returns a CountRelease. It raises TypeError for a public number of another type, floats among
+them, and ValueError for an argument out of its range or arrays that are no graph.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from inspect import getdoc
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_sql.udfs.count_distinct import bounded
+from dp_sql.udfs.count_distinct.bounded import CountRelease
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+
+Integers = NDArray[np.integer[Any]]
+
+CoverCounts = Callable[[Integers, Integers, int], list[int]]
+"""cover_counts(offsets, people, max_bound): the items counted under each bound 1, ..., max_bound
+on items per person. One person moves the count under bound l by at most l."""
+
+Release = Callable[[list[int], Fraction, Fraction, Draws], CountRelease]
+"""release(cover, epsilon, beta, draws), where cover[l - 1] is the count under bound l."""
+
+
+def under_a_bound(
+    name: str, samples: str, cover_counts: CoverCounts, source: str, ordered: bool = False
+) -> Mechanism:
+    """Register a count that chooses one contribution bound and adds noise in proportion to it."""
+
+    def run(
+        offsets: Integers,
+        people: Integers,
+        epsilon: Fraction,
+        beta: Fraction,
+        max_contributions: int,
+        bound: str | int,
+    ) -> CountRelease:
+        bounded.check_public(epsilon, beta, max_contributions, bound)
+        max_bound = bound if isinstance(bound, int) else max_contributions
+        cover = cover_counts(offsets, people, max_bound)
+        return bounded.release(cover, epsilon, beta, bound, secret_draws())
+
+    run.__doc__ = f"""Count, nearly, the items that at least one person holds.
+
+    Privacy: epsilon-DP under adding or removing one person with all items that the person holds
+        {"(if the codes are in order, see greedy.md)" if ordered else ""}: epsilon/2 for the bound
+        and epsilon/2 for the noise, or all for the noise where the bound is given.
+    Source: {source}
+    """
+    return Mechanism(
+        name=name,
+        function="count_distinct",
+        samples=samples,
+        parameters=("epsilon", "beta", "max_contributions", "bound"),
+        loss=bounded.loss,
+        run=run,
+        accuracy=bounded.accuracy,
+        ordered=ordered,
+    )
+
+
+def from_below(
+    name: str,
+    samples: str,
+    cover_counts: CoverCounts,
+    release: Release,
+    loss: Callable[[Fraction, Fraction, int], PrivacyLoss],
+    accuracy: Callable[[Fraction, Fraction, int], str],
+) -> Mechanism:
+    """Register a count that looks at several bounds; its estimate is its lower bound too."""
+
+    def run(
+        offsets: Integers,
+        people: Integers,
+        epsilon: Fraction,
+        beta: Fraction,
+        max_contributions: int,
+    ) -> CountRelease:
+        bounded.check_public(epsilon, beta, max_contributions, 1)
+        cover = cover_counts(offsets, people, max_contributions)
+        return release(cover, epsilon, beta, secret_draws())
+
+    run.__doc__ = getdoc(release)
+    parameters = ("epsilon", "beta", "max_contributions")
+    return Mechanism(name, "count_distinct", samples, parameters, loss, run, accuracy)

@@ -1,0 +1,120 @@
+"""What the top-k mechanisms share: checks, union bounds, and one template for a public domain.
+
+A mechanism of a public domain brings a function that draws a list; `public_domain` registers it.
+Every registered `run` takes:
+
+    counts: distinct people per item of the public domain, shape (d,), int64, >= 0; items without
+        people are in it, as zeros.
+    k: length of the list, 1 <= k <= d.
+    epsilon: privacy loss, positive.
+
+It returns the positions of k different items, best first. It raises TypeError for an argument of
+another type, floats among them, and ValueError for an argument out of its range. Its docstring
+states the privacy and the source.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from inspect import getdoc
+
+import numpy as np
+
+from dp_sql.udfs.checks import check_epsilon
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
+from dp_sql.udfs.topk.ranking import Ints, check_counts
+
+Sample = Callable[[Ints, int, Fraction, int, Draws], list[int]]
+"""sample(counts, k, rate, cut, draws): draw a list at q = exp(-rate); errors from the cut on count
+as equal."""
+
+_TAIL_BITS = 40
+_TAIL = Fraction(1, 1 << _TAIL_BITS)
+
+
+def public_domain(
+    name: str,
+    samples: str,
+    sample: Sample,
+    loss: Callable[[int, Fraction], PrivacyLoss],
+    rate_of: Callable[[int, Fraction], Fraction],
+    n_outcomes: Callable[[int, int], int],
+) -> Mechanism:
+    """Register an epsilon-DP mechanism of a public domain.
+
+    Args:
+        name: as in Mechanism.
+        samples: as in Mechanism.
+        sample: draws the list; its docstring becomes that of `run`.
+        loss: loss(k, epsilon) of one run.
+        rate_of: rate_of(k, epsilon) gives the rate to sample at.
+        n_outcomes: n_outcomes(d, k) outcomes share the union bound.
+    """
+
+    def run(counts: Ints, k: int, epsilon: Fraction) -> list[int]:
+        check_counts(counts)
+        check_public(len(counts), k, epsilon)
+        rate = rate_of(k, epsilon)
+        cut = cut_of(n_outcomes(len(counts), k), rate)
+        return sample(counts.astype(np.int64, copy=False), k, rate, cut, secret_draws())
+
+    def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
+        check_public(d, k, epsilon)
+        price = f"epsilon = {in_words(epsilon)}"
+        return sentence(d, k, n_outcomes(d, k), rate_of(k, epsilon), beta, price)
+
+    run.__doc__ = getdoc(sample)
+    return Mechanism(name, "topk", samples, ("k", "epsilon"), loss, run, accuracy)
+
+
+def check_public(d: int, k: int, epsilon: Fraction) -> None:
+    """Refuse numbers of another type or out of their range."""
+    for name, value in (("d", d), ("k", k)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{name} must be an int")
+    check_epsilon(epsilon)
+    if not 1 <= k <= d:
+        raise ValueError("k must lie between 1 and the number of items in the domain")
+
+
+def cut_of(n_outcomes: int, rate: Fraction) -> int:
+    """Choose a public cut with q**cut * n_outcomes <= 2**-40, by bit lengths (ln 2 < 7/10)."""
+    return -(-7 * (n_outcomes.bit_length() + _TAIL_BITS) // (10 * rate))
+
+
+def union_bound(n_outcomes: int, rate: Fraction, mass: Fraction) -> int:
+    """Find the least integer t with n_outcomes * exp(-rate * t) <= mass, up to rounding up."""
+    _, log = ln_enclosure(Fraction(n_outcomes, mass), 64)
+    return -(-log // rate)
+
+
+def error_bound(n_outcomes: int, rate: Fraction, beta: Fraction) -> int:
+    """Bound the error of a list as the proof notes do for every data set.
+
+    Args:
+        n_outcomes: how many outcomes share the union bound.
+        rate: q = exp(-rate), positive.
+        beta: probability with which the bound may fail, in [2**-40, 1).
+
+    Returns:
+        b >= 0 such that the error is at most b with probability at least 1 - beta.
+    """
+    if not isinstance(beta, Fraction):
+        raise TypeError("beta must be a Fraction")
+    if not _TAIL <= beta < 1:
+        raise ValueError("beta must lie between 2**-40 and 1")
+    return max(0, union_bound(n_outcomes, rate, beta) - 1)
+
+
+def sentence(d: int, k: int, n_outcomes: int, rate: Fraction, beta: Fraction, price: str) -> str:
+    """State the error bound, from public numbers only.
+
+    A beta below 2**-40 is read as 2**-40: outcomes beyond the cut are all equally likely.
+    """
+    beta = max(beta, _TAIL)
+    return (
+        f"with probability at least {in_words(1 - beta)} no item is listed whose count is more "
+        f"than {error_bound(n_outcomes, rate, beta)} below the count that belongs at its rank "
+        f"(d = {d}, k = {k}, {price})"
+    )
