@@ -18,13 +18,9 @@ import dp_sql
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.errors import PolicyError
 from dp_sql.policy import model as policy
-from dp_sql.policy.budget_section import BUDGET_KEYS
-from dp_sql.policy.limits import LIMITS
 from dp_sql.policy.validation import problems
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, MAX_EPSILON, MAX_K
 from dp_sql.udfs import REGISTRY
-from dp_sql.udfs.mechanism import in_words
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -232,15 +228,35 @@ def test_every_function_argument_and_mechanism_is_described(name: str) -> None:
     assert f"`{name}(" in SQL
     for argument in FUNCTIONS[name].named:
         assert f"| `{argument}` |" in SQL
-    for mechanism in FUNCTIONS[name].mechanisms:
-        assert f"`{mechanism}`" in SQL
-        assert re.search(rf"^\| `{mechanism}` .*\(\[proof\]\(", TEXT["mechanisms.md"], re.MULTILINE)
 
 
-def test_the_ranges_in_the_document_are_the_ranges_in_the_code() -> None:
-    assert f"1e-9 to {MAX_EPSILON};" in SQL
-    assert f"1 to {MAX_CONTRIBUTIONS}, default 100" in SQL
-    assert f"k is from 1 to {MAX_K} " in SQL
+@pytest.mark.parametrize("mechanism", [name for names in REGISTRY.values() for name in names])
+def test_every_mechanism_is_described(mechanism: str) -> None:
+    assert f"`{mechanism}`" in SQL
+    row = rf"^\| `{mechanism}` .*\(\[proof\]\("
+    assert re.search(row, TEXT["mechanisms.md"], re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        ("DP_TOPK(title, 1, epsilon := 0, {})", "a number from 1e-9 to 10000; required"),
+        ("DP_TOPK(title, 0, epsilon := 1, {})", "k is from 1 to 100000 "),
+        ("DP_TOPK(title, 1, epsilon := 1, delta := 1, {})", "from 1e-18 to below 0.001;"),
+        ("DP_TOPK(title, 1, epsilon := 1, beta := 1, {})", "between 0 and 0.5;"),
+        ("DP_TOPK(title, 1, epsilon := 1, max_groups_contributed := 0, {})", "1 to 1000 "),
+        ("DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 0, {})", "1 to 10000,"),
+    ],
+)
+def test_a_range_in_the_document_is_the_range_in_the_code(call: str, shown: str) -> None:
+    assert shown in SQL
+    with dp_sql.connect() as session:
+        session.execute("CREATE TABLE ratings AS SELECT 1 AS user_id, 'Dune' AS title")
+        with pytest.raises(dp_sql.QueryError) as raised:
+            session.sql(f"SELECT {call.format('privacy_unit := user_id')} FROM ratings")
+    numbers = r"(?<![\w.])\d+(?:\.\d+)?(?:e-\d+)?(?![\w])"
+    said = re.findall(numbers, raised.value.message)[:2]
+    assert [*map(float, said)] == [*map(float, re.findall(numbers, shown))]
 
 
 def test_every_mechanism_has_its_proof_beside_it() -> None:
@@ -301,15 +317,51 @@ def test_every_folder_and_every_dependency_is_in_the_architecture() -> None:
 # The policy.
 
 
+SHORT_POLICY = """
+tables.ratings.privacy_unit = "user_id"
+budget.dataset = "shop"
+budget.epsilon = 1
+budget.analysts.ann.epsilon = 1
+"""
+
+
+def said_of(line: str) -> str:
+    """The error of a policy with one more line."""
+    with pytest.raises(PolicyError) as raised:
+        policy.parse_policy(f"{SHORT_POLICY}\n{line}")
+    return str(raised.value)
+
+
+def keys_of(section: str) -> list[str]:
+    """The keys of a section, as the error of an unknown key lists them."""
+    return re.findall(r"\w+", said_of(f"{section}unknown_key = 1").partition("Known here: ")[2])
+
+
 def test_every_key_of_a_policy_is_in_its_document() -> None:
-    sections = [key for key in policy.TOP_KEYS if key != "unique_per_person"]
-    for key in sections:
+    for key in set(keys_of("")) - {"unique_per_person"}:
         assert re.search(rf"^### `\[{key}[.\]]", POLICY, re.MULTILINE), key
-    for key in (*policy.TABLE_KEYS, *policy.LINK_KEYS, *policy.LIST_KEYS, *BUDGET_KEYS):
-        assert f"| `{key}` |" in POLICY
-    for key, (_, low, high) in LIMITS.items():
-        shown = f"{float(low):g}".replace("e-0", "e-")
-        assert f"| `{key}` | {shown} | {in_words(high)} |" in POLICY
+    sections = (
+        "tables.ratings.",
+        "public.",
+        "views.",
+        "limits.",
+        "budget.",
+        "budget.analysts.ann.",
+    )
+    keys = [keys_of(section) for section in sections]
+    assert all(keys)
+    for key in ["link", "to", *(key for found in keys for key in found)]:
+        assert re.search(rf"^\|[^|]*`{key}`[^|]*\|", POLICY, re.MULTILINE), key
+
+
+def test_the_ranges_of_limits_in_the_document_are_those_in_the_code() -> None:
+    shown = dict(re.findall(r"^\| `(\w+)` \| ([\d.e-]+ \| [\d.]+) \|", POLICY, re.MULTILINE))
+    for key in set(keys_of("limits.")) - {"unique_per_person"}:
+        said = re.search(r"from (\S+) to (\S+)\.$", said_of(f"limits.{key} = -1"))
+        assert (said is None) == (key not in shown), key
+        if said is not None:
+            assert [float(end) for end in shown[key].split(" | ")] == [*map(float, said.groups())]
+    assert len(shown) == 8
 
 
 POLICY_DATABASE = """
