@@ -244,16 +244,23 @@ def test_every_mechanism_is_described(mechanism: str) -> None:
         ("DP_TOPK(title, 0, epsilon := 1, {})", "k is from 1 to 100000 "),
         ("DP_TOPK(title, 1, epsilon := 1, delta := 1, {})", "from 1e-18 to below 0.001;"),
         ("DP_TOPK(title, 1, epsilon := 1, beta := 1, {})", "between 0 and 0.5;"),
-        ("DP_TOPK(title, 1, epsilon := 1, max_groups_contributed := 0, {})", "1 to 1000 "),
+        (
+            "region, DP_TOPK(title, 1, epsilon := 1, max_groups_contributed := 0, "
+            "groups := ['north'], domain := ['Dune'], {})",
+            "1 to 1000 ",
+        ),
         ("DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 0, {})", "1 to 10000,"),
     ],
 )
 def test_a_range_in_the_document_is_the_range_in_the_code(call: str, shown: str) -> None:
     assert shown in SQL
     with dp_sql.connect() as session:
-        session.execute("CREATE TABLE ratings AS SELECT 1 AS user_id, 'Dune' AS title")
+        session.execute(
+            "CREATE TABLE ratings AS SELECT 1 AS user_id, 'Dune' AS title, 'north' AS region"
+        )
         with pytest.raises(dp_sql.QueryError) as raised:
-            session.sql(f"SELECT {call.format('privacy_unit := user_id')} FROM ratings")
+            grouped = "GROUP BY region" if "groups" in call else ""
+            session.sql(f"SELECT {call.format('privacy_unit := user_id')} FROM ratings {grouped}")
     numbers = r"(?<![\w.])\d+(?:\.\d+)?(?:e-\d+)?(?![\w])"
     said = re.findall(numbers, raised.value.message)[:2]
     assert [*map(float, said)] == [*map(float, re.findall(numbers, shown))]
