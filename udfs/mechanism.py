@@ -13,17 +13,12 @@ class PrivacyLoss:
     Args:
         epsilon: positive.
         delta: in [0, 1); 0 is pure epsilon-DP.
-        rho: of zero-concentrated DP, positive; the smallest that the mechanism's proof gives.
-            Left out, it is epsilon**2 / 2 where delta is 0, which pure DP implies (Bun and
-            Steinke 2016, proposition 1.4), and unknown elsewhere.
+        rho: of zero-concentrated DP, positive. By default epsilon**2 / 2 where delta is 0, which
+            pure DP implies (Bun and Steinke 2016, proposition 1.4), and unknown elsewhere.
         bounded_range: the length of an interval in which, for each pair of neighbours, the privacy
-            losses of all outputs lie; where the proof gives less than the 2 epsilon that follows
-            from pure epsilon-DP (Durfee and Rogers 2019: epsilon for exponential mechanisms).
-            Left out, it is 2 epsilon where delta is 0, and unknown elsewhere. A sum of losses has
-            2 epsilon again, unless a mechanism's own proof gives less: if a run is chosen by an
-            earlier answer, that answer moves its interval. Where something is first drawn for each
-            person (groups, samples of items), this is the length given the draws of all other
-            people, for every outcome of these draws; without them the losses may spread further
+            losses of all outputs lie (Durfee and Rogers 2019). By default 2 epsilon where delta is
+            0, and unknown elsewhere. Where something is first drawn for each person (groups,
+            samples of items), this is the length given the draws of all other people
             (dp_sql/budget/accountants.md, "Releases that draw first").
     """
 
@@ -50,19 +45,20 @@ class PrivacyLoss:
             raise ValueError("rho must be positive")
 
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
+        """Return the loss of two runs; an answer may choose the next run, so ranges do not add."""
         rho = None if self.rho is None or other.rho is None else self.rho + other.rho
         return PrivacyLoss(self.epsilon + other.epsilon, self.delta + other.delta, rho)
 
     def times(self, n: int) -> "PrivacyLoss":
-        """Return the loss of n >= 1 runs on the same people that do not see each other's answers.
-
-        Then each run's losses have an interval that no answer moves, and the intervals add up.
-        Where groups or samples are drawn first, this holds given these draws, which is all that
-        `bounded_range` claims.
-        """
+        """Return the loss of n >= 1 runs that do not see each other's answers, so ranges add."""
         rho = None if self.rho is None else n * self.rho
         bounded = None if self.bounded_range is None else n * self.bounded_range
         return PrivacyLoss(n * self.epsilon, n * self.delta, rho, bounded)
+
+
+def exponential_loss(epsilon: Fraction) -> PrivacyLoss:
+    """Price an exponential mechanism of range epsilon (Cesar and Rogers 2021; blocks.md)."""
+    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ class Mechanism:
         accuracy: accuracy(size, **parameters, beta) says in one sentence what holds for every
             data set; size is the number of items (topk) or the sensitivities (select), and is
             left out for count_distinct.
-        n_largest: for a mechanism of topk that needs no domain, n_largest(k) tells how many of
+        n_largest: for a mechanism of topk that needs no domain, n_largest(k) is how many of
             the largest counts it takes; None: it takes all counts of a public domain.
         ordered: whether a mechanism of count_distinct needs people and items in an order that
             other people's rows cannot move.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from dp_sql.budget.amounts import ATTO, NANO, PICO
 from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
+from dp_sql.budget.model import Terms
 from dp_sql.budget.verify import adopt, verify
 from dp_sql.cli.budget import read_terms
 from dp_sql.cli.budget_bars import visible
@@ -46,21 +48,9 @@ _WITNESS = """\
 Write a lost checkpoint file anew, after verifying every event. Do this only if you know that the
 ledger is the newest copy.
 """
+_F = TypeVar("_F", bound=Callable[..., Any])
 _COLUMNS = ("number", "time", "kind", "ticket", "analyst", "epsilon", "delta", "rho")
 _LINE = "{:>6}  {:20}  {:9}  {:32}  {:16}  {:>12}  {:>12}  {}"
-
-
-@dataclass(frozen=True)
-class _Files:
-    """A ledger and its checkpoint file; the dataset that it must be of, where a policy says so."""
-
-    ledger: Path
-    witness: Path
-    dataset: str | None = None
-    monthly: bool = False
-
-    def open(self) -> Ledger:
-        return Ledger(self.ledger, self.witness, self.dataset, monthly=self.monthly, read_only=True)
 
 
 @click.group("ledger", cls=DefaultGroup, help=_HELP, subcommand_metavar="[COMMAND] LEDGER")
@@ -68,19 +58,20 @@ def command() -> None:
     """Run one of the commands below."""
 
 
-_ledger = click.argument("ledger", metavar="LEDGER")
-_witness_file = click.option(
-    "--witness", metavar="FILE",
-    help="The ledger's checkpoint file (default: LEDGER.witness); a policy names its own.",
-)  # fmt: skip
+def _ledger_options(function: _F) -> _F:
+    """Add the argument LEDGER and the option --witness to a command."""
+    option = click.option(
+        "--witness", metavar="FILE",
+        help="The checkpoint file (default: LEDGER.witness); a policy names its own.",
+    )  # fmt: skip
+    return click.argument("ledger", metavar="LEDGER")(option(function))
 
 
-@command.command("list", help=_LIST)
-@_ledger
-@_witness_file
+@command.command("list", help=_LIST, short_help="List every event, oldest first.")
+@_ledger_options
 @format_options
 def _list(ledger: str, witness: str | None, form: str | None) -> None:
-    with _files(ledger, witness).open() as opened:
+    with _open(*_files(ledger, witness)) as opened:
         rows = map(_event_row, opened.events())
         if form is not None:
             print_rows(_COLUMNS, rows, form)
@@ -90,35 +81,38 @@ def _list(ledger: str, witness: str | None, form: str | None) -> None:
             print(_LINE.format(*(visible(text(value)) for value in row)).rstrip())
 
 
-@command.command("verify", help=_VERIFY)
-@_ledger
-@_witness_file
+@command.command("verify", help=_VERIFY, short_help="Verify every event and the checkpoint.")
+@_ledger_options
 def _verify(ledger: str, witness: str | None) -> None:
-    files = _files(ledger, witness)
-    n = verify(files.ledger, files.witness)
-    with files.open() as opened:  # a policy's ledger must also be of its dataset
-        dataset = opened.dataset
-    print(f"{files.ledger} is whole: {n} events of {dataset}, and its witness agrees.")
+    path, checkpoint, terms = _files(ledger, witness)
+    n = verify(path, checkpoint)
+    with _open(path, checkpoint, terms) as opened:  # a policy's ledger is of its dataset, too
+        print(f"{path} is whole: {n} events of {opened.dataset}, and its checkpoint agrees.")
 
 
-@command.command("witness", help=_WITNESS)
-@_ledger
-@_witness_file
+@command.command("witness", help=_WITNESS, short_help="Write a lost checkpoint file anew.")
+@_ledger_options
 def _witness(ledger: str, witness: str | None) -> None:
-    files = _files(ledger, witness)
-    n = adopt(files.ledger, files.witness)
-    with files.open() as opened:
-        dataset = opened.dataset
-    print(f"{files.witness} is now the witness of {files.ledger} ({n} events of {dataset}).")
+    path, checkpoint, terms = _files(ledger, witness)
+    n = adopt(path, checkpoint)
+    with _open(path, checkpoint, terms) as opened:
+        print(f"{checkpoint} is now the checkpoint of {path} ({n} events of {opened.dataset}).")
 
 
-def _files(ledger: str, witness: str | None) -> _Files:
+def _files(ledger: str, witness: str | None) -> tuple[Path, Path, Terms | None]:
+    """A ledger, its checkpoint file, and the terms of the policy that names them."""
     if not ledger.lower().endswith(".toml"):
-        return _Files(Path(ledger), Path(f"{ledger}.witness" if witness is None else witness))
+        return Path(ledger), Path(f"{ledger}.witness" if witness is None else witness), None
     if witness is not None:
         raise PolicyError(f"--witness is for a ledger file; the policy {ledger} names its own.")
     terms = read_terms(ledger)
-    return _Files(terms.ledger, terms.witness, terms.dataset, terms.monthly)
+    return terms.ledger, terms.witness, terms
+
+
+def _open(path: Path, checkpoint: Path, terms: Terms | None) -> Ledger:
+    if terms is None:
+        return Ledger(path, checkpoint, read_only=True)
+    return Ledger(path, checkpoint, terms.dataset, monthly=terms.monthly, read_only=True)
 
 
 def _event_row(event: Event) -> tuple[Value, ...]:

@@ -30,7 +30,7 @@ def outer_sql(
     """A statement that reads its releases in place of its sources.
 
     Args:
-        text: the text in which the statement stands.
+        text: the text that holds the statement.
         span: where the statement begins and ends.
         selects: its SELECTs with DP calls.
         relations: for each call, in the order of the text, SQL of a relation with the columns of

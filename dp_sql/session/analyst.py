@@ -134,14 +134,17 @@ class AnalystSession(Session):
             self._question = question
             yield
 
-    def _without_release(self, statement: Statement, engine: Engine) -> str | None:
+    def _without_release(
+        self, statement: Statement, engine: Engine, params: object
+    ) -> tuple[str, object] | None:
         """SHOW TABLES and DESCRIBE: names and types, from the policy and the catalog."""
         tokens = statement.tokens
         if not _is_show(tokens):
             return None
         if [token.upper for token in tokens] in _SHOW_TABLES:
-            return tables_sql(self._policy, self._private)
-        return describe_sql([t.name or "" for t in tokens[1::2]], self._policy, self._private)
+            return tables_sql(self._policy, self._private), None
+        names = [token.name or "" for token in tokens[1::2]]
+        return describe_sql(names, self._policy, self._private), None
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         plans = []

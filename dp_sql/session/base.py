@@ -160,9 +160,9 @@ class Session(ABC):
 
     def _released(self, statement: Statement, engine: Engine, params: object) -> tuple[str, object]:
         """Make the releases of a statement; returns what DuckDB runs instead, with parameters."""
-        without = self._without_release(statement, engine)
+        without = self._without_release(statement, engine, params)
         if without is not None:
-            return without, params
+            return without
         plans = self._plan(statement, engine)
         if statement.is_explain:
             return cost_sql(self._cost(plans, engine)), None
@@ -218,8 +218,10 @@ class Session(ABC):
             yield
 
     @abstractmethod
-    def _without_release(self, statement: Statement, engine: Engine) -> str | None:
-        """What to run for a statement that makes no release, if it is of such a kind."""
+    def _without_release(
+        self, statement: Statement, engine: Engine, params: object
+    ) -> tuple[str, object] | None:
+        """What DuckDB runs for a statement of a kind that makes no release; None: it may."""
 
     @abstractmethod
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:

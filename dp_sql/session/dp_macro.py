@@ -21,7 +21,7 @@ from dp_sql.sql.tokens import Token
 
 
 def query_of(text: str, engine: Engine) -> str:
-    """The query that `dp(text)` stands for.
+    """The query that `dp(text)` means.
 
     Raises:
         QueryError: the text is not one query, or a DP call of it is refused.

@@ -100,7 +100,9 @@ class OwnerSession(Session):
                 _query_start(text, one.tokens)
         return parsed
 
-    def _without_release(self, statement: Statement, engine: Engine) -> str | None:
+    def _without_release(
+        self, statement: Statement, engine: Engine, params: object
+    ) -> tuple[str, object] | None:
         text, tokens = statement.text, statement.tokens
         begin = _query_start(text, tokens) if statement.selects else None
         if begin is None or statement.is_explain:
@@ -108,8 +110,8 @@ class OwnerSession(Session):
         before = text[tokens[0].start : tokens[begin].start]
         if tokens[0].upper == "PREPARE":
             # 1.5 plans a prepared statement once, with one query number; dp(…) is bound each time.
-            return f"{before}FROM dp({quoted(text, tokens[begin:])})"
-        return before + with_ctes(text, tokens[begin:], statement.selects, engine)
+            return f"{before}FROM dp({quoted(text, tokens[begin:])})", params
+        return before + with_ctes(text, tokens[begin:], statement.selects, engine), params
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         return owners_plans(statement.selects, statement.tokens, engine)

@@ -69,7 +69,7 @@ def system_table(
 
     Args:
         call: one of the three.
-        text: where it stands.
+        text: the text that holds it.
         releases: those that can be read again.
         ledger: None if there is none.
         budget: returns its rows.

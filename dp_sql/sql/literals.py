@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TypeVar
 
@@ -188,7 +188,10 @@ def _number(argument: Argument, what: str) -> Fraction:
     if "_" in tokens[0].text:
         plain = tokens[0].text.replace("_", "")
         raise argument.refuse(f"{what} is written without underscores.", f"Write {plain}.")
-    value = Decimal(tokens[0].text)
+    try:
+        value = Decimal(tokens[0].text)
+    except InvalidOperation:  # an exponent beyond those of Decimal
+        raise argument.refuse(f"{what} cannot be read as a number.") from None
     # A literal such as 1e-400000000 is short, and a huge Fraction: look before converting.
     if value and abs(value.adjusted()) > 400:
         value = Decimal(0) if value.adjusted() < 0 else Decimal(10) ** 400

@@ -309,19 +309,19 @@ SELECT DP_TOPK(title, count(*), epsilon := 1) FROM ratings
 -- ArgumentError: The policy allows no delta, and this mechanism needs one.
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := 1e-9) FROM ratings
 
--- ArgumentError: delta (the probability with which the promise may fail) must be
+-- ArgumentError: delta (the probability with which the guarantee may fail) must be
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := 0) FROM ratings
 
--- ArgumentError: delta (the probability with which the promise may fail) must be
+-- ArgumentError: delta (the probability with which the guarantee may fail) must be
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := -1) FROM ratings
 
--- ArgumentError: delta (the probability with which the promise may fail) must be
+-- ArgumentError: delta (the probability with which the guarantee may fail) must be
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := 1) FROM ratings
 
--- ArgumentError: delta (the probability with which the promise may fail) must be
+-- ArgumentError: delta (the probability with which the guarantee may fail) must be
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := 0.5) FROM ratings
 
--- ArgumentError: delta (the probability with which the promise may fail) must be
+-- ArgumentError: delta (the probability with which the guarantee may fail) must be
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := 1e-300) FROM ratings
 
 -- ArgumentError: delta must be a number written in the statement, not a column, a

@@ -17,7 +17,7 @@ import pytest
 
 import dp_sql
 from dp_sql.cli.main import main
-from dp_sql.cli.shell.costs import Before, before, cost_note
+from dp_sql.cli.shell.costs import cost_note
 from dp_sql.cli.shell.meta_commands import META_COMMANDS
 from dp_sql.cli.shell.output import MODES
 from dp_sql.cli.shell.run import Write, progress_percent
@@ -297,24 +297,23 @@ def test_an_analysts_answer_comes_in_every_form(run: Run, analyst: list[str], mo
 def test_what_was_spent_is_said_as_the_books_have_it(analyst: list[str], tmp_path: Path) -> None:
     database, _, policy, *_ = analyst
     with dp_sql.connect(database, ledger=tmp_path / "book.sqlite") as owner:
-        start = before(owner, TOP)
         owner.sql(TOP)
         owner.sql(TOP)
-        note = cost_note(owner, start, TOP, answered=True)
+        note = cost_note(owner, 0, (), TOP, answered=True)
     assert note == "spent epsilon = 20000; in this ledger: epsilon 20000"
     Path(policy).write_text(POLICY.replace("epsilon = 3", "epsilon = 3\nkeep_releases = true"))
     left = "left: epsilon 0.5 of 1 for reporting, epsilon 2.5 of 3 for all together"
     with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
-        start = before(session, ASKED)
+        budget = session.budget()
         session.sql(ASKED)
         # Were it stopped now, it would have cost the same.
-        stopped = cost_note(session, Before(1, start.rows), ASKED, answered=False)
+        stopped = cost_note(session, 1, budget, ASKED, answered=False)
         assert stopped == f"spent, although there is no answer; {left}"
-        start = before(session, ASKED)
+        budget = session.budget()
         session.sql(ASKED)
-        assert cost_note(session, start, ASKED, answered=True) == f"spent nothing; {left}"
-        assert cost_note(session, start, ASKED, answered=False) is None
-        assert cost_note(session, start, f"EXPLAIN {ASKED}", answered=True) is None
+        assert cost_note(session, 1, budget, ASKED, answered=True) == f"spent nothing; {left}"
+        assert cost_note(session, 1, budget, ASKED, answered=False) is None
+        assert cost_note(session, 1, budget, f"EXPLAIN {ASKED}", answered=True) is None
 
 
 def test_how_far_a_question_is_stays_unknown_to_an_analyst(analyst: list[str]) -> None:

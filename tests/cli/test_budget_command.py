@@ -172,7 +172,7 @@ def test_a_whole_ledger_is_told_with_its_events(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main_ledger(["verify", shop.policy]) == 0
-    whole = f"{shop.terms.ledger} is whole: 8 events of shop, and its witness agrees.\n"
+    whole = f"{shop.terms.ledger} is whole: 8 events of shop, and its checkpoint agrees.\n"
     assert told(capsys) == whole
     moved = shop.terms.witness.rename(shop.terms.witness.with_name("elsewhere"))
     assert main_ledger(["verify", str(shop.terms.ledger), "--witness", str(moved)]) == 0
@@ -217,7 +217,7 @@ def test_a_lost_witness_is_made_anew(shop: Shop, capsys: pytest.CaptureFixture[s
     assert "dp-sql ledger witness" in told(capsys, wrong=True)
     assert main_ledger(["witness", shop.policy]) == 0
     assert told(capsys) == (
-        f"{shop.terms.witness} is now the witness of {shop.terms.ledger} (8 events of shop).\n"
+        f"{shop.terms.witness} is now the checkpoint of {shop.terms.ledger} (8 events of shop).\n"
     )
     assert main_ledger(["verify", shop.policy]) == 0
 

@@ -146,7 +146,7 @@ def test_each_execution_of_a_prepared_statement_is_one_release(con: Con) -> None
     assert len(answers) == releases(con) == 3
 
 
-def test_executions_inside_one_transaction_are_told_apart(con: Con) -> None:
+def test_executions_inside_one_transaction_are_separate_releases(con: Con) -> None:
     con.execute("BEGIN")
     answers = {con.execute(f"FROM dp($$ {NOISE} $$)").fetchall()[0] for _ in range(3)}
     con.execute("COMMIT")
@@ -316,3 +316,16 @@ def test_an_answer_whose_groups_were_forgotten_is_not_given_with_other_groups() 
     assert tickets.redeem(ticket, (1, 1), lambda _: Drawn("old", "")) == "old"
     assert tickets.groups_once(ticket, (1, 1), lambda: [1]) == [1]
     assert tickets.redeem(ticket, (1, 1), lambda _: Drawn("new", "")) == "new"
+
+
+def test_dp_works_on_a_connection_that_shares_its_instance_with_an_analyst(tmp_path: Path) -> None:
+    database, policy = str(tmp_path / "shop.duckdb"), tmp_path / "policy.toml"
+    with duckdb.connect(database) as con:
+        con.execute("CREATE TABLE ratings AS SELECT 1 AS user_id, 'Dune' AS title")
+    policy.write_text('[tables.ratings]\nprivacy_unit = "user_id"\n')
+    top = f"SELECT DP_TOPK(title, 1, {UNIT}, domain := ['Dune']) FROM ratings"
+    with (
+        dp_sql.connect(database, policy=policy),
+        dp_sql.connect(database, read_only=True) as owner,
+    ):
+        assert owner.connection.execute(f"FROM dp($$ {top} $$)").fetchall() == [(["Dune"],)]

@@ -156,7 +156,7 @@ def test_what_is_no_limit_is_refused_with_its_line(line: str) -> None:
         parse_policy(BASE + line)
 
 
-def test_check_tells_where_rows_go_and_warns_of_the_ledgers_disk(
+def test_check_says_where_rows_are_written_and_warns_about_the_ledgers_disk(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened(tmp_path).close()

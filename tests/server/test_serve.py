@@ -299,7 +299,7 @@ def served_client(served: Served, option: str) -> None:
 
 
 @real
-def test_a_token_is_its_analyst_and_a_removed_one_nobody(served: Served) -> None:
+def test_a_token_identifies_its_analyst_until_it_is_removed(served: Served) -> None:
     one, other = served.python("first"), served.python("second")
     asked(one, "SELECT DP_COUNT_DISTINCT(title, epsilon := 3) AS n FROM ratings")
     own = "SELECT analyst, epsilon_spent FROM dp_budget() WHERE analyst IS NOT NULL"
@@ -355,7 +355,7 @@ def test_the_clients_own_binding_spends_once(served: Served) -> None:
 
 
 @real
-def test_explain_inside_tells_the_cost_and_spends_nothing(served: Served) -> None:
+def test_explain_over_quack_shows_the_cost_and_spends_nothing(served: Served) -> None:
     client = served.python("careful")
     (row,) = asked(client, "EXPLAIN SELECT DP_TOPK(title, 2, epsilon := 0.5) AS t FROM ratings")
     assert "0.5" in row
@@ -470,7 +470,7 @@ def test_fifty_shells_at_once_are_answered(served: Served) -> None:
 
 
 @real
-def test_a_client_that_is_killed_has_spent_once_and_nobody_else_notices(tmp_path: Path) -> None:
+def test_a_killed_client_has_spent_once_and_no_other_client_notices(tmp_path: Path) -> None:
     served = Served(tmp_path, "deadline_seconds = 1").open()
     try:
         question = "SELECT DP_COUNT_DISTINCT(title, epsilon := 5) AS n FROM ratings"
@@ -597,7 +597,7 @@ def test_an_answer_that_has_no_end_is_refused_and_the_server_goes_on(served: Ser
 
 
 @real
-def test_a_port_that_is_taken_is_said(served: Served) -> None:
+def test_a_port_in_use_is_reported(served: Served) -> None:
     with pytest.raises(NotSupported, match="Cannot listen on"):
         served_again(served)
 
@@ -709,7 +709,7 @@ def gateway(tmp_path: Path) -> Iterator[tuple[Gateway, Served]]:
     gateway.close()
 
 
-def test_a_gateway_knows_nobody_who_was_not_admitted(gateway: tuple[Gateway, Served]) -> None:
+def test_a_gateway_answers_no_one_who_was_not_admitted(gateway: tuple[Gateway, Served]) -> None:
     it, served = gateway
     assert not it.admit("one", "wrong")
     with pytest.raises(NotSupported, match="not known here"):
@@ -720,7 +720,7 @@ def test_a_gateway_knows_nobody_who_was_not_admitted(gateway: tuple[Gateway, Ser
         it.answer("two", "SELECT 1")
 
 
-def test_what_is_wrong_with_the_owners_files_is_told_to_the_owner(
+def test_errors_in_the_owners_files_are_reported_to_the_owner(
     gateway: tuple[Gateway, Served], capsys: pytest.CaptureFixture[str]
 ) -> None:
     it, served = gateway
@@ -740,7 +740,7 @@ def test_what_is_wrong_with_the_owners_files_is_told_to_the_owner(
     assert "PolicyError" in capsys.readouterr().err
 
 
-def test_a_database_that_is_gone_is_told_to_the_owner(
+def test_a_missing_database_is_reported_to_the_owner(
     gateway: tuple[Gateway, Served], capsys: pytest.CaptureFixture[str]
 ) -> None:
     it, served = gateway
@@ -751,7 +751,7 @@ def test_a_database_that_is_gone_is_told_to_the_owner(
     assert "shop.duckdb" in capsys.readouterr().err
 
 
-def test_a_gateway_that_is_closed_answers_nobody(gateway: tuple[Gateway, Served]) -> None:
+def test_a_closed_gateway_answers_no_one(gateway: tuple[Gateway, Served]) -> None:
     it, served = gateway
     assert it.admit("one", served.token("reporting"))
     it.interrupt()
@@ -847,7 +847,7 @@ def test_all_analysts_together_cannot_take_every_thread_of_quack() -> None:
     assert dp_sql.server.gateway._WAITING_AT_ONCE < dp_sql.server.gateway._ASKED_AT_ONCE < 120
 
 
-def test_what_does_not_end_in_time_is_told_from_what_fails() -> None:
+def test_a_timeout_differs_from_a_failure() -> None:
     assert serve._ends_within(5, lambda: None)
     assert not serve._ends_within(0.01, threading.Event().wait)
     with pytest.raises(ZeroDivisionError):
@@ -855,7 +855,7 @@ def test_what_does_not_end_in_time_is_told_from_what_fails() -> None:
 
 
 @pytest.mark.parametrize("what", ["left", "removed"])
-def test_a_question_that_waited_is_not_asked_for_somebody_who_is_gone(
+def test_a_question_that_waited_is_not_asked_for_a_client_that_is_gone(
     gateway: tuple[Gateway, Served], what: str
 ) -> None:
     it, served = gateway
@@ -909,7 +909,7 @@ def test_a_question_that_fails_after_its_release_is_spent_once(
     assert served.spent("reporting") == 10_000
 
 
-def test_a_refusal_is_not_kept(gateway: tuple[Gateway, Served]) -> None:
+def test_a_refusal_is_not_held(gateway: tuple[Gateway, Served]) -> None:
     it, served = gateway
     assert it.admit("one", served.token("poor"))
     for _ in range(2):
@@ -948,12 +948,12 @@ def test_an_address_is_read(text: str, want: str) -> None:
     "text",
     ["", "quack:", "quack:localhost:0", "localhost:99999", "a b", "x'y", "quack:a:b", "http://a"],
 )
-def test_an_address_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(NotSupported, match="not an address to listen on"):
         address(text)
 
 
-def test_a_bug_tells_the_client_a_constant_sentence() -> None:
+def test_a_bug_is_one_constant_sentence_for_the_client() -> None:
     def answer(connection: str, text: str) -> str:
         raise RuntimeError("canary")
 
@@ -973,11 +973,11 @@ def test_an_error_arrives_with_its_quotes() -> None:
 
 
 @pytest.mark.parametrize("text", ["INSERT INTO a.b VALUES (NULL)", "  insert into x", None])
-def test_nothing_is_said_to_an_insert(text: Any) -> None:
+def test_an_insert_gets_no_answer(text: Any) -> None:
     assert duckdb_quack._instead(lambda *_: "SELECT 1", "one", text) is None
 
 
-def test_columns_of_the_same_name_are_taken_apart() -> None:
+def test_columns_of_the_same_name_stay_apart() -> None:
     with duckdb.connect() as con:
         rows = fetched(con.sql("SELECT 1 AS a, 'x' AS a"))
         assert rows.columns == (("a", "INTEGER"), ("a", "VARCHAR"))
@@ -987,7 +987,7 @@ def test_columns_of_the_same_name_are_taken_apart() -> None:
         assert [kind for _, kind in odd.columns] == ["BIT", "VARCHAR", "BIT"]
 
 
-def test_a_type_that_cannot_be_written_is_taken_as_text() -> None:
+def test_a_type_that_sql_cannot_write_is_fetched_as_a_string() -> None:
     with duckdb.connect() as con:
         sql = "SELECT row(1, 'x') AS a, {'b': [row(2)]} AS c, {'d': 1} AS e"
         rows = fetched(con.sql(sql))
@@ -1008,7 +1008,7 @@ def test_a_type_that_cannot_be_written_is_taken_as_text() -> None:
             ["--policy", "policy.toml", "--listen", "quack:0.0.0.0:9494"],
             "reached from other machines",
         ),
-        (["--policy", "policy.toml", "--listen", "quack:a b"], "no address"),
+        (["--policy", "policy.toml", "--listen", "quack:a b"], "not an address"),
     ],
 )
 def test_the_command_refuses_before_it_opens_anything(
@@ -1019,7 +1019,7 @@ def test_the_command_refuses_before_it_opens_anything(
 
 
 @real
-def test_the_command_refuses_what_nobody_could_ask(
+def test_the_command_refuses_a_server_that_no_one_could_ask(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served = Served(tmp_path)

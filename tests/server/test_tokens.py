@@ -71,7 +71,7 @@ def test_a_file_that_others_may_read_is_refused(path: Path) -> None:
 def test_a_file_that_is_something_else_is_refused(path: Path, text: str) -> None:
     path.write_text(text)
     path.chmod(0o600)
-    with pytest.raises(PolicyError, match="no file of tokens"):
+    with pytest.raises(PolicyError, match="not a file of tokens"):
         read_tokens(path)
 
 

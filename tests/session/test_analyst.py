@@ -62,7 +62,7 @@ def write(folder: Path, policy: str = POLICY, more: str = MORE) -> tuple[str, st
 
 
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[AnalystSession]:
+def analyst(tmp_path: Path) -> Iterator[AnalystSession]:
     database, policy = write(tmp_path)
     with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
         yield session
@@ -95,24 +95,24 @@ def asked(session: AnalystSession, text: str) -> list[Any]:
         ("SELECT count(*) FROM catalog", [(7,)]),
     ],
 )  # fmt: skip
-def test_an_analyst_is_answered(guarded: AnalystSession, text: str, answer: list[Any]) -> None:
-    assert asked(guarded, text) == answer
-    assert len(guarded.receipts) == (1 if "DP_" in text else 0)
-    assert "canary" not in str(guarded.receipts)
+def test_an_analyst_is_answered(analyst: AnalystSession, text: str, answer: list[Any]) -> None:
+    assert asked(analyst, text) == answer
+    assert len(analyst.receipts) == (1 if "DP_" in text else 0)
+    assert "canary" not in str(analyst.receipts)
 
 
-def test_reading_an_answer_again_is_free_and_the_same(guarded: AnalystSession) -> None:
-    relation = guarded.sql(
+def test_reading_an_answer_again_is_free_and_the_same(analyst: AnalystSession) -> None:
+    relation = analyst.sql(
         "SELECT unnest(DP_TOPK(title, 5, epsilon := 0.01)) AS title FROM ratings"
     )
     assert relation.fetchall() == relation.fetchall() == relation.fetchall()
-    assert len(guarded.receipts) == 1
-    assert guarded.execute("SELECT 1").fetchall() == [(1,)]
+    assert len(analyst.receipts) == 1
+    assert analyst.execute("SELECT 1").fetchall() == [(1,)]
 
 
-def test_parameters_belong_to_the_text_around(guarded: AnalystSession) -> None:
+def test_parameters_belong_to_the_outer_statement(analyst: AnalystSession) -> None:
     text = f"SELECT DP_COUNT_DISTINCT(title, {SURE}) + ? AS n FROM ratings"
-    assert guarded.sql(text, params=[10]).fetchall() == [(14,)]
+    assert analyst.sql(text, params=[10]).fetchall() == [(14,)]
 
 
 @pytest.mark.parametrize(
@@ -148,35 +148,35 @@ def test_an_answer_keeps_its_type_on_the_way(tmp_path: Path, kind: str) -> None:
         assert con.execute("SELECT typeof(x) FROM d").fetchall() == [(found,)]
 
 
-def test_explain_spends_nothing_and_says_what_it_would_cost(guarded: AnalystSession) -> None:
+def test_explain_spends_nothing_and_shows_the_cost(analyst: AnalystSession) -> None:
     text = "SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 4) FROM ratings GROUP BY region"
-    relation = guarded.sql(f"EXPLAIN {text}")
+    relation = analyst.sql(f"EXPLAIN {text}")
     ((*told, accuracy, before, after, kept, work, sql),) = relation.fetchall()
     assert told == ["dp_topk(title, 2)", "joint", "1", "0", "0.25"]
     assert "with probability at least 0.95" in accuracy and "__dp_sql_topk" in sql
     assert (before, after, kept) == ("", "", "")  # no budget here
     assert work == "every row of a person once; no join multiplies rows"
-    assert guarded.receipts == ()
+    assert analyst.receipts == ()
 
 
-def test_show_and_describe_tell_names_and_types_only(guarded: AnalystSession) -> None:
-    shown = asked(guarded, "SHOW TABLES")
+def test_show_and_describe_show_names_and_types_only(analyst: AnalystSession) -> None:
+    shown = asked(analyst, "SHOW TABLES")
     assert ("ratings", "private") in shown and ("catalog", "public") in shown
     assert all(len(row) == 2 for row in shown) and "unnamed" not in str(shown)
-    assert ("title", "VARCHAR") in asked(guarded, "DESCRIBE ratings")
+    assert ("title", "VARCHAR") in asked(analyst, "DESCRIBE ratings")
     with pytest.raises(errors.NotSupported, match="There is no table unnamed"):
-        guarded.sql("DESCRIBE unnamed")
+        analyst.sql("DESCRIBE unnamed")
 
 
-def test_describe_tells_a_listed_view_by_what_analysts_may_read_of_it(
-    guarded: AnalystSession,
+def test_describe_shows_the_columns_of_a_listed_view_that_analysts_may_read(
+    analyst: AnalystSession,
 ) -> None:
-    assert asked(guarded, "DESCRIBE recent") == [("reader", "BIGINT"), ("title", "VARCHAR")]
+    assert asked(analyst, "DESCRIBE recent") == [("reader", "BIGINT"), ("title", "VARCHAR")]
 
 
-def test_a_text_with_a_nul_is_refused_whole(guarded: AnalystSession) -> None:
+def test_a_statement_with_a_nul_is_refused(analyst: AnalystSession) -> None:
     with pytest.raises(errors.NotSupported, match="NUL character"):
-        guarded.sql("SELECT 1 AS a\0, secret")
+        analyst.sql("SELECT 1 AS a\0, secret")
 
 
 def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> None:
@@ -211,11 +211,11 @@ def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> Non
     ],
 )  # fmt: skip
 def test_what_a_policy_does_not_allow_is_refused(
-    guarded: AnalystSession, text: str, error: str, words: str
+    analyst: AnalystSession, text: str, error: str, words: str
 ) -> None:
     with pytest.raises(getattr(errors, error), match=words):
-        guarded.sql(text)
-    assert guarded.receipts == ()
+        analyst.sql(text)
+    assert analyst.receipts == ()
 
 
 OBSERVED = """
@@ -248,30 +248,30 @@ def test_an_observed_domain_is_the_whole_column_and_not_one_persons(tmp_path: Pa
             assert [place for place, _ in grouped] == ["p0", "p1", "p2"]
 
 
-def test_a_release_that_failed_is_in_the_books(
-    guarded: AnalystSession, monkeypatch: pytest.MonkeyPatch
+def test_a_release_that_failed_has_a_receipt(
+    analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = "SELECT CAST('x' AS INTEGER) AS __dp_value"
     monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)
     with pytest.raises(dp_sql.QueryError):
-        guarded.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 3) FROM ratings WHERE year > 2001")
-    (receipt,) = guarded.receipts
+        analyst.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 3) FROM ratings WHERE year > 2001")
+    (receipt,) = analyst.receipts
     assert receipt.loss.epsilon == 3
     assert receipt.source == "ratings WHERE year > 2001"
     assert "failed" in receipt.accuracy
 
 
 def test_joins_that_could_multiply_a_persons_rows_too_far_are_refused(
-    guarded: AnalystSession,
+    analyst: AnalystSession,
 ) -> None:
     aliases = [f"t{i}" for i in range(3)]
     joined = "ratings a " + " ".join(f"JOIN ratings {t} USING (user_id)" for t in aliases)
     some = " AND ".join(f"{t}.title <> a.title" for t in aliases)
     with pytest.raises(errors.NotSupported, match=r"could make 1,000,000,000 rows of one person"):
-        guarded.sql(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined} WHERE {some}")
+        analyst.sql(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined} WHERE {some}")
     # Nobody reads a column of the others here, so each is read as the people in it.
     assert "no join multiplies" in str(
-        guarded.explain(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined}")
+        analyst.explain(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined}")
     )
 
 
@@ -294,24 +294,24 @@ def test_public_tables_arrive_as_they_are(tmp_path: Path) -> None:
         assert found == con.execute(text).fetchall()
 
 
-def test_no_cap_is_needed_where_a_person_is_in_one_group(guarded: AnalystSession) -> None:
+def test_no_cap_is_needed_where_a_person_is_in_one_group(analyst: AnalystSession) -> None:
     found = asked(
-        guarded,
+        analyst,
         f"SELECT kind, DP_COUNT_DISTINCT(user_id, {SURE}, contribution_bound := 1) AS n "
         "FROM ratings GROUP BY kind ORDER BY kind",
     )
     assert dict(found) == {"novel": 30, "essay": 0, "poems": 20}
     with pytest.raises(errors.ArgumentError, match="needs max_groups_contributed"):
-        guarded.sql("SELECT region, DP_TOPK(title, 1, epsilon := 1) FROM ratings GROUP BY region")
+        analyst.sql("SELECT region, DP_TOPK(title, 1, epsilon := 1) FROM ratings GROUP BY region")
 
 
 def test_an_error_after_the_debit_is_one_sentence(
-    guarded: AnalystSession, monkeypatch: pytest.MonkeyPatch
+    analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = "SELECT CAST(s AS INTEGER) AS __dp_value FROM (VALUES ('canary 4711')) AS t(s)"
     monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)
     with pytest.raises(dp_sql.QueryError) as caught:
-        guarded.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
+        analyst.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
     assert str(caught.value) == duckdb_private.FAILED
     chain = [caught.value, caught.value.__cause__, caught.value.__context__]
     assert "4711" not in "".join(map(str, chain))
@@ -341,7 +341,7 @@ def test_answers_and_failures_come_at_the_deadline_or_its_next_multiple(
 
 
 def test_an_error_of_any_kind_after_the_debit_is_the_same_sentence(
-    guarded: AnalystSession, monkeypatch: pytest.MonkeyPatch
+    analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = iter(["SELECT 1 AS __dp_value"])  # it binds once
 
@@ -352,7 +352,7 @@ def test_an_error_of_any_kind_after_the_debit_is_the_same_sentence(
 
     monkeypatch.setattr(duckdb_private, "private_sql", broken)
     with pytest.raises(dp_sql.QueryError) as caught:
-        guarded.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
+        analyst.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
     assert str(caught.value) == duckdb_private.FAILED
     assert "4711" not in f"{caught.value.__cause__}{caught.value.__context__}"
 

@@ -34,7 +34,7 @@ def test_both_kinds_of_session_are_sessions_with_the_same_face() -> None:
         assert {name for name in dir(kind) if not name.startswith("_")} == face
 
 
-def test_every_error_of_ours_has_one_root_and_bugs_are_apart() -> None:
+def test_every_error_has_one_root_and_bugs_are_apart() -> None:
     ours = [e for e in vars(errors).values() if inspect.isclass(e) and issubclass(e, Exception)]
     assert all(issubclass(e, dp_sql.DpSqlError) for e in ours)
     assert not issubclass(errors.InternalError, errors.QueryError)

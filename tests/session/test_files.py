@@ -94,7 +94,7 @@ def test_tokens_answers_and_pictures_are_their_owners(folder: Path) -> None:
     assert set(found.values()) == {0o600}
 
 
-def test_a_file_that_is_there_keeps_its_mode_and_its_owner_is_told(folder: Path) -> None:
+def test_an_existing_file_keeps_its_mode_and_is_reported_to_its_owner(folder: Path) -> None:
     with connected(folder) as session:
         session.sql(QUESTION).fetchall()
     files = [folder / name for name in modes(folder)]
@@ -122,7 +122,7 @@ def test_making_a_private_file_leaves_one_that_is_there(folder: Path) -> None:
     assert stat.S_IMODE((folder / "target").stat().st_mode) == 0o600
 
 
-def test_making_a_private_file_keeps_the_locks_of_one_that_is_open(folder: Path) -> None:
+def test_making_a_private_file_keeps_the_locks_of_an_open_one(folder: Path) -> None:
     file = folder / "book.sqlite"
     make_private(file)
     with sqlite3.connect(file, isolation_level=None) as con:

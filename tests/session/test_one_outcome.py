@@ -17,7 +17,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.session import system_tables as books
+from dp_sql.session import system_tables
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.question import Question
 from tests.attacks.attack_bench import Side, _chain, attacks, families
@@ -111,7 +111,7 @@ def test_no_statement_takes_three_times_as_long_for_one_person(sides: tuple[Side
         assert is_same_time_class(statement, sides), statement[:300]
 
 
-def test_a_ledger_that_tells_how_a_release_ended_would_be_known(
+def test_a_ledger_that_shows_how_a_release_ended_is_detected(
     sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     side, failing = sides
@@ -119,7 +119,7 @@ def test_a_ledger_that_tells_how_a_release_ended_would_be_known(
     monkeypatch.setattr(private, "release", _fails)
     kinds = [_kinds_after(one) for one in (side, failing)]
     assert kinds[0] == kinds[1]
-    monkeypatch.setattr(books, "_spent_table", books._ledger_table)
+    monkeypatch.setattr(system_tables, "_spent_table", system_tables._ledger_table)
     kinds = [_kinds_after(one) for one in (side, failing)]
     assert kinds[0] != kinds[1]
 
@@ -207,7 +207,7 @@ def interrupted(
 
 
 @pytest.mark.parametrize("after", [0.01, 0.3])
-def test_an_interrupt_tells_nothing_of_whether_the_answer_was_ready(
+def test_an_interrupt_does_not_show_whether_the_answer_was_ready(
     after: float, folder: Path
 ) -> None:
     ready, passed = interrupted(folder, "ready", DEADLINE, False, after)
@@ -264,7 +264,7 @@ def test_control_c_once_an_answer_is_delivered_comes_after_it(folder: Path) -> N
         assert "it failed" not in repr(session.receipts)
 
 
-def test_an_interrupt_that_delivers_a_ready_answer_would_be_known(
+def test_an_interrupt_that_delivers_a_ready_answer_is_detected(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = Question.run
@@ -376,7 +376,7 @@ _AT_ONCE, _THREE_TIMES = (0.05,), (0.7, 0.8, 0.9)
         pytest.param("a script", _THREE_TIMES, marks=pytest.mark.slow),
     ],
 )
-def test_control_c_tells_nothing_of_whether_the_answer_was_ready(
+def test_control_c_does_not_show_whether_the_answer_was_ready(
     end: str, presses: tuple[float, ...], folder: Path
 ) -> None:
     ready, passed = pressed(folder, "ready", end, False, presses)

@@ -51,7 +51,9 @@ def ask(session: dp_sql.Session) -> Callable[[str], object]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_top_k_through_sql_has_the_joint_law(ask: Callable[[str], list[str]], k: int) -> None:
+def test_top_k_through_sql_has_the_distribution_of_joint(
+    ask: Callable[[str], list[str]], k: int
+) -> None:
     call = (
         f"DP_TOPK(item, {k}, epsilon := 1.2, privacy_unit := person, domain := ['d','c','b','a'])"
     )
@@ -62,7 +64,7 @@ def test_top_k_through_sql_has_the_joint_law(ask: Callable[[str], list[str]], k:
 
 
 @pytest.mark.slow
-def test_a_count_through_sql_has_the_law_of_its_noise(ask: Callable[[str], int]) -> None:
+def test_a_count_through_sql_has_the_distribution_of_its_noise(ask: Callable[[str], int]) -> None:
     # One candidate for the bound, and all else is noise. F(1) = 3: of c and outside, which only
     # one person has, that person can cover one.
     call = "DP_COUNT_DISTINCT(item, epsilon := 2.4, privacy_unit := person, max_contributions := 1)"

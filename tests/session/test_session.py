@@ -85,7 +85,7 @@ def test_two_calls_are_two_releases(session: dp_sql.Session) -> None:
         (f"SELECT {TOP} = (SELECT ['Dune', 'Emma', 'Ulysses']) FROM ratings", [(True,)]),
     ],
 )  # fmt: skip
-def test_a_call_stands_wherever_an_expression_may(
+def test_a_call_may_be_anywhere_in_an_expression(
     session: dp_sql.Session, statement: str, rows: list[tuple[object, ...]]
 ) -> None:
     assert session.sql(statement).fetchall() == rows
@@ -322,7 +322,7 @@ def test_both_spellings_of_named_arguments_work(session: dp_sql.Session) -> None
     assert session.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]
 
 
-def test_answers_can_be_kept(session: dp_sql.Session, tmp_path: Path) -> None:
+def test_answers_can_be_saved(session: dp_sql.Session, tmp_path: Path) -> None:
     session.sql(f"CREATE TABLE best AS SELECT unnest({TOP}) AS title FROM ratings")
     session.sql(f"INSERT INTO best SELECT unnest({TOP}) AS title FROM ratings")
     session.sql(f"COPY (SELECT unnest({TOP}) AS title FROM ratings) TO '{tmp_path / 'best.csv'}'")
@@ -368,7 +368,9 @@ def test_a_read_only_database_is_answered_and_left_alone(tmp_path: Path) -> None
     assert found == []
 
 
-def test_macros_and_tables_of_the_user_do_not_stand_in_for_ours(session: dp_sql.Session) -> None:
+def test_users_macros_and_tables_do_not_replace_those_that_dp_sql_calls(
+    session: dp_sql.Session,
+) -> None:
     for macro in ("list(x)", "list_select(a, b)", "count(x)", "row_number()", "coalesce(a, b)"):
         session.execute(f'CREATE MACRO "{macro.split("(")[0]}"({macro.split("(")[1]} AS 1')
     assert session.sql(f"SELECT {TOP} FROM ratings").fetchall() == [(BEST,)]

@@ -15,7 +15,7 @@ from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.udfs.cases_bounded import SUBSETS as ITEMS
 from tests.udfs.cases_bounded import covered, data_sets
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
-from tests.udfs.distributions import distribution_of, fits, normalized
+from tests.udfs.distributions import distribution_of, fits, normalized, samples
 
 BETA = Fraction(1, 20)
 
@@ -158,7 +158,7 @@ def cut_to_the_truth(cover):
 def race_fits(tenths, _):
     count, epsilon, q = 10**6, Fraction(tenths, 20), math.exp(-Fraction(1, 4))
     penalty, draws = r2t._penalty(epsilon / 2, BETA, 1), secret_draws()
-    releases = (r2t.release([0, count], epsilon, BETA, draws) for _ in range(6000))
+    releases = (r2t.release([0, count], epsilon, BETA, draws) for _ in samples(6_000))
     noise = Counter(release.estimate - count + penalty for release in releases)
     return fits(noise, {x: exactly(q, x) for x in range(-200, 201)})
 
@@ -298,7 +298,7 @@ def inverse_fits(tenths, _):
         distribution[cost] += n * math.exp(-cost / 4)
     total, draws = sum(distribution.values()), secret_draws()
     rate = shifted_inverse._rate(Fraction(tenths, 10))
-    places = (shifted_inverse._pick(costs, prior, rate, draws) for _ in range(5000))
+    places = (shifted_inverse._pick(costs, prior, rate, draws) for _ in samples(5_000))
     drawn = Counter(int(costs[place]) for place in places)
     return fits(drawn, {cost: weight / total for cost, weight in distribution.items()})
 

@@ -18,7 +18,15 @@ from tests.udfs.choices import (
     neighbours,
     without_impossible,
 )
-from tests.udfs.conformance import Case, Domain, Mutant, check_distribution, times_two, within
+from tests.udfs.conformance import (
+    Case,
+    Domain,
+    Mutant,
+    check_distribution,
+    slow_if,
+    times_two,
+    within,
+)
 from tests.udfs.test_normalized import defined
 from tests.udfs.test_permute_and_flip import permute_and_flip
 
@@ -88,7 +96,7 @@ def close_pair(side):
     ]
     return Domain(
         lambda table: shipped_gem(side, table, CLOSE_SIZES, BETA, 1),
-        lambda: [pair],
+        lambda: [tuple(pair)],
         within(HALF**-2),
     )
 
@@ -125,7 +133,9 @@ def gem_case(mechanism, side, scores, unit):
     return Case(
         mechanism=mechanism,
         domains={
-            f"{sizes}, beta {beta}, grid {grid}": on_grid(side, sizes, beta, grid)
+            slow_if(
+                (len(sizes) > 2 or beta != BETA) and grid > 1, f"{sizes}, beta {beta}, grid {grid}"
+            ): on_grid(side, sizes, beta, grid)
             for sizes, beta, grid in product(GEM_SIZES, BETAS, GRIDS)
         }
         | {"the close pair": close_pair(side)},
@@ -235,7 +245,7 @@ def fit_combined(tenths, patch):
 COMBINED = Case(
     mechanism=gem.COMBINED_GEM,
     domains={
-        f"{sizes}, beta {beta}": combined(sizes, beta)
+        slow_if(len(sizes) > 2 and beta != BETA, f"{sizes}, beta {beta}"): combined(sizes, beta)
         for sizes, beta in product(COMBINED_SIZES, BETAS)
     }
     | {"the close pair": COMBINED_PAIR},

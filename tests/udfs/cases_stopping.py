@@ -14,8 +14,8 @@ from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.select import random_stopping
 from tests.udfs.cases_noise import EPSILON, GRIDS, compared, crowd_of, noise_is_at_most
 from tests.udfs.choices import neighbours
-from tests.udfs.conformance import Case, Domain, Mutant, changed
-from tests.udfs.distributions import NotPrivateError, fits
+from tests.udfs.conformance import Case, Domain, Mutant, changed, slow_if
+from tests.udfs.distributions import NotPrivateError, fits, samples
 
 # Random stopping: the distribution of the best of K tries, from that of one try and E[x**K].
 
@@ -253,7 +253,7 @@ def fit_stopping(this, scores, epsilon, tenths, patch):
     patch.setattr(random_stopping.Tries, "gamma", lambda tries, m: Fraction(1, 50))
     patch.setattr(random_stopping.Tries, "share", lambda tries, epsilon: right)
     sizes, draws = (0, 1, 1, 1), secret_draws()
-    observed = Counter(this.choose(scores, sizes, epsilon, draws) for _ in range(3_000))
+    observed = Counter(this.choose(scores, sizes, epsilon, draws) for _ in samples(3_000))
     q = Fraction(math.exp(-1 / 2)).limit_denominator(1000)
     values = best_values(scores, sizes, q, partial(this.range_of, Fraction(1, 50)), 40)
     distribution = {i: float(high) for i, (_, high) in of_candidates(values, 4).items()}
@@ -305,7 +305,8 @@ def case_of_stopping(mechanism, this, epsilon, says):
         for sizes in PAIRS:
             domains[f"{sizes} as compared, grid {grid}"] = on_its_own_grid(this, sizes, grid)
             for gamma in gammas:
-                name = f"{sizes}, gamma {gamma}, grid {grid}"
+                slow = grid > 1 and gamma != gammas[0]
+                name = slow_if(slow, f"{sizes}, gamma {gamma}, grid {grid}")
                 domains[name] = told_by_values(this, sizes, grid, gamma)
         for gamma in crowds:
             domains[f"a crowd, gamma {gamma}, grid {grid}"] = told_by_choices(
@@ -319,7 +320,7 @@ def case_of_stopping(mechanism, this, epsilon, says):
         mechanism=mechanism,
         domains=domains,
         mutants={
-            f"{name}, grid {grid}": mutant
+            slow_if(grid > 1, f"{name}, grid {grid}"): mutant
             for grid in GRIDS
             for name, mutant in mutants_of_stopping(this, grid)
         },

@@ -5,9 +5,11 @@ its distribution comes out as Fractions. Nothing is estimated.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache, lru_cache
 from itertools import chain, permutations, product
+from math import gcd, lcm
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,41 +24,56 @@ class PathTooLongError(Exception):
     """A path of an unbounded sampler has reached the limit."""
 
 
+@lru_cache(maxsize=1 << 14)
+def _in_integers(weights: tuple[Any, ...], q: Fraction) -> tuple[list[int], int]:
+    """The weights at q, multiplied so that they are integers, and their sum."""
+    a, b = q.numerator, q.denominator
+    most = max((power for weight in weights for _, power in weight), default=0)
+    whole = [sum(n * a**e * b ** (most - e) for n, e in weight) for weight in weights]
+    assert min(whole) >= 0
+    common = gcd(*whole)
+    whole = [n // common for n in whole]
+    return whole, sum(whole)
+
+
 class _Path:
     """Draws that follow planned outcomes, then always the first possible one."""
 
     def __init__(self, plan: list[int], q_of: Mapping[Fraction, Fraction], limit: int) -> None:
         self.plan, self.q_of, self.limit = plan, q_of, limit
-        self.taken: list[tuple[int, list[Fraction]]] = []
-        self.probability = Fraction(1)
+        self.taken: list[tuple[int, Sequence[Any]]] = []
+        self.numerator = self.denominator = 1
+
+    @property
+    def probability(self) -> Fraction:
+        return Fraction(self.numerator, self.denominator)
 
     def below(self, n: int) -> int:
-        return self._step([Fraction(1, n)] * n)
+        return self._step([1] * n, n)
 
     def choose(self, odds: Odds) -> int:
-        q = self.q_of[odds.rate]
-        weights = [sum((n * q**a for n, a in weight), Fraction(0)) for weight in odds.weights]
-        assert min(weights) >= 0
-        return self._step([weight / sum(weights) for weight in weights])
+        return self._step(*_in_integers(tuple(odds.weights), self.q_of[odds.rate]))
 
     def orders(self, sizes: Any) -> Any:
         choices = list(product(*(permutations(range(n)) for n in sizes)))
         return np.array([*chain(*choices[self.below(len(choices))])], dtype=np.int64)
 
-    def _step(self, probabilities: list[Fraction]) -> int:
+    def _step(self, weights: Sequence[Any], total: int = 1) -> int:
+        """Take one branch; its probability is its weight, an integer or a Fraction, over total."""
         depth = len(self.taken)
         if depth == self.limit:
             raise PathTooLongError
-        branch = self.plan[depth] if depth < len(self.plan) else _after(-1, probabilities)
+        branch = self.plan[depth] if depth < len(self.plan) else _after(-1, weights)
         assert branch is not None
-        self.taken.append((branch, probabilities))
-        self.probability *= probabilities[branch]
+        self.taken.append((branch, weights))
+        self.numerator *= weights[branch].numerator
+        self.denominator *= weights[branch].denominator * total
         return branch
 
 
-def _after(branch: int, probabilities: list[Fraction]) -> int | None:
-    later = range(branch + 1, len(probabilities))
-    return next((b for b in later if probabilities[b] > 0), None)
+def _after(branch: int, weights: Sequence[Any]) -> int | None:
+    later = range(branch + 1, len(weights))
+    return next((b for b in later if weights[b] > 0), None)
 
 
 def distribution_of(
@@ -105,16 +122,23 @@ def check_neighbours(
     distribution: Callable[[Any], Distribution], pairs: Iterable[tuple[Any, Any]], factor: Fraction
 ) -> None:
     """Raise unless each outcome is at most `factor` times likelier on one side of each pair."""
-    cache: dict[Any, Distribution] = {}
-    for pair in pairs:
-        for data in pair:
-            if data not in cache:
-                cache[data] = distribution(data)
-        left, right = (cache[data] for data in pair)
-        for outcome in left.keys() | right.keys():
-            p, p_other = left.get(outcome, Fraction(0)), right.get(outcome, Fraction(0))
-            if p > factor * p_other or p_other > factor * p:
-                raise NotPrivateError(f"{pair}: {outcome} has {p} and {p_other}")
+    whole = cache(lambda data: _over_one_denominator(distribution(data)))
+    for pair in dict.fromkeys(pairs):
+        (left, left_total), (right, right_total) = map(whole, pair)
+        for one, one_total, other, other_total in (
+            (left, left_total, right, right_total),
+            (right, right_total, left, left_total),
+        ):
+            # p / one_total <= factor * p_other / other_total, in integers.
+            up, down = other_total * factor.denominator, one_total * factor.numerator
+            for outcome, p in one.items():
+                if p * up > other.get(outcome, 0) * down:
+                    raise NotPrivateError(f"{pair}: {outcome} is too likely on one side")
+
+
+def _over_one_denominator(distribution: Distribution) -> tuple[dict[Any, int], int]:
+    total = lcm(*(Fraction(p).denominator for p in distribution.values()))
+    return {outcome: int(p * total) for outcome, p in distribution.items()}, total
 
 
 def added_people(histograms: Iterable[tuple[int, ...]]) -> Iterable[tuple[Any, Any]]:
@@ -128,6 +152,15 @@ FALSE_ALARM_EXPONENT = 20
 """A right sampler fails a chi-square test with probability about e**-20 = 2e-9, by the bound
 P(chi2 > n + 2 sqrt(n x) + 2 x) <= e**-x of Laurent and Massart (2000). The sample sizes are such
 that samplers at 0.7 and 1.3 of epsilon lie six standard deviations or more beyond the threshold."""
+
+
+FEWER = 4
+"""By this the samples are fewer in the tests that run always, whose wrong samplers are further off."""
+
+
+def samples(n: int) -> range:
+    """As many as are drawn where `n` are enough for samplers at 0.7 and 1.3 of epsilon."""
+    return range(n // FEWER)
 
 
 def fits(observed: Mapping[Any, int], distribution: Mapping[Any, float]) -> bool:

@@ -23,6 +23,7 @@ from tests.udfs import (
     cases_sampling,
     cases_select,
     cases_stopping,
+    distributions,
 )
 from tests.udfs.cases_bounded import GRAPH
 from tests.udfs.conformance import check_distribution, check_privacy
@@ -328,6 +329,14 @@ def test_without_people_nothing_is_counted(name):
     nothing = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)
     release = run(name, *nothing, epsilon=Fraction(10**4), max_contributions=3)
     assert (release.estimate, release.lower_bound) == (0, 0)
+    assert "bound" in MECHANISMS[name].parameters or release.contribution_bound is None
+
+
+@pytest.mark.parametrize("name", ["matching", "greedy"])
+def test_a_very_large_epsilon_gives_the_true_count(name):
+    release = run(name, epsilon=Fraction(10**4), max_contributions=5)
+    assert (release.estimate, release.lower_bound) == (4, 4)
+    assert 2 <= release.contribution_bound <= 5, "one item each covers three of four"
 
 
 @each
@@ -344,11 +353,12 @@ def test_draws_come_from_the_operating_system_only(name, monkeypatch):
 
 # The distribution, its privacy, and versions of it that are wrong.
 
-DOMAINS = [
-    pytest.param(name, at, marks=[pytest.mark.slow] if at.startswith("slow") else [])
-    for name, case in CASES.items()
-    for at in case.domains
-]
+
+def named(name, at):
+    return pytest.param(name, at, marks=[pytest.mark.slow] if at.startswith("slow") else [])
+
+
+DOMAINS = [named(name, at) for name, case in CASES.items() for at in case.domains]
 
 
 @pytest.mark.parametrize(
@@ -366,15 +376,24 @@ def test_no_neighbours_can_be_told_apart(name, domain):
 
 
 @pytest.mark.parametrize(
-    ("name", "mutant"), [(name, mutant) for name, case in CASES.items() for mutant in case.mutants]
+    ("name", "mutant"),
+    [named(name, mutant) for name, case in CASES.items() for mutant in case.mutants],
 )
 def test_a_tampered_mechanism_is_found_out(name, mutant):
     CASES[name].mutants[mutant].is_rejected()
 
 
-@pytest.mark.parametrize(("tenths", "passes"), [(7, False), (10, True), (13, False)])
+@pytest.mark.parametrize(("tenths", "passes"), [(4, False), (10, True), (17, False)])
 @each
 def test_only_draws_at_the_right_rate_fit(name, tenths, passes, monkeypatch):
+    assert CASES[name].fits(tenths, monkeypatch) is passes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tenths", "passes"), [(7, False), (10, True), (13, False)])
+@each
+def test_draws_at_a_rate_that_is_nearly_right_do_not_fit(name, tenths, passes, monkeypatch):
+    monkeypatch.setattr(distributions, "FEWER", 1)
     assert CASES[name].fits(tenths, monkeypatch) is passes
 
 

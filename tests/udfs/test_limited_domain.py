@@ -87,7 +87,7 @@ def failing(largest, k, constants, bounds):
 @pytest.mark.parametrize(("kbar", "k"), [(1, 1), (2, 1), (2, 2)])
 def test_the_error_bounds_hold_for_all_small_counts(kbar, k):
     constants, beta = Constants(kbar, HALVING, 1), Fraction(1, 3)
-    bounds = limited_domain._error_bounds(k, constants, beta)
+    bounds = limited_domain.error_bounds(k, constants, beta)
     assert bounds[0] < bounds[1] < 8
     for largest in small_largest(kbar, 11):
         assert failing(largest, k, constants, bounds) <= beta, largest
@@ -150,7 +150,7 @@ def test_counts_that_are_not_the_largest_ones_are_refused(bad):
 CALLS = {
     "topk": lambda *public: limited_domain.topk(np.array([3, 2]), *public),
     "loss": limited_domain.loss,
-    "bounds": lambda *public: limited_domain.error_bounds(*public, Fraction(1, 20)),
+    "bounds": lambda *public: limited_domain.accuracy(1, *public, Fraction(1, 20)),
 }
 
 

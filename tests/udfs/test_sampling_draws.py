@@ -148,14 +148,19 @@ def shape(others: Sequence[Held], person: Held) -> str:
     )
 
 
+LONGER = [(1, "mgem"), (2, "gem")]
+
+
 @pytest.mark.parametrize("selection", ["gem", "mgem"])
 def test_the_range_of_these_tests_is_the_declared_one(selection: str) -> None:
     low, high = log_between(Fraction(64))
     assert low - Fraction(1, 10**20) < declared(2, selection).bounded_range <= high
 
 
-@pytest.mark.parametrize("selection", ["gem", "mgem"])
-@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize(
+    ("m", "selection"),
+    [(1, "gem"), (2, "mgem"), *(pytest.param(*one, marks=pytest.mark.slow) for one in LONGER)],
+)
 def test_every_small_release_costs_what_is_declared(m: int, selection: str) -> None:
     for others, person in instances(2):
         cases = release(others, person, m, selection)

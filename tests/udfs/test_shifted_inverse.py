@@ -175,11 +175,6 @@ def test_an_estimate_that_is_too_high_is_seldom_much_too_high():
         assert distribution[values > 98_733 << doublings].sum() <= too_high / 2 ** (doublings - 1)
 
 
-def test_the_loss_is_that_of_one_exponential_mechanism():
-    loss = shifted_inverse.loss(Fraction(1, 3), BETA, 100)
-    assert (loss.epsilon, loss.delta, loss.rho) == (Fraction(1, 3), 0, Fraction(1, 72))
-
-
 # With the flow.
 
 

@@ -13,7 +13,7 @@ from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probabil
 from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import ln_enclosure
-from dp_sql.udfs.mechanism import PrivacyLoss, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss, in_words
 from dp_sql.udfs.permute_and_flip import by_weight
 from dp_sql.udfs.select import exponential, gem
 from dp_sql.udfs.select.blocks import Blocks, distribution_by_weight
@@ -155,9 +155,9 @@ def loss(
         return PrivacyLoss(share)
     if bound == "combined_gem":
         sign = gem.sign_share(epsilon - share)
-        choice = exponential.exponential_loss(epsilon - share - sign)
+        choice = exponential_loss(epsilon - share - sign)
         return PrivacyLoss(sign) + choice + PrivacyLoss(share)
-    choice = exponential.exponential_loss(epsilon - share)
+    choice = exponential_loss(epsilon - share)
     # Given the counts the choice comes first, so no answer moves its interval; the noise has
     # 2 share. Where the counts are drawn, as in sampling.md, this is the range given the draws.
     bounded_range = (epsilon - share) + 2 * share

@@ -44,11 +44,11 @@ def max_cover_counts(graph: Graph, max_bound: int) -> Int64s:
 
 
 def covers(graph: Graph, max_bound: int) -> Iterator[tuple[int, int, Int32s]]:
-    """Say for each bound how many items can be covered, and by whom.
+    """Yield for each bound how many items can be covered, and by whom.
 
     Yields:
         (bound, F(bound), cover) for bound = 1..max_bound: cover[i] is the person who covers item i,
-        or -1, and nobody covers more than `bound` items. `cover` is a read-only view of the flow at
+        or -1, and no one covers more than `bound` items. `cover` is a read-only view of the flow at
         work: the next step changes it, so copy what you keep.
 
     Raises:

@@ -27,7 +27,7 @@ class Graph:
 
     Attributes:
         offsets: where each item's run starts, then where the last one ends, shape (n_items + 1,).
-        people: the runs, one after the other. A person may stand in one run more than once.
+        people: the runs, one after the other. A person may appear in one run more than once.
         n_items: number of runs, empty ones included.
         n_people: the largest person code plus one.
     """
@@ -43,9 +43,9 @@ def build_graph(offsets: Integers, people: Integers) -> Graph:
 
     Args:
         offsets: integers, shape (n_items + 1,), from 0 up to len(people), never falling.
-        people: person codes, integers >= 0 below 2^31 - 1, dense or nearly so: a code that nobody
-            has costs some bytes and a little time. Order is free. A person who stands in one run
-            more than once counts once.
+        people: person codes, integers >= 0 below 2^31 - 1, dense or nearly so: an unused code
+            costs some bytes and a little time. Any order. A person who appears in one run more
+            than once counts once.
 
     Raises:
         ValueError: if the input is anything else, or has 2^31 - 1 edges or more.

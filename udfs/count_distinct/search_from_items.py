@@ -69,7 +69,7 @@ def raise_from_items(
     people: Int32s,
     flow: FromItems,
 ) -> tuple[int, int, int, int]:
-    """Let everybody alive cover one item more if it helps.
+    """Let every person alive cover one item more if it helps.
 
     Returns:
         n_covered, n_alive, phase and n_reads as they are now. If n_reads is above the budget, the
@@ -134,7 +134,7 @@ def _phase_from_items(  # noqa: PLR0912, PLR0915 - a call per search costs more 
     people: Int32s,
     flow: FromItems,
 ) -> tuple[int, int, int, int, int]:
-    """Search once from each uncovered item, meeting nobody twice.
+    """Search once from each uncovered item, meeting no one twice.
 
     A path runs: uncovered item, person, item held, person, item held, ..., person with room. Once
     found, it shifts: each person on it takes the item before and lets go of the item after.

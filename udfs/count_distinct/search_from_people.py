@@ -21,7 +21,7 @@ class FromPeople(NamedTuple):
     stop: Int32s  # per person: where it ends
     items: Int32s
     cover: Int32s  # per item: who covers it, or -1
-    full: Int32s  # per person: so many at the start of the list are covered, by whomever
+    full: Int32s  # per person: so many at the start of the list are covered, no matter by whom
     mark: Int32s  # per person: the last phase that met them, or DEAD
     alive: Int32s  # people who may still gain, those with room first
     log: Int32s  # the people marked DEAD by the running search
@@ -109,7 +109,7 @@ def _greedy_from_people(
 def _phase_from_people(  # noqa: PLR0912, PLR0915 - as above
     coverable: int, n_covered: int, n_exposed: int, phase: int, flow: FromPeople
 ) -> tuple[int, int]:
-    """Search once from each exposed person, meeting nobody twice.
+    """Search once from each exposed person, meeting no one twice.
 
     A path runs: person with room, item, its holder, item, its holder, ..., uncovered item. Once
     found, it shifts: each person on it takes the item after and lets go of the item before.

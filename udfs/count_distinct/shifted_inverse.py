@@ -16,7 +16,7 @@ from dp_sql.udfs.count_distinct.bounded import CountRelease
 from dp_sql.udfs.count_distinct.template import from_below
 from dp_sql.udfs.exact_sampling import Draws, Odds
 from dp_sql.udfs.intervals import ln_enclosure
-from dp_sql.udfs.mechanism import PrivacyLoss, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss, in_words
 
 _Ints = npt.NDArray[np.int64]
 
@@ -133,7 +133,7 @@ def people_left_out(epsilon: Fraction, beta: Fraction) -> tuple[int, int]:
 
 def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> PrivacyLoss:
     """Price one run: one exponential mechanism of range epsilon, see shifted_inverse.md."""
-    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
+    return exponential_loss(epsilon)
 
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:

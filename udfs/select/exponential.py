@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dp_sql.udfs.exact_sampling import Draws
-from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.mechanism import exponential_loss
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip, by_weight
 from dp_sql.udfs.select.accuracy import rounded_up, sentence, shift_of
 from dp_sql.udfs.select.blocks import Blocks, into_blocks
@@ -51,7 +51,7 @@ def blocks_of(scores: Numbers, sensitivities: Numbers, epsilon: Fraction) -> Blo
 
 
 def _size(sizes: Sequence[int]) -> int:
-    """Return the sensitivity that all scores are treated with."""
+    """Return the one sensitivity used for all scores."""
     return max(sizes)
 
 
@@ -65,11 +65,6 @@ def accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
     error = max(sensitivities) * shift_of(len(sensitivities), epsilon, beta)
     holds = f"the chosen score is at most {rounded_up(error)} below the largest"
     return sentence(sensitivities, epsilon, beta, holds)
-
-
-def exponential_loss(epsilon: Fraction) -> PrivacyLoss:
-    """Price an exponential mechanism of range epsilon, see exponential.md."""
-    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
 
 
 EXPONENTIAL = selection(

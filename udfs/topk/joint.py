@@ -10,7 +10,7 @@ import math
 from fractions import Fraction
 
 from dp_sql.udfs.exact_sampling import Draws
-from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip, by_weight
 from dp_sql.udfs.topk.lists import propose_lists
 from dp_sql.udfs.topk.ranking import Ints
@@ -37,7 +37,7 @@ def pnf_joint(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> l
 
 def loss(k: int, epsilon: Fraction) -> PrivacyLoss:
     """Price one run of joint: an exponential mechanism of range epsilon, see joint.md."""
-    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8), bounded_range=epsilon)
+    return exponential_loss(epsilon)
 
 
 def pnf_loss(k: int, epsilon: Fraction) -> PrivacyLoss:

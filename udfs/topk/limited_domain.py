@@ -85,31 +85,14 @@ def loss(k: int, epsilon: Fraction, delta: Fraction) -> PrivacyLoss:
     return PrivacyLoss(epsilon, delta)
 
 
-def error_bounds(k: int, epsilon: Fraction, delta: Fraction, beta: Fraction) -> tuple[int, int]:
-    """Bound what limited_domain.md proves for every data set.
-
-    Args:
-        k: greatest length of the list, >= 1.
-        epsilon: privacy loss, positive.
-        delta: privacy slack, in (0, 1).
-        beta: probability with which the bounds may fail, in (0, 1).
-
-    Returns:
-        Two numbers of people: how far a listed item may fall short of the count that belongs at
-        its rank, and how far an item may exceed the (kbar + 1)-th count and yet be left out of
-        a list that is shorter than k.
-    """
-    constants = _public_constants(k, epsilon, delta)
-    check_probability("beta", beta)
-    return _error_bounds(k, constants, beta)
-
-
 def accuracy(size: int, k: int, epsilon: Fraction, delta: Fraction, beta: Fraction) -> str:
-    """Say what a list is worth, from public numbers only.
+    """State the error bounds, from public numbers only.
 
     `size` is ignored: without a public domain the number of items is private.
     """
-    shortfall, excess = error_bounds(k, epsilon, delta, beta)
+    constants = _public_constants(k, epsilon, delta)
+    check_probability("beta", beta)
+    shortfall, excess = error_bounds(k, constants, beta)
     return (
         f"with probability at least {in_words(1 - beta)} no item is listed whose count is more "
         f"than {shortfall} below the count that belongs at its rank, and only a full list leaves "
@@ -149,8 +132,14 @@ def _composed_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     return 8 * epsilon * Fraction(1, roots)
 
 
-def _error_bounds(k: int, constants: Constants, beta: Fraction) -> tuple[int, int]:
-    """Give half of beta to items that are listed too early, half to stopping too early."""
+def error_bounds(k: int, constants: Constants, beta: Fraction) -> tuple[int, int]:
+    """Bound what limited_domain.md proves for every data set, except with probability beta.
+
+    Returns:
+        Two numbers of people: how far a listed item may fall short of the count that belongs at
+        its rank, and how far an item may exceed the (kbar + 1)-th count and yet be left out of
+        a list that is shorter than k. Each takes half of beta.
+    """
     early_items = union_bound(2 * k * constants.kbar, constants.rate, beta)
     early_stop = union_bound(2 * k, constants.rate, beta)
     return max(0, early_items - 1), 1 + constants.threshold + max(0, early_stop - 1)

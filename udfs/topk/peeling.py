@@ -82,7 +82,7 @@ def peel(counts: Ints, k: int, rate: Fraction, cut: int, take: Take, draws: Draw
     for _ in range(k):
         ranks.append(take(sort_ranks(ranking.gaps, len(counts), taken, rate, cut), draws))
         insort(taken, ranks[-1])
-    if taken[-1] >= len(ranking.gaps):
+    if max(ranks) >= len(ranking.gaps):
         ranking = rank(counts, k, _EVERYTHING)
     places: list[int] = ranking.places[ranks].tolist()
     return places

@@ -76,7 +76,7 @@ def rank(counts: Ints, k: int, cut: int) -> Ranking:
     gaps = top - counts
     places = np.flatnonzero(gaps <= limit).astype(np.int64, copy=False)
     gaps = gaps[places]
-    if len(gaps) > _MANY * k:  # the parts told little: the k-th largest count itself tells more
+    if len(gaps) > _MANY * k:  # the parts give a loose bound: take the k-th largest
         limit = min(int(np.partition(gaps, k - 1)[k - 1]) + cut - 1, limit)
         near = gaps <= limit
         gaps, places = gaps[near], places[near]

@@ -113,8 +113,9 @@ def sentence(d: int, k: int, n_outcomes: int, rate: Fraction, beta: Fraction, pr
     A beta below 2**-40 is read as 2**-40: outcomes beyond the cut are all equally likely.
     """
     beta = max(beta, _TAIL)
+    bound = error_bound(n_outcomes, rate, beta)
     return (
         f"with probability at least {in_words(1 - beta)} no item is listed whose count is more "
-        f"than {error_bound(n_outcomes, rate, beta)} below the count that belongs at its rank "
+        f"than {bound} below the count that belongs at its rank "
         f"(d = {d}, k = {k}, {price})"
     )

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from dp_sql.budget.account import BudgetRow
 from dp_sql.cli.budget_bars import visible
 from dp_sql.errors import ParseError
 from dp_sql.releases import Receipt
+from dp_sql.session.base import Session
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.tokens import called, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 _RELEASE_NOTHING = {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}
-
-
-@dataclass(frozen=True)
-class Before:
-    """A session before a statement: its number of receipts, and its budget."""
-
-    n_receipts: int
-    rows: tuple[BudgetRow, ...]
-
-
-def before(session: Any, statement: str) -> Before:
-    """The state of a session before a statement."""
-    return Before(len(session.receipts), session.budget() if releases(statement) else ())
 
 
 def releases(statement: str) -> bool:
@@ -45,16 +31,26 @@ def releases(statement: str) -> bool:
     return bool(names & {*FUNCTIONS, "DP"}) and tokens[0].upper not in _RELEASE_NOTHING
 
 
-def cost_note(session: Any, start: Before, statement: str, answered: bool) -> str | None:
-    """A line on what a statement spent and what is left; None if it releases nothing."""
-    new = session.receipts[start.n_receipts :]
+def cost_note(
+    session: Session, n_receipts: int, budget: Sequence[BudgetRow], statement: str, answered: bool
+) -> str | None:
+    """A line on what a statement spent and what is left; None if it releases nothing.
+
+    Args:
+        session: after the statement.
+        n_receipts: how many receipts it had before.
+        budget: its budget before.
+        statement: what it ran.
+        answered: whether the statement succeeded.
+    """
+    new = session.receipts[n_receipts:]
     if not new and not releases(statement):
         return None
     rows = session.budget()
     if answered:
         spent = _loss(new) if new else "nothing"
         return f"spent {spent}; {_left(session, rows)}"
-    if _own_spent(rows) != _own_spent(start.rows):
+    if _own_spent(rows) != _own_spent(budget):
         return f"spent, although there is no answer; {_left(session, rows)}"
     return None
 
@@ -69,7 +65,7 @@ def _loss(receipts: Sequence[Receipt]) -> str:
     return f"epsilon = {in_words(epsilon)}" + (f", delta = {in_words(delta)}" if delta else "")
 
 
-def _left(session: Any, rows: Sequence[BudgetRow]) -> str:
+def _left(session: Session, rows: Sequence[BudgetRow]) -> str:
     capped = [row for row in rows if row.epsilon_left is not None]
     if capped:
         return "left: " + ", ".join(_left_of(row) for row in reversed(capped))

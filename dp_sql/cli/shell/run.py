@@ -15,7 +15,7 @@ from typing import TextIO
 
 from dp_sql.cli.budget_bars import bar
 from dp_sql.cli.errors import error_text
-from dp_sql.cli.shell.costs import Before, before, cost_note
+from dp_sql.cli.shell.costs import cost_note, releases
 from dp_sql.cli.shell.output import is_status, render
 from dp_sql.cli.shell.state import Shell
 
@@ -46,8 +46,9 @@ def run_statement(shell: Shell, statement: str) -> bool:
     Raises:
         BrokenPipeError: no one reads the results any more.
     """
-    shell.last_statement = statement
-    start, started = before(shell.session, statement), time.monotonic()
+    shell.last_statement, started = statement, time.monotonic()
+    n_receipts = len(shell.session.receipts)
+    budget = shell.session.budget() if releases(statement) else ()
     draws = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     failure: str | None = None
     try:
@@ -66,7 +67,13 @@ def run_statement(shell: Shell, statement: str) -> bool:
         with contextlib.suppress(BrokenPipeError):
             shell.out.flush()
         print(failure, file=sys.stderr, flush=True)
-    _print_notes(shell, start, failure is None)
+    if shell.shows_receipts:
+        for receipt in shell.session.receipts[n_receipts:]:
+            print(receipt, file=sys.stderr, flush=True)
+    if shell.shows_costs:
+        note = cost_note(shell.session, n_receipts, budget, statement, failure is None)
+        if note is not None:
+            shell.note(note)
     if shell.shows_times:
         shell.note(f"Run Time (s): real {time.monotonic() - started:.3f}")
     return failure is None
@@ -77,17 +84,6 @@ def _work(shell: Shell, statement: str, width: int | None, write: Write) -> None
     if relation is not None and not is_status(statement, relation):
         for part in render(relation, shell.mode, width):
             write(part)
-
-
-def _print_notes(shell: Shell, start: Before, answered: bool) -> None:
-    """Print the receipts of the last statement, and what it cost."""
-    if shell.shows_receipts:
-        for receipt in shell.session.receipts[start.n_receipts :]:
-            print(receipt, file=sys.stderr, flush=True)
-    if shell.shows_costs:
-        note = cost_note(shell.session, start, shell.last_statement, answered)
-        if note is not None:
-            shell.note(note)
 
 
 def progress_percent(shell: Shell) -> float | None:

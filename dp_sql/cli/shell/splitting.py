@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from itertools import pairwise
 
 from dp_sql.errors import ParseError
-from dp_sql.sql.tokens import Token, statements, tokenize
+from dp_sql.sql.tokens import statements, tokenize
 
 _EXIT = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
 _DOT_COMMAND = re.compile(r"[ \t]*\.[A-Za-z]")
@@ -26,24 +27,16 @@ def is_complete(text: str) -> bool:
         tokens = tokenize(text)
     except ParseError as error:
         return "never closed" not in error.message
-    return not tokens or (tokens[-1].is_symbol(";") and not any(map(_opens, tokens, tokens[1:])))
+    # An E'… that is never closed is read as E and a string.
+    is_open = any(
+        a.upper == "E" and b.kind == "string" and a.end == b.start for a, b in pairwise(tokens)
+    )
+    return not tokens or (tokens[-1].is_symbol(";") and not is_open)
 
 
 def is_exit(text: str) -> bool:
     """Whether this input is exit or quit, which are no SQL."""
     return _EXIT.fullmatch(text) is not None
-
-
-def _opens(before: Token, after: Token) -> bool:
-    """Whether two tokens open a string that is never closed: $$, $tag$ or E'….
-
-    Finding no end of it, the tokenizer reads its first characters one by one.
-    """
-    if before.end != after.start:
-        return False
-    if before.is_symbol("$"):
-        return after.is_symbol("$") or (after.kind == "word" and after.text.endswith("$"))
-    return before.upper == "E" and after.kind == "string"
 
 
 def split_input(text: str) -> list[str]:

@@ -73,14 +73,27 @@ def open_database(database: str, read_only: bool) -> Connection:
     return duckdb.connect(database, read_only=read_only)
 
 
-def hide_progress(connection: Connection) -> None:
-    """Draw no progress bar: it would show how much data there is.
+def restrict(connection: Connection, *more: str) -> None:
+    """Settings of every connection that serves analysts: no Python variables, no extensions.
 
-    DuckDB draws one in a process started by `python -m`. In a notebook without the widgets for it,
-    DuckDB has none and refuses the setting.
+    DuckDB's progress bar would show how much data there is. DuckDB draws one in a process started
+    by `python -m`; in a notebook without the widgets for it, it has none and refuses the setting.
+
+    Args:
+        connection: a connection.
+        more: further settings, as statements.
     """
     with contextlib.suppress(duckdb.InvalidInputException):
         connection.execute("SET enable_progress_bar = false")
+    for setting in (
+        "SET python_enable_replacements = false",
+        "SET autoinstall_known_extensions = false",
+        "SET autoload_known_extensions = false",
+        "SET allow_community_extensions = false",
+        "SET TimeZone = 'UTC'",
+        *more,
+    ):
+        connection.execute(setting)
 
 
 class Engine:

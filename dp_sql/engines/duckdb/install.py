@@ -31,16 +31,17 @@ _INSTANCE_UDF = "__dp_sql_instance"
 _REWRITE_UDF = "__dp_sql_rewrite"
 
 Rewriter = Callable[[str, Engine], str]
-"""rewriter(text, engine): the query that `dp(text)` stands for."""
+"""rewriter(text, engine): the query that `dp(text)` means."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Instance:
-    """A database instance: its tickets, the functions, and the connections that make cursors."""
+    """A database instance: its tickets, the connections that make cursors, and what `dp` does."""
 
     tickets: Tickets
-    callables: tuple[object, ...]
     connections: list[weakref.ref[Connection]]
+    rewriter: Rewriter | None
+    callables: tuple[object, ...] = ()
 
 
 _INSTANCES: dict[str, _Instance] = {}
@@ -81,21 +82,22 @@ def register(connection: Connection, rewriter: Rewriter | None = None) -> Ticket
         known = _instance(connection)
         if known is not None:
             known.connections.append(weakref.ref(connection))
+            known.rewriter = known.rewriter or rewriter
             return known.tickets
-        instance = _Instance(Tickets(), (), [weakref.ref(connection)])
+        instance = _Instance(Tickets(), [weakref.ref(connection)], rewriter)
         key = uuid.uuid4().hex
-        functions = _functions(key, instance, rewriter)
+        functions = _functions(key, instance)
         # Through a cursor: registration belongs to a transaction, which is the cursor's own.
         with contextlib.closing(connection.cursor()) as cursor:
             for name, function, parameters, answer, options in functions:
                 cursor.create_function(name, function, parameters, answer, **options)
-        callables = tuple(function for _, function, *_ in functions)
-        _INSTANCES[key] = _Instance(instance.tickets, callables, instance.connections)
+        instance.callables = tuple(function for _, function, *_ in functions)
+        _INSTANCES[key] = instance
         return instance.tickets
 
 
 def _functions(
-    key: str, instance: _Instance, rewriter: Rewriter | None
+    key: str, instance: _Instance
 ) -> list[tuple[str, Callable[..., Any], list[Any], Any, dict[str, Any]]]:
     """Each function: name, callable, types of its parameters and answer, and options."""
     issued = instance.tickets
@@ -109,18 +111,18 @@ def _functions(
         (KEEP_UDF, keep_udf(issued), [*ticket, "BIGINT[]", "BIGINT"], "BIGINT[][]", arrow),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
         # DuckDB folds constant arguments: query() needs the text when it binds.
-        (_REWRITE_UDF, _rewrite_udf(instance, rewriter), ["VARCHAR"] * 3, "VARCHAR", {}),
+        (_REWRITE_UDF, _rewrite_udf(instance), ["VARCHAR"] * 3, "VARCHAR", {}),
     ]
 
 
-def _rewrite_udf(instance: _Instance, rewriter: Rewriter | None) -> Callable[[str, str, str], str]:
+def _rewrite_udf(instance: _Instance) -> Callable[[str, str, str], str]:
     def rewrite(text: str, schema: str, database: str) -> str:
         try:
-            if rewriter is None:
+            if instance.rewriter is None:
                 raise InternalError("dp is not available on this connection.")
             with contextlib.closing(_open_cursor(instance.connections)) as cursor:
                 cursor.execute(f"USE {quote(database)}.{quote(schema)}")
-                return rewriter(text, Engine(cursor, instance.tickets, _caller()))
+                return instance.rewriter(text, Engine(cursor, instance.tickets, _caller()))
         except DpSqlError as error:
             # query(error('…')) makes DuckDB raise the sentence while it binds, as it is.
             return f"FROM query(error({literal(with_type(error))}))"

@@ -58,7 +58,7 @@ class DatabaseCatalogue:
         """Whether a SELECT has a row.
 
         Raises:
-            SourceError: it cannot be run; says DuckDB's type of error; its message may hold values.
+            SourceError: it cannot be run. DuckDB's own message may hold values and is left out.
         """
         return bool(self.number(f"SELECT system.main.count(*) FROM ({select} LIMIT 1) AS found"))
 
@@ -66,7 +66,7 @@ class DatabaseCatalogue:
         """The number that a SELECT returns.
 
         Raises:
-            SourceError: it cannot be run; says DuckDB's type of error; its message may hold values.
+            SourceError: it cannot be run. DuckDB's own message may hold values and is left out.
         """
         try:
             ((number,),) = self._connection.execute(select).fetchall()

@@ -15,9 +15,9 @@ import duckdb
 
 from dp_sql.engines.duckdb.connection import (
     Connection,
-    hide_progress,
     open_database,
     reads_just,
+    restrict,
     source_error,
 )
 from dp_sql.engines.duckdb.install import number_of, register
@@ -35,19 +35,15 @@ from dp_sql.sql.tokens import folded
 FAILED = "The answer could not be computed. What it costs is spent."
 """The only message for an error after the debit."""
 
-_SETTINGS = (
-    "SET python_enable_replacements = false",
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET TimeZone = 'UTC'",
-    # These would let one person's row decide how long a query takes, or whether it fails:
-    # - statistics_propagation computes date_trunc of a column's smallest and largest value outside
-    #   of TRY, and skips what no value between them can match;
-    # - join_order and build_side_probe_side choose by statistics of private rows, and may join
-    #   public tables with each other; joins run as they are written, public sides built first;
-    # - empty_result_pullup and join_filter_pushdown leave out work where the other side is empty.
+# These would let one person's row decide how long a query takes, or whether it fails:
+# - statistics_propagation computes date_trunc of a column's smallest and largest value outside of
+#   TRY, and skips what no value between them can match;
+# - join_order and build_side_probe_side choose by statistics of private rows, and may join public
+#   tables with each other; joins run as they are written, public sides built first;
+# - empty_result_pullup and join_filter_pushdown leave out work where the other side is empty.
+_OPTIMIZERS = (
     "SET disabled_optimizers = 'statistics_propagation,join_order,build_side_probe_side,"
-    "empty_result_pullup,join_filter_pushdown'",
+    "empty_result_pullup,join_filter_pushdown'"
 )
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
 _AS_TEXT = frozenset({"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"})
@@ -67,9 +63,7 @@ class PrivateConnection:
         self._remove_spill: Callable[[], None] = lambda: None
         try:
             self._remove_spill = limit_private(database, limits or Limits(), self._run)
-            hide_progress(self._connection)
-            for setting in _SETTINGS:
-                self._run(setting)
+            restrict(self._connection, _OPTIMIZERS)
             self.tickets = register(self._connection)
             self.number = number_of(self._connection)
             self.catalogue = DatabaseCatalogue(self._connection)

@@ -12,19 +12,11 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Engine, freeze, hide_progress
+from dp_sql.engines.duckdb.connection import Engine, freeze, restrict
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
 from dp_sql.sql.formatting import quote
 
-_LOCK = (
-    "SET python_enable_replacements = false",
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET allow_community_extensions = false",
-    "SET TimeZone = 'UTC'",
-    "SET lock_configuration = true",
-)
 DEFAULT_MEMORY = "1GB"
 """The memory limit if the policy sets none."""
 
@@ -49,9 +41,7 @@ class PublicConnection(Engine):
         if threads is not None:
             config["threads"] = threads
         super().__init__(duckdb.connect(":memory:", config=config), Tickets())
-        hide_progress(self.connection)
-        for setting in _LOCK:
-            self.connection.execute(setting)
+        restrict(self.connection, "SET lock_configuration = true")
         self._loaded: set[tuple[str, ...]] = set()
         self._frozen: dict[str, str] = {}
         self._n_tables = 0

@@ -15,14 +15,14 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Connection
+from dp_sql.engines.duckdb.connection import Connection, restrict
 from dp_sql.errors import DpSqlError, NotSupported, with_type
 from dp_sql.sql.formatting import literal, quote
 
@@ -35,14 +35,6 @@ Answer = Callable[[str, str], str]
 """answer(connection, text): SQL over held tables; what it raises is shown to the client."""
 
 _EXTENSIONS = ("httpfs", "quack")
-_LOCK = (
-    "SET enable_external_access = false",
-    "SET python_enable_replacements = false",
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET allow_community_extensions = false",
-    "SET TimeZone = 'UTC'",
-)
 # Types that arrow changes on some versions, alone or inside a list or struct.
 _AS_STRING = re.compile(r"\b(BIT|TIME WITH TIME ZONE|UHUGEINT|HUGEINT|UUID|VARIANT)\b")
 _LISTEN = re.compile(r"(?:quack:)?(?P<host>[^\s:/\[\]']+|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?")
@@ -199,8 +191,7 @@ class QuackServer:
         self._proving: set[str] = set()
         try:
             load_quack(self._connection)
-            for setting in _LOCK:
-                self._connection.execute(setting)
+            restrict(self._connection, "SET enable_external_access = false")
         except BaseException:
             self._connection.close()
             raise
@@ -232,15 +223,13 @@ class QuackServer:
         typed = ", ".join(
             f"CAST(c{n} AS {kind}) AS c{n}" for n, (_, kind) in enumerate(rows.columns)
         )
-        cursor = self._connection.cursor()
-        try:
-            cursor.register("fetched", rows.table)
-            cursor.execute(f"CREATE TABLE {name} AS SELECT {typed} FROM fetched")
-            cursor.unregister("fetched")
-        except duckdb.Error as error:  # it names the table, which no one may read
-            raise RuntimeError("An answer could not be held.") from error
-        finally:
-            cursor.close()
+        with closing(self._connection.cursor()) as cursor:
+            try:
+                cursor.register("fetched", rows.table)
+                cursor.execute(f"CREATE TABLE {name} AS SELECT {typed} FROM fetched")
+                cursor.unregister("fetched")
+            except duckdb.Error as error:  # it names the table, which no one may read
+                raise RuntimeError("An answer could not be held.") from error
         listed = ", ".join(f"c{n} AS {quote(column)}" for n, (column, _) in enumerate(rows.columns))
         return name, f"SELECT {listed} FROM memory.main.{name}"
 
@@ -261,11 +250,8 @@ class QuackServer:
         self._connection.close()
 
     def _run(self, sql: str) -> list[Any]:
-        cursor = self._connection.cursor()
-        try:
+        with closing(self._connection.cursor()) as cursor:
             return cursor.execute(sql).fetchall()
-        finally:
-            cursor.close()
 
     def _register(self, admit: Admit, answer: Answer) -> None:
         def admitted(connection: str, token: str, _: str) -> bool:

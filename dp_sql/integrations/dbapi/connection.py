@@ -69,7 +69,9 @@ def connect(
             raise ProgrammingError(f"{name} is one path: {name}='…'.")
     if any("\0" in str(value) for value in (database, policy, ledger, analyst)):
         raise ProgrammingError("A path or name contains a NUL byte.")
-    opened: Callable[..., Any] = dp_sql.connect  # which arguments go together, it checks itself
+    opened: Callable[..., dp_sql.Session] = (
+        dp_sql.connect
+    )  # which arguments go together, it checks itself
     session = opened(database, policy=policy, analyst=analyst, ledger=ledger, read_only=read_only)
     return Connection(session, autocommit=autocommit)
 
@@ -118,7 +120,7 @@ class Connection(_Context):
     InternalError, ProgrammingError = errors.InternalError, errors.ProgrammingError
     NotSupportedError = errors.NotSupportedError
 
-    def __init__(self, session: Any, *, autocommit: bool = True) -> None:
+    def __init__(self, session: dp_sql.Session, *, autocommit: bool = True) -> None:
         self.session = session
         self.autocommit = autocommit
         self.closed = False
@@ -127,7 +129,7 @@ class Connection(_Context):
     @property
     def has_policy(self) -> bool:
         """Whether this is an analyst's session, which can change nothing."""
-        return getattr(self.session, "analyst", None) is not None
+        return self.session.analyst is not None
 
     @_open
     def cursor(self) -> Cursor:
@@ -143,14 +145,14 @@ class Connection(_Context):
     def commit(self) -> None:
         """Commit the transaction, if there is one."""
         self._in_transaction = False
-        if not self.has_policy:
+        if self.session.connection is not None:
             self.session.connection.commit()
 
     @_open
     def rollback(self) -> None:
         """Roll the transaction back, if there is one. What it spent stays spent."""
         self._in_transaction = False
-        if not self.has_policy:
+        if self.session.connection is not None:
             try:
                 mapped(self.session.connection.rollback)()
             except OperationalError as error:
@@ -175,8 +177,9 @@ class Connection(_Context):
             raise ProgrammingError("A statement contains a NUL byte; pass it as a parameter.")
         if not isinstance(parameters, Iterable | None):
             raise ProgrammingError("Parameters are a sequence, or a dictionary for $name.")
-        if not (self.autocommit or self._in_transaction or self.has_policy):
-            self.session.connection.begin()
+        connection = self.session.connection
+        if connection is not None and not (self.autocommit or self._in_transaction):
+            connection.begin()
             self._in_transaction = True
         if parameters is not None and not isinstance(parameters, Mapping):
             parameters = list(parameters)
@@ -184,7 +187,7 @@ class Connection(_Context):
 
     def _has_no_rows(self, operation: str, columns: list[tuple[str, str]]) -> bool:
         """Whether DuckDB's result only says that the last statement ran."""
-        if columns not in _STATUS or self.has_policy:
+        if columns not in _STATUS or self.session.connection is None:
             return False
         with contextlib.suppress(Exception):  # it ran: what cannot be parsed again returns rows
             *_, last = self.session.connection.extract_statements(operation)
