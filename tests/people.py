@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import duckdb
 
 from dp_sql.policy.model import parse_policy
-from dp_sql.privacy.declared_sources import view_body
+from dp_sql.privacy.catalog import view_body
 from dp_sql.sql.tokens import folded
 
 TABLES = """
@@ -175,7 +175,7 @@ class Database:
             f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM ({select})"
         ).fetchall()
 
-    # --- dp_sql.privacy.relations.Schema ---
+    # --- dp_sql.privacy.catalog.Schema ---
 
     def table(self, parts: Sequence[str]) -> tuple[str, ...] | None:
         wanted = tuple(folded(part) for part in parts)

@@ -14,12 +14,14 @@ from fractions import Fraction
 
 from dp_sql.errors import ArgumentError, InternalError, NotPrivate, QueryError
 from dp_sql.policy.model import Policy
-from dp_sql.privacy.analyst_domains import Side, public_values
-from dp_sql.privacy.compiled_source import compiled_plan, compiled_source, rows_of
+from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.comparisons import Value
 from dp_sql.privacy.domains import Domain
-from dp_sql.privacy.expressions import Value
 from dp_sql.privacy.plan import Groups, Plan, needs_cap
+from dp_sql.privacy.policy_domains import public_values
 from dp_sql.privacy.relations import Compiler
+from dp_sql.privacy.sources import compiled_plan, compiled_source, rows_of
+from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.ranges import MAX_GROUPS
@@ -27,7 +29,7 @@ from dp_sql.udfs.mechanism import in_words
 
 
 def guarded_plans(
-    select: DpSelect, bodies: Mapping[str, str], policy: Policy, side: Side
+    select: DpSelect, bodies: Mapping[str, str], policy: Policy, side: Schema
 ) -> list[Plan]:
     """The plans of the calls of one SELECT.
 
@@ -42,14 +44,15 @@ def guarded_plans(
         ParseError: a part of it is beyond our grammar.
         ArgumentError: a domain is missing or unreadable, or a limit of the policy is exceeded.
     """
-    public = NotPrivate(
-        "This source is public: it holds nobody's rows.",
-        text=select.text,
-        position=select.source[0],
-        hint="Ask it without DP: SELECT … FROM it is free.",
-    )
-    compiler = Compiler(policy, side, policy.limits.work)
-    source = compiled_source(select, bodies, compiler, public)
+    compiler = Compiler(PolicyTables(side, policy), policy.limits.work)
+    source = compiled_source(select, bodies, compiler)
+    if source.person is None:
+        raise NotPrivate(
+            "This source is public: it holds nobody's rows.",
+            text=select.text,
+            position=select.source[0],
+            hint="Ask it without DP: SELECT … FROM it is free.",
+        )
     plans = []
     for call in select.calls:
         _check_limits(select, call, policy)
@@ -96,7 +99,7 @@ def _over(select: DpSelect, call: DpCall, message: str) -> QueryError:
 
 
 def _groups(
-    select: DpSelect, call: DpCall, keys: Sequence[Value], policy: Policy, side: Side
+    select: DpSelect, call: DpCall, keys: Sequence[Value], policy: Policy, side: Schema
 ) -> Groups:
     """The public groups, key by key, and whether people have to be kept out of some of them."""
     cap = None if _one_group_each(keys, policy, side) else call.max_groups_contributed
@@ -107,8 +110,6 @@ def _groups(
         wanted = replace(call, k=None, columns={**call.columns, "item": reference})
         given = select.groups if len(keys) == 1 else None
         domain = public_values(select, wanted, given, key, policy, side, "groups")
-        if domain.select is None:
-            raise InternalError("Groups without their values.")
         domains.append(domain.select)
         (size,) = side.public_values(f"SELECT system.main.count(*) FROM ({domain.select})")
         n_groups *= int(str(size))
@@ -117,7 +118,7 @@ def _groups(
     return Groups(tuple(domains), cap)
 
 
-def _one_group_each(keys: Sequence[Value], policy: Policy, side: Side) -> bool:
+def _one_group_each(keys: Sequence[Value], policy: Policy, side: Schema) -> bool:
     """Whether the policy says that all rows of a person have the same keys."""
     single = {
         (side.table(table.name), column)
@@ -128,7 +129,7 @@ def _one_group_each(keys: Sequence[Value], policy: Policy, side: Side) -> bool:
 
 
 def _domain(
-    select: DpSelect, call: DpCall, item: Value, policy: Policy, side: Side
+    select: DpSelect, call: DpCall, item: Value, policy: Policy, side: Schema
 ) -> Domain | None:
     if "domain" not in call.function.named or call.mechanism.n_largest is not None:
         return None

@@ -16,7 +16,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dp_sql.errors import NotPrivate
+from dp_sql.errors import NotPrivate, SourceError
+from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import family
 
@@ -88,18 +89,33 @@ class Scope:
     constant: whether a text can be read as a type; asked of the engine, over no rows.
     listed: the values of a public one-column query, or a refusal.
     aggregate: compiles an aggregate, where one may stand.
+    as_written: takes an expression that cannot be compiled as the owner wrote it; None where the
+        person who asks is not the owner.
     """
 
     column: Callable[[exp.Column], Value]
     constant: Callable[[str, str], bool]
     listed: Callable[[Node], Value]
     aggregate: Callable[[Node], Value] | None = None
+    as_written: Callable[[Node], Value] | None = None
 
 
 class Refused(NotPrivate):
-    """A refusal that knows its node, so that a caret can be put under it."""
+    """A refusal that knows its node, so that a caret can be put under it.
+
+    offset: where it stands in the SQL that was parsed, where the node does not say it.
+    """
 
     node: Node
+    offset: int | None = None
+
+
+class Unbound(SourceError):
+    """What the engine says of a node that it cannot bind; `node` as in Refused."""
+
+    def __init__(self, node: Node, error: SourceError, message: str | None = None) -> None:
+        self.node = node
+        super().__init__(message or error.message, hint=error.hint)
 
 
 def refuse(node: Node, message: str, hint: str = WAY_OUT) -> Refused:
@@ -107,15 +123,6 @@ def refuse(node: Node, message: str, hint: str = WAY_OUT) -> Refused:
     error = Refused(f"{message}.", hint=hint)
     error.node = node
     return error
-
-
-def text(value: str) -> str:
-    """A string literal.
-
-    >>> print(text("it's"))
-    'it''s'
-    """
-    return "'" + value.replace("'", "''") + "'"
 
 
 def short(sql: str) -> str:
@@ -159,45 +166,45 @@ def whole_number(node: Node | None) -> int | None:
     return int(number) if number is not None and number.denominator == 1 else None
 
 
-def beside(value: Value, literal: Node, scope: Scope) -> tuple[str, str]:
+def beside(value: Value, constant: Node, scope: Scope) -> tuple[str, str]:
     """A value and a literal as they are compared: no cast of the value can fail."""
-    while isinstance(literal, exp.Paren):
-        literal = literal.this
+    while isinstance(constant, exp.Paren):
+        constant = constant.this
     kind = family(value.type)
     found = None
-    if isinstance(literal, exp.Null):
+    if isinstance(constant, exp.Null):
         found = value.sql, "NULL"
-    elif isinstance(literal, exp.Boolean):
-        found = (value.sql, "TRUE" if literal.this else "FALSE") if kind == "BOOLEAN" else None
-    elif isinstance(literal, exp.Cast):
-        found = _cast_beside(value, literal, scope)
-    elif isinstance(literal, exp.Literal) and literal.is_string:
-        found = _text_beside(value, literal.this, scope)
+    elif isinstance(constant, exp.Boolean):
+        found = (value.sql, "TRUE" if constant.this else "FALSE") if kind == "BOOLEAN" else None
+    elif isinstance(constant, exp.Cast):
+        found = _cast_beside(value, constant, scope)
+    elif isinstance(constant, exp.Literal) and constant.is_string:
+        found = _text_beside(value, constant.this, scope)
     else:
-        number = _number(literal)
+        number = _number(constant)
         if number is not None:
-            found = _number_beside(value, kind, number, is_double(literal))
+            found = _number_beside(value, kind, number, is_double(constant))
     if found is None:
-        raise refuse(literal, f"This literal cannot be compared with {value.type}")
+        raise refuse(constant, f"This literal cannot be compared with {value.type}")
     return found
 
 
 # --- texts ----------------------------------------------------------------------------------------
 
 
-def _cast_beside(value: Value, literal: Node, scope: Scope) -> tuple[str, str] | None:
+def _cast_beside(value: Value, constant: Node, scope: Scope) -> tuple[str, str] | None:
     """DATE '2024-01-31' and its like: a literal that says its type."""
-    if any(part and key not in {"this", "to"} for key, part in literal.args.items()):
+    if any(part and key not in {"this", "to"} for key, part in constant.args.items()):
         return None
     kind, written = (
-        _WRITTEN.get(literal.args["to"].sql(dialect="duckdb").upper()),
-        literal.this.this,
+        _WRITTEN.get(constant.args["to"].sql(dialect="duckdb").upper()),
+        constant.this.this,
     )
     if kind == value.type or (kind == "VARCHAR" and family(value.type) == "ENUM"):
         return _text_beside(value, written, scope)
     beyond = kind != "DATE" or value.type not in _HOLD_DATES or not _DATE.fullmatch(written)
     if not beyond and scope.constant(written, "DATE"):
-        return value.sql, f"CAST(CAST({text(written)} AS DATE) AS {value.type})"
+        return value.sql, f"CAST(CAST({literal(written)} AS DATE) AS {value.type})"
     return None
 
 
@@ -206,11 +213,11 @@ def _text_beside(value: Value, written: str, scope: Scope) -> tuple[str, str] | 
     if "\0" in written:
         return None
     if kind == "VARCHAR":
-        return value.sql, text(written)
+        return value.sql, literal(written)
     if kind == "ENUM":
-        return f"CAST({value.sql} AS VARCHAR)", text(written)
+        return f"CAST({value.sql} AS VARCHAR)", literal(written)
     if kind in _FROM_TEXT and scope.constant(written, value.type):
-        return value.sql, f"CAST({text(written)} AS {value.type})"
+        return value.sql, f"CAST({literal(written)} AS {value.type})"
     return None
 
 
@@ -255,10 +262,10 @@ def _number_beside(
 def _integer_beside(value: Value, kind: str, number: Fraction) -> tuple[str, str] | None:
     low, high = INTEGER_RANGES[kind]
     if low <= number <= high:
-        return value.sql, f"CAST({text(str(number))} AS {kind})"
+        return value.sql, f"CAST({literal(str(number))} AS {kind})"
     low, high = INTEGER_RANGES["HUGEINT"]
     if kind in SMALL and low <= number <= high:
-        return f"CAST({value.sql} AS HUGEINT)", f"CAST({text(str(number))} AS HUGEINT)"
+        return f"CAST({value.sql} AS HUGEINT)", f"CAST({literal(str(number))} AS HUGEINT)"
     return None
 
 
@@ -267,7 +274,7 @@ def _decimal_beside(value: Value, kind: str, number: Fraction) -> tuple[str, str
     if kind == "DECIMAL":
         digits, has = (int(n) for n in value.type[8:-1].split(","))
         if (number * 10**has).denominator == 1 and abs(number) < 10 ** (digits - has):
-            return value.sql, f"CAST({text(decimal_text(number, has))} AS {value.type})"
+            return value.sql, f"CAST({literal(decimal_text(number, has))} AS {value.type})"
         places = max(has, _places(number))
         fits = digits - has + places <= _MOST_DIGITS
     else:
@@ -277,7 +284,7 @@ def _decimal_beside(value: Value, kind: str, number: Fraction) -> tuple[str, str
         return None
     wide = f"DECIMAL({_MOST_DIGITS},{places})"
     return (
-        f"CAST({value.sql} AS {wide})", f"CAST({text(decimal_text(number, places))} AS {wide})",
+        f"CAST({value.sql} AS {wide})", f"CAST({literal(decimal_text(number, places))} AS {wide})",
     )  # fmt: skip
 
 
@@ -286,14 +293,14 @@ def _floating(number: Fraction, kind: str, double: bool) -> str:
     places = _places(number)
     scaled = number * 10**places
     if double or scaled.denominator != 1 or abs(scaled) >= 10**_MOST_DIGITS:
-        return f"CAST({text(repr(float(number)))} AS {kind})"
+        return f"CAST({literal(repr(float(number)))} AS {kind})"
     if places:
         own = f"DECIMAL({max(len(str(abs(scaled.numerator))), places)},{places})"
     else:
         kinds = ("INTEGER", "BIGINT", "HUGEINT")
         fitting = (k for k in kinds if INTEGER_RANGES[k][0] <= number <= INTEGER_RANGES[k][1])
         own = next(fitting, "HUGEINT")
-    return f"CAST(CAST({text(decimal_text(number, places))} AS {own}) AS {kind})"
+    return f"CAST(CAST({literal(decimal_text(number, places))} AS {own}) AS {kind})"
 
 
 def _places(number: Fraction) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -19,7 +20,6 @@ from dp_sql.privacy.comparisons import (
     FLOATS,
     SMALL,
     TIMES,
-    Refused,
     Scope,
     Value,
     beside,
@@ -27,10 +27,10 @@ from dp_sql.privacy.comparisons import (
     is_literal,
     refuse,
     short,
-    text,
     whole_number,
 )  # fmt: skip
 from dp_sql.privacy.like import like
+from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, family, same_bits
 
@@ -100,10 +100,9 @@ def settled(value: Value, node: Node) -> Value:
 
 def condition(node: Node, scope: Scope) -> str:
     """Compile an expression that must be true or false."""
-    found = compiled(node, scope)
-    if found.type != "BOOLEAN":
-        raise refuse(node, "A condition must be true or false")
-    return found.sql
+    if (found := compiled(node, scope)).type == "BOOLEAN":
+        return found.sql
+    raise refuse(node, "A condition must be true or false")
 
 
 def _boolean(sql: str) -> Value:
@@ -235,12 +234,9 @@ def _like(node: Node, scope: Scope) -> Value:
 # --- values ---------------------------------------------------------------------------------------
 
 
-def _of_text(word: str) -> Callable[[Node, Scope], Value]:
-    def compile_one(node: Node, scope: Scope) -> Value:
-        _plain(node, "this")
-        return _of_string(word, node.this, scope)
-
-    return compile_one
+def _of_text(word: str, node: Node, scope: Scope) -> Value:
+    _plain(node, "this")
+    return _of_string(word, node.this, scope)
 
 
 def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:
@@ -276,12 +272,9 @@ def _substring(node: Node, scope: Scope) -> Value:
     return _of_string("substr", node.this, scope, *bounds)
 
 
-def _part(word: str) -> Callable[[Node, Scope], Value]:
-    def compile_one(node: Node, scope: Scope) -> Value:
-        _plain(node, "this")
-        return _date_part(word, node.this, scope)
-
-    return compile_one
+def _part(word: str, node: Node, scope: Scope) -> Value:
+    _plain(node, "this")
+    return _date_part(word, node.this, scope)
 
 
 def _extract(node: Node, scope: Scope) -> Value:
@@ -321,7 +314,7 @@ def _date_part(word: str, node: Node, scope: Scope) -> Value:
     value = compiled(node, scope)
     if family(value.type) not in TIMES:
         raise refuse(node, f"{word} takes a date, not {value.type}")
-    return Value(f"TRY(system.main.date_part({text(word)}, {value.sql}))", "BIGINT")
+    return Value(f"TRY(system.main.date_part({literal(word)}, {value.sql}))", "BIGINT")
 
 
 def _truncate(node: Node, scope: Scope) -> Value:
@@ -332,7 +325,7 @@ def _truncate(node: Node, scope: Scope) -> Value:
         raise refuse(node, "date_trunc takes a part such as 'month', and a date")
     kind = "TIMESTAMP WITH TIME ZONE" if value.type.endswith("ZONE") else "TIMESTAMP"
     # TRY: at the ends of the calendar there is no beginning of the week.
-    call = f"TRY(system.main.date_trunc({text(unit.lower())}, {value.sql}))"
+    call = f"TRY(system.main.date_trunc({literal(unit.lower())}, {value.sql}))"
     return Value(f"TRY(CAST({call} AS {kind}))", kind)
 
 
@@ -394,22 +387,16 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], Callable[[Node, Scope], Value]]
     (exp.In, _in),
     ((exp.Like, exp.ILike), _like),
     (exp.Boolean, _truth),
-    (exp.Lower, _of_text("lower")),
-    (exp.Upper, _of_text("upper")),
+    (exp.Lower, partial(_of_text, "lower")),
+    (exp.Upper, partial(_of_text, "upper")),
     (exp.Trim, _trim),
     (exp.Substring, _substring),
-    (exp.Year, _part("year")),
-    (exp.Month, _part("month")),
-    ((exp.Day, exp.DayOfMonth), _part("day")),
+    (exp.Year, partial(_part, "year")),
+    (exp.Month, partial(_part, "month")),
+    ((exp.Day, exp.DayOfMonth), partial(_part, "day")),
     (exp.Extract, _extract),
     ((exp.TimestampTrunc, exp.DateTrunc), _truncate),
     (exp.Coalesce, _coalesce),
     (exp.Cast, _to_text),
     (exp.Dot, _of_main),
 )
-
-__all__ = [
-    "COMPARABLE", "Refused", "Scope", "Value", "compiled", "condition", "is_aggregate",
-    "is_literal", "refuse",
-    "settled", "text",
-]  # fmt: skip

@@ -13,7 +13,8 @@ answer for one row then depends on other rows.) Under COLLATE NOCASE, LIKE is IL
 from __future__ import annotations
 
 from dp_sql.privacy.collations import BINARY, NOCASE, PLAIN, unknown
-from dp_sql.privacy.comparisons import Value, refuse, short, text
+from dp_sql.privacy.comparisons import Value, refuse, short
+from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 
 LONGEST_PATTERN = 1000
@@ -41,7 +42,7 @@ def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
         raise refuse(
             node, f"This pattern has over {longest} characters", f"Shorten it to {longest}."
         )
-    string, wanted = value.sql if word == "=" else short(value.sql), text(written)
+    string, wanted = value.sql if word == "=" else short(value.sql), literal(written)
     if fold or value.collation in NOCASE:
         string, wanted = f"system.main.lower({string})", f"system.main.lower({wanted})"
     if word == "=":

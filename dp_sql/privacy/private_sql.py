@@ -120,8 +120,7 @@ def _by_keys(plan: Plan) -> str:
 
 
 def _source(plan: Plan) -> str:
-    condition = f" WHERE ({plan.condition}\n)" if plan.condition is not None else ""
-    return f"{plan.source}\n{condition}"
+    return f"{plan.source}\n"
 
 
 def _rows(plan: Plan) -> str:

@@ -21,8 +21,9 @@ def split_conditions(select: Select) -> tuple[dict[int, list[str]], list[str]]:
     own: dict[int, list[str]] = {}
     rest = []
     left = left_joins_of(select)
+    known = set(range(len(select.relations)))
     for condition in select.where:
-        numbers = relations_in(condition)
+        numbers = relations_in(condition) & known
         if len(numbers) == 1 and not numbers & left.keys():
             own.setdefault(min(numbers), []).append(condition)
         else:
@@ -59,15 +60,18 @@ def _is_ready(select: Select, number: int, found: Collection[int]) -> bool:
         join = left[number]
         named = set().union(*map(relations_in, [*join.terms, *(a for a, _ in join.equal)]))
         return named - {number} <= set(found)
-    others = {
-        other
-        for pair in select.equal
-        for other in relations_in(" ".join(pair)) - {number}
-        if number in relations_in(" ".join(pair))
-    }
+    pairs = [named for pair in select.equal if number in (named := relations_in(" ".join(pair)))]
+    others = set().union(*pairs) - {number}
     if others & left.keys() - set(found):
         return False
-    return bool(others & set(found)) or select.relations[number].is_private
+    # An owner's join may compare no columns.
+    is_free = not pairs and not any(number in _named(join) for join in left.values())
+    return bool(others & set(found)) or select.relations[number].is_private or is_free
+
+
+def _named(join: LeftJoin) -> set[int]:
+    """The relations that the ON of a LEFT JOIN names."""
+    return relations_in(" ".join([*join.terms, *(side for pair in join.equal for side in pair)]))
 
 
 def equal_pairs(select: Select, number: int, before: Collection[int]) -> list[tuple[str, str]]:

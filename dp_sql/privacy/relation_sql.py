@@ -20,19 +20,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from dp_sql.errors import NotSupported
 from dp_sql.policy.limits import WorkLimits
+from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.join_sql import (
+    FromSql,
+    PartSql,
+    capped_sql,
+    distinct_sql,
+    is_found,
+    joined_sql,
+    listed_sql,
+    matched_sql,
+    reduced_sql,
+    too_much,
+    where_sql,
+)
 from dp_sql.privacy.relation_joins import (
     all_columns,
     columns_in,
     columns_of,
     equal_pairs,
     join_order,
-    left_joins_of,
     on_beside,
-    on_equal,
     on_terms,
     owner_of,
     relations_in,
@@ -47,10 +58,8 @@ from dp_sql.privacy.relation_tree import (
     Table,
     UnionAll,
     is_plain,
-    name_of,
 )
-from dp_sql.sql.formatting import full_name
-from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, as_key, exact, family, same_bits
+from dp_sql.sql.types import as_key, same_bits
 
 MAX_SCANS = 64
 """How many tables one source may read; a CTE counts each time it is read."""
@@ -63,21 +72,6 @@ MAX_LENGTH = 200_000
 MAX_PATTERNS = 5
 """How many patterns of LIKE may become regular expressions: one row is matched with each."""
 _PATTERN = "system.main.regexp_full_match("
-
-
-class PublicFacts(Protocol):
-    """What this file may ask of an engine. No method reads a private row."""
-
-    def public_number(self, select: str) -> int:
-        """The number that a SELECT over public tables answers."""
-
-    def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
-        """What to read for the rows of a SELECT over just these public tables.
-
-        Returns:
-            A relation of FROM as SQL, and the tables that it reads: a temporary table that holds
-            the rows, or the SELECT itself in brackets.
-        """
 
 
 @dataclass(frozen=True)
@@ -96,7 +90,7 @@ class Written:
 
 
 def written(
-    relation: Relation, facts: PublicFacts, limits: WorkLimits | None, *, every_row: bool = False
+    relation: Relation, facts: Schema, limits: WorkLimits | None, *, every_row: bool = False
 ) -> Written:
     """Write a relation out.
 
@@ -131,35 +125,6 @@ class _Sql:
     most: int | None = None
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A relation of FROM with its own conditions, as a SELECT of `r0p`, `r0c1`, and so on.
-
-    most: the most rows of one person in it. is_table: whether it is a table as it stands. fan: the
-    most of its rows that one row before it matches. None: not known.
-    """
-
-    number: int
-    sql: str
-    columns: tuple[str, ...]
-    most: int | None
-    is_table: bool
-    fan: int | None = None
-
-
-@dataclass
-class _From:
-    """FROM and WHERE of a SELECT under construction, and the most rows of one person in it.
-
-    multiplies: whether a join makes several rows of one.
-    """
-
-    sql: str
-    most: int | None
-    multiplies: bool
-    conditions: list[str] = field(default_factory=list)
-
-
 @dataclass
 class _Writer:
     """Writes one source.
@@ -169,7 +134,7 @@ class _Writer:
         multiplies rows.
     """
 
-    facts: PublicFacts
+    facts: Schema
     limits: WorkLimits | None
     read: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
     n_scans: int = 0
@@ -197,13 +162,19 @@ class _Writer:
                 f"This source reads more than {MAX_SCANS} tables. A CTE counts each time it is "
                 "read."
             )
-        name = full_name(table.name)
-        self.read.append((name, frozenset({table.name})))
+        if table.person is None and not table.is_stored:
+            raise NotSupported(
+                f"There is no table {table.name[-1]}. Without the privacy unit as a column, a file "
+                "or a dataframe cannot be read here.",
+                hint="Make it a table (CREATE TABLE … AS …) and name that table.",
+            )
+        name = table.source
+        self.read.append((name, frozenset() if table.function else frozenset({table.name})))
         listed = [f"{table.columns[i]} AS c{i}" for i in sorted(need)]
         if table.person is not None:
             person, _ = as_key(table.columns[table.person], table.types[table.person])
             listed.insert(0, f"{person} AS __dp_person")
-        return _Sql(f"SELECT {_listed(listed)} FROM {name}")
+        return _Sql(f"SELECT {listed_sql(listed)} FROM {name}")
 
     def _linked(self, linked: LinkedTable, need: Collection[int]) -> _Sql:
         here, _ = as_key(f"w.c{linked.column}", linked.table.types[linked.column])
@@ -215,7 +186,7 @@ class _Writer:
             f"SELECT o.__dp_person AS __dp_person{listed} FROM ({rows}) AS w LEFT JOIN "
             f"(SELECT DISTINCT __dp_person, {there} AS k, 1 AS __dp_found "
             f"FROM ({owners}) AS p) AS o ON {here} = o.k "
-            f"WHERE {_is_found('o.__dp_found', f'w.c{linked.column}')}"
+            f"WHERE {is_found('o.__dp_found', f'w.c{linked.column}')}"
         )
 
     def _union(self, union: UnionAll, need: Collection[int], every_row: bool) -> _Sql:
@@ -241,7 +212,7 @@ class _Writer:
         used = columns_in([*values.values(), *keys])
         source = self._from(select, used, every_row if group is None else group.counts_rows)
         person = [] if owner is None else [f"r{owner}p"]
-        most, tail = source.most, _where(source.conditions)
+        most, tail = source.most, where_sql(source.conditions)
         if group is not None:
             tail += f" GROUP BY {', '.join([*person, *keys])}"
             most = 1 if group.is_whole else most
@@ -253,11 +224,11 @@ class _Writer:
         listed = [f"{p} AS __dp_person" for p in person]
         listed += [f"{sql} AS c{i}" for i, sql in values.items()]
         word = "DISTINCT " if select.distinct or reduced else ""
-        return _Sql(f"SELECT {word}{_listed(listed)} FROM {source.sql}{tail}", most)
+        return _Sql(f"SELECT {word}{listed_sql(listed)} FROM {source.sql}{tail}", most)
 
     # --- FROM ---
 
-    def _from(self, select: Select, used: Collection[str], every_row: bool) -> _From:
+    def _from(self, select: Select, used: Collection[str], every_row: bool) -> FromSql:
         """FROM and WHERE of a SELECT; `used` are the columns that its other clauses name."""
         own, rest = split_conditions(select)
         order = join_order(select)
@@ -265,7 +236,7 @@ class _Writer:
         later = {*used, *columns_in(rest)}.union(*(columns_in(terms) for terms in on.values()))
         parts = [self._part(select, n, own.get(n, []), later, every_row) for n in order]
         if len(parts) == 1:
-            return _From(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, False, rest)
+            return FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, False, rest)
         parts[1:] = [
             self._with_fan(select, part, order[:place], every_row)
             for place, part in enumerate(parts[1:], 1)
@@ -273,7 +244,7 @@ class _Writer:
         multiplies = any(part.fan != 1 for part in parts[1:])
         if multiplies:
             parts = [self._kept(select, part, every_row) for part in parts]
-        source = _From(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, multiplies)
+        source = FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, multiplies)
         if owner_of(select) is not None:
             self._limit_one_row(source, rest)
         else:
@@ -287,9 +258,9 @@ class _Writer:
                     *columns_in(behind),
                     *columns_in(on[part.number]),
                 }
-                source = _matched(select, source, part, still, order[:place])
+                source = matched_sql(select, source, part, still, order[:place])
             else:
-                source = _joined(select, source, part, on[part.number])
+                source = joined_sql(select, source, part, on[part.number])
             source.most = _times(source.most, part.fan)
             self._check(select, source, parts[1 : place + 1])
             ready = [c for c in rest if relations_in(c) <= set(order[: place + 1])]
@@ -297,13 +268,13 @@ class _Writer:
             rest = [c for c in rest if c not in ready]
             if behind and part.fan != 1 and not every_row:
                 still = {*used, *columns_in(rest), *columns_in(behind)}
-                source = _reduced(select, source, still, order[: place + 1])
+                source = reduced_sql(select, source, still, order[: place + 1])
         source.conditions += rest
         if multiplies and owner_of(select) is not None and source.most is not None:
             self.made = (self.made or 0) + source.most
         return source
 
-    def _limit_one_row(self, source: _From, conditions: Sequence[str]) -> None:
+    def _limit_one_row(self, source: FromSql, conditions: Sequence[str]) -> None:
         """Limit what one row alone may cause, also where a person is known to have few rows."""
         if not source.multiplies or self.limits is None:
             return
@@ -312,7 +283,7 @@ class _Writer:
 
     def _part(
         self, select: Select, number: int, own: list[str], later: Collection[str], every_row: bool
-    ) -> _Part:
+    ) -> PartSql:
         """One relation of FROM: its columns that are named outside, and its own conditions."""
         relation = select.relations[number]
         kept = columns_of(select, number, later)
@@ -322,14 +293,14 @@ class _Writer:
         renamed = [f"__dp_person AS {p}" for p in person]
         renamed += [f"c{i} AS r{number}c{i}" for i in need]
         columns = tuple(f"r{number}c{i}" for i in kept)
-        sql = f"SELECT {_listed(renamed)} FROM ({inner.sql}) AS t"
+        sql = f"SELECT {listed_sql(renamed)} FROM ({inner.sql}) AS t"
         if own:
-            sql = f"SELECT {_listed([*person, *columns])} FROM ({sql}) AS t{_where(own)}"
-        return _Part(number, sql, columns, inner.most, is_plain(relation) and not own)
+            sql = f"SELECT {listed_sql([*person, *columns])} FROM ({sql}) AS t{where_sql(own)}"
+        return PartSql(number, sql, columns, inner.most, is_plain(relation) and not own)
 
     def _with_fan(
-        self, select: Select, part: _Part, before: Collection[int], every_row: bool
-    ) -> _Part:
+        self, select: Select, part: PartSql, before: Collection[int], every_row: bool
+    ) -> PartSql:
         """A relation to be joined, with how many of its rows one row before it matches."""
         keys = [own for _, own in equal_pairs(select, part.number, before)]
         is_keyed = not every_row and set(part.columns) <= set(keys)
@@ -338,24 +309,28 @@ class _Writer:
         if part.most == 1:
             return replace(part, fan=1)
         if is_keyed:  # with the person, its columns tell its distinct rows apart
-            return replace(part, sql=_distinct(select, part), fan=1)
+            return replace(part, sql=distinct_sql(select, part), fan=1)
         return part
 
-    def _public(self, select: Select, part: _Part, keys: Sequence[str], every_row: bool) -> _Part:
+    def _public(
+        self, select: Select, part: PartSql, keys: Sequence[str], every_row: bool
+    ) -> PartSql:
         """A public relation: a table is read as it is, and anything else is computed now."""
         if part.is_table:
             fan = self._largest(part.sql, select, keys)
             if fan == 1 or every_row:
                 return replace(part, fan=fan)
-        sql = part.sql if every_row else _distinct(select, part)
+        sql = part.sql if every_row else distinct_sql(select, part)
         rows, tables = self.facts.public_rows(sql, self.tables(sql))
         self.read.append((rows, tables))
-        sql = f"SELECT {_listed(part.columns)} FROM {rows}"
+        sql = f"SELECT {listed_sql(part.columns)} FROM {rows}"
         is_keyed = not every_row and set(part.columns) <= set(keys)
         return replace(part, sql=sql, fan=1 if is_keyed else self._largest(sql, select, keys))
 
     def _largest(self, sql: str, select: Select, keys: Sequence[str]) -> int:
         """The most rows with the same keys; at least 1."""
+        if not keys:
+            return self.facts.public_number(f"SELECT greatest(1, ({_count(sql)}))")
         by = ", ".join(same_bits(key, type_of(select, key)) for key in keys)
         there = " AND ".join(f"{key} IS NOT NULL" for key in keys)
         counts = f"SELECT system.main.count(*) AS n FROM ({sql}) AS t WHERE {there} GROUP BY {by}"
@@ -363,20 +338,20 @@ class _Writer:
             f"SELECT greatest(1, coalesce(system.main.max(n), 1)) FROM ({counts}) AS t"
         )
 
-    def _kept(self, select: Select, part: _Part, every_row: bool) -> _Part:
+    def _kept(self, select: Select, part: PartSql, every_row: bool) -> PartSql:
         """A private relation beside a join that multiplies rows: capped, and reduced first."""
         if part.fan == 1 or not select.relations[part.number].is_private:
             return part
         cap = None if self.limits is None else self.limits.rows_per_person
         if cap is not None and part.most is not None and part.most <= cap:
             return replace(part, fan=part.most)
-        sql = part.sql if every_row else _distinct(select, part)
+        sql = part.sql if every_row else distinct_sql(select, part)
         most = part.most
         if cap is not None:
-            sql, most = _capped(select, part, sql, cap), cap
+            sql, most = capped_sql(select, part, sql, cap), cap
         return replace(part, sql=sql, most=most, fan=most)
 
-    def _check(self, select: Select, source: _From, joined: Sequence[_Part]) -> None:
+    def _check(self, select: Select, source: FromSql, joined: Sequence[PartSql]) -> None:
         """Refuse a join that could make more rows of one person than the limits allow."""
         if not source.multiplies or source.most is None:
             return
@@ -386,7 +361,7 @@ class _Writer:
         rows = source.most if is_public else source.most + (self.made or 0)
         most = MAX_PUBLIC_ROWS if is_public else self.limits.joined_rows_per_person
         if rows > most:
-            raise _too_much(select, rows, most, joined, is_public)
+            raise too_much(select, rows, most, joined, is_public)
 
     def tables(self, sql: str) -> frozenset[Parts]:
         """What was read for a part of the SQL."""
@@ -405,141 +380,9 @@ def _refuse_patterns(expressions: Iterable[str]) -> None:
         )
 
 
-def _too_much(
-    select: Select, rows: int, most: int, joined: Sequence[_Part], is_public: bool
-) -> NotSupported:
-    """The refusal of joins that multiply rows too much; all numbers in it are public."""
-    fans = ", ".join(
-        f"{name_of(select.relations[part.number])} by up to {part.fan:,}"
-        for part in joined
-        if part.fan != 1
-    )
-    whose = "" if is_public else " of one person"
-    limit = "" if is_public else " (max_joined_rows_per_person)"
-    return NotSupported(
-        f"These joins could make {rows:,} rows{whose}, and the limit is {most:,}{limit}. "
-        f"They multiply rows: {fans}.",
-        hint="Join on a column that is unique in the other table, or select fewer of its columns: "
-        "rows that differ only in columns that the query does not read count once.",
-    )
-
-
-# --- pieces of SQL --------------------------------------------------------------------------------
-
-
-def _listed(columns: Sequence[str]) -> str:
-    return ", ".join(columns) or "1 AS one"
-
-
-def _where(conditions: Sequence[str]) -> str:
-    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
-
-
 def _times(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a * b
 
 
 def _count(sql: str) -> str:
     return f"SELECT system.main.count(*) FROM ({sql}) AS t"
-
-
-def _person(select: Select, part: _Part) -> list[str]:
-    return [f"r{part.number}p"] if select.relations[part.number].is_private else []
-
-
-def _distinct(select: Select, part: _Part) -> str:
-    """The distinct rows of a relation."""
-    listed = [*_person(select, part)]
-    listed += [
-        f"{same_bits(column, type_of(select, column))} AS {column}" for column in part.columns
-    ]
-    return f"SELECT DISTINCT {_listed(listed)} FROM ({part.sql}) AS t"
-
-
-def _capped(select: Select, part: _Part, sql: str, cap: int) -> str:
-    """A limited number of rows of each person, chosen by their values alone.
-
-    A hash of the values orders them, so that no value is preferred; rows with equal hashes are
-    ordered by the values themselves. So which rows are kept never depends on other people's rows,
-    nor on where a row is stored.
-    """
-    person = f"r{part.number}p"
-    order = [f"system.main.hash({', '.join(part.columns)})"] if part.columns else []
-    for column in part.columns:
-        kind = family(type_of(select, column))
-        if kind in BINARY_TYPES | {"ENUM"}:
-            order.append(f"CAST({column} AS VARCHAR)")
-        elif kind in EXACT_TYPES:
-            order.append(exact(column, kind))
-    by = f" ORDER BY {', '.join(order)}" if order else ""
-    number = f"system.main.row_number() OVER (PARTITION BY {person}{by})"
-    return f"SELECT {_listed([person, *part.columns])} FROM ({sql}) AS t QUALIFY {number} <= {cap}"
-
-
-def _joined(select: Select, source: _From, part: _Part, terms: Sequence[str]) -> _From:
-    """The relations so far, joined with one more."""
-    number, word = part.number, "JOIN"
-    sql = part.sql
-    if number in left_joins_of(select):
-        word = "LEFT JOIN"
-    elif select.relations[number].is_private:
-        word, found = "LEFT JOIN", f"__dp_found_{number}"
-        sql = f"SELECT *, 1 AS {found} FROM ({sql}) AS t"
-        source.conditions.append(_is_found(found, f"r{owner_of(select)}p"))
-    source.sql += f" {word} ({sql}) AS r{number} ON {' AND '.join(terms)}"
-    return source
-
-
-def _is_found(found: str, left: str) -> str:
-    """Whether a LEFT JOIN found a row: with this condition it is an inner join.
-
-    An inner join leaves out its left side where its right side is empty: one row on the right would
-    decide whether the rows of all others are read. So private right sides are joined by
-    LEFT JOIN, and this is written so that DuckDB does not make an inner join of it.
-    """
-    return f"coalesce({found}, 0) = (CASE WHEN {left} IS NULL THEN 2 ELSE 1 END)"
-
-
-def _matched(
-    select: Select, source: _From, part: _Part, still: Collection[str], before: Sequence[int]
-) -> _From:
-    """A LEFT JOIN whose ON says more than equal columns: all rows so far, beside those that match.
-
-    For an ON as it stands DuckDB 1.5 would compare each row with each, or not run it at all.
-    """
-    rows = [*_so_far(select, still, before), "system.main.row_number() OVER () AS __dp_row"]
-    first = f"SELECT {_listed(rows)} FROM {source.sql}{_where(source.conditions)}"
-    own = "".join(f", {column}" for column in part.columns)
-    match = (
-        f"SELECT __dp_row AS __dp_match{own} FROM __dp_before JOIN ({part.sql}) AS r{part.number} "
-        f"ON {' AND '.join(on_equal(select, part.number, before))}"
-        f"{_where(on_beside(select, part.number))}"
-    )
-    listed = [*_so_far(select, still, before), *part.columns]
-    sql = (
-        f"WITH __dp_before AS MATERIALIZED ({first}) SELECT {_listed(listed)} FROM __dp_before "
-        f"LEFT JOIN ({match}) AS __dp_matches ON __dp_row = __dp_match"
-    )
-    return _From(f"({sql}) AS s{part.number}", source.most, source.multiplies)
-
-
-def _so_far(select: Select, still: Collection[str], available: Collection[int]) -> list[str]:
-    """The person of a row so far, and the columns that are needed from here on."""
-    owner = owner_of(select)
-    return ([] if owner is None else [f"r{owner}p"]) + [
-        f"r{number}c{i}" for number in sorted(available) for i in columns_of(select, number, still)
-    ]
-
-
-def _reduced(
-    select: Select, source: _From, still: Collection[str], available: Collection[int]
-) -> _From:
-    """The distinct rows so far, with the person and the columns that are needed from here on."""
-    listed = [
-        column
-        if column.endswith("p")
-        else f"{same_bits(column, type_of(select, column))} AS {column}"
-        for column in _so_far(select, still, available)
-    ]
-    sql = f"SELECT DISTINCT {_listed(listed)} FROM {source.sql}{_where(source.conditions)}"
-    return _From(f"({sql}) AS s{len(available)}", source.most, source.multiplies)

@@ -1,6 +1,6 @@
 """What a person-level source is made of: tables, UNION ALL and SELECTs, as a tree.
 
-person_level.py builds these trees and proves them person-level; person_sql.py writes them as SQL.
+relations.py builds these trees and proves them person-level; relation_sql.py writes them as SQL.
 """
 
 from __future__ import annotations
@@ -9,28 +9,41 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from dp_sql.sql.formatting import full_name
+
 Parts = tuple[str, ...]
 """A relation's full name as DuckDB spells it: database, schema, name."""
 _COLUMN = re.compile(r"r\d+c\d+", re.ASCII)
-_TEXT = r"'(?:[^']|'')*'"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the database; `columns` are quoted names.
+    """A table of the database, a file or a dataframe; `columns` are SQL.
 
     person: the column that identifies the person of each row; None: a public table.
+    function: the call of a table function that it is, as SQL; "" for all that has a name.
     """
 
     name: Parts
     columns: tuple[str, ...]
     types: tuple[str, ...]
     person: int | None = None
+    function: str = ""
 
     @property
     def is_private(self) -> bool:
         """Whether its rows belong to people."""
         return self.person is not None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it is a base table of the database."""
+        return len(self.name) > 1 and not self.function
+
+    @property
+    def source(self) -> str:
+        """What FROM reads, as SQL."""
+        return self.function or full_name(self.name)
 
 
 @dataclass(frozen=True)
@@ -131,6 +144,14 @@ def is_plain(relation: Relation) -> bool:
             and is_plain(relation.relations[0])
         )
     return isinstance(relation, Table)
+
+
+def reads_one_table(relation: Relation) -> bool:
+    """Whether a relation is the rows of one base table that its conditions keep."""
+    if isinstance(relation, Select):
+        is_bare = not relation.distinct and relation.group is None and not relation.looked_in
+        return len(relation.relations) == 1 and is_bare and reads_one_table(relation.relations[0])
+    return isinstance(relation, Table) and relation.is_stored
 
 
 def name_of(relation: Relation) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from dp_sql.errors import NotSupported
 from dp_sql.policy.model import Policy
-from dp_sql.privacy.relations import Compiler, Schema
+from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.relations import Compiler
+from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.tokens import folded
 
@@ -32,7 +34,7 @@ def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
     full = schema.table(parts)
     known = {schema.table(name) for name in [*policy.tables, *policy.public]}
     if full is None or full not in known:
-        view = Compiler(policy, schema).listed_view(parts)
+        view = Compiler(PolicyTables(schema, policy)).listed_view(parts)
         if view is not None:
             types = [value.type for value in view.values]
             return values_sql(heads, list(zip(view.names, types, strict=True)))
@@ -40,7 +42,7 @@ def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
             f"There is no table {'.'.join(folded(part) for part in parts)}.",
             hint="SHOW TABLES lists the tables.",
         )
-    return values_sql(heads, Compiler(policy, schema).columns_of(full))
+    return values_sql(heads, PolicyTables(schema, policy).columns_of(full))
 
 
 def values_sql(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
-from dp_sql.privacy.owner_sources import owners_plan
+from dp_sql.privacy.owner_plan import owners_plan
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql
 from dp_sql.sql.dp_select import DpSelect

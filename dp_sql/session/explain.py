@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from dp_sql.budget.account import Account, BudgetRow
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.domains import Values
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql
 from dp_sql.session.describe import values_sql
@@ -19,6 +19,13 @@ COST_COLUMNS = (
     "budget_after", "kept_release", "work", "sql",
 )  # fmt: skip
 """The columns of EXPLAIN, all of type VARCHAR."""
+
+
+class PublicValues(Protocol):
+    """What EXPLAIN asks of an engine."""
+
+    def public_values(self, select: str) -> list[object]:
+        """The first column of a SELECT over public data."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ class Cost:
         return "\n".join(lines)
 
 
-def explanation(plan: Plan, kept: str | None, engine: Values, n_runs: int = 1) -> Explanation:
+def explanation(plan: Plan, kept: str | None, engine: PublicValues, n_runs: int = 1) -> Explanation:
     """What a plan would do; counts its public domain.
 
     Args:
@@ -169,7 +176,7 @@ def _work(plan: Plan) -> str:
     )
 
 
-def _accuracy(plan: Plan, engine: Values) -> str:
+def _accuracy(plan: Plan, engine: PublicValues) -> str:
     size = None
     if plan.domain is not None and plan.domain.select is not None:
         count = f"SELECT system.main.count(*) FROM ({plan.domain.select}) AS domain"

@@ -144,7 +144,7 @@ def question_key(plan: Plan, database: str) -> str:
     domain, groups = plan.domain, plan.groups
     numbers = plan.parameters.given_to(plan.mechanism)
     parts = (
-        database, plan.function.name, plan.mechanism.name, plan.source, plan.condition,
+        database, plan.function.name, plan.mechanism.name, plan.source, None,
         sorted((name, str(value)) for name, value in numbers.items()),
         sorted((name, column.sql, column.type) for name, column in plan.columns.items()),
         [(key.sql, key.type) for key in plan.keys],

@@ -94,7 +94,7 @@ def _refuse_in_sources(selects: Sequence[DpSelect]) -> None:
         for call in calls:
             if outer.source[0] <= call.start < outer.source[1]:
                 raise NotSupported(
-                    "A DP call cannot stand in the source of another DP call.",
+                    "A DP call is not allowed in the source of another DP call.",
                     text=outer.text,
                     position=call.start,
                     hint="Answer the inner call first: CREATE TABLE … AS SELECT …, and select "
@@ -112,7 +112,7 @@ def _refuse_nested(text: str, tokens: Sequence[Token], places: list[int]) -> Non
     for place in places:
         if place < end:
             raise NotSupported(
-                "A DP call cannot stand inside the arguments of another DP call.",
+                "A DP call is not allowed inside the arguments of another DP call.",
                 text=text,
                 position=tokens[place].start,
                 hint="Answer the inner call first, in a query of its own.",
@@ -153,7 +153,7 @@ def _refuse_misplaced(text: str, tokens: Sequence[Token], index: int, select: Se
                 "Give it a name in a subquery and use the name outside: "
                 f"SELECT … FROM (SELECT {example} AS answer FROM …) WHERE …"
             )
-        raise refuse(f"{name} cannot stand {where}; it is an answer, not a condition.", hint)
+        raise refuse(f"{name} is not allowed {where}; it is an answer, not a condition.", hint)
     after = matching(tokens, index + 1, text) + 1
     word = tokens[after].upper if after < len(tokens) else ""
     if word in _AFTER_CALL:

@@ -1,4 +1,4 @@
-"""What may stand beside DP calls in the list of a SELECT?
+"""What may be beside DP calls in the list of a SELECT?
 
 After rewriting, the SELECT reads the releases and no longer the source. A column of the source
 would not be found there, and an aggregate such as count(*) would silently count releases.
@@ -29,7 +29,7 @@ class Functions(Protocol):
 
 
 def check_list(select: DpSelect, functions: Functions) -> None:
-    """Refuse what stands beside the DP calls and would need the source's rows.
+    """Refuse items beside the DP calls that would need the source's rows.
 
     Raises:
         NotSupported: a column, a star, an aggregate or a window beside the calls.
@@ -62,7 +62,7 @@ _CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "AL
 def only_reads(statement: Statement, functions: Functions) -> None:
     """Under a policy: refuse what a query might do besides reading what is public.
 
-    Table functions look around in the engine and its settings, and a CTE may change tables.
+    Table functions read the engine and its settings, and a CTE may change tables.
 
     Raises:
         NotSupported: a table function, except those that only make rows; a statement in brackets.
@@ -80,10 +80,10 @@ def only_reads(statement: Statement, functions: Functions) -> None:
         looks = {"table", "table_macro", "pragma"} & kinds.get(name, frozenset())
         if (looks and name not in _ROWS_FROM_NOTHING) or name in _STATE:
             raise NotSupported(
-                f"{name} looks at more than public tables and answers.",
+                f"{name} is not available under a policy: it can read more than public tables.",
                 text=text,
                 position=position,
-                hint="SHOW TABLES and DESCRIBE tell what there is.",
+                hint="SHOW TABLES and DESCRIBE show what is public.",
             )
 
 

@@ -27,7 +27,7 @@ class Unreadable(Exception):
 
 @lru_cache(maxsize=256)
 def tree_of(sql: str) -> Node:
-    """The tree of one statement. It is shared: never change it.
+    """The tree of one statement. It is shared: never change it, and copy no part of it.
 
     Raises:
         Unreadable: sqlglot cannot read the text, or gives up on its depth or length.
@@ -41,7 +41,13 @@ def tree_of(sql: str) -> Node:
         raise Unreadable from error
     if not depth:
         raise Unreadable
+    tree.meta["sql"] = sql
     return tree
+
+
+def parsed_text(node: Node) -> str:
+    """The SQL from which a node was parsed; `start` and `end` in its meta are offsets into it."""
+    return str(node.root().meta["sql"])
 
 
 def projection(text: str) -> Node | None:

@@ -354,19 +354,19 @@ SELECT DP_TOPK(title, 1, epsilon := 1, domain := ['b0'] FROM secret WHERE x IN [
 -- NotSupported: A SELECT with a DP call cannot have DISTINCT ON.
 SELECT DISTINCT ON (1) DP_TOPK(title, 1, epsilon := 1) FROM ratings
 
--- NotSupported: DP_COUNT_DISTINCT cannot stand in WHERE; it is an answer, not a
+-- NotSupported: DP_COUNT_DISTINCT is not allowed in WHERE; it is an answer, not a
 SELECT 1 FROM ratings WHERE DP_COUNT_DISTINCT(title, epsilon := 1) > 3
 
--- NotSupported: DP_COUNT_DISTINCT cannot stand in HAVING; it is an answer, not a
+-- NotSupported: DP_COUNT_DISTINCT is not allowed in HAVING; it is an answer, not a
 SELECT 1 FROM ratings HAVING DP_COUNT_DISTINCT(title, epsilon := 1) > 3
 
--- NotSupported: DP_COUNT_DISTINCT cannot stand in ORDER BY; it is an answer, not
+-- NotSupported: DP_COUNT_DISTINCT is not allowed in ORDER BY; it is an answer, not
 SELECT 1 FROM ratings ORDER BY DP_COUNT_DISTINCT(title, epsilon := 1)
 
--- NotSupported: A DP call cannot stand inside the arguments of another DP call.
+-- NotSupported: A DP call is not allowed inside the arguments of another DP call.
 SELECT DP_TOPK(title, DP_COUNT_DISTINCT(title, epsilon := 1), epsilon := 1) FROM ratings
 
--- NotSupported: A DP call cannot stand in the source of another DP call.
+-- NotSupported: A DP call is not allowed in the source of another DP call.
 SELECT DP_COUNT_DISTINCT(x, epsilon := 1) FROM (SELECT unnest(DP_TOPK(title, 2, epsilon := 1)) AS x FROM ratings)
 
 -- NotPrivate: UNNEST(DP_TOPK(title, 2, epsilon := 1)) is not known to be total

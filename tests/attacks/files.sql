@@ -9,46 +9,46 @@ FROM '/etc/passwd'
 -- PermissionException: Permission Error: Cannot access file "shop.duckdb" - file system
 FROM "shop.duckdb"
 
--- NotSupported: read_csv looks at more than public tables and answers.
+-- NotSupported: read_csv is not available under a policy
 SELECT * FROM read_csv('/etc/passwd')
 
--- NotSupported: read_csv_auto looks at more than public tables and answers.
+-- NotSupported: read_csv_auto is not available under a policy
 SELECT * FROM read_csv_auto('shop.duckdb')
 
--- NotSupported: read_text looks at more than public tables and answers.
+-- NotSupported: read_text is not available under a policy
 SELECT * FROM read_text('policy.toml')
 
--- NotSupported: read_blob looks at more than public tables and answers.
+-- NotSupported: read_blob is not available under a policy
 SELECT * FROM read_blob('shop.duckdb')
 
--- NotSupported: read_parquet looks at more than public tables and answers.
+-- NotSupported: read_parquet is not available under a policy
 SELECT * FROM read_parquet('*.parquet')
 
--- NotSupported: parquet_metadata looks at more than public tables and answer
+-- NotSupported: parquet_metadata is not available under a policy
 SELECT * FROM parquet_metadata('x.parquet')
 
--- NotSupported: read_json looks at more than public tables and answers.
+-- NotSupported: read_json is not available under a policy
 SELECT * FROM read_json('x.json')
 
--- NotSupported: read_json_objects looks at more than public tables and answe
+-- NotSupported: read_json_objects is not available under a policy
 SELECT * FROM read_json_objects('x.json')
 
--- NotSupported: read_ndjson looks at more than public tables and answers.
+-- NotSupported: read_ndjson is not available under a policy
 SELECT * FROM read_ndjson('x.json')
 
--- NotSupported: glob looks at more than public tables and answers.
+-- NotSupported: glob is not available under a policy
 SELECT * FROM glob('*')
 
--- NotSupported: sniff_csv looks at more than public tables and answers.
+-- NotSupported: sniff_csv is not available under a policy
 SELECT * FROM sniff_csv('/etc/passwd')
 
--- NotSupported: read_duckdb looks at more than public tables and answers.
+-- NotSupported: read_duckdb is not available under a policy
 FROM read_duckdb('shop.duckdb')
 
--- NotSupported: read_text looks at more than public tables and answers.
+-- NotSupported: read_text is not available under a policy
 SELECT * FROM read_text('/proc/self/maps')
 
--- NotSupported: read_blob looks at more than public tables and answers.
+-- NotSupported: read_blob is not available under a policy
 SELECT * FROM read_blob('/proc/self/mem')
 
 -- PermissionException: Permission Error: Cannot access file "https://example.org/x.csv"
@@ -57,7 +57,7 @@ FROM 'https://example.org/x.csv'
 -- PermissionException: Permission Error: Cannot access file "s3://bucket/x.parquet" - f
 FROM 's3://bucket/x.parquet'
 
--- NotSupported: read_csv looks at more than public tables and answers.
+-- NotSupported: read_csv is not available under a policy
 SELECT * FROM read_csv('/dev/stdin')
 
 -- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
@@ -120,7 +120,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN 'x.csv' AS x USING (tit
 -- ArgumentError: domain must be written in the statement: a public column, a list
 SELECT DP_TOPK(title, 1, epsilon := 1, domain := 'x.csv') FROM ratings
 
--- NotSupported: read_text looks at more than public tables and answers.
+-- NotSupported: read_text is not available under a policy
 SELECT DP_TOPK(title, 2, epsilon := 1), (SELECT content FROM read_text('policy.toml')) FROM ratings
 
 -- NotPrivate: There is no table x.csv.
@@ -129,16 +129,16 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT colum
 -- CatalogException: Catalog Error: Scalar Function with name getenv does not exist!
 SELECT getenv('HOME')
 
--- NotSupported: pandas_scan looks at more than public tables and answers.
+-- NotSupported: pandas_scan is not available under a policy
 FROM pandas_scan(1)
 
--- NotSupported: arrow_scan looks at more than public tables and answers.
+-- NotSupported: arrow_scan is not available under a policy
 FROM arrow_scan(1, 2, 3)
 
--- NotSupported: arrow_scan_dumb looks at more than public tables and answers
+-- NotSupported: arrow_scan_dumb is not available under a policy
 FROM arrow_scan_dumb(NULL, NULL, NULL)
 
--- NotSupported: python_map_function looks at more than public tables and ans
+-- NotSupported: python_map_function is not available under a policy
 FROM python_map_function(1)
 
 -- CatalogException: Catalog Error: Table with name session does not exist!
@@ -153,11 +153,11 @@ FROM text
 -- CatalogException: Catalog Error: Table with name frame does not exist!
 FROM frame
 
--- NotSupported: force_checkpoint looks at more than public tables and answer
+-- NotSupported: force_checkpoint is not available under a policy
 FROM force_checkpoint('shop')
 
 -- CatalogException: Catalog Error: Table Function with name "load_aws_credentials" i
 SELECT * FROM load_aws_credentials()
 
--- NotSupported: seq_scan looks at more than public tables and answers.
+-- NotSupported: seq_scan is not available under a policy
 FROM seq_scan('ratings')

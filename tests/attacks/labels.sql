@@ -117,13 +117,13 @@ SELECT * FROM (VALUES (1)) AS t(m) WHERE m::mood = 'calm'
 -- CatalogException: Catalog Error: Type with name mood does not exist!
 SELECT typeof(NULL::mood)
 
--- NotSupported: read_csv looks at more than public tables and answers.
+-- NotSupported: read_csv is not available under a policy
 SELECT * FROM read_csv('x.csv', types = {'m': 'mood'})
 
 -- CatalogException: Catalog Error: Table Function with name "from_json" is not i
 SELECT * FROM from_json('{}', '{"m": "mood"}')
 
--- NotSupported: duckdb_types looks at more than public tables and answers.
+-- NotSupported: duckdb_types is not available under a policy
 SELECT * FROM duckdb_types() WHERE logical_type = 'ENUM'
 
 -- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLE

@@ -33,22 +33,22 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM dp('SELECT 1')
 -- NotPrivate: A source reads tables by their names.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings.query()
 
--- NotSupported: query looks at more than public tables and answers.
+-- NotSupported: query is not available under a policy
 FROM query('FROM ratings')
 
--- NotSupported: query_table looks at more than public tables and answers.
+-- NotSupported: query_table is not available under a policy
 FROM query_table('ratings')
 
--- NotSupported: query looks at more than public tables and answers.
+-- NotSupported: query is not available under a policy
 FROM query('SELECT * FROM shop.main.ratings')
 
--- NotSupported: query looks at more than public tables and answers.
+-- NotSupported: query is not available under a policy
 FROM query('DROP TABLE catalog')
 
--- NotSupported: query looks at more than public tables and answers.
+-- NotSupported: query is not available under a policy
 FROM query('SELECT 1; SELECT 2')
 
--- NotSupported: json_execute_serialized_sql looks at more than public tables
+-- NotSupported: json_execute_serialized_sql is not available under a policy
 FROM json_execute_serialized_sql(json_serialize_sql('FROM ratings'))
 
 -- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an

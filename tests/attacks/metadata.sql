@@ -75,16 +75,16 @@ PRAGMA database_list
 -- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
 PRAGMA functions
 
--- NotSupported: pragma_storage_info looks at more than public tables and ans
+-- NotSupported: pragma_storage_info is not available under a policy
 FROM pragma_storage_info('ratings')
 
--- NotSupported: pragma_table_info looks at more than public tables and answe
+-- NotSupported: pragma_table_info is not available under a policy
 FROM pragma_table_info('ratings')
 
--- NotSupported: pragma_show looks at more than public tables and answers.
+-- NotSupported: pragma_show is not available under a policy
 FROM pragma_show('ratings')
 
--- NotSupported: pragma_storage_info looks at more than public tables and ans
+-- NotSupported: pragma_storage_info is not available under a policy
 SELECT * FROM pragma_storage_info('shop.main.ratings')
 
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
@@ -102,34 +102,34 @@ FROM shop.main.duckdb_tables
 -- CatalogException: Catalog Error: Table with name "shop.sqlite_master" does not exi
 FROM shop.sqlite_master
 
--- NotSupported: duckdb_tables looks at more than public tables and answers.
+-- NotSupported: duckdb_tables is not available under a policy
 SELECT estimated_size / 0 + error('x') FROM duckdb_tables() WHERE table_name = 'ratings' UNION ALL SELECT error('nothing')
 
--- NotSupported: duckdb_columns looks at more than public tables and answers.
+-- NotSupported: duckdb_columns is not available under a policy
 SELECT CASE WHEN count(*) = 0 THEN error('no such table here') END FROM duckdb_columns() WHERE table_name = 'secret'
 
--- NotSupported: duckdb_views looks at more than public tables and answers.
+-- NotSupported: duckdb_views is not available under a policy
 SELECT CASE WHEN count(*) = 0 THEN error('no view here') END FROM duckdb_views() WHERE view_name = 'recent'
 
--- NotSupported: duckdb_types looks at more than public tables and answers.
+-- NotSupported: duckdb_types is not available under a policy
 SELECT CASE WHEN count(*) = 0 THEN error('no type here') END FROM duckdb_types() WHERE type_name = 'mood'
 
--- NotSupported: duckdb_sequences looks at more than public tables and answer
+-- NotSupported: duckdb_sequences is not available under a policy
 SELECT CASE WHEN count(*) = 0 THEN error('no sequence here') END FROM duckdb_sequences()
 
--- NotSupported: duckdb_constraints looks at more than public tables and answ
+-- NotSupported: duckdb_constraints is not available under a policy
 SELECT CASE WHEN count(*) = 0 THEN error('no constraint here') END FROM duckdb_constraints()
 
--- NotSupported: duckdb_indexes looks at more than public tables and answers.
+-- NotSupported: duckdb_indexes is not available under a policy
 SELECT CASE WHEN count(*) = 0 THEN error('no index here') END FROM duckdb_indexes()
 
--- NotSupported: duckdb_functions looks at more than public tables and answer
+-- NotSupported: duckdb_functions is not available under a policy
 SELECT CASE WHEN count(*) = 0 THEN error('no macro here') END FROM duckdb_functions() WHERE NOT internal
 
--- NotSupported: nextval looks at more than public tables and answers.
+-- NotSupported: nextval is not available under a policy
 SELECT nextval('ids')
 
--- NotSupported: currval looks at more than public tables and answers.
+-- NotSupported: currval is not available under a policy
 SELECT currval('ids')
 
 -- CatalogException: Catalog Error: Type with name mood does not exist!
@@ -168,94 +168,94 @@ SELECT DP_TOPK(title, 1, epsilon := 1, domain := duckdb_tables.table_name) FROM 
 -- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
 COMMENT ON TABLE ratings IS 'x'
 
--- NotSupported: duckdb_prepared_statements looks at more than public tables 
+-- NotSupported: duckdb_prepared_statements is not available under a policy
 FROM duckdb_prepared_statements('x')
 
 -- CatalogException|BinderException
 SELECT table_name FROM shop.information_schema.columns
 
--- NotSupported: duckdb_tables looks at more than public tables and answers.
+-- NotSupported: duckdb_tables is not available under a policy
 SELECT table_name, estimated_size FROM duckdb_tables()
 
--- NotSupported: duckdb_views looks at more than public tables and answers.
+-- NotSupported: duckdb_views is not available under a policy
 FROM duckdb_views() WHERE NOT internal
 
--- NotSupported: duckdb_databases looks at more than public tables and answer
+-- NotSupported: duckdb_databases is not available under a policy
 SELECT database_name, path, type, readonly FROM duckdb_databases()
 
--- NotSupported: duckdb_schemas looks at more than public tables and answers.
+-- NotSupported: duckdb_schemas is not available under a policy
 FROM duckdb_schemas() WHERE NOT internal
 
--- NotSupported: duckdb_sequences looks at more than public tables and answer
+-- NotSupported: duckdb_sequences is not available under a policy
 FROM duckdb_sequences()
 
--- NotSupported: duckdb_constraints looks at more than public tables and answ
+-- NotSupported: duckdb_constraints is not available under a policy
 FROM duckdb_constraints()
 
--- NotSupported: duckdb_indexes looks at more than public tables and answers.
+-- NotSupported: duckdb_indexes is not available under a policy
 FROM duckdb_indexes()
 
--- NotSupported: duckdb_types looks at more than public tables and answers.
+-- NotSupported: duckdb_types is not available under a policy
 FROM duckdb_types() WHERE NOT internal
 
--- NotSupported: duckdb_functions looks at more than public tables and answer
+-- NotSupported: duckdb_functions is not available under a policy
 SELECT * FROM duckdb_functions() WHERE NOT internal
 
--- NotSupported: duckdb_dependencies looks at more than public tables and ans
+-- NotSupported: duckdb_dependencies is not available under a policy
 FROM duckdb_dependencies()
 
--- NotSupported: duckdb_prepared_statements looks at more than public tables 
+-- NotSupported: duckdb_prepared_statements is not available under a policy
 FROM duckdb_prepared_statements()
 
--- NotSupported: duckdb_logs looks at more than public tables and answers.
+-- NotSupported: duckdb_logs is not available under a policy
 FROM duckdb_logs()
 
--- NotSupported: duckdb_temporary_files looks at more than public tables and 
+-- NotSupported: duckdb_temporary_files is not available under a policy
 FROM duckdb_temporary_files()
 
--- NotSupported: duckdb_variables looks at more than public tables and answer
+-- NotSupported: duckdb_variables is not available under a policy
 FROM duckdb_variables()
 
--- NotSupported: duckdb_external_file_cache looks at more than public tables 
+-- NotSupported: duckdb_external_file_cache is not available under a policy
 FROM duckdb_external_file_cache()
 
--- NotSupported: pragma_table_info looks at more than public tables and answe
+-- NotSupported: pragma_table_info is not available under a policy
 FROM pragma_table_info('catalog')
 
--- NotSupported: pragma_storage_info looks at more than public tables and ans
+-- NotSupported: pragma_storage_info is not available under a policy
 SELECT column_name, stats FROM pragma_storage_info('catalog')
 
--- NotSupported: query looks at more than public tables and answers.
+-- NotSupported: query is not available under a policy
 FROM query('SELECT 42 AS n')
 
--- NotSupported: query_table looks at more than public tables and answers.
+-- NotSupported: query_table is not available under a policy
 FROM query_table('catalog') ORDER BY ALL
 
--- NotSupported: json_execute_serialized_sql looks at more than public tables
+-- NotSupported: json_execute_serialized_sql is not available under a policy
 FROM json_execute_serialized_sql(json_serialize_sql('SELECT 42'))
 
--- NotSupported: current_setting looks at more than public tables and answers
+-- NotSupported: current_setting is not available under a policy
 SELECT current_setting('lock_configuration'), current_setting('enable_external_access'), current_setting('TimeZone')
 
--- NotSupported: getvariable looks at more than public tables and answers.
+-- NotSupported: getvariable is not available under a policy
 SELECT getvariable('x')
 
--- NotSupported: write_log looks at more than public tables and answers.
+-- NotSupported: write_log is not available under a policy
 SELECT write_log('x')
 
--- NotSupported: duckdb_tables looks at more than public tables and answers.
+-- NotSupported: duckdb_tables is not available under a policy
 SELECT count(*) FROM duckdb_tables() WHERE table_name IN ('ratings', 'orders', 'order_items', 'secret')
 
--- NotSupported: duckdb_memory looks at more than public tables and answers.
+-- NotSupported: duckdb_memory is not available under a policy
 FROM duckdb_memory() WHERE false
 
--- NotSupported: duckdb_databases looks at more than public tables and answer
+-- NotSupported: duckdb_databases is not available under a policy
 SELECT database_name FROM duckdb_databases() WHERE path IS NOT NULL
 
--- NotSupported: duckdb_tables looks at more than public tables and answers.
+-- NotSupported: duckdb_tables is not available under a policy
 SELECT * EXCLUDE (database_oid, schema_oid, table_oid) FROM duckdb_tables()
 
--- NotSupported: duckdb_columns looks at more than public tables and answers.
+-- NotSupported: duckdb_columns is not available under a policy
 SELECT * EXCLUDE (database_oid, schema_oid, table_oid) FROM duckdb_columns() WHERE NOT internal
 
 -- NotSupported: EXPLAIN takes a SELECT with DP calls.

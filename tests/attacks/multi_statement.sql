@@ -335,10 +335,10 @@ UNPIVOT catalog ON genre INTO NAME n VALUE v
 -- NotSupported: Under a policy one SELECT is answered, and nothing else.
 FROM (PIVOT catalog ON genre USING count(*))
 
--- NotSupported: DP_TOPK cannot stand in FROM; it is an answer, not a condition.
+-- NotSupported: DP_TOPK is not allowed in FROM; it is an answer, not a condition.
 FROM (SUMMARIZE SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings)
 
--- NotSupported: DP_TOPK cannot stand in FROM; it is an answer, not a condition.
+-- NotSupported: DP_TOPK is not allowed in FROM; it is an answer, not a condition.
 FROM (DESCRIBE SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings)
 
 -- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
@@ -347,5 +347,5 @@ DESCRIBE SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 -- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
 SUMMARIZE SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
--- NotSupported: DP_TOPK cannot stand in FROM; it is an answer, not a condition.
+-- NotSupported: DP_TOPK is not allowed in FROM; it is an answer, not a condition.
 FROM (EXPLAIN SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings)

@@ -321,7 +321,7 @@ SELECT 9223372036854775807 + 1
 -- ConversionException: Conversion Error: invalid date field format: "x", expected forma
 SELECT 'x'::DATE
 
--- NotSupported: nextval looks at more than public tables and answers.
+-- NotSupported: nextval is not available under a policy
 SELECT nextval('ids')
 
 -- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an

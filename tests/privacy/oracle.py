@@ -17,6 +17,7 @@ from dp_sql.policy.limits import WorkLimits
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.relation_sql import written
 from dp_sql.privacy.relations import Compiler, Rows
+from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.sqlglot_tree import Unreadable, tree_of
 from dp_sql.sql.types import without_labels
 from tests.people import NAMED, NUMBERED, OWNERS, POLICY, Data, Database
@@ -49,7 +50,7 @@ def compiled(text: str, database: Database, policy: Policy = POLICY) -> Rows:
         NotPrivate: it is refused.
         Unreadable: sqlglot has no tree of it.
     """
-    return Compiler(policy, database).query(tree_of(text))
+    return Compiler(PolicyTables(database, policy)).query(tree_of(text))
 
 
 def as_sql(rows: Rows, database: Database, way: str = EVERY_ROW) -> Source:

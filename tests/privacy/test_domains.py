@@ -383,7 +383,7 @@ def test_people_that_are_labels_are_people(tmp_path: Path) -> None:
 def test_a_mutant_that_shows_labels_is_seen(
     session: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dp_sql.privacy.relations.without_labels", lambda kind: kind)
+    monkeypatch.setattr("dp_sql.privacy.tables.without_labels", lambda kind: kind)
     assert "canary" in repr(session.sql("DESCRIBE visits").fetchall())
     assert "canary" in str(session.sql(top("mood", "mood")).types)
 
@@ -392,7 +392,7 @@ def test_a_mutant_that_casts_every_domain_is_seen(
     session: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dp_sql.privacy.domains.can_be", lambda values, item: True)
-    monkeypatch.setattr("dp_sql.privacy.analyst_domains._check_overlap", lambda *_: None)
+    monkeypatch.setattr("dp_sql.privacy.policy_domains._check_overlap", lambda *_: None)
     session.sql(top("title", "products.product_id")).fetchall()
     assert spent(session) > 0
 

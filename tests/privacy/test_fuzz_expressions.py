@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from dp_sql.privacy import relations as person_level
-from dp_sql.privacy.comparisons import Value
+from dp_sql.privacy import person_groups
+from dp_sql.privacy.comparisons import Scope, Value
 from dp_sql.sql.sqlglot_tree import Node
 from tests.attacks.attack_bench import Side
 from tests.people import Data, Database
@@ -163,17 +163,17 @@ def test_year_of_min_is_answered_through_a_session(side: Side) -> None:
 def aggregates_inside(patch: pytest.MonkeyPatch) -> None:
     """Aggregates stay where they are written, so that some end up inside TRY(…)."""
 
-    def wrong(self: person_level._Groups, node: Node) -> Value:
-        return person_level._aggregate(node, self._rows)
+    def wrong(self: person_groups._Groups, node: Node) -> Value:
+        return person_groups._aggregate(node, self._rows)
 
-    patch.setattr(person_level._Groups, "_aggregate", wrong)
+    patch.setattr(person_groups._Groups, "_aggregate", wrong)
 
 
 def largest_for_smallest(patch: pytest.MonkeyPatch) -> None:
     """The largest for the smallest, and the other way round."""
-    right = person_level._aggregate
+    right = person_groups._aggregate
 
-    def wrong(node: Node, scope: person_level.Scope) -> Value:
+    def wrong(node: Node, scope: Scope) -> Value:
         value = right(node, scope)
         swapped = {"min(": "max(", "max(": "min("}
         for word, other in swapped.items():
@@ -181,7 +181,7 @@ def largest_for_smallest(patch: pytest.MonkeyPatch) -> None:
                 return replace(value, sql=value.sql.replace(word, other, 1))
         return value
 
-    patch.setattr(person_level, "_aggregate", wrong)
+    patch.setattr(person_groups, "_aggregate", wrong)
 
 
 @pytest.mark.parametrize("plant", [aggregates_inside, largest_for_smallest])

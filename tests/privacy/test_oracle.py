@@ -10,6 +10,7 @@ import pytest
 from sqlglot import exp
 
 from dp_sql.privacy import expressions as total
+from dp_sql.privacy import join_sql, person_groups
 from dp_sql.privacy import relation_sql as person_sql
 from dp_sql.privacy import relations as person_level
 from dp_sql.privacy.comparisons import Value
@@ -52,7 +53,7 @@ def kept(key: str, words: str) -> Plant:
     """A part of a SELECT is let through, and stands behind what is written."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        right_only, right_select = person_level._only, Compiler._select
+        right_only, right_select = person_level.only, Compiler._select
         right_write = person_sql._Writer._select
         marked: list[object] = []
 
@@ -67,9 +68,8 @@ def kept(key: str, words: str) -> Plant:
             is_marked = any(select is one for one in marked)
             return replace(found, sql=found.sql + words) if is_marked else found
 
-        patch.setattr(
-            person_level, "_only", lambda node, allowed: right_only(node, allowed | {key})
-        )
+        for module in (person_level, person_groups):
+            patch.setattr(module, "only", lambda node, allowed: right_only(node, allowed | {key}))
         patch.setattr(Compiler, "_select", select)
         patch.setattr(person_sql._Writer, "_select", write)
 
@@ -79,16 +79,17 @@ def kept(key: str, words: str) -> Plant:
 def all_are_units(patch: pytest.MonkeyPatch) -> None:
     """Every column passes for the privacy unit."""
     right = total.settled
-    patch.setattr(
-        person_level, "settled", lambda value, node: replace(right(value, node), is_person=True)
-    )
-    right_list = Compiler._projections
+    for module in (person_level, person_groups):
+        patch.setattr(
+            module, "settled", lambda value, node: replace(right(value, node), is_person=True)
+        )
+    right_list = person_level.projections
 
-    def listed(self: Compiler, tree: Any, source: Any, scope: Any) -> Listed:
-        names, values = right_list(self, tree, source, scope)
+    def listed(tree: Any, source: Any, scope: Any) -> Listed:
+        names, values = right_list(tree, source, scope)
         return names, [replace(value, is_person=True) for value in values]
 
-    patch.setattr(Compiler, "_projections", listed)
+    patch.setattr(person_level, "projections", listed)
 
 
 def any_join(patch: pytest.MonkeyPatch) -> None:
@@ -114,7 +115,7 @@ def united(patch: pytest.MonkeyPatch) -> None:
 
 def private_lists(patch: pytest.MonkeyPatch) -> None:
     def wrong(self: Compiler, rows: Rows) -> Any:
-        found = self.written(rows)
+        found = self.written(rows.relation)
         return replace(found, sql=f"SELECT c0 FROM ({found.sql})")
 
     patch.setattr(Compiler, "_public_column", Compiler.query)
@@ -130,8 +131,9 @@ def partial_casts(patch: pytest.MonkeyPatch) -> None:
 
 
 def careless_collations(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(person_sql, "exact", lambda sql, _: sql)
-    patch.setattr(person_sql, "same_bits", lambda sql, _: sql)
+    for module in (person_sql, join_sql):
+        patch.setattr(module, "same_bits", lambda sql, _: sql)
+    patch.setattr(join_sql, "exact", lambda sql, _: sql)
 
 
 def mixed_up_signs(patch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -12,11 +14,12 @@ import dp_sql
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import ArgumentError, NotPrivate
-from dp_sql.policy.model import Policy
-from dp_sql.privacy import owner_sources
-from dp_sql.privacy.expressions import Value
-from dp_sql.privacy.owner_side import Found, OwnerSide, policy_of
-from dp_sql.privacy.owner_sources import owners_plan
+from dp_sql.privacy import owner_plan
+from dp_sql.privacy.comparisons import Value
+from dp_sql.privacy.declared_sources import DeclaredTables
+from dp_sql.privacy.from_clause import Rows
+from dp_sql.privacy.owner_plan import owners_plan
+from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.statement import parse
 from tests.conftest import READING_LOG, SURE
 from tests.privacy.test_deceptions import SHADOWS
@@ -40,6 +43,9 @@ RATINGS = "each row of ratings belongs to the person in user_id"
 CLUBS = "each row of clubs belongs to the person in user_id"
 BOOKS = "each row of books is public, or belongs to the person it is joined to"
 SHELVES = "each row of shelves is public, or belongs to the person it is joined to"
+
+
+right_rows = DeclaredTables.rows
 
 
 @pytest.fixture
@@ -112,7 +118,7 @@ def pairs(session: dp_sql.Session, item: str, unit: str, source: str) -> set[tup
     (statement,) = parse(text)
     (select,) = statement.selects
     engine = Engine(session.connection, Tickets())
-    plan = owners_plan(select, select.calls[0], select.tokens, engine)
+    plan = owners_plan(select, select.calls[0], statement.tokens, engine)
     sql = f"SELECT __dp_person::VARCHAR, __dp_item::VARCHAR FROM {plan.source}"
     found = session.connection.execute(sql).fetchall()
     return {(person, item) for person, item in found if None not in (person, item)}
@@ -140,16 +146,14 @@ def test_nobody_else_changes_when_a_person_leaves(
 def test_the_oracle_sees_a_table_that_was_taken_for_public(
     shop: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owner_sources, "policy_of", forgetful)
+    monkeypatch.setattr(DeclaredTables, "rows", forgetful)
     assert moved(shop, "c.page", "r.user_id", "ratings r JOIN clubs c ON r.year = c.year") != set()
 
 
-def forgetful(found: Found, unit: str, side: OwnerSide) -> Policy:
+def forgetful(self: DeclaredTables, node: Node, parts: Sequence[str]) -> Rows | None:
     """A planted fault: clubs counts as public."""
-    policy = policy_of(found, unit, side)
-    name = ("memory", "main", "clubs")
-    tables = {key: table for key, table in policy.tables.items() if key != name}
-    return Policy(tables, policy.public | {name}, policy.views, policy.domains)
+    unit = "" if parts[-1] == "clubs" else self.unit
+    return right_rows(replace(self, unit=unit), node, parts)
 
 
 MINE = "mine AS (SELECT * FROM ratings WHERE region = 'north')"
@@ -260,29 +264,29 @@ def test_each_call_has_its_own_privacy_unit(shop: dp_sql.Session) -> None:
         ("ratings r JOIN clubs c ON r.user_id = c.user_id", "user_id", "more than one column"),
         ("ratings r LEFT JOIN clubs c ON r.user_id = c.user_id", "c.user_id", "not the privacy unit"),
         ("books b LEFT JOIN ratings r ON b.title = r.title", "r.user_id", "nobody has"),
-        ("ratings r JOIN books b ON r.title = b.title", "r.whose", "No table of this source has"),
+        ("ratings r JOIN books b ON r.title = b.title", "r.whose", "r.whose is not a column of the source"),
         ("ratings r, books b", "user_id", "Only inner and left joins"),
-        ("ratings r JOIN nowhere n USING (title)", "r.user_id", "There is no table nowhere"),
+        ("ratings r JOIN nowhere n USING (title)", "r.user_id", "Table with name nowhere does not exist"),
         ("(FROM ratings UNION FROM ratings)", "user_id", "UNION drops rows"),
         ("(SELECT title, count(*) FROM ratings GROUP BY title)", "user_id", "must hold the privacy"),
         ("(SELECT b.year AS user_id, title FROM ratings JOIN books b USING (title))", "user_id",
-         "not the privacy unit|must come from"),
+         "Two private tables"),
         ("(SELECT r.user_id % 2 AS user_id, title FROM ratings r UNION ALL SELECT user_id, club FROM clubs)", "user_id",
          "not known to be total|not the privacy unit"),
-        ("gossip", "user_id", "The view gossip is not provably person-level: clubs has the privacy unit"),
+        ("gossip", "user_id", "The view gossip is not provably person-level: Two private tables"),
         ("gossip g JOIN books b ON g.club = b.title", "user_id",
          "The view gossip is not provably person-level: Two private tables"),
-        ("ratings JOIN books USING (title) WHERE random() < 0.5", "user_id", "not known to be total"),
+        ("ratings JOIN books USING (title) WHERE random() < 0.5", "user_id", "random is not a pure function"),
         ("ratings JOIN books USING (title) WHERE title LIKE e'\\x41%'", "user_id", "escapes"),
         ("(SELECT * FROM ratings JOIN books USING (title) LIMIT 5)", "user_id", "LIMIT"),
-        ("ratings JOIN 'books.parquet' b ON ratings.title = b.title", "user_id", "tables by their names|There is no table"),
-        ("ratings JOIN frame f ON ratings.title = f.title", "user_id", "There is no table frame"),
+        ("ratings JOIN 'books.parquet' b ON ratings.title = b.title", "user_id", "No files found"),
+        ("ratings JOIN frame f ON year = released", "user_id", "There is no table frame"),
     ],
 )  # fmt: skip
 def test_what_is_not_provably_person_level_is_refused(
     shop: dp_sql.Session, source: str, unit: str, why: str
 ) -> None:
-    frame = shop.sql("FROM books").df()
+    frame = shop.sql("SELECT year AS released FROM books").df()
     assert len(frame) == 5
     with pytest.raises(dp_sql.QueryError, match=why) as caught:
         shop.sql(f"SELECT {count('title', unit)} FROM {source}")
@@ -305,10 +309,29 @@ def test_a_joined_table_with_the_privacy_unit_is_not_called_public(shop: dp_sql.
     assert shop.receipts[0].assumptions == (RATINGS, CLUBS)
 
 
-def test_expressions_that_are_not_compiled_are_refused_as_items(shop: dp_sql.Session) -> None:
-    for source in ("ratings", "ratings WHERE region GLOB 'n*'", "'ratings.parquet'"):
-        with pytest.raises(ArgumentError, match="the item must be a column, not the expression"):
-            shop.sql(f"SELECT {count('reverse(title)')} FROM {source}")
+def test_an_item_is_any_expression_of_one_row(shop: dp_sql.Session) -> None:
+    for item in ("reverse(title)", "title || '/' || region", "length(title) % 3"):
+        for source in ("ratings", "ratings WHERE region GLOB 'n*'"):
+            wanted = shop.execute(f"SELECT count(DISTINCT {item}) FROM {source}").fetchall()
+            assert shop.sql(f"SELECT {count(item)} FROM {source}").fetchall() == wanted
+    for item in ("max(title)", "title || random()", "(SELECT min(title) FROM ratings)"):
+        with pytest.raises(NotPrivate, match=r"looks at other rows|not a pure function"):
+            shop.sql(f"SELECT {count(item)} FROM ratings")
+
+
+def test_files_and_dataframes_are_joined_as_tables_are(
+    shop: dp_sql.Session, tmp_path: Path
+) -> None:
+    path = tmp_path / "ratings.parquet"
+    shop.execute(f"COPY ratings TO '{path}'")
+    frame = shop.sql("FROM ratings").df()
+    assert len(frame)
+    plain = "SELECT count(DISTINCT genre) FROM {} JOIN books USING (title)"
+    for source in (f"'{path}'", f"read_parquet('{path}')", "frame"):
+        wanted = shop.execute(plain.format("ratings")).fetchall()
+        text = f"SELECT {count('genre')} FROM {source} JOIN books USING (title)"
+        assert shop.sql(text).fetchall() == wanted
+        assert shop.receipts[-1].assumptions[1] == BOOKS
 
 
 @pytest.mark.parametrize("case", SHADOWS)
@@ -383,15 +406,15 @@ def test_ctes_of_ctes_are_planned_at_once(shop: dp_sql.Session) -> None:
     assert shop.receipts[0].assumptions == (RATINGS,)
 
 
-def test_what_duckdb_reads_otherwise_is_read_as_written_or_refused(
+def test_what_duckdb_reads_otherwise_is_refused(
     shop: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Engine, "agrees", lambda self, source, tables: False)
-    with pytest.raises(NotPrivate, match="DuckDB does not read this source as dp_sql does"):
-        shop.sql(f"SELECT {count('genre')} FROM ratings JOIN books USING (title)")
     shop.execute("CREATE VIEW joined AS SELECT r.* FROM ratings r JOIN books USING (title)")
-    shop.sql(f"SELECT {count('title')} FROM joined")
-    assert shop.receipts[0].assumptions[1] == "books is public (it is joined to people's rows)"
+    monkeypatch.setattr(Engine, "agrees", lambda *_: False)
+    for source in ("ratings", "joined", "ratings JOIN books USING (title)"):
+        with pytest.raises(NotPrivate, match="DuckDB does not read this source as dp_sql does"):
+            shop.sql(f"SELECT {count('title')} FROM {source}")
+    assert shop.receipts == ()
 
 
 def test_the_checks_reject_planted_faults(
@@ -403,7 +426,7 @@ def test_the_checks_reject_planted_faults(
     with pytest.raises(NotPrivate):
         shop.sql(text)
     with monkeypatch.context() as patch:
-        patch.setattr(owner_sources, "policy_of", forgetful)
+        patch.setattr(DeclaredTables, "rows", forgetful)
         shop.sql(text)
         assert "clubs is public, or" in shop.receipts[-1].assumptions[1]
 
@@ -412,7 +435,7 @@ def test_the_checks_reject_planted_faults(
     with pytest.raises(NotPrivate):
         shop.sql(text)
     with monkeypatch.context() as patch:
-        patch.setattr(owner_sources, "value_of", lambda *_: Value("", "", is_person=True))
+        patch.setattr(owner_plan, "value_of", lambda *_: Value("", "", is_person=True))
         shop.sql(text)
 
 

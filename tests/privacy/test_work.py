@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from dp_sql.errors import DpSqlError, NotSupported
 from dp_sql.policy.limits import WorkLimits
+from dp_sql.privacy import join_sql
 from dp_sql.privacy import relation_sql as person_sql
 from dp_sql.privacy.plan import Plan
 from dp_sql.session.analyst import AnalystSession
@@ -214,7 +215,7 @@ def keeps_multiplicity(patch: pytest.MonkeyPatch) -> None:
 
 def not_reduced(patch: pytest.MonkeyPatch) -> None:
     """Nothing is made distinct, and fans are counted as if it were."""
-    right_distinct, right_reduced = person_sql._distinct, person_sql._reduced
+    right_distinct, right_reduced = person_sql.distinct_sql, person_sql.reduced_sql
     counted = person_sql._Writer._largest
 
     def bare(found: Any) -> Any:
@@ -223,8 +224,10 @@ def not_reduced(patch: pytest.MonkeyPatch) -> None:
     def largest(self: Any, sql: str, *given: Any) -> int:
         return counted(self, sql.replace("SELECT ", "SELECT DISTINCT ", 1), *given)
 
-    patch.setattr(person_sql, "_distinct", lambda *a: right_distinct(*a).replace("DISTINCT ", ""))
-    patch.setattr(person_sql, "_reduced", lambda *a: bare(right_reduced(*a)))
+    patch.setattr(
+        person_sql, "distinct_sql", lambda *a: right_distinct(*a).replace("DISTINCT ", "")
+    )
+    patch.setattr(person_sql, "reduced_sql", lambda *a: bare(right_reduced(*a)))
     patch.setattr(person_sql._Writer, "_largest", largest)
 
 
@@ -240,7 +243,7 @@ def capped_afterwards(patch: pytest.MonkeyPatch) -> None:
         return replace(found, sql=f"{found.sql} QUALIFY {number} <= {self.limits.rows_per_person}")
 
     patch.setattr(person_sql._Writer, "_select", select)
-    patch.setattr(person_sql, "_capped", lambda select, part, sql, cap: sql)
+    patch.setattr(person_sql, "capped_sql", lambda select, part, sql, cap: sql)
 
 
 def not_checked(patch: pytest.MonkeyPatch) -> None:
@@ -258,7 +261,8 @@ def not_checked(patch: pytest.MonkeyPatch) -> None:
 
 def inner_joins(patch: pytest.MonkeyPatch) -> None:
     """Private sides are joined so that an empty one leaves out the rows of others."""
-    patch.setattr(person_sql, "_is_found", lambda found, left: f"{found} = 1")
+    for module in (person_sql, join_sql):
+        patch.setattr(module, "is_found", lambda found, left: f"{found} = 1")
 
 
 MUTANTS: dict[str, tuple[Plant, str]] = {
@@ -287,8 +291,8 @@ def test_the_oracle_rejects_a_writer_that(
 def test_the_oracle_rejects_a_join_that_compares_each_row_with_each(
     shops: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(person_sql, "_matched", lambda select, source, part, still, before: (
-        person_sql._joined(select, source, part, person_sql.on_terms(select, part.number, before))
+    monkeypatch.setattr(person_sql, "matched_sql", lambda select, source, part, still, before: (
+        person_sql.joined_sql(select, source, part, person_sql.on_terms(select, part.number, before))
     ))  # fmt: skip
     with pytest.raises(AssertionError, match="each row is compared with each"):
         check(SOURCES["a LEFT JOIN whose ON says OR"], shops)

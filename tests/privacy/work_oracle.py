@@ -21,6 +21,7 @@ from dp_sql.policy.limits import WorkLimits
 from dp_sql.policy.model import parse_policy
 from dp_sql.privacy.relation_sql import Written, written
 from dp_sql.privacy.relations import Compiler
+from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.sqlglot_tree import Unreadable, tree_of
 
 LIMITS = WorkLimits(5, 20_000)
@@ -148,7 +149,7 @@ class Shops:
             Unreadable: sqlglot has no tree of it.
         """
         side = self.sides[name]
-        rows = Compiler(self.policy, side, limits).query(tree_of(text))
+        rows = Compiler(PolicyTables(side, self.policy), limits).query(tree_of(text))
         if not rows.private:
             raise NotPrivate("This source is public.")
         return written(rows.relation, side, limits)

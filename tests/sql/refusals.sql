@@ -50,9 +50,9 @@ SELECT DP_TOPK(title, epsilon := 1, privacy_unit := user_id, domain := observed)
 -- ^ 3)
 SELECT DP_TOPK(title, epsilon := 1, privacy_unit := user_id, 3) FROM ratings
 
--- ArgumentError: the item must be a column
--- ^ title || 'x'
-SELECT DP_TOPK(title || 'x', 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
+-- NotPrivate: This expression has an aggregate: it looks at other rows
+-- ^ max(title)
+SELECT DP_TOPK(max(title), 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
 -- ArgumentError: privacy_unit must be a column
 -- ^ user_id || 1
@@ -250,11 +250,11 @@ SELECT DP_TOPK(score, 1, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ score
 SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := score, domain := observed) FROM ratings
 
--- SourceError: Binder Error: Referenced column "nothing" not found
+-- NotPrivate: nothing is not a column of the source
 -- ^ nothing
 SELECT DP_TOPK(nothing, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
--- SourceError: Binder Error: Referenced column "whose" not found
+-- NotPrivate: whose is not a column of the source
 -- ^ whose
 SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := whose, domain := observed) FROM ratings
 
@@ -262,27 +262,27 @@ SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := whose, domain := observed
 -- ^ nowhere
 SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM nowhere
 
--- NotSupported: DP_TOPK cannot stand in WHERE
+-- NotSupported: DP_TOPK is not allowed in WHERE
 -- ^ DP_TOPK
 SELECT title FROM ratings WHERE DP_TOPK(title, 3, epsilon := 1) = ['Dune']
 
--- NotSupported: DP_COUNT_DISTINCT cannot stand in HAVING
+-- NotSupported: DP_COUNT_DISTINCT is not allowed in HAVING
 -- ^ DP_COUNT_DISTINCT
 SELECT title FROM ratings GROUP BY title HAVING DP_COUNT_DISTINCT(title, epsilon := 1) > 3
 
--- NotSupported: DP_COUNT_DISTINCT cannot stand in GROUP BY
+-- NotSupported: DP_COUNT_DISTINCT is not allowed in GROUP BY
 -- ^ DP_COUNT_DISTINCT
 SELECT count(*) FROM ratings GROUP BY DP_COUNT_DISTINCT(title, epsilon := 1)
 
--- NotSupported: DP_COUNT_DISTINCT cannot stand in ORDER BY
+-- NotSupported: DP_COUNT_DISTINCT is not allowed in ORDER BY
 -- ^ DP_COUNT_DISTINCT
 SELECT title FROM ratings ORDER BY DP_COUNT_DISTINCT(title, epsilon := 1)
 
--- NotSupported: DP_TOPK cannot stand in FROM
+-- NotSupported: DP_TOPK is not allowed in FROM
 -- ^ DP_TOPK
 FROM DP_TOPK(title, 3, epsilon := 1)
 
--- NotSupported: A DP call cannot stand inside the arguments of another DP call
+-- NotSupported: A DP call is not allowed inside the arguments of another DP call
 -- ^ DP_COUNT_DISTINCT
 SELECT DP_TOPK(title, DP_COUNT_DISTINCT(title, epsilon := 1), epsilon := 1) FROM ratings
 
@@ -334,7 +334,7 @@ SELECT DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, max_groups
 -- ^ DP_COUNT
 SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['a'], max_groups_contributed := 1), DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['b'], max_groups_contributed := 1) FROM ratings GROUP BY title
 
--- NotPrivate: rowid is not a column that the source lists
+-- NotPrivate: rowid is not a column of the source
 -- ^ rowid
 SELECT rowid, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := [1], max_groups_contributed := 1) FROM ratings GROUP BY rowid
 
@@ -394,8 +394,8 @@ CREATE VIEW best AS SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_
 -- ^ CALL
 CALL f((SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings))
 
--- NotPrivate: The source of a DP call cannot have LIMIT
--- ^ (SELECT * FROM ratings LIMIT 5)
+-- NotPrivate: LIMIT in a source would let one person's rows depend on another's
+-- ^ 5)
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM (SELECT * FROM ratings LIMIT 5)
 
 -- NotPrivate: Two private tables are joined on their privacy units
@@ -406,11 +406,11 @@ SELECT DP_TOPK(a.title, 3, epsilon := 1, privacy_unit := a.user_id, domain := ob
 -- ^ catalog
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings, catalog
 
--- NotPrivate: The source of a DP call cannot have a sample
--- ^ ratings TABLESAMPLE
+-- NotPrivate: A sample in a source would let one person's rows depend on another's
+-- ^ 10%
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings TABLESAMPLE 10%
 
--- NotPrivate: Renaming columns in FROM
+-- NotPrivate: FROM … AS name(column, …) hides whose row a row is
 -- ^ ratings AS r
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings AS r(title, user_id)
 
@@ -419,11 +419,15 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE EXISTS (SELECT 1 FROM ratings x WHERE x.user_id = 7)
 
 -- NotPrivate: WHERE of the source of a DP call has a subquery
--- ^ user_id FROM x)
+-- ^ user_id FROM ratings)
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE user_id IN (SELECT user_id FROM ratings)
+
+-- SourceError: Catalog Error: Table with name x does not exist
+-- ^ x)
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE user_id IN (SELECT user_id FROM x)
 
 -- NotPrivate: WHERE of the source of a DP call has a parameter
--- ^ ratings
+-- ^ year = ?
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE year = ?
 
 -- NotPrivate: The function error is not a pure function of one row
@@ -434,11 +438,11 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ random()
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE random() < 0.5
 
--- NotPrivate: The function row_number is not a pure function of one row
+-- NotPrivate: This expression has a window function: it looks at other rows
 -- ^ row_number()
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM (SELECT *, row_number() OVER () AS place FROM ratings)
 
--- NotPrivate: The function query is not a pure function of one row
+-- NotPrivate: The table function query is not known to read one row at a time
 -- ^ query(
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM query('FROM ratings')
 
@@ -546,7 +550,7 @@ SELECT year, DP_SELECT(title, year, 1, epsilon := 1) FROM ratings GROUP BY 1
 -- ^ year >
 SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings WHERE title <> 'x' AND year > 3
 
--- NotPrivate: best is a CTE, and a DP call reads tables
+-- NotPrivate: best is a CTE, and DP_SELECT reads tables
 -- ^ best
 WITH best AS (SELECT 'a' AS c, 1 AS s) SELECT DP_SELECT(c, s, 1, epsilon := 1) FROM best
 
@@ -562,7 +566,7 @@ SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings HAVING true
 -- ^ user_id
 SELECT user_id, DP_SELECT(title, year, 1, epsilon := 1) FROM ratings
 
--- NotSupported: A DP call cannot stand in the source of another DP call
+-- NotSupported: A DP call is not allowed in the source of another DP call
 -- ^ DP_COUNT_DISTINCT
 SELECT DP_SELECT(c, n, 1, epsilon := 1) FROM (SELECT 'a' AS c, DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) AS n FROM ratings)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -17,7 +17,7 @@ import duckdb
 
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotPrivate, SourceError
-from dp_sql.privacy.declared_sources import Relation, Scope
+from dp_sql.privacy.catalog import NamedRelation, Scope
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
 from dp_sql.sql.formatting import full_name
@@ -106,9 +106,9 @@ class Engine:
         self.tickets = tickets
         self._frame = frame
 
-    # --- what the compiler asks (dp_sql.privacy.declared_sources.Catalog) ---
+    # --- what the compiler asks (dp_sql.privacy.catalog.OwnersEngine) ---
 
-    def relation(self, parts: tuple[str, ...], within: Scope | None = None) -> Relation | None:
+    def relation(self, parts: tuple[str, ...], within: Scope | None = None) -> NamedRelation | None:
         """The relation that a name means on the search path, or in a view of a schema."""
         *scope, name = parts
         found = self._fetch(f"{_TABLES} WHERE {_SAME_NAME.format('table_name')}", [name])
@@ -132,7 +132,7 @@ class Engine:
         if not meant:
             return self._variable(name) if not scope else None
         full, sql = meant[0][:3], meant[0][3]
-        return Relation(full, self._view_sql(full, sql), is_table=sql is None)
+        return NamedRelation(full, self._view_sql(full, sql), is_table=sql is None)
 
     def _scoped(self, scope: list[str], found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """The found relations that schema.name or database.schema.name may mean."""
@@ -179,7 +179,7 @@ class Engine:
             return None if scans in (["PANDAS_SCAN"], ["ARROW_SCAN"]) else ""
         return None if _REGISTERED.fullmatch(sql.strip()) else sql
 
-    def _variable(self, name: str) -> Relation | None:
+    def _variable(self, name: str) -> NamedRelation | None:
         """A DuckDB relation in a variable of the caller: a query that was not checked."""
         if self._frame is None:
             return None
@@ -190,7 +190,7 @@ class Engine:
             if name in {*code.co_varnames, *code.co_cellvars, *code.co_freevars}:
                 value = frame.f_locals.get(name, value)
             if isinstance(value, duckdb.DuckDBPyRelation):
-                return Relation((), "")
+                return NamedRelation((), "")
             frame = frame.f_back
         return None
 
@@ -227,9 +227,11 @@ class Engine:
         except duckdb.Error as error:
             raise source_error(error) from None
 
-    def agrees(self, source: str, tables: Collection[tuple[str, ...]]) -> bool:
+    def agrees(
+        self, source: str, tables: Collection[tuple[str, ...]], functions: Collection[str] = ()
+    ) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
-        return reads_just(self.connection, source, tables)
+        return reads_just(self.connection, source, tables, self.run, functions)
 
     def _fetch(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, parameters).fetchall()
@@ -353,14 +355,22 @@ def freeze(
     return f"(SELECT {', '.join(name for name, _ in columns)} FROM {table})"
 
 
-def reads_just(connection: Connection, source: str, tables: Collection[tuple[str, ...]]) -> bool:
+def reads_just(
+    connection: Connection,
+    source: str,
+    tables: Collection[tuple[str, ...]],
+    run: Callable[[str], Connection] | None = None,
+    functions: Collection[str] = (),
+) -> bool:
     """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
     try:
-        connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        (run or connection.execute)(f"DESCRIBE SELECT * FROM {source}").fetchall()
     except duckdb.Error:
         return False
     # Extracting names binds no types, without which DuckDB refuses a collation.
     bare = f"SELECT * FROM {source}".replace(' COLLATE "binary"', "")
+    for function in functions:  # nor does it read a list that is an argument
+        bare = bare.replace(function, "(SELECT 1)")
     named = connection.get_table_names(bare, qualified=True)
     meant = set()
     for parts in tables:

@@ -25,11 +25,10 @@ from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
-from dp_sql.privacy.declared_sources import view_body
-from dp_sql.privacy.expressions import text
+from dp_sql.privacy.catalog import view_body
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
-from dp_sql.sql.formatting import full_name, quote
+from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.tokens import folded
 
 FAILED = "The answer could not be computed. What it costs is spent."
@@ -126,7 +125,7 @@ class PrivateConnection:
     def readable(self, value: str, type_name: str) -> bool:
         """Whether a string can be cast to a type; no row is read."""
         try:
-            self._run(f"SELECT CAST({text(value)} AS {type_name})").fetchall()
+            self._run(f"SELECT CAST({literal(value)} AS {type_name})").fetchall()
         except duckdb.Error:
             return False
         return True

@@ -207,7 +207,7 @@ class Tickets:
             return
         receipt = Receipt(
             call=plan.call,
-            source=plan.written + (f" WHERE {plan.condition}" if plan.condition else ""),
+            source=plan.written,
             mechanism=plan.mechanism.name,
             loss=plan.loss.times(drawn.n_runs),
             accuracy=drawn.accuracy,

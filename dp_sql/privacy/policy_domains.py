@@ -7,37 +7,33 @@ the policy calls `"observed"`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Protocol
 
 from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, SourceError
 from dp_sql.policy.model import Policy
-from dp_sql.privacy.domains import Domain, items_sql, listed_domain
-from dp_sql.privacy.expressions import Value, is_literal, text
-from dp_sql.privacy.relations import Parts, Schema
+from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.comparisons import Value, is_literal
+from dp_sql.privacy.domains import (
+    ColumnValues,
+    Domain,
+    LabelValues,
+    ListValues,
+    Values,
+    domain_of,
+    items_sql,
+    no_literals,
+)
+from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import full_name, quote
+from dp_sql.sql.formatting import full_name, literal
 from dp_sql.sql.literals import ListLiteral, Reference
 from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be, family
-from dp_sql.udfs.mechanism import in_words
-
-
-class Side(Schema, Protocol):
-    """What this file may ask of the private side of an engine."""
-
-    def public_values(self, select: str) -> list[object]:
-        """The first column of a SELECT over public data."""
-
-    def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
-        """Whether the engine, too, finds exactly these base tables in a source."""
-
 
 _NEEDED = {
     "domain": "a domain: the public set of items that may be answered.",
@@ -51,7 +47,7 @@ def public_values(
     given: Reference | ListLiteral | None,
     item: Value,
     policy: Policy,
-    side: Side,
+    side: Schema,
     what: str,
 ) -> Domain:
     """The public values of a column: as the statement says, or else as the policy does."""
@@ -67,26 +63,22 @@ def public_values(
         )
     at = (call.item.text, call.item.position) if given is None else (given.text, given.position)
     observed = isinstance(given, Reference) and folded(given.text) == "observed"
-    if (given is None or observed) and declared == "observed" and item.origin is not None:
-        values = _declared_values(declared, item, side)
-        return listed_domain(select, call, at, values, item.type, side)
-    if observed:
+    if observed and (declared != "observed" or item.origin is None):
         raise ArgumentError(
             "Under a policy the observed values are no domain, unless the policy says so.",
             text=select.text,
             position=at[1],
             hint=hint,
         )
-    if given is None:
-        return listed_domain(
-            select, call, at, _declared_values(declared, item, side), item.type, side
-        )
+    if given is None or observed:
+        values = _declared_values(declared, item, side)
+        return domain_of(select, call, at, values, item.type, side)
     if isinstance(given, ListLiteral):
         values = _list(select, given)
     else:
         values = _named_values(select, given, item, policy, side)
     way_out = partial(_cast_item, item, call)
-    stated = listed_domain(select, call, at, values, item.type, side, way_out)
+    stated = domain_of(select, call, at, values, item.type, side, way_out)
     if declared is not None:
         _check_overlap(select, call, at, stated, _declared_values(declared, item, side), item, side)
     return stated
@@ -104,9 +96,9 @@ def _check_overlap(
     call: DpCall,
     at: tuple[str, int],
     stated: Domain,
-    declared: Domain,
+    declared: Values,
     item: Value,
-    side: Side,
+    side: Schema,
 ) -> None:
     """Refuse a domain that shares no value with the declared one: the answer would be noise."""
     try:
@@ -126,7 +118,7 @@ def _check_overlap(
         )
 
 
-def _declared(item: Value, policy: Policy, side: Side) -> object:
+def _declared(item: Value, policy: Policy, side: Schema) -> object:
     """What the policy says of the column that the item is."""
     for (name, column), domain in policy.domains.items():
         if item.origin == (side.table(name), column):
@@ -134,7 +126,7 @@ def _declared(item: Value, policy: Policy, side: Side) -> object:
     return None
 
 
-def _declared_values(declared: object, item: Value, side: Side) -> Domain:
+def _declared_values(declared: object, item: Value, side: Schema) -> Values:
     """The values that the policy declares for the column that the item is."""
     if declared == "observed" and item.origin is not None:
         # The owner calls the values of the whole column public, not those that WHERE keeps.
@@ -146,24 +138,14 @@ def _declared_values(declared: object, item: Value, side: Side) -> Domain:
         return _column(side.table(name), str(column), side)
     if not isinstance(declared, tuple):
         raise ArgumentError("The policy's domain of this item cannot be read.")
-    literals = [text(v) if isinstance(v, str) else _plain(v) for v in declared]
-    written = all(isinstance(v, str) for v in declared)
-    return Domain(_values_of(literals), "the policy's list", written)
+    if not all(isinstance(value, str | int | Fraction) for value in declared):
+        raise ArgumentError("The policy's domain of this item cannot be read.")
+    literals = [literal(value) for value in declared]
+    written = all(isinstance(value, str) for value in declared)
+    return ListValues(f"[{', '.join(literals)}]", "the policy's list", written)
 
 
-def _plain(value: object) -> str:
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, int | Fraction):
-        return in_words(Fraction(value))
-    raise ArgumentError("The policy's domain of this item cannot be read.")
-
-
-def _values_of(literals: Sequence[str]) -> str:
-    return f"SELECT unnest([{', '.join(literals)}]) AS value"
-
-
-def _column(full: Parts | None, column: str, side: Side) -> Domain:
+def _column(full: Parts | None, column: str, side: Schema) -> ColumnValues:
     """The column of a public table."""
     if full is None:
         raise ArgumentError("The policy's domain of this item is not there.")
@@ -171,13 +153,12 @@ def _column(full: Parts | None, column: str, side: Side) -> Domain:
     listed = {folded(name): name for name, _ in side.columns(f"SELECT * FROM {table}")}
     if folded(column) not in listed:
         raise ArgumentError(f"{full[-1]} has no column {column}.")
-    own = quote(listed[folded(column)])
-    return Domain(f"SELECT {own} AS value FROM {table}", f"the column {full[-1]}.{column}")
+    return ColumnValues(full, listed[folded(column)], f"the column {full[-1]}.{column}")
 
 
 def _named_values(
-    select: DpSelect, given: Reference, item: Value, policy: Policy, side: Side
-) -> Domain:
+    select: DpSelect, given: Reference, item: Value, policy: Policy, side: Schema
+) -> Values:
     """The values of a domain written by name: a public column, or the item's own ENUM."""
     *table, column = given.parts
     if not table and family(item.type) == "ENUM" and folded(given.text) == item.origin_name:
@@ -197,36 +178,28 @@ def _named_values(
         raise error.at(select.text, given.position) from None
 
 
-def _labels(item: Value) -> Domain:
+def _labels(item: Value) -> LabelValues:
     """The labels of the item's ENUM, from a public table or public by the policy.
 
     Otherwise the item was compiled as a string, and its type has no labels here.
     """
-    return Domain(
-        f"SELECT unnest(system.main.enum_range(NULL::{item.type})) AS value",
-        f"the declared values of the ENUM {item.origin_name}",
-    )
+    return LabelValues(item.type, f"the declared values of the ENUM {item.origin_name}")
 
 
-def _list(select: DpSelect, given: ListLiteral) -> Domain:
-    """The literals of a list, as SQL that we write."""
+def _list(select: DpSelect, given: ListLiteral) -> ListValues:
+    """The literals of a list, written anew."""
     tree = projection(given.text)
     if not isinstance(tree, exp.Array) or not all(is_literal(node) for node in tree.expressions):
-        raise ArgumentError(
-            "A domain list holds literals only.",
-            text=select.text,
-            position=given.position,
-            hint="For example: domain := ['north', 'south'].",
-        )
+        raise no_literals(select, given)
     literals = [_literal(select, given, node) for node in tree.expressions]
     written = all(literal.startswith("'") for literal in literals)
-    return Domain(_values_of(literals), "a list in the statement", written)
+    return ListValues(f"[{', '.join(literals)}]", "a list in the statement", written)
 
 
 def _literal(select: DpSelect, given: ListLiteral, node: Node) -> str:
     if isinstance(node, exp.Literal):
         if node.is_string:
-            return text(node.this)
+            return literal(node.this)
         if node.this.replace(".", "", 1).isdecimal():
             return str(node.this)
     if isinstance(node, exp.Neg) and not node.this.is_string:

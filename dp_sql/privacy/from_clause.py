@@ -1,0 +1,196 @@
+"""The relations of a FROM clause, what their columns are called, and which column a name means.
+
+In the SQL of expressions r0c1 is column 1 of relation 0.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from dp_sql.privacy.comparisons import Refused, Value, refuse
+from dp_sql.privacy.relation_tree import Group, LeftJoin, Parts, Relation, Select
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import folded
+
+ALLOWED = (
+    "Allowed: private tables, joins of them on the privacy unit, joins with public tables on equal "
+    "columns, WHERE of total functions, CTEs and subqueries of those, GROUP BY the privacy unit, "
+    "UNION ALL."
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A relation, and what its columns are called.
+
+    names: in the order of `values`, folded.
+    person_type: the type of the privacy unit; None: a public relation.
+    """
+
+    relation: Relation
+    names: tuple[str, ...]
+    values: tuple[Value, ...]
+    person_type: str | None
+
+    @property
+    def private(self) -> bool:
+        """Whether its rows belong to people."""
+        return self.person_type is not None
+
+    def read_from(self) -> Rows:
+        """The same as a relation of FROM: of several columns with one name only the first has it.
+
+        DuckDB calls the others x_1, x_2 and so on; here these names lead nowhere.
+        """
+        twice = {name for name in self.names if name and self.names.count(name) > 1}
+        if not twice:
+            return self
+        numbered = re.compile(f"({'|'.join(map(re.escape, sorted(twice)))})_[0-9]+")
+        names = (
+            "" if name in self.names[:i] or numbered.fullmatch(name) else name
+            for i, name in enumerate(self.names)
+        )
+        return replace(self, names=tuple(names))
+
+    def with_clear_unit(self) -> Rows:
+        """The same where a column that shares its name with another is not the privacy unit."""
+        columns = list(zip(self.names, self.values, strict=True))
+        others = {name for name, value in columns if not value.is_person}
+        values = (replace(v, is_person=v.is_person and name not in others) for name, v in columns)
+        return replace(self, values=tuple(values))
+
+    def without_unit(self) -> Rows:
+        """The same where the privacy unit may be NULL beside a person, as after a left join."""
+        return replace(self, values=tuple(replace(v, is_person=False) for v in self.values))
+
+
+@dataclass(frozen=True)
+class FromPart:
+    """One relation of a FROM clause.
+
+    path: what its columns may be qualified with, folded: its alias, or the parts of its name.
+    number: of the relation in the SQL that is written.
+    """
+
+    path: Parts
+    number: int
+    rows: Rows
+
+    @property
+    def name(self) -> str | None:
+        """What it is called here."""
+        return self.path[-1] if self.path else None
+
+    def value(self, index: int) -> Value:
+        """One of its columns."""
+        return replace(self.rows.values[index], sql=f"r{self.number}c{index}")
+
+
+@dataclass
+class From:
+    """A FROM clause under construction, with the conditions of its joins.
+
+    hidden: columns of USING on the right side: they are found by their table's name only.
+    looked_in: the public relations that an IN (…) reads, as SQL, and their tables.
+    """
+
+    parts: list[FromPart] = field(default_factory=list)
+    hidden: set[tuple[int, int]] = field(default_factory=set)
+    looked_in: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
+    equal: list[tuple[str, str]] = field(default_factory=list)
+    left_joins: list[LeftJoin] = field(default_factory=list)
+    where: list[str] = field(default_factory=list)
+
+    @property
+    def person_type(self) -> str | None:
+        """The type of the privacy unit; None where all relations are public."""
+        return None if self.private is None else self.private.rows.person_type
+
+    @property
+    def private(self) -> FromPart | None:
+        """The first private relation, whose `__dp_person` is that of the row."""
+        return next((part for part in self.parts if part.rows.private), None)
+
+    def select(
+        self, values: Sequence[Value], *, distinct: bool = False, group: Group | None = None
+    ) -> Relation:
+        """The SELECT of some expressions from it."""
+        if len(self.parts) == 1 and not (self.where or distinct or group):
+            only = self.parts[0].rows
+            if [value.sql for value in values] == [f"r0c{i}" for i in range(len(only.values))]:
+                return only.relation
+        return Select(
+            relations=tuple(part.rows.relation for part in self.parts),
+            equal=tuple(self.equal),
+            left_joins=tuple(self.left_joins),
+            where=tuple(self.where),
+            values=tuple(value.sql for value in values),
+            types=tuple(value.type for value in values),
+            distinct=distinct,
+            group=group,
+            looked_in=tuple(self.looked_in),
+        )
+
+    def column(self, node: exp.Column) -> Value:
+        """Find a column, or refuse it."""
+        value, n_parts = self.found(node)
+        if n_parts < len(node.parts):
+            raise self.unknown(node)
+        return value
+
+    def found(self, node: exp.Column) -> tuple[Value, int]:
+        """The column that a.b.c begins with, and how many of these names it takes.
+
+        The names that are left are fields of a STRUCT.
+        """
+        if isinstance(node.this, exp.Star):
+            raise self.unknown(node)
+        names = [folded(part.name) for part in node.parts]
+        for n_parts in range(len(names), 0, -1):
+            found = list(self._called(tuple(names[: n_parts - 1]), names[n_parts - 1]))
+            if len(found) > 1:
+                shown = node.sql(dialect="duckdb")
+                raise refuse(node, f"{shown} is more than one column of the source", ALLOWED)
+            if found:
+                return found[0], n_parts
+        raise self.unknown(node)
+
+    def _called(self, scope: Parts, name: str) -> Iterator[Value]:
+        for part in self.parts:
+            if scope == part.path[max(0, len(part.path) - len(scope)) :] or not scope:
+                for i, own in enumerate(part.rows.names):
+                    if own == name and (scope or (part.number, i) not in self.hidden):
+                        yield part.value(i)
+
+    def unknown(self, node: exp.Column) -> Refused:
+        """The refusal of a name that is no column."""
+        names = sorted({name for part in self.parts for name in part.rows.names if name})
+        near = difflib.get_close_matches(folded(node.name), names, n=3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else ALLOWED
+        return refuse(node, f"{node.sql(dialect='duckdb')} is not a column of the source", hint)
+
+
+_CLAUSES = {
+    "limit": "LIMIT", "offset": "OFFSET", "qualify": "QUALIFY", "windows": "WINDOW",
+    "sample": "a sample", "laterals": "LATERAL", "pivots": "PIVOT", "distinct": "DISTINCT",
+    "recursive": "RECURSIVE", "joins": "a join", "method": "this kind of join",
+    "on": "DISTINCT ON", "when": "a time travel clause", "ordinality": "WITH ORDINALITY",
+}  # fmt: skip
+
+
+def only(node: Node, allowed: set[str]) -> None:
+    """Refuse a node that carries anything beyond the allowed parts."""
+    for key, value in node.args.items():
+        if value and key not in allowed:
+            at = value[0] if isinstance(value, list) else value
+            where = at if hasattr(at, "walk") else node
+            clause = _CLAUSES.get(key, key.upper())
+            raise refuse(
+                where, f"{clause[0].upper()}{clause[1:]} in a source would let one person's rows "
+                "depend on another's, or we cannot prove that it does not", ALLOWED,
+            )  # fmt: skip

@@ -1,0 +1,180 @@
+"""Relations of one FROM clause as SQL: joined, reduced to distinct rows, and capped by person."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from dp_sql.errors import NotSupported
+from dp_sql.privacy.relation_joins import (
+    columns_of,
+    left_joins_of,
+    on_beside,
+    on_equal,
+    owner_of,
+    type_of,
+)
+from dp_sql.privacy.relation_tree import Select, name_of
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, same_bits
+
+
+@dataclass(frozen=True)
+class PartSql:
+    """A relation of FROM with its own conditions, as a SELECT of `r0p`, `r0c1`, and so on.
+
+    most: the most rows of one person in it. is_table: whether it is a table as it stands. fan: the
+    most of its rows that one row before it matches. None: not known.
+    """
+
+    number: int
+    sql: str
+    columns: tuple[str, ...]
+    most: int | None
+    is_table: bool
+    fan: int | None = None
+
+
+@dataclass
+class FromSql:
+    """FROM and WHERE of a SELECT under construction, and the most rows of one person in it.
+
+    multiplies: whether a join makes several rows of one.
+    """
+
+    sql: str
+    most: int | None
+    multiplies: bool
+    conditions: list[str] = field(default_factory=list)
+
+
+def listed_sql(columns: Sequence[str]) -> str:
+    """The list of a SELECT, which may need no column."""
+    return ", ".join(columns) or "1 AS one"
+
+
+def where_sql(conditions: Sequence[str]) -> str:
+    """A WHERE clause, where there is a condition."""
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _person(select: Select, part: PartSql) -> list[str]:
+    return [f"r{part.number}p"] if select.relations[part.number].is_private else []
+
+
+def distinct_sql(select: Select, part: PartSql) -> str:
+    """The distinct rows of a relation."""
+    listed = [*_person(select, part)]
+    listed += [
+        f"{same_bits(column, type_of(select, column))} AS {column}" for column in part.columns
+    ]
+    return f"SELECT DISTINCT {listed_sql(listed)} FROM ({part.sql}) AS t"
+
+
+def capped_sql(select: Select, part: PartSql, sql: str, cap: int) -> str:
+    """A limited number of rows of each person, chosen by their values alone.
+
+    A hash of the values orders them, so that no value is preferred; rows with equal hashes are
+    ordered by the values themselves. So which rows are kept never depends on other people's rows,
+    nor on where a row is stored.
+    """
+    person = f"r{part.number}p"
+    order = [f"system.main.hash({', '.join(part.columns)})"] if part.columns else []
+    for column in part.columns:
+        kind = family(type_of(select, column))
+        if kind in BINARY_TYPES | {"ENUM"}:
+            order.append(f"CAST({column} AS VARCHAR)")
+        elif kind in EXACT_TYPES:
+            order.append(exact(column, kind))
+    by = f" ORDER BY {', '.join(order)}" if order else ""
+    number = f"system.main.row_number() OVER (PARTITION BY {person}{by})"
+    return (
+        f"SELECT {listed_sql([person, *part.columns])} FROM ({sql}) AS t QUALIFY {number} <= {cap}"
+    )
+
+
+def joined_sql(select: Select, source: FromSql, part: PartSql, terms: Sequence[str]) -> FromSql:
+    """The relations so far, joined with one more."""
+    number, word = part.number, "JOIN"
+    sql = part.sql
+    if number in left_joins_of(select):
+        word = "LEFT JOIN"
+    elif select.relations[number].is_private:
+        word, found = "LEFT JOIN", f"__dp_found_{number}"
+        sql = f"SELECT *, 1 AS {found} FROM ({sql}) AS t"
+        source.conditions.append(is_found(found, f"r{owner_of(select)}p"))
+    source.sql += f" {word} ({sql}) AS r{number} ON {' AND '.join(terms) or 'TRUE'}"
+    return source
+
+
+def is_found(found: str, left: str) -> str:
+    """Whether a LEFT JOIN found a row: with this condition it is an inner join.
+
+    An inner join leaves out its left side where its right side is empty: one row on the right would
+    decide whether the rows of all others are read. So private right sides are joined by
+    LEFT JOIN, and this is written so that DuckDB does not make an inner join of it.
+    """
+    return f"coalesce({found}, 0) = (CASE WHEN {left} IS NULL THEN 2 ELSE 1 END)"
+
+
+def matched_sql(
+    select: Select, source: FromSql, part: PartSql, still: Collection[str], before: Sequence[int]
+) -> FromSql:
+    """A LEFT JOIN whose ON says more than equal columns: all rows so far, beside those that match.
+
+    For an ON as it stands DuckDB 1.5 would compare each row with each, or not run it at all.
+    """
+    rows = [*_so_far(select, still, before), "system.main.row_number() OVER () AS __dp_row"]
+    first = f"SELECT {listed_sql(rows)} FROM {source.sql}{where_sql(source.conditions)}"
+    own = "".join(f", {column}" for column in part.columns)
+    match = (
+        f"SELECT __dp_row AS __dp_match{own} FROM __dp_before JOIN ({part.sql}) AS r{part.number} "
+        f"ON {' AND '.join(on_equal(select, part.number, before)) or 'TRUE'}"
+        f"{where_sql(on_beside(select, part.number))}"
+    )
+    listed = [*_so_far(select, still, before), *part.columns]
+    sql = (
+        f"WITH __dp_before AS MATERIALIZED ({first}) SELECT {listed_sql(listed)} FROM __dp_before "
+        f"LEFT JOIN ({match}) AS __dp_matches ON __dp_row = __dp_match"
+    )
+    return FromSql(f"({sql}) AS s{part.number}", source.most, source.multiplies)
+
+
+def _so_far(select: Select, still: Collection[str], available: Collection[int]) -> list[str]:
+    """The person of a row so far, and the columns that are needed from here on."""
+    owner = owner_of(select)
+    return ([] if owner is None else [f"r{owner}p"]) + [
+        f"r{number}c{i}" for number in sorted(available) for i in columns_of(select, number, still)
+    ]
+
+
+def reduced_sql(
+    select: Select, source: FromSql, still: Collection[str], available: Collection[int]
+) -> FromSql:
+    """The distinct rows so far, with the person and the columns that are needed from here on."""
+    listed = [
+        column
+        if column.endswith("p")
+        else f"{same_bits(column, type_of(select, column))} AS {column}"
+        for column in _so_far(select, still, available)
+    ]
+    sql = f"SELECT DISTINCT {listed_sql(listed)} FROM {source.sql}{where_sql(source.conditions)}"
+    return FromSql(f"({sql}) AS s{len(available)}", source.most, source.multiplies)
+
+
+def too_much(
+    select: Select, rows: int, most: int, joined: Sequence[PartSql], is_public: bool
+) -> NotSupported:
+    """The refusal of joins that multiply rows too much; all numbers in it are public."""
+    fans = ", ".join(
+        f"{name_of(select.relations[part.number])} by up to {part.fan:,}"
+        for part in joined
+        if part.fan != 1
+    )
+    whose = "" if is_public else " of one person"
+    limit = "" if is_public else " (max_joined_rows_per_person)"
+    return NotSupported(
+        f"These joins could make {rows:,} rows{whose}, and the limit is {most:,}{limit}. "
+        f"They multiply rows: {fans}.",
+        hint="Join on a column that is unique in the other table, or select fewer of its columns: "
+        "rows that differ only in columns that the query does not read count once.",
+    )

@@ -1,0 +1,162 @@
+"""GROUP BY within one person's rows: keys that hold the privacy unit, and aggregates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dp_sql.privacy.clauses import column_name
+from dp_sql.privacy.comparisons import SMALL, Scope, Value, refuse
+from dp_sql.privacy.expressions import compiled, condition, is_aggregate, settled
+from dp_sql.privacy.from_clause import ALLOWED, From, FromPart, Rows, only
+from dp_sql.privacy.relation_tree import Group
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import family
+
+_NUMBER = re.compile(r"\d{1,6}", re.ASCII)
+
+
+def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
+    """A SELECT with GROUP BY, in which each group is made of one person's rows."""
+    group = tree.args.get("group")
+    if group is None or source.private is None or tree.args.get("distinct") is not None:
+        raise refuse(
+            tree, "Groups are formed of one person's rows: GROUP BY the privacy unit", ALLOWED
+        )
+    only(group, {"expressions", "all"})
+    listed = [node.unalias() for node in tree.expressions]
+    keys = group.expressions
+    if group.args.get("all"):
+        keys = [node for node in listed if not _aggregates(node)]
+    keys = [_key(node, listed) for node in keys]
+    by = {key.sql: settled(key, node) for node in keys for key in [compiled(node, scope)]}
+    if not any(key.is_person for key in by.values()):
+        raise refuse(
+            group, "GROUP BY must hold the privacy unit: then each group is one person's", ALLOWED
+        )
+    groups = _Groups(scope, by)
+    names = [column_name(node) for node in tree.expressions]
+    values = [groups.listed(node) for node in listed]
+    having, kept = tree.args.get("having"), []
+    if having is not None:
+        named = {n: v for n, v in zip(names, values, strict=True) if names.count(n) == 1}
+        kept = [_having(having.this, groups.scope, named)]
+    relation = groups.source(source, kept).select(values)
+    return Rows(relation, tuple(names), tuple(values), source.person_type)
+
+
+def _key(node: Node, listed: Sequence[Node]) -> Node:
+    if isinstance(node, exp.Literal) and not node.is_string and _NUMBER.fullmatch(node.this):
+        index = int(node.this) - 1
+        if 0 <= index < len(listed):
+            return listed[index]
+    return node
+
+
+def _having(node: Node, grouped: Scope, named: Mapping[str, Value]) -> str:
+    def column(found: exp.Column) -> Value:
+        if not found.table and folded(found.name) in named:
+            return named[folded(found.name)]
+        return grouped.column(found)
+
+    return condition(node, replace(grouped, column=column))
+
+
+class _Groups:
+    """Groups of one person's rows: an inner SELECT of keys and aggregates, to compute with outside.
+
+    DuckDB binds no aggregate inside TRY(…), and year(min(day)) needs one.
+    """
+
+    def __init__(self, scope: Scope, by: Mapping[str, Value]) -> None:
+        """Take the scope of the rows, and the settled keys by the SQL of what they were."""
+        self._rows = scope
+        self._keys = list(by.values())
+        self._by = {sql: replace(key, sql=f"r0c{i}") for i, (sql, key) in enumerate(by.items())}
+        self._computed: list[Value] = []
+        self._counts_rows = False
+        self.scope = replace(scope, column=self._column, aggregate=self._aggregate, as_written=None)
+
+    def _column(self, node: exp.Column) -> Value:
+        found = self._by.get(self._rows.column(node).sql)
+        if found is None:
+            raise refuse(node, f"{node.sql(dialect='duckdb')} is no key of GROUP BY", ALLOWED)
+        return found
+
+    def _aggregate(self, node: Node) -> Value:
+        value = _aggregate(node, self._rows)
+        self._counts_rows |= _counts_rows(node)
+        written = [known.sql for known in self._computed]
+        if value.sql not in written:
+            self._computed.append(value)
+            written.append(value.sql)
+        return replace(value, sql=f"r0c{len(self._keys) + written.index(value.sql)}")
+
+    def listed(self, node: Node) -> Value:
+        """An expression that is a key as it stands, or made of keys and aggregates."""
+        if not _aggregates(node):
+            key = self._by.get(compiled(node, self._rows).sql)
+            if key is not None:
+                return key
+        return compiled(node, self.scope)
+
+    def source(self, rows: From, having: list[str]) -> From:
+        """The inner SELECT as a FROM clause, once all that it must compute is known."""
+        group = Group(
+            keys=tuple(sorted(key.sql for key in self._keys)),
+            is_whole=all(key.is_person for key in self._keys),
+            counts_rows=self._counts_rows,
+        )
+        values = (*self._keys, *self._computed)
+        relation = rows.select(values, group=group)
+        inner = Rows(relation, ("",) * len(values), values, rows.person_type)
+        return From([FromPart((), 0, inner)], where=having)
+
+
+def _aggregates(node: Node) -> bool:
+    return any(is_aggregate(inner) for inner in node.walk())
+
+
+def _counts_rows(node: Node) -> bool:
+    """Whether a node is an aggregate that uses how often a row occurs."""
+    if isinstance(node, exp.Count):
+        return not isinstance(node.this, exp.Distinct)
+    return is_aggregate(node) and not isinstance(node, exp.Min | exp.Max)
+
+
+def _aggregate(node: Node, scope: Scope) -> Value:
+    """An aggregate over one person's rows that cannot overflow or fail."""
+    inner = node.this
+    if isinstance(node, exp.Anonymous):
+        only(node, {"this"})
+        return Value("system.main.count(*)", "BIGINT")
+    if isinstance(node, exp.Count):
+        only(node, {"this", "big_int"})
+        if isinstance(inner, exp.Star) or inner is None:
+            if inner is not None:
+                only(inner, set())
+            return Value("system.main.count(*)", "BIGINT")
+        if isinstance(inner, exp.Distinct):
+            only(inner, {"expressions"})
+            if len(inner.expressions) != 1:
+                raise refuse(node, "count(DISTINCT …) takes one column", ALLOWED)
+            value = settled(compiled(inner.expressions[0], scope), node)
+            return Value(f"system.main.count(DISTINCT {value.sql})", "BIGINT")
+        return Value(f"system.main.count({compiled(inner, scope).sql})", "BIGINT")
+    if isinstance(node, exp.Min | exp.Max):
+        only(node, {"this"})
+        value = settled(compiled(inner, scope), node)
+        word = "min" if isinstance(node, exp.Min) else "max"
+        return Value(f"system.main.{word}({value.sql})", value.type)
+    if isinstance(node, exp.Sum):
+        only(node, {"this"})
+        value = compiled(inner, scope)
+        if family(value.type) in SMALL:  # 2^63 rows of them fit HUGEINT
+            return Value(f"system.main.sum({value.sql})", "HUGEINT")
+    raise refuse(
+        node, "Known aggregates: count, min, max, and sum of integers up to 64 bits", ALLOWED
+    )

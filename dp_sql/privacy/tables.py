@@ -1,0 +1,177 @@
+"""A base table as a relation: its columns and collations, and whose rows it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from dp_sql.policy.model import Link, Policy, PrivateTable
+from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.collations import collations
+from dp_sql.privacy.comparisons import Value, refuse
+from dp_sql.privacy.from_clause import From, Rows
+from dp_sql.privacy.relation_tree import LinkedTable, Parts, Table
+from dp_sql.sql.formatting import full_name, quote
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import EXACT_TYPES, as_key, family, without_labels
+
+
+def no_table(node: Node, parts: Sequence[str]) -> Exception:
+    """The refusal of a name that means nothing."""
+    return refuse(node, f"There is no table {'.'.join(parts)}", "SHOW TABLES lists what there is.")
+
+
+def public_rows(
+    schema: Schema, full: Parts, columns: Sequence[tuple[str, str]], function: str = ""
+) -> Rows:
+    """A relation that nobody's rows are known of.
+
+    Args:
+        schema: answers what its columns are.
+        full: its name.
+        columns: names of its columns, and the types that they are read as.
+        function: the call of a table function that it is, as SQL.
+    """
+    source = function or full_name(full)
+    listed = schema.columns(f"SELECT * FROM {source}")
+    strings = [name for name, kind in listed if family(kind) == "VARCHAR"]
+    compared = collations(schema.binds, source, strings)
+    types = tuple(kind for _, kind in columns)
+    values = tuple(
+        Value(f"c{i}", kind, (full, folded(name)), collation=compared.get(name, ""))
+        for i, ((name, _), kind) in enumerate(zip(listed, types, strict=True))
+    )
+    sql = tuple(
+        quote(name) if kind == own else f"CAST({quote(name)} AS {kind})"
+        for (name, own), kind in zip(listed, types, strict=True)
+    )
+    names = tuple(folded(name) for name, _ in listed)
+    return Rows(Table(full, sql, types, function=function), names, values, None)
+
+
+def persons_rows(rows: Rows, index: int) -> Rows:
+    """The same relation, with the privacy unit in one of its columns."""
+    values = list(rows.values)
+    values[index] = replace(values[index], is_person=True)
+    assert isinstance(rows.relation, Table)
+    person_type = as_key("", values[index].type)[1]
+    return Rows(replace(rows.relation, person=index), rows.names, tuple(values), person_type)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What names mean, and whose rows tables hold: how far the person who asks is trusted.
+
+    trusted: whether the owner asks, whose expressions of one row may be taken as written.
+    """
+
+    schema: Schema
+    trusted: ClassVar[bool] = False
+
+    def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
+        """The rows of a table; None where the name means no table that may be read."""
+        raise NotImplementedError
+
+    def view(self, parts: Sequence[str]) -> str | None:
+        """The query of a view; None where the name means no view that may be read."""
+        raise NotImplementedError
+
+    def inside(self, view: Sequence[str]) -> Tables:
+        """The same as the query of a view reads names."""
+        return replace(self, schema=self.schema.inside(view))
+
+    def is_link(self, a: Value, b: Value) -> bool:
+        """Whether two columns are the two ends of a declared link between private tables."""
+        return False
+
+    def check(self, sql: str) -> None:
+        """Refuse the SQL of a view that sqlglot and the engine may read differently."""
+
+    def note_view(self, parts: Sequence[str], rows: Rows) -> None:
+        """Take note of a view that was read."""
+
+    def as_written(self, node: Node, source: From) -> Value:
+        """An expression of one row, as the owner wrote it."""
+        raise refuse(node, "Only an owner's expressions are taken as written")
+
+
+@dataclass(frozen=True)
+class PolicyTables(Tables):
+    """The tables that a policy names."""
+
+    policy: Policy
+
+    def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
+        """The rows of a table; None where the policy names no table of this name."""
+        full = self.schema.table(parts)
+        if full is None:
+            return None
+        for table in self.policy.tables.values():
+            if self.schema.table(table.name) == full:
+                return self._people(table, node)
+        if full in {self.schema.table(name) for name in self.policy.public}:
+            return public_rows(self.schema, full, self.columns_of(full))
+        return None
+
+    def view(self, parts: Sequence[str]) -> str | None:
+        """The query of a view that the policy lists."""
+        wanted = tuple(folded(part) for part in parts)
+        listed = any(name[-len(wanted) :] == wanted for name in self.policy.views)
+        return self.schema.view(parts) if listed else None
+
+    def columns_of(self, full: Parts) -> list[tuple[str, str]]:
+        """Names and types of a base table's columns, as analysts see them.
+
+        The labels of an ENUM may be people's values (CREATE TYPE … AS ENUM (SELECT …)), so an ENUM
+        column of a private table is one of strings, unless the policy says "enum".
+        """
+        listed = self.schema.columns(f"SELECT * FROM {full_name(full)}")
+        if full in {self.schema.table(name) for name in self.policy.public}:
+            return listed
+        shown = {
+            column
+            for (table, column), domain in self.policy.domains.items()
+            if domain == "enum" and self.schema.table(table) == full
+        }
+        return [
+            (name, kind if folded(name) in shown else without_labels(kind)) for name, kind in listed
+        ]
+
+    def is_link(self, a: Value, b: Value) -> bool:
+        """Whether two columns are the two ends of a link that the policy declares."""
+        return any(
+            isinstance(table.unit, Link)
+            and a.origin == (self.schema.table(table.name), table.unit.column)
+            and b.origin == (self.schema.table(table.unit.table), table.unit.key)
+            for table in self.policy.tables.values()
+        )
+
+    def _people(self, table: PrivateTable, node: Node) -> Rows:
+        """A private table, each row with its person, by its own column or by way of a link."""
+        full = self.schema.table(table.name)
+        if full is None:
+            raise no_table(node, [node.name])
+        rows = public_rows(self.schema, full, self.columns_of(full))
+        unit = table.unit
+        column = unit.column if isinstance(unit, Link) else unit
+        if column not in rows.names:
+            raise refuse(
+                node, f"The policy's privacy unit of {node.name} is not a column of it", ""
+            )
+        index = rows.names.index(column)
+        if not isinstance(unit, Link):
+            if family(rows.values[index].type) not in EXACT_TYPES:
+                raise refuse(node, f"The privacy unit of {node.name} has no exact equality", "")
+            return persons_rows(rows, index)
+        owner = self._people(self.policy.tables[unit.table], node)
+        if unit.key not in owner.names:
+            raise refuse(node, f"The policy's link of {node.name} is not a column", "")
+        key = owner.names.index(unit.key)
+        kind, other = (as_key("", v.type)[1] for v in (rows.values[index], owner.values[key]))
+        if other != kind or family(kind) not in EXACT_TYPES:
+            raise refuse(node, f"The policy's link of {node.name} joins different types", "")
+        assert isinstance(rows.relation, Table)
+        linked = LinkedTable(rows.relation, index, owner.relation, key)
+        return Rows(linked, rows.names, rows.values, owner.person_type)

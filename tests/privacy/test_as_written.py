@@ -1,0 +1,177 @@
+"""What an owner wrote and the compiler does not read is taken as written, and answered as by DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dp_sql
+from dp_sql.errors import NotPrivate
+from tests.conftest import READING_LOG, SURE
+
+SETUP = """
+ALTER TABLE ratings ADD COLUMN day DATE DEFAULT DATE '2024-01-31'; ALTER TABLE ratings ADD COLUMN ts TIMESTAMP_S DEFAULT TIMESTAMP_S '2024-01-31 10:00:00';
+ALTER TABLE ratings ADD COLUMN tags VARCHAR[] DEFAULT ['a','b']; ALTER TABLE ratings ADD COLUMN s STRUCT(a INTEGER, b VARCHAR) DEFAULT {'a': 1, 'b': 'x'};
+CREATE TABLE ranges AS SELECT 1990 + i*5 AS lo, 1995 + i*5 AS hi, 'e' || i AS era FROM range(10) t(i);
+CREATE TABLE books AS SELECT DISTINCT title, length(title) AS len FROM ratings WHERE title IS NOT NULL;
+CREATE VIEW up AS SELECT user_id, upper(title) || '!' AS title FROM ratings WHERE length(title) % 2 = 0;
+CREATE VIEW cas AS SELECT user_id, CASE WHEN year > 2003 THEN 'new' ELSE 'old' END AS title FROM ratings r WHERE r.title IS NOT NULL;
+CREATE VIEW era AS SELECT r.user_id, e.era AS title FROM ratings r JOIN ranges e ON r.year BETWEEN e.lo AND e.hi - 1;
+CREATE VIEW lera AS SELECT r.user_id, e.era AS title FROM ratings r LEFT JOIN ranges e ON r.year >= e.lo AND r.year < e.hi AND length(r.title) < 6;
+CREATE VIEW third AS SELECT r.user_id, e.era || b.len AS title FROM ratings r JOIN ranges e ON r.year BETWEEN e.lo AND e.hi - 1 LEFT JOIN books b ON b.title = r.title AND b.len % 2 = 0;
+CREATE VIEW ren AS SELECT user_id AS pid, title FROM ratings; CREATE VIEW ren2 AS SELECT pid AS who, title FROM ren WHERE title LIKE '%e%';
+CREATE SCHEMA sch; CREATE VIEW sch.v AS SELECT * EXCLUDE (tags) FROM main.ratings ORDER BY title;
+CREATE TABLE "odd name" AS SELECT user_id AS "User Id", title AS "the title" FROM ratings;
+"""
+# item | privacy unit | FROM and WHERE
+CASES = [
+    "title|user_id|up",
+    "title|user_id|cas",
+    "title|user_id|era",
+    "title|user_id|lera",
+    "title|user_id|third",
+    "title|pid|ren",
+    "title|who|ren2",
+    "title|pid|ren WHERE title || '!' LIKE 'D%'",
+    "title|sch.v.user_id|sch.v",
+    "title|user_id|sch.v",
+    "title|ratings.user_id|main.ratings WHERE main.ratings.year + 1 > 2000",
+    '"the title"|"User Id"|"odd name" WHERE "the title" || \'x\' <> \'q\'',
+    '"odd name"."the title"|"user id"|"odd name"',
+    "title|user_id|'{folder}/acc.parquet'",
+    "title|user_id|'{folder}/acc.parquet' WHERE year > 2000",
+    "acc.title|acc.user_id|'{folder}/acc.parquet'",
+    "title|user_id|read_parquet('{folder}/acc.parquet') WHERE length(title) > 2",
+    "title|user_id|read_parquet(['{folder}/acc.parquet', '{folder}/acc.parquet']) AS p",
+    "title|user_id|read_csv('{folder}/acc.csv', header = true) q",
+    "title|q.user_id|read_csv_auto('{folder}/acc.csv') q WHERE q.title SIMILAR TO '.*e.*'",
+    "title|user_id|df",
+    "title|user_id|df WHERE year % 2 = 0",
+    "title|d.user_id|arrow AS d WHERE d.year // 2 > 3",
+    "title|user_id|(SELECT * FROM df WHERE round(year / 7) > 2) x",
+    "title|p|(SELECT user_id AS p, title FROM '{folder}/acc.parquet') x",
+    "p|p|(SELECT user_id AS p FROM df)",
+    "s.b|user_id|ratings",
+    "s.a|user_id|ratings r WHERE r.s.b = 'x' AND s.a + 1 = 2",
+    "tags[1]|user_id|ratings",
+    "tags[1]|user_id|ratings WHERE tags[1:1] = ['a'] AND len(tags) = 2",
+    "ts|user_id|ratings",
+    "day|user_id|ratings WHERE day - INTERVAL 3 DAY < now()",
+    "t|user_id|(SELECT user_id, title AS t, year * 2 AS y2, -year AS neg, NOT (year > 3) AS b, [title] AS l, {'a': title} AS st, title[1] AS c FROM ratings)",
+    "y2|user_id|(SELECT user_id, year * 2 AS y2, -year AS neg FROM ratings) WHERE y2 > neg + 1",
+    "c|user_id|(SELECT user_id, title[1] AS c FROM ratings) z",
+    "b|user_id|(SELECT user_id, CASE WHEN year > 2003 THEN 'new' ELSE 'old' END AS b FROM ratings)",
+    "b|user_id|(SELECT user_id, CASE year WHEN 2003 THEN 'new' END b FROM ratings)",
+    "b|user_id|(SELECT user_id, 5 + 5 AS five, 'r0c1' || title AS b FROM ratings)",
+    "title|user_id|ratings WHERE title <> 'r7c1' AND 'r7c1' <> title || 'r0c9'",
+    "title|user_id|ratings WHERE 'r7c1' = 'r7c2' || ''",
+    "title|user_id|ratings WHERE year IN (1, 2, 2003) OR region GLOB 'n*'",
+    "title|user_id|ratings WHERE title IS DISTINCT FROM 'Dune'",
+    "title|user_id|ratings WHERE (year, title) IN ((2003, 'Dune'), (2004, 'Emma'))",
+    "title|user_id|ratings WHERE regexp_matches(title, '^D') -- a comment",
+    "title|user_id|ratings WHERE /* c */ regexp_matches(title, '^D') /* d */ AND year::VARCHAR LIKE '2%'",
+    "title|user_id|ratings WHERE TRY_CAST(region AS INTEGER) IS NULL",
+    "title|user_id|ratings WHERE CAST(year AS VARCHAR) = '2003' OR coalesce(title, region, 'x') = 'x'",
+    "title|user_id|ratings WHERE year BETWEEN 2000 AND 2000 + 5",
+    "title|user_id|ratings WHERE date_part('year', day) = 2024 AND day::TIMESTAMP AT TIME ZONE 'UTC' IS NOT NULL",
+    "title|user_id|(SELECT DISTINCT user_id, title, tags, s FROM ratings)",
+    "title|user_id|(SELECT user_id, title FROM (SELECT user_id, title || 'y' AS title FROM ratings WHERE year % 3 = 0) a WHERE length(title) > 2) b WHERE b.title LIKE '%y'",
+    "title|user_id|(FROM ratings SELECT user_id, lower(title) AS title WHERE year + 1 > 3)",
+    "era|user_id|(SELECT r.*, e.era FROM ratings r JOIN ranges e ON r.year >= e.lo AND r.year < e.hi)",
+    "era|user_id|(SELECT r.user_id, e.era FROM ratings r JOIN ranges e ON true WHERE r.year + e.lo > 4000)",
+    "title|user_id|(SELECT * RENAME (title AS t2), title FROM ratings)",
+    "title|user_id|(SELECT * REPLACE (upper(title) AS title) FROM ratings)",
+    "title|user_id|(SELECT ratings.* EXCLUDE (year) FROM ratings)",
+    "year|user_id|ratings WHERE year",
+    "title|user_id|ratings r WHERE r.title LIKE 'a_%' ESCAPE 'a' OR r.title ILIKE 'd%'",
+    "title|user_id|ratings WHERE list_contains(['Dune'], title) OR title = ANY(['Emma'])",
+    "title|user_id|ratings WHERE hash(title) % 2 = 0 AND md5(title) > 'a'",
+    "title|user_id|ratings WHERE strftime(day, '%Y') = '2024' AND epoch(day) > 3 AND position('u' IN title) > 0",
+    "title|user_id|ratings WHERE title = 'Dune' COLLATE NOCASE",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@pytest.fixture(scope="module")
+def owner(folder: Path) -> Iterator[dp_sql.Session]:
+    with dp_sql.connect() as session:
+        session.execute(READING_LOG)
+        session.execute(SETUP)
+        rows = "SELECT user_id, title, year, region FROM ratings"
+        session.execute(f"COPY ({rows}) TO '{folder}/acc.parquet'")
+        session.execute(f"COPY ({rows}) TO '{folder}/acc.csv' (HEADER)")
+        yield session
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_taken_as_written_is_answered_as_by_duckdb(
+    owner: dp_sql.Session, folder: Path, case: str
+) -> None:
+    df = owner.sql("SELECT user_id, title, year FROM ratings").df()
+    arrow = owner.sql("SELECT user_id, title, year FROM ratings").to_arrow_table()
+    assert len(df) == len(arrow)
+    item, unit, source = case.replace("{folder}", str(folder)).split("|", 2)
+    plain = f"SELECT count(DISTINCT {item}) FILTER ({unit} IS NOT NULL) FROM {source}\n"
+    wanted = owner.execute(plain).fetchall()
+    call = f"DP_COUNT_DISTINCT({item}, {SURE}, privacy_unit := {unit})"
+    assert owner.sql(f"SELECT {call} FROM {source}\n").fetchall() == wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("(SELECT user_id, title, random() AS r FROM ratings)", "random is not a pure function"),
+        ("(SELECT user_id, title || max(title) OVER () AS title FROM ratings)", "window function"),
+        ("ratings r JOIN ranges e ON r.year > (SELECT min(lo) FROM ranges)", "a subquery"),
+        ("ratings r JOIN ranges e ON r.year + random() > e.lo", "random is not a pure function"),
+        ("ratings r JOIN ratings q ON r.year > q.year", "an equal column on both sides"),
+        ("ratings WHERE nextval('s') > 0", "nextval is not a pure function"),
+        ("ratings WHERE year + rowid > 3", "rowid is not a column"),
+        ("(SELECT user_id, title, title.nope AS x FROM ratings)", "not a column"),
+    ],
+)
+def test_what_looks_at_more_than_one_row_is_not_taken_as_written(
+    owner: dp_sql.Session, source: str, why: str
+) -> None:
+    n_receipts = len(owner.receipts)
+    with pytest.raises(NotPrivate, match=why) as caught:
+        owner.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id) FROM {source}")
+    assert caught.value.position is not None
+    assert len(owner.receipts) == n_receipts
+
+
+def test_a_renamed_privacy_unit_is_named_on_the_receipt(owner: dp_sql.Session) -> None:
+    for source, unit in (("ren2", "who"), ("(SELECT user_id AS p, title FROM ratings)", "p")):
+        owner.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := {unit}) FROM {source}")
+        said = "each row of ratings belongs to the person in user_id"
+        assert owner.receipts[-1].assumptions == (said,)
+
+
+def test_no_table_with_peoples_rows_is_called_public(owner: dp_sql.Session) -> None:
+    owner.execute(
+        "CREATE TABLE clubs AS SELECT DISTINCT user_id, title || ' club' AS club FROM ratings"
+    )
+    count = f"DP_COUNT_DISTINCT(club, {SURE}, privacy_unit := "
+    for source, unit in (
+        ("ratings r JOIN clubs c ON r.user_id = c.user_id", "c.user_id"),
+        ("(SELECT r.user_id AS p, c.club FROM clubs c JOIN ratings r USING (user_id))", "p"),
+        ("(FROM clubs UNION ALL SELECT user_id, title FROM ratings)", "user_id"),
+    ):
+        owner.sql(f"SELECT {count}{unit}) FROM {source}")
+        receipt = owner.receipts[-1]
+        assert "public" not in " ".join(receipt.assumptions)
+        assert {said.split()[3] for said in receipt.assumptions} == {"ratings", "clubs"}
+    for source in (
+        "ratings r JOIN clubs c ON r.title || ' club' = c.club",
+        "ratings r JOIN clubs c ON r.title = c.club",
+        "(SELECT user_id AS p, title AS club FROM ratings) r JOIN clubs USING (club)",
+    ):
+        unit = "p" if "AS p" in source else "r.user_id"
+        with pytest.raises(NotPrivate):
+            owner.sql(f"SELECT {count}{unit}) FROM {source}")
