@@ -225,7 +225,7 @@ def distribution_at(rate, one_round=normalized):
 def case_of_peeling(mechanism, take, one_round, loss):
     other = {normalized: permute_and_flip, permute_and_flip: normalized}[one_round]
     on, at = partial(every_case, take, one_round), partial(one_case, take, one_round)
-    domains = {f"cut {cut}": on(cut) for cut in (1, 2, 9)}
+    domains = {slow_if(cut == 1, f"cut {cut}"): on(cut) for cut in (1, 2, 9)}
     if one_round is normalized:
         for cut, width in product((1, 2, 9), (1, 2, 5)):
             slow = cut != 2 and width > 1

@@ -305,11 +305,12 @@ def case_of_stopping(mechanism, this, epsilon, says):
         for sizes in PAIRS:
             domains[f"{sizes} as compared, grid {grid}"] = on_its_own_grid(this, sizes, grid)
             for gamma in gammas:
-                slow = grid > 1 and gamma != gammas[0]
+                slow = grid > 1 and (this is BINOMIAL or gamma != gammas[0])
                 name = slow_if(slow, f"{sizes}, gamma {gamma}, grid {grid}")
                 domains[name] = told_by_values(this, sizes, grid, gamma)
         for gamma in crowds:
-            domains[f"a crowd, gamma {gamma}, grid {grid}"] = told_by_choices(
+            slow = grid > 1 and this is BINOMIAL
+            domains[slow_if(slow, f"a crowd, gamma {gamma}, grid {grid}")] = told_by_choices(
                 this, crowd_of(8), (1,) * 9, grid, gamma
             )
         if this is GEOMETRIC:

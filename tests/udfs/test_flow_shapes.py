@@ -47,7 +47,7 @@ def pairs(people: int, most: int, rng: np.random.Generator) -> Runs:
     return grouped(rng.permutation(person.size) // 2, person)
 
 
-def power_distribution(edges: int, items: int, people: int, rng: np.random.Generator) -> Runs:
+def power_law(edges: int, items: int, people: int, rng: np.random.Generator) -> Runs:
     item = np.minimum(rng.zipf(1.4, edges) - 1, items - 1)
     person = np.minimum(rng.zipf(1.3, edges) - 1, people - 1)
     return grouped(item, person)
@@ -65,9 +65,7 @@ def grouped(item: np.ndarray[Any, Any], person: np.ndarray[Any, Any]) -> Runs:
 
 
 SHAPES: dict[str, Callable[[], Runs]] = {
-    "power distribution": lambda: power_distribution(
-        10_000, 5_000, 2_000, np.random.default_rng(1)
-    ),
+    "power law": lambda: power_law(10_000, 5_000, 2_000, np.random.default_rng(1)),
     "few people": lambda: uniform(10_000, 4_000, 150, np.random.default_rng(2)),
     "as many people as items": lambda: uniform(10_000, 3_000, 3_000, np.random.default_rng(3)),
     "sparse": lambda: uniform(10_000, 5_000, 2_500, np.random.default_rng(4)),
