@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 
 from dp_sql.budget.account import BudgetRow
 from dp_sql.budget.model import Terms
+from dp_sql.sql.formatting import literal
 
 _EIGHTHS = "▏▎▍▌▋▊▉█"
 _EMPTY = "░"
@@ -55,15 +56,6 @@ def bar(share: Fraction, width: int) -> str:
     return drawn.ljust(width, _EMPTY)
 
 
-def decimal(x: Fraction) -> str:
-    """The digits of a fraction with a finite decimal expansion.
-
-    >>> decimal(Fraction(3, 10)), decimal(Fraction(1, 10**18)), decimal(Fraction(100))
-    ('0.3', '0.000000000000000001', '100')
-    """
-    return format(_exact(x), "f")
-
-
 def visible(text: str) -> str:
     """A string that moves no cursor: escaped if it has unprintable characters."""
     return text if text.isprintable() else json.dumps(text)
@@ -73,15 +65,15 @@ def _heading(terms: Terms) -> str:
     refresh = "refresh monthly: figures of this month (UTC)" if terms.monthly else "no refresh"
     charged = ""
     if terms.release_epsilon is not None:
-        charged = f", each release as epsilon {decimal(terms.release_epsilon)}"
+        charged = f", each release as epsilon {literal(terms.release_epsilon)}"
     return f"Budget of {terms.dataset} (accountant {terms.accountant}{charged}; {refresh})"
 
 
 def _figures(row: BudgetRow) -> str:
     if row.epsilon_total is None or row.epsilon_left is None:
-        return f"ε {decimal(row.epsilon_spent)} spent, no cap of its own{_delta(row)}"
-    spent, total = decimal(row.epsilon_spent), decimal(row.epsilon_total)
-    return f"ε {spent} of {total} spent, {decimal(row.epsilon_left)} left{_delta(row)}"
+        return f"ε {literal(row.epsilon_spent)} spent, no cap of its own{_delta(row)}"
+    spent, total = literal(row.epsilon_spent), literal(row.epsilon_total)
+    return f"ε {spent} of {total} spent, {literal(row.epsilon_left)} left{_delta(row)}"
 
 
 def _delta(row: BudgetRow) -> str:
@@ -114,13 +106,8 @@ def _small(x: Fraction) -> str:
     >>> _small(Fraction(1, 10**6)), _small(Fraction(0))
     ('1e-6', '0')
     """
-    text = str(_exact(x)).replace("E", "e")
-    return text if "e" in text or len(text) < 6 else f"{_exact(x):e}"
-
-
-def _exact(x: Fraction) -> Decimal:
-    with localcontext(prec=1000):
-        return (Decimal(x.numerator) / Decimal(x.denominator)).normalize()
+    text = literal(x)
+    return text if len(text) < 6 else f"{Decimal(text):e}"
 
 
 def _shortened(name: str) -> str:

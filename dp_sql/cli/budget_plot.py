@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from dp_sql.budget.accountants import accountant
 from dp_sql.budget.amounts import NANO, Spent
@@ -24,8 +23,7 @@ POINTS = 1000
 """The most points of a curve: each takes a call of the accountant."""
 _OWN_CURVES = 8
 _TICKS = 12  # with fewer matplotlib has no interval for four or five minutes, hours or days
-_ALL = "#1b1f24"
-_COLOURS = ("#0969da", "#bf3989", "#1a7f37", "#bc4c00", "#8250df", "#0f766e", "#9a6700", "#57606a")
+_TOTAL_STYLE = {"color": "black", "linewidth": 2.4}
 _NO_MATPLOTLIB = "A picture needs matplotlib: pip install 'dp-sql[plot]', or pip install matplotlib"
 
 _Path = list[tuple[datetime, Spent]]
@@ -133,9 +131,22 @@ def draw(drawn: Sequence[Curve], terms: Terms, file: Path) -> None:
         raise ModuleNotFoundError(_NO_MATPLOTLIB) from None
     axes = figure.add_subplot()
     own = sorted(drawn[1:], key=lambda curve: -max(y for _, y in curve.points))
-    for curve, colour in zip([drawn[0], *own[:_OWN_CURVES]], (_ALL, *_COLOURS), strict=False):
-        _draw_curve(axes, curve, colour)
-    _draw_frame(axes, terms, len(own) - _OWN_CURVES)
+    for number, curve in enumerate([drawn[0], *own[:_OWN_CURVES]]):
+        style = {"color": f"C{number}", "linewidth": 1.6} if number else _TOTAL_STYLE
+        times, values = zip(*curve.points, strict=True)
+        axes.step(times, list(map(float, values)), where="post", label=_label(curve), **style)
+        if curve.cap is not None:
+            axes.axhline(float(curve.cap), linestyle="--", **style)
+    if len(own) > _OWN_CURVES:
+        axes.plot([], [], color="none", label=f"and {len(own) - _OWN_CURVES} who spent less")
+    each = ", a new budget each month" if terms.monthly else ""
+    axes.set_title(f"{terms.dataset}: privacy loss spent{each}", loc="left")
+    axes.set_ylabel(f"ε (accountant {terms.accountant}; dashed: caps)")
+    axes.set_ylim(bottom=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#d0d7de", linewidth=0.6)
+    title = "ε spent this month" if terms.monthly else "ε spent"
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, title=title)
     locator = dates.AutoDateLocator(maxticks=_TICKS)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
@@ -148,48 +159,10 @@ def draw(drawn: Sequence[Curve], terms: Terms, file: Path) -> None:
         out.write(picture.getbuffer())
 
 
-def _draw_curve(axes: Any, curve: Curve, colour: str) -> None:
-    times = [time for time, _ in curve.points]
-    values = [float(epsilon) for _, epsilon in curve.points]
-    whole = curve.analyst is None
-    axes.step(
-        times, values, where="post", color=colour, linewidth=2.4 if whole else 1.6,
-        label=_label(curve), zorder=2.5 if whole else 2,
-    )  # fmt: skip
-    if whole:
-        axes.fill_between(times, values, step="post", color=colour, alpha=0.06, linewidth=0)
-    if curve.cap is not None:
-        axes.axhline(
-            float(curve.cap), color=colour, linestyle=(0, (6, 3)), linewidth=1.6 if whole else 1.0
-        )
-
-
-def _draw_frame(axes: Any, terms: Terms, left_out: int) -> None:
-    each = ", a new budget each month" if terms.monthly else ""
-    axes.set_title(f"{terms.dataset}: privacy loss spent{each}", loc="left", fontsize=12)
-    axes.set_ylabel(f"ε (accountant {terms.accountant}; dashed: caps)")
-    axes.set_ylim(bottom=0)
-    axes.margins(x=0.01)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#d0d7de", linewidth=0.6)
-    axes.set_axisbelow(True)
-    if left_out > 0:
-        axes.plot([], [], color="none", label=f"and {left_out} who spent less")
-    axes.legend(
-        loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, alignment="left",
-        title="ε spent this month" if terms.monthly else "ε spent", title_fontsize=9,
-    )  # fmt: skip
-
-
 def _label(curve: Curve) -> str:
     """The label of a curve: figures first, as a name may begin with anything."""
-    spent = in_words(curve.points[-1][1])
+    name = "all together" if curve.analyst is None else curve.analyst
+    name = "".join(c if c.isprintable() else "?" for c in name)
+    name = name if len(name) <= 24 else f"{name[:23]}…"
     of = "" if curve.cap is None else f" of {in_words(curve.cap)}"
-    return f"{spent}{of}: {_name(curve.analyst)}".replace("$", r"\$")
-
-
-def _name(analyst: str | None) -> str:
-    if analyst is None:
-        return "all together"
-    short = analyst if len(analyst) <= 24 else f"{analyst[:23]}…"
-    return "".join(c if c.isprintable() else "?" for c in short)
+    return f"{in_words(curve.points[-1][1])}{of}: {name}".replace("$", r"\$")

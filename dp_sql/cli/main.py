@@ -51,7 +51,8 @@ class DefaultGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the name of the default command before arguments that name none."""
         own = {*self.list_commands(ctx), *ctx.help_option_names, "--version"}
-        if not args or args[0] not in own:
+        completes = ctx.resilient_parsing  # the user's shell asks what can come here
+        if not completes and (not args or args[0] not in own):
             args = [self.list_commands(ctx)[0], *args]
         return super().parse_args(ctx, args)
 

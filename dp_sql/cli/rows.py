@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from dp_sql.cli.budget_bars import decimal
+from dp_sql.sql.formatting import literal
 
 Value = str | int | Fraction | None
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -43,10 +43,10 @@ def text(value: Value) -> str:
     """A value as text; nothing for None."""
     if value is None:
         return ""
-    return decimal(value) if isinstance(value, Fraction) else str(value)
+    return literal(value) if isinstance(value, Fraction) else str(value)
 
 
 def _json(value: Value) -> str:
     if isinstance(value, Fraction):
-        return decimal(value)
+        return literal(value)
     return json.dumps(value, ensure_ascii=False)

@@ -23,7 +23,7 @@ class Shared:
     behind it after that: asking and fetching must be one step, and the lock makes them one.
     """
 
-    session: Any
+    session: dp_sql.Session
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -36,8 +36,7 @@ class Shared:
         """Answer a question, which spends; returns the id of the release, to read it again."""
         with self.lock:
             self.session.sql(sql).fetchall()
-            release: str = self.session.releases[-1].id
-            return release
+            return self.session.releases[-1].id
 
 
 def connected(folder: Path, analyst: str) -> Shared:
@@ -50,8 +49,7 @@ def connected(folder: Path, analyst: str) -> Shared:
 def cost(shared: Shared, question: Question, hundredths: int) -> Cost:
     """What a question would cost. Spends nothing."""
     with shared.lock:
-        found: Cost = shared.session.explain(question.at(hundredths))
-        return found
+        return shared.session.explain(question.at(hundredths))
 
 
 def largest(shared: Shared, question: Question, below: int) -> int | None:

@@ -83,12 +83,12 @@ def test_a_question_is_answered_in_duckdbs_rendering(run: Run, database: str) ->
     assert "│ Dune    │" in out and out.index("Dune") < out.index("Emma")
 
 
-def test_standard_input_is_worked_through(run: Run, database: str) -> None:
+def test_standard_input_is_run(run: Run, database: str) -> None:
     code, out, err = run(database, "--csv", stdin=f"-- two\nSELECT 1 AS one;\n{TOP};\n")
     assert (code, out, err) == (0, "one\n1\ntitle\nDune\nEmma\n", "")
 
 
-def test_what_fails_ends_the_work_with_exit_code_one(run: Run, database: str) -> None:
+def test_the_first_failure_ends_the_run_with_exit_code_one(run: Run, database: str) -> None:
     code, out, err = run(database, "-c", "SELECT 7 AS a; SELECT nothing FROM ratings; SELECT 8")
     assert code == 1 and "7" in out and "8" not in out
     assert "Binder Error" in err and "^" in err
@@ -99,7 +99,7 @@ def test_what_fails_ends_the_work_with_exit_code_one(run: Run, database: str) ->
 
 
 @pytest.mark.parametrize("closed", [">&-", "1</dev/null"])
-def test_nothing_is_asked_where_no_answer_can_be_written(analyst: list[str], closed: str) -> None:
+def test_nothing_runs_if_standard_output_is_closed(analyst: list[str], closed: str) -> None:
     command = [sys.executable, "-m", "dp_sql", "shell", *analyst, "-c", ASKED]
     done = subprocess.run(
         ["sh", "-c", f"exec {shlex.join(command)} {closed}"],
@@ -114,7 +114,7 @@ def test_nothing_is_asked_where_no_answer_can_be_written(analyst: list[str], clo
         assert session.budget()[0].epsilon_spent == 0
 
 
-def test_a_closed_standard_input_is_said(
+def test_a_closed_standard_input_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)
@@ -123,7 +123,7 @@ def test_a_closed_standard_input_is_said(
     assert main(["shell", "--csv", "-c", "SELECT 1 AS n"]) == 0
 
 
-def test_the_quit_key_stops_no_question() -> None:
+def test_the_quit_key_stops_no_statement() -> None:
     def work(write: Write) -> None:
         signal.raise_signal(signal.SIGQUIT)
         write("done")
@@ -146,7 +146,7 @@ def test_no_core_file_is_left_under_a_policy(
     assert limits == [(0, resource.getrlimit(resource.RLIMIT_CORE)[1])]
 
 
-def test_nothing_to_ask_is_no_error(run: Run, database: str) -> None:
+def test_an_empty_input_is_no_error(run: Run, database: str) -> None:
     assert run(database, "-c", "") == (0, "", "")
     assert run(database, stdin="-- a thought\n") == (0, "", "")
 
@@ -199,7 +199,7 @@ def test_markdown_keeps_a_cell_in_its_place(run: Run) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_form_reads_an_answer_once(run: Run, database: str, mode: str) -> None:
+def test_each_mode_reads_a_result_once(run: Run, database: str, mode: str) -> None:
     prepared = f"PREPARE p AS {TOP}; EXECUTE p;"  # here each reading is a release
     code, out, err = run(database, "--receipts", "-c", f".mode {mode}\n{prepared}")
     assert code == 0 and "Dune" in out
@@ -288,13 +288,13 @@ def test_under_a_policy_no_file_is_opened(run: Run, analyst: list[str], line: st
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_analysts_answer_comes_in_every_form(run: Run, analyst: list[str], mode: str) -> None:
+def test_an_analysts_result_comes_in_every_mode(run: Run, analyst: list[str], mode: str) -> None:
     sure = "SELECT title FROM catalog WHERE title = 'Emma'"
     code, out, err = run(*analyst, "-c", f".mode {mode}\n{sure}")
     assert (code, err) == (0, "") and "Emma" in out
 
 
-def test_what_was_spent_is_said_as_the_books_have_it(analyst: list[str], tmp_path: Path) -> None:
+def test_the_cost_note_agrees_with_the_ledger(analyst: list[str], tmp_path: Path) -> None:
     database, _, policy, *_ = analyst
     with dp_sql.connect(database, ledger=tmp_path / "book.sqlite") as owner:
         owner.sql(TOP)
@@ -316,7 +316,7 @@ def test_what_was_spent_is_said_as_the_books_have_it(analyst: list[str], tmp_pat
         assert cost_note(session, 1, budget, f"EXPLAIN {ASKED}", answered=True) is None
 
 
-def test_how_far_a_question_is_stays_unknown_to_an_analyst(analyst: list[str]) -> None:
+def test_an_analyst_sees_no_progress(analyst: list[str]) -> None:
     database, _, policy, *_ = analyst
     with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
         shell = Shell(session, "table")

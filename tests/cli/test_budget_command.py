@@ -29,10 +29,11 @@ from dp_sql.budget.amounts import amount_of
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Cap, Terms
 from dp_sql.cli import budget_plot
-from dp_sql.cli.budget_bars import bar, bars, decimal
+from dp_sql.cli.budget_bars import bar, bars
 from dp_sql.cli.budget_plot import Curve, curves
 from dp_sql.cli.main import main
 from dp_sql.policy.model import read_policy
+from dp_sql.sql.formatting import literal
 from dp_sql.udfs.mechanism import PrivacyLoss
 
 
@@ -102,7 +103,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "90")
 
 
-def told(capsys: pytest.CaptureFixture[str], wrong: bool = False) -> str:
+def output(capsys: pytest.CaptureFixture[str], wrong: bool = False) -> str:
     shown = capsys.readouterr()
     assert (shown.out if wrong else shown.err) == ""
     return shown.err if wrong else shown.out
@@ -112,7 +113,7 @@ def test_a_bar_is_shown_for_all_and_for_each_analyst(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main_budget([shop.policy]) == 0
-    assert told(capsys) == (
+    assert output(capsys) == (
         "Budget of shop (accountant basic; no refresh)\n\n"
         "shop         █████████▌░░░░░░░░░░░░░░░░░░░░░░░░░░░░   25 %  ε 0.5 of 2 spent, 1.5 left\n"
         "  Ann B.     █▉░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░    5 %  ε 0.1 spent, no cap of its own\n"
@@ -123,7 +124,7 @@ def test_a_bar_is_shown_for_all_and_for_each_analyst(
 def test_rows_are_exact_in_csv_and_json(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.spend("reporting", "0.000000001")
     assert main_budget([shop.policy, "--csv"]) == 0
-    header, of_all, ann, reporting = csv.reader(io.StringIO(told(capsys)))
+    header, of_all, ann, reporting = csv.reader(io.StringIO(output(capsys)))
     assert header == [
         "dataset", "analyst", "epsilon_total", "epsilon_spent", "epsilon_left",
         "delta_total", "delta_spent", "delta_left", "accountant",
@@ -132,7 +133,7 @@ def test_rows_are_exact_in_csv_and_json(shop: Shop, capsys: pytest.CaptureFixtur
     assert ann == ["shop", "Ann B.", "", "0.1", "", "", "0", "", "none"]
     assert reporting[1:5] == ["reporting", "0.5", "0.400000001", "0.099999999"]
     assert main_budget([shop.policy, "--json"]) == 0
-    rows = json.loads(told(capsys), parse_float=Fraction)
+    rows = json.loads(output(capsys), parse_float=Fraction)
     assert [list(row) for row in rows] == [header] * 3
     assert rows[0]["analyst"] is None and rows[1]["epsilon_total"] is None
     assert rows[0]["epsilon_left"] == Fraction("1.499999999")
@@ -140,7 +141,7 @@ def test_rows_are_exact_in_csv_and_json(shop: Shop, capsys: pytest.CaptureFixtur
 
 def test_events_are_listed_exactly(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     assert main_ledger([shop.policy, "--csv"]) == 0
-    header, *events = csv.reader(io.StringIO(told(capsys)))
+    header, *events = csv.reader(io.StringIO(output(capsys)))
     assert header == ["number", "time", "kind", "ticket", "analyst", "epsilon", "delta", "rho"]
     assert [event[2] for event in events] == [
         "opened", "reserved", "answered", "reserved", "failed", "reserved", "cancelled", "reserved",
@@ -150,10 +151,10 @@ def test_events_are_listed_exactly(shop: Shop, capsys: pytest.CaptureFixture[str
     assert events[1][4:] == ["reporting", "0.3", "0", "0.045"]
     assert events[2][3:] == [events[1][3], "reporting", "", "", ""]
     assert main_ledger([str(shop.terms.ledger), "--json"]) == 0
-    rows = json.loads(told(capsys), parse_float=Fraction)
+    rows = json.loads(output(capsys), parse_float=Fraction)
     assert rows[1]["epsilon"] == Fraction(3, 10) and rows[0]["epsilon"] is None
     assert main_ledger([str(shop.terms.ledger)]) == 0
-    lines = told(capsys).splitlines()
+    lines = output(capsys).splitlines()
     assert len(lines) == 9 and lines[0].split() == header
     assert lines[2].split()[4:] == ["reporting", "0.3", "0", "0.045"]
 
@@ -164,19 +165,19 @@ def test_a_name_that_would_move_the_cursor_is_written_out(
     shop.spend("\x1b[2J\nall", "0.1")
     for run in (main_budget, main_ledger):
         assert run([shop.policy]) == 0
-        shown = told(capsys)
+        shown = output(capsys)
         assert "\x1b" not in shown and r"\u001b[2J\nall" in shown
 
 
-def test_a_whole_ledger_is_told_with_its_events(
+def test_a_whole_ledger_is_reported_with_its_events(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main_ledger(["verify", shop.policy]) == 0
     whole = f"{shop.terms.ledger} is whole: 8 events of shop, and its checkpoint agrees.\n"
-    assert told(capsys) == whole
+    assert output(capsys) == whole
     moved = shop.terms.witness.rename(shop.terms.witness.with_name("elsewhere"))
     assert main_ledger(["verify", str(shop.terms.ledger), "--witness", str(moved)]) == 0
-    assert told(capsys) == whole
+    assert output(capsys) == whole
 
 
 def test_a_changed_event_is_found_and_nothing_is_shown(
@@ -193,7 +194,7 @@ def test_a_changed_event_is_found_and_nothing_is_shown(
             file.execute(sql)
     file.close()
     assert main_ledger(["verify", shop.policy]) == 1
-    assert re.match(r"LedgerError: Event 2 of the ledger ", told(capsys, wrong=True))
+    assert re.match(r"LedgerError: Event 2 of the ledger ", output(capsys, wrong=True))
 
 
 def test_an_older_copy_is_refused_by_every_command(
@@ -204,25 +205,27 @@ def test_an_older_copy_is_refused_by_every_command(
     shop.terms.ledger.write_bytes(kept)
     for arguments in (["verify", shop.policy], ["witness", shop.policy], [shop.policy]):
         assert main_ledger(arguments) == 1
-        assert told(capsys, wrong=True).startswith("LedgerError: ")
+        assert output(capsys, wrong=True).startswith("LedgerError: ")
     assert main_budget([shop.policy, "--csv"]) == 1
-    assert told(capsys, wrong=True).startswith("LedgerError: ")
+    assert output(capsys, wrong=True).startswith("LedgerError: ")
 
 
-def test_a_lost_witness_is_made_anew(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lost_checkpoint_is_written_anew(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.terms.witness.unlink()
     assert main_ledger(["verify", shop.policy]) == 1
-    assert "dp-sql ledger witness" in told(capsys, wrong=True)
+    assert "dp-sql ledger witness" in output(capsys, wrong=True)
     assert main_budget([shop.policy]) == 1
-    assert "dp-sql ledger witness" in told(capsys, wrong=True)
+    assert "dp-sql ledger witness" in output(capsys, wrong=True)
     assert main_ledger(["witness", shop.policy]) == 0
-    assert told(capsys) == (
+    assert output(capsys) == (
         f"{shop.terms.witness} is now the checkpoint of {shop.terms.ledger} (8 events of shop).\n"
     )
     assert main_ledger(["verify", shop.policy]) == 0
 
 
-def test_a_policy_of_other_data_is_told(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_of_another_dataset_is_refused(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = Path(shop.policy)
     ledger = f'ledger = "{shop.terms.ledger}"'
     path.write_text(POLICY.format(more=ledger).replace("shop", "farm", 1))
@@ -230,7 +233,7 @@ def test_a_policy_of_other_data_is_told(shop: Shop, capsys: pytest.CaptureFixtur
         (main_budget, []), (main_ledger, []), (main_ledger, ["verify"]), (main_ledger, ["witness"]),
     ):  # fmt: skip
         assert run([*arguments, shop.policy]) == 1
-        shown = told(capsys, wrong=True)
+        shown = output(capsys, wrong=True)
         assert shown.startswith("LedgerError: ") and '"shop"' in shown and '"farm"' in shown
 
 
@@ -252,7 +255,7 @@ def test_a_ledger_is_never_made_or_changed(
         (main_ledger, ["verify", str(new)]), (main_ledger, ["witness", missing]),
     ):  # fmt: skip
         assert run(arguments) == 1
-        shown = told(capsys, wrong=True)
+        shown = output(capsys, wrong=True)
         assert shown.startswith("LedgerError: ") and "new.ledger.sqlite" in shown
     assert sorted(tmp_path.iterdir()) == files
 
@@ -264,16 +267,16 @@ def test_a_policy_without_a_budget_has_none_to_show(
     path.write_text("[limits]\nmax_k = 3\n")
     for run in (main_budget, main_ledger):
         assert run([str(path)]) == 1
-        assert "has no [budget]: analysts may spend without limit" in told(capsys, wrong=True)
+        assert "has no [budget]: analysts may spend without limit" in output(capsys, wrong=True)
     assert main_budget([str(tmp_path / "none.toml")]) == 1
-    assert "cannot be read: No such file" in told(capsys, wrong=True)
+    assert "cannot be read: No such file" in output(capsys, wrong=True)
 
 
-def test_a_policys_witness_is_not_said_twice(
+def test_a_policys_checkpoint_is_not_given_twice(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main_ledger(["verify", shop.policy, "--witness", "x"]) == 1
-    assert "--witness is for a ledger" in told(capsys, wrong=True)
+    assert "--witness is for a ledger" in output(capsys, wrong=True)
 
 
 @pytest.mark.parametrize(
@@ -286,11 +289,11 @@ def test_a_policys_witness_is_not_said_twice(
         (["verify", "x", "--csv"], "No such option"),
     ],
 )
-def test_other_words_after_ledger_are_told_what_would_work(
+def test_wrong_usage_of_ledger_is_exit_code_two(
     arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main_ledger(arguments) == 2
-    assert why in told(capsys, wrong=True)
+    assert why in output(capsys, wrong=True)
 
 
 def test_help_has_examples_and_says_that_nothing_is_changed(
@@ -301,7 +304,7 @@ def test_help_has_examples_and_says_that_nothing_is_changed(
         (main_ledger, ("dp-sql ledger verify policy.toml", "witness LEDGER", "--witness /mnt")),
     ):
         assert run(["--help"]) == 0
-        shown = told(capsys)
+        shown = output(capsys)
         assert all(word in shown for word in words)
         assert max(map(len, shown.splitlines())) <= 100
 
@@ -318,7 +321,7 @@ def test_a_bar_is_full_or_empty_only_where_it_is_true(share: Fraction, width: in
 @settings(deadline=None)
 @given(st.integers(-(10**30), 10**30), st.integers(0, 40))
 def test_decimals_are_exact(n: int, places: int) -> None:
-    text = decimal(Fraction(n, 10**places))
+    text = literal(Fraction(n, 10**places))
     assert Fraction(text) == Fraction(n, 10**places) and re.fullmatch(r"-?\d+(\.\d*[1-9])?", text)
 
 
@@ -347,7 +350,7 @@ def test_a_budget_that_was_lowered_is_shown_as_more_than_spent() -> None:
     assert "███  150 %  ε 1.5 of 1 spent, 0 left" in bars([row], TERMS, 80)
 
 
-def test_the_terms_of_a_month_and_of_releases_stand_in_the_heading() -> None:
+def test_the_heading_has_the_refresh_and_the_release_epsilon() -> None:
     terms = replace(TERMS, accountant="pld", release_epsilon=Fraction(1, 10), monthly=True)
     row = BudgetRow("shop", None, Fraction(1), *[Fraction(0)] * 5, "pld")
     heading = bars([row], terms, 80).splitlines()[0]
@@ -457,7 +460,7 @@ def test_a_picture_without_matplotlib_says_how_to_get_it(
 
     monkeypatch.setattr(budget_plot.importlib, "import_module", missing)
     assert main_budget([shop.policy, "--plot", str(tmp_path / "burn.png")]) == 1
-    assert "pip install 'dp-sql[plot]'" in told(capsys, wrong=True)
+    assert "pip install 'dp-sql[plot]'" in output(capsys, wrong=True)
     assert not (tmp_path / "burn.png").exists()
 
 
@@ -488,14 +491,14 @@ def test_a_picture_is_written_beside_the_bars(
     for end, head in ((".png", b"\x89PNG\r\n"), (".svg", b"<?xml")):
         picture = tmp_path / f"burn{end}"
         assert main_budget([shop.policy, "--plot", str(picture)]) == 0
-        shown = told(capsys)
+        shown = output(capsys)
         assert shown.startswith("Budget of shop") and shown.endswith(f"{picture} is written.\n")
         assert picture.read_bytes().startswith(head)
     assert main_budget([shop.policy, "--csv", "--plot", str(picture)]) == 0
-    assert "written" not in told(capsys)
+    assert "written" not in output(capsys)
     assert main_budget([shop.policy, "--plot", shop.policy]) == 1
     assert Path(shop.policy).read_text() == POLICY.format(more="")
-    assert "toml" in told(capsys, wrong=True)
+    assert "toml" in output(capsys, wrong=True)
 
 
 @pytest.mark.parametrize("unit", ["seconds", "minutes", "hours", "days", "weeks"])
@@ -519,7 +522,7 @@ def test_a_picture_of_any_span_has_its_dates(
         ('[budget]\ndataset = "shop"\nepsilon = 1\nwitness = "/mnt/b/w"\n', ""),
     ],
 )
-def test_a_policys_check_tells_what_its_budget_lacks(
+def test_policy_check_says_what_the_budget_lacks(
     budget: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     database, policy = str(tmp_path / "shop.duckdb"), tmp_path / "p.toml"
@@ -527,7 +530,7 @@ def test_a_policys_check_tells_what_its_budget_lacks(
         connection.execute("CREATE TABLE ratings (user_id BIGINT, title VARCHAR)")
     policy.write_text(f'[tables.ratings]\nprivacy_unit = "user_id"\n{budget}')
     assert main(["policy", "check", str(policy), database]) == 0
-    _, _, _, *advice = told(capsys).splitlines(keepends=True)  # after work and spilling
+    _, _, _, *advice = output(capsys).splitlines(keepends=True)  # after work and spilling
     assert (advice[0] if advice else "").startswith(sentence) and len(advice) == bool(sentence)
     assert sorted(tmp_path.iterdir()) == [policy, Path(database)]
 

@@ -105,7 +105,7 @@ def test_domains_are_columns_of_tables_that_are_not_private(offered: Offered) ->
     assert not any(offer.startswith("ratings.") for offer in found)
 
 
-def test_under_a_policy_its_own_words_are_left_out(offered: Offered) -> None:
+def test_under_a_policy_useless_words_are_not_offered(offered: Offered) -> None:
     assert "privacy_unit := " in offered("SELECT DP_TOPK(title, 3, |")
     assert "privacy_unit := " not in offered("SELECT DP_TOPK(title, 3, |", under_policy=True)
     assert "observed" not in offered("SELECT DP_TOPK(title, 3, domain := |", under_policy=True)
@@ -133,12 +133,12 @@ def test_words_follow_the_case_that_was_begun(offered: Offered) -> None:
         ("SELECT $1;", True), ("exit", True), ("Quit;", True), ("exit FROM", False),
     ],
 )  # fmt: skip
-def test_a_text_is_complete_at_a_semicolon_outside_quotes(text: str, complete: bool) -> None:
+def test_input_is_complete_at_a_semicolon_outside_quotes(text: str, complete: bool) -> None:
     assert is_complete(text) is complete
 
 
 @pytest.mark.parametrize("text", [".a\n" + "SELECT 1;\n" * 300, ".a\nSELECT 1;\n" * 300])
-def test_a_long_text_is_read_a_few_times_and_not_for_each_line(
+def test_long_input_is_tokenized_a_few_times_and_not_for_each_line(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_read = 0
@@ -181,7 +181,7 @@ _PARTS = (
 
 
 @given(st.lists(st.sampled_from(_PARTS), max_size=12), st.integers(0, 30), st.booleans())
-def test_no_text_makes_completion_fail(parts: list[str], cursor: int, under_policy: bool) -> None:
+def test_no_input_makes_completion_fail(parts: list[str], cursor: int, under_policy: bool) -> None:
     text = "".join(parts)
     words = sql_completions(text, min(cursor, len(text)), NAMES, under_policy)
     assert len({word.text for word in words}) == len(words)

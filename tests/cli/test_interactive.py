@@ -145,7 +145,7 @@ def test_ctrl_c_at_the_prompt_clears_the_line(opened: Opened) -> None:
     assert "4711" in screen and "Error" not in screen
 
 
-def test_what_was_typed_is_found_again_and_is_nobody_elses(opened: Opened, tmp_path: Path) -> None:
+def test_history_is_found_again_and_private(opened: Opened, tmp_path: Path) -> None:
     terminal = opened()
     terminal.ask("SELECT 4000 + 711\r AS n;")
     terminal.child.sendeof()
@@ -157,9 +157,7 @@ def test_what_was_typed_is_found_again_and_is_nobody_elses(opened: Opened, tmp_p
     assert "4711" in terminal.ask("\x1b[A")  # Up, and Enter
 
 
-def test_an_owners_questions_do_not_turn_up_before_an_analyst(
-    opened: Opened, tmp_path: Path
-) -> None:
+def test_an_analyst_never_sees_the_owners_history(opened: Opened, tmp_path: Path) -> None:
     owner = opened()
     owner.ask("SELECT * FROM payroll WHERE employee = 'Ann';")
     owner.child.sendeof()
@@ -202,7 +200,7 @@ def test_an_analyst_stops_a_question_and_goes_on(opened: Opened) -> None:
     assert "Dune" in terminal.ask("SELECT min(title) AS m FROM catalog WHERE title > 'D';")
 
 
-def test_no_key_tells_an_analyst_a_hidden_name_or_leads_out(opened: Opened, tmp_path: Path) -> None:
+def test_no_key_shows_an_analyst_a_hidden_name_or_leads_out(opened: Opened, tmp_path: Path) -> None:
     terminal = opened(analyst=True)
     seen = ""
     for typed in (
@@ -224,7 +222,7 @@ def test_no_key_tells_an_analyst_a_hidden_name_or_leads_out(opened: Opened, tmp_
     assert not (tmp_path / "owned").exists()
 
 
-def test_pasted_lines_are_one_text_and_asked_by_enter(opened: Opened) -> None:
+def test_pasted_lines_are_one_input_that_enter_runs(opened: Opened) -> None:
     terminal = opened()
     terminal.child.send("\x1b[200~SELECT 4711 AS a;\nSELECT\n'twice' AS b;\n\x1b[201~")
     screen = terminal.ask("")

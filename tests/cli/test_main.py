@@ -122,7 +122,15 @@ def test_the_version_is_that_of_the_package() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--no-such-option"], ["a.duckdb", "b.duckdb"], ["shell", "-c"], ["policy"]]
+    "arguments",
+    [
+        ["--no-such-option"],
+        ["a.duckdb", "b.duckdb"],
+        ["shell", "-c"],
+        ["policy"],
+        ["--as", "reporting", "-c", "SELECT 1"],
+        ["--policy", "p.toml", "--ledger", "l.sqlite"],
+    ],
 )
 def test_wrong_usage_is_exit_code_two(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
@@ -141,3 +149,13 @@ def test_help_imports_no_subcommand() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"), [("dp-sql led", "ledger"), ("dp-sql ledger ver", "verify")]
+)
+def test_bash_completes_commands(words: str, offered: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_DP_SQL_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    assert run().stdout == f"plain,{offered}\n"

@@ -41,7 +41,7 @@ def test_a_draft_is_written_once_and_checked(shop: str, tmp_path: Path) -> None:
     assert 'privacy_unit is still "?"' in checked.stderr
 
 
-def test_a_policy_that_fits_is_told_with_what_it_hides(shop: str, tmp_path: Path) -> None:
+def test_a_policy_that_fits_is_reported_with_what_it_hides(shop: str, tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     path.write_text('[tables.ratings]\nprivacy_unit = "user_id"\n[public]\ntables = ["catalog"]\n')
     done = run("policy", "check", str(path), shop)
@@ -91,7 +91,7 @@ def test_the_database_is_only_read_and_never_made(shop: str, tmp_path: Path) -> 
     assert not missing.exists() and not (tmp_path / "p.toml").exists()
 
 
-def test_a_file_that_cannot_be_read_or_written_is_told(shop: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_or_written_is_reported(shop: str, tmp_path: Path) -> None:
     done = run("policy", "check", str(tmp_path / "none.toml"), shop)
     assert done.returncode == 1 and "none.toml cannot be read: No such file" in done.stderr
     done = run("policy", "init", shop, "-o", str(tmp_path / "no" / "p.toml"))
@@ -109,7 +109,7 @@ def test_help_says_how_and_what_each_command_reads() -> None:
 
 
 @pytest.mark.parametrize("rest", [[], ["-c", "SELECT 1"], ["--csv", "-c", "SELECT 1"], ["drop"]])
-def test_other_words_after_policy_are_wrong_usage(rest: list[str]) -> None:
+def test_wrong_usage_of_policy_is_exit_code_two(rest: list[str]) -> None:
     done = run("policy", *rest)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Try 'dp-sql policy --help' for help." in done.stderr

@@ -104,7 +104,7 @@ def buttons(page: AppTest) -> list[str]:
 # --- before anything is spent ---------------------------------------------------------------------
 
 
-def test_a_price_and_an_accuracy_stand_on_the_page_before_anything_is_spent(
+def test_the_page_shows_cost_and_accuracy_before_anything_is_spent(
     opened: Opened, folder: Path
 ) -> None:
     page = opened()
@@ -290,7 +290,7 @@ def test_an_old_answer_is_read_again_with_its_receipt(opened: Opened, folder: Pa
     assert kinds(folder) == ["reserved", "answered"]
 
 
-def test_a_policy_without_a_budget_is_told_as_such(opened: Opened, folder: Path) -> None:
+def test_a_policy_without_a_budget_is_shown_as_such(opened: Opened, folder: Path) -> None:
     policy = folder / "policy.toml"
     policy.write_text(policy.read_text("utf-8").split("[budget]")[0], "utf-8")
     page = opened()
@@ -318,14 +318,14 @@ def test_what_is_more_than_is_left_is_not_asked_and_the_largest_that_fits_is_one
     assert buttons(page) == [] and "Nothing fits any more" in spoken(page)
 
 
-def test_a_limit_of_the_policy_is_told_with_what_it_allows(opened: Opened, folder: Path) -> None:
+def test_a_limit_of_the_policy_is_shown_with_what_it_allows(opened: Opened, folder: Path) -> None:
     page = opened()
     page.slider(key="epsilon").set_value(1.5).run()
     assert "more than the policy allows, which is 1. The largest ε that fits is 1." in spoken(page)
     assert buttons(page) == ["Take ε = 1"] and kinds(folder) == []
 
 
-def test_who_is_slower_than_another_analyst_is_told_so_and_spends_nothing(
+def test_the_slower_of_two_analysts_is_refused_and_spends_nothing(
     opened: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = opened()
@@ -372,7 +372,7 @@ def test_the_example_is_never_made_over_what_is_there(made: Path, folder: Path) 
     assert (folder / "policy.toml").read_text() == "mine"
 
 
-def test_the_server_listens_here_alone_and_tells_nobody() -> None:
+def test_the_server_listens_locally_and_reports_to_no_one() -> None:
     config = (DASHBOARD / ".streamlit" / "config.toml").read_text("utf-8")
     assert 'address = "localhost"' in config and "gatherUsageStats = false" in config
     assert 'showErrorDetails = "none"' in config

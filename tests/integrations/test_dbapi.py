@@ -74,7 +74,7 @@ def analyst(shop: Path) -> Iterator[dbapi.Connection]:
         yield con
 
 
-def test_the_module_says_what_pep_249_wants_it_to_say() -> None:
+def test_the_module_has_what_pep_249_requires() -> None:
     assert (dbapi.apilevel, dbapi.threadsafety, dbapi.paramstyle) == ("2.0", 1, "qmark")
     assert issubclass(dbapi.ProgrammingError, dbapi.DatabaseError)
     assert issubclass(dbapi.DatabaseError, dbapi.Error)
@@ -260,7 +260,7 @@ def test_a_policy_that_cannot_be_read_is_an_operational_error(shop: Path) -> Non
     ],
 )
 @pytest.mark.parametrize("who", ["owner", "analyst"])
-def test_what_is_no_statement_is_a_programming_error(
+def test_a_value_that_is_no_statement_is_a_programming_error(
     who: str, statement: Any, parameters: Any, told: str, request: pytest.FixtureRequest
 ) -> None:
     connection = request.getfixturevalue(who)
@@ -277,12 +277,12 @@ def test_what_is_no_statement_is_a_programming_error(
         ({"database": None}, "database is one path"),
     ],
 )
-def test_what_is_no_path_is_a_programming_error(arguments: Any, told: str) -> None:
+def test_a_value_that_is_no_path_is_a_programming_error(arguments: Any, told: str) -> None:
     with pytest.raises(dbapi.ProgrammingError, match=told):
         dbapi.connect(**arguments)
 
 
-def test_statements_commit_by_themselves_until_a_transaction_is_asked_for(shop: Path) -> None:
+def test_statements_commit_by_themselves_unless_autocommit_is_off(shop: Path) -> None:
     with dbapi.connect(str(shop / "shop.duckdb")) as con:
         con.execute("CREATE TABLE t AS SELECT 1 AS i")
         con.rollback()
@@ -305,7 +305,7 @@ def test_a_rollback_gives_back_nothing_that_was_spent(analyst: dbapi.Connection)
     assert analyst.session.budget()[0].epsilon_spent == 10000
 
 
-def test_what_is_closed_says_so(owner: dbapi.Connection) -> None:
+def test_a_closed_cursor_or_connection_says_so(owner: dbapi.Connection) -> None:
     cursor = owner.execute("SELECT 1")
     cursor.close()
     with pytest.raises(dbapi.InterfaceError, match="This cursor is closed"):

@@ -54,7 +54,7 @@ def texts(outputs: list[dict[str, Any]]) -> str:
     )
 
 
-def test_the_notebook_runs_and_spends_what_it_tells(executed: list[dict[str, Any]]) -> None:
+def test_the_notebook_runs_and_spends_what_it_says(executed: list[dict[str, Any]]) -> None:
     said = texts(executed)
     assert "budget of reading: epsilon 2 left, 1.8 after" in said
     assert "more than 95 below" in said  # as the words beside it say

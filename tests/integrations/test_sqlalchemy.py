@@ -60,7 +60,7 @@ def test_an_analyst_is_answered_and_charged_once(analyst: Any, shop: Path) -> No
     assert debits(shop) == 1
 
 
-def test_the_url_says_who_asks(shop: Path) -> None:
+def test_the_url_names_the_analyst(shop: Path) -> None:
     engine = analysts(shop, "bob")
     with engine.connect() as con:
         pooled = con.connection
@@ -80,13 +80,13 @@ def test_a_url_that_says_something_unknown_is_refused(shop: Path, query: str) ->
     ["", "?policy=&analyst=ann", "?policy=&analyst=", "?policy", "?owner=", "?owner=false",
      "?read_only=true", "?ledger=book.sqlite", "?owner=true&policy=policy.toml&analyst=ann"],
 )  # fmt: skip
-def test_only_who_says_so_is_the_owner(shop: Path, query: str) -> None:
+def test_only_owner_true_opens_a_database_without_a_policy(shop: Path, query: str) -> None:
     with pytest.raises(sqlalchemy.exc.ArgumentError, match=r"policy and an analyst .*owner=true"):
         engine_for(shop, query)
 
 
 @pytest.mark.parametrize("query", ["?policy=policy.toml&analyst=", "?owner=true&analyst=ann"])
-def test_who_asks_is_said_under_a_policy_and_only_there(shop: Path, query: str) -> None:
+def test_a_url_names_an_analyst_with_a_policy_and_only_then(shop: Path, query: str) -> None:
     with pytest.raises(
         sqlalchemy.exc.ArgumentError, match="with a policy, and no other, names the analyst"
     ):
@@ -101,7 +101,7 @@ def test_who_asks_is_said_under_a_policy_and_only_there(shop: Path, query: str) 
         {"policy": ("one.toml", "two.toml"), "analyst": "ann"},
     ],
 )
-def test_a_key_that_is_blank_or_said_twice_is_refused(shop: Path, query: Any) -> None:
+def test_a_key_that_is_blank_or_given_twice_is_refused(shop: Path, query: Any) -> None:
     url = sqlalchemy.engine.URL.create("dpsql", database=f"{shop}/shop.duckdb", query=query)
     with pytest.raises(sqlalchemy.exc.ArgumentError, match="once, with a value"):
         sqlalchemy.create_engine(url)
@@ -153,7 +153,7 @@ def test_an_owner_may_be_held_to_reading(shop: Path) -> None:
     engine.dispose()
 
 
-def test_reflection_under_a_policy_tells_names_and_types_and_nothing_else(analyst: Any) -> None:
+def test_reflection_under_a_policy_shows_names_and_types_and_nothing_else(analyst: Any) -> None:
     seen = sqlalchemy.inspect(analyst)
     assert seen.get_schema_names() == ["main"]
     assert (
@@ -213,7 +213,7 @@ def test_reflection_is_the_same_whatever_the_rows_are(shop: Path, grown: Path) -
         "COPY catalog TO 'out.csv'",
     ],
 )
-def test_what_else_is_asked_tells_nothing_of_private_rows(
+def test_other_reflection_reveals_nothing_of_private_rows(
     shop: Path, grown: Path, text: str
 ) -> None:
     def told(folder: Path) -> str:
@@ -303,7 +303,7 @@ def test_an_owner_sees_all_tables_and_their_types(owner: Any) -> None:
     assert columns["h"]["nullable"]
 
 
-def test_a_base_in_memory_is_its_threads_own() -> None:
+def test_a_database_in_memory_belongs_to_its_thread() -> None:
     engine = sqlalchemy.create_engine("dpsql://?owner=true", future=True)
     with engine.begin() as con:
         con.execute(sqlalchemy.text("CREATE TABLE t AS SELECT 1 AS i"))
@@ -312,7 +312,7 @@ def test_a_base_in_memory_is_its_threads_own() -> None:
     engine.dispose()
 
 
-def test_threads_share_an_engine_and_one_kept_answer(analyst: Any, shop: Path) -> None:
+def test_threads_share_an_engine_and_one_stored_release(analyst: Any, shop: Path) -> None:
     with analyst.connect() as con:
         con.execute(sqlalchemy.text(TOP))
     told: list[Any] = []

@@ -71,6 +71,10 @@ def command(
     receipts: bool,
 ) -> int:
     """Run a shell."""
+    if analyst is not None and policy is None:
+        raise click.UsageError("--as needs a policy: --policy FILE.")
+    if ledger is not None and policy is not None:
+        raise click.UsageError("--ledger is for the owner; a policy names its own ledger.")
     if sys.stderr is None:  # closed, so no one reads it
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     _check_streams(reads_input=text is None)

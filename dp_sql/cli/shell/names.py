@@ -7,24 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dp_sql.cli.shell.keywords import RESERVED
+from dp_sql.session.base import Session
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
 
 _INTERNAL = "__dp_"
-_COLUMNS = f"""
+_TABLES = f"""
     SELECT CASE WHEN database_name = 'temp' THEN ''
-                WHEN database_name <> current_database() THEN database_name END,
+                WHEN database_name <> current_database() THEN database_name END AS d,
            CASE WHEN database_name <> 'temp' AND (database_name <> current_database()
-                OR schema_name <> current_schema()) THEN schema_name END,
-           table_name, column_name, data_type,
-           EXISTS (FROM duckdb_views() v WHERE v.database_oid = c.database_oid
-                   AND v.schema_oid = c.schema_oid AND v.view_name = c.table_name)
+                OR schema_name <> current_schema()) THEN schema_name END AS s,
+           table_name,
+           CASE WHEN EXISTS (FROM duckdb_views() v WHERE v.database_oid = c.database_oid
+                AND v.schema_oid = c.schema_oid AND v.view_name = c.table_name)
+                THEN 'view' ELSE 'table' END AS kind,
+           list(row(column_name, data_type) ORDER BY column_index)
     FROM duckdb_columns() c
     WHERE NOT internal AND NOT starts_with(table_name, '{_INTERNAL}')
-    ORDER BY 1 NULLS FIRST, 2 NULLS FIRST, 3, column_index
+    GROUP BY ALL ORDER BY d NULLS FIRST, s NULLS FIRST, table_name
 """
 _FUNCTIONS = f"""
     SELECT DISTINCT function_name FROM duckdb_functions()
@@ -84,7 +86,7 @@ def written(name: str) -> str:
     return name if plain and name.upper() not in RESERVED else quote(name)
 
 
-def analyst_names(session: Any) -> Names:
+def analyst_names(session: Session) -> Names:
     """The tables of the policy, and the columns of those that analysts may read."""
     found = []
     for name, kind in session.sql("SHOW TABLES").fetchall():
@@ -97,17 +99,14 @@ def analyst_names(session: Any) -> Names:
     return Names(tuple(found))
 
 
-def owner_names(session: Any) -> Names:
+def owner_names(session: Session) -> Names:
     """The tables, views and functions of the database."""
-    kinds: dict[tuple[str, ...], str] = {}
-    columns: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-    for *scope, name, column, column_type, is_view in session.sql(_COLUMNS).fetchall():
-        path = tuple(part for part in (*scope, name) if part)
-        kinds[path] = "view" if is_view else "table"
-        columns.setdefault(path, []).append((column, column_type))
-    tables = (Table(path, kind, tuple(columns[path])) for path, kind in kinds.items())
+    tables = tuple(
+        Table(tuple(filter(None, path)), kind, tuple(columns))
+        for *path, kind, columns in session.sql(_TABLES).fetchall()
+    )
     functions = tuple(name for (name,) in session.sql(_FUNCTIONS).fetchall())
-    return Names(tuple(tables), functions)
+    return Names(tables, functions)
 
 
 def analyst_schema(tables: Sequence[Table]) -> str:
@@ -119,7 +118,7 @@ def analyst_schema(tables: Sequence[Table]) -> str:
     return "".join(lines)
 
 
-def owner_schema(session: Any, tables: Sequence[Table]) -> str:
+def owner_schema(session: Session, tables: Sequence[Table]) -> str:
     """The CREATE statements of some tables."""
     wanted = sorted({table.folded_path[-1] for table in tables})
     rows = session.sql(_SCHEMAS, params=[wanted]).fetchall()
