@@ -10,8 +10,8 @@ CHECK := $(VENV)/.check
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard test lint check slow bench papers serve-test superset test-oldest \
-	test-newest test-matrix clean
+.PHONY: help demo dashboard test lint check slow bench papers test-clients serve-test superset \
+	test-oldest test-newest test-matrix clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -23,11 +23,11 @@ $(RUNTIME): pyproject.toml
 	@touch $@
 
 $(TEST): $(RUNTIME)
-	@$(BIN)/python $(PIP) --editable ".[test,clients]"
+	@$(BIN)/python $(PIP) --editable ".[test]"
 	@touch $@
 
 $(CHECK): $(TEST)
-	@$(BIN)/python $(PIP) --editable ".[test,clients,check]"
+	@$(BIN)/python $(PIP) --editable ".[test-all,check]"
 	@touch $@
 
 demo: $(RUNTIME)  ## make a reading log and ask it through every door
@@ -37,7 +37,7 @@ dashboard: $(RUNTIME)  ## a page with a budget, at http://localhost:8501
 	@$(BIN)/python $(PIP) --editable ".[dashboard]"
 	@$(BIN)/streamlit run examples/dashboard/app.py
 
-test: $(TEST)  ## run the tests
+test: $(TEST)  ## run the tests that need no optional package
 	$(BIN)/python -m pytest -n auto
 
 lint: $(CHECK)  ## format, lint, types and the floors' imports, nothing changed
@@ -46,14 +46,14 @@ lint: $(CHECK)  ## format, lint, types and the floors' imports, nothing changed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: $(CHECK) lint  ## what a commit must pass: lint and tests
+check: $(CHECK) lint  ## what a commit must pass: lint and all tests but the clients'
 	$(BIN)/python -m pytest -n auto
 
-slow: $(TEST)  ## the long statistical tests as well
+slow: $(CHECK)  ## the long statistical tests as well
 	$(BIN)/python -m pytest -n auto -m "slow or not slow"
 	out=$$(mktemp -d) && $(MAKE) papers QUICK=1 OUT=$$out && rm -r $$out
 
-bench: $(TEST)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
+bench: $(CHECK)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
 papers:  ## the papers' tables and figures: QUICK=1, DATA=folder, FILES="name=file …", OUT=folder
@@ -62,10 +62,15 @@ papers:  ## the papers' tables and figures: QUICK=1, DATA=folder, FILES="name=fi
 	@.venv-papers/bin/python -m examples.papers $(if $(QUICK),--quick) $(if $(DATA),--data "$(DATA)") \
 		$(if $(OUT),--out "$(OUT)") $(FILES)
 
+test-clients:  ## Streamlit, a browser, notebooks, Ibis, polars …, in an environment of its own
+	@test -x .venv-clients/bin/python || $(PYTHON) -m venv .venv-clients
+	@.venv-clients/bin/python $(PIP) --editable ".[test-clients]"
+	.venv-clients/bin/python -m pytest -n auto tests/integrations
+
 serve-test:  ## the real duckdb shell through a Quack server, in an environment of its own
 	@test -x .venv-serve/bin/python || $(PYTHON) -m venv .venv-serve
 	@.venv-serve/bin/python $(PIP) --editable ".[test,serve]" duckdb-cli==1.5.5
-	.venv-serve/bin/python -m pytest tests/server/test_serve.py tests/server/test_tokens.py -n 0 -m "slow or not slow"
+	.venv-serve/bin/python -m pytest tests/server -n 0 -m "slow or not slow"
 
 superset:  ## Apache Superset over dp_sql, for real, in an environment of its own (minutes)
 	@p=$$(.ci/python 3.11) && test -n "$$p" || { echo "Superset is tested with Python 3.11" >&2; exit 1; }; \
@@ -80,7 +85,7 @@ OLDEST := duckdb==1.5.3 sqlglot==28.0.0 numpy==1.26.4 numba==0.61.0 pyarrow==17.
 matrix_run = echo "== Python $(1): $(2)" && p=$$(.ci/python $(1)) && \
 	{ test -n "$$p" || { echo "   no Python $(1) here; left out"; exit 0; }; } && \
 	{ test -x .venv-$(3)/bin/python || $$p -m venv .venv-$(3); } && \
-	.venv-$(3)/bin/python $(PIP) --editable ".[test]" $(2) && \
+	.venv-$(3)/bin/python $(PIP) --editable ".[test-all]" $(2) && \
 	.venv-$(3)/bin/python -m pytest -n auto
 
 test-oldest:  ## run the tests with the oldest supported versions

@@ -1,9 +1,8 @@
 """Under a policy: from a DP call to a Plan, or a refusal.
 
-Reads no private row, but for the values of columns that the policy calls `"observed"`: these are
-public by the owner's word. The counterpart of check.py and plan.py for a connection that is not the
-owner's: sources are compiled by person_level.py, the domain is the policy's or a public table's,
-and what one query may ask is limited.
+Sources are compiled as for an owner; the domain is the policy's or a public table's, and what one
+query may ask is limited. Reads no private row, except the values of columns that the policy calls
+`"observed"`: these are public, as the owner declared.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from dp_sql.sql.ranges import MAX_GROUPS
 from dp_sql.udfs.mechanism import in_words
 
 
-def guarded_plans(
+def analyst_plans(
     select: DpSelect, bodies: Mapping[str, str], policy: Policy, side: Schema
 ) -> list[Plan]:
     """The plans of the calls of one SELECT.
@@ -41,14 +40,14 @@ def guarded_plans(
 
     Raises:
         NotPrivate: the source is not provably person-level.
-        ParseError: a part of it is beyond our grammar.
+        ParseError: a part of it is beyond the grammar.
         ArgumentError: a domain is missing or unreadable, or a limit of the policy is exceeded.
     """
     compiler = Compiler(PolicyTables(side, policy), policy.limits.work)
     source = compiled_source(select, bodies, compiler)
     if source.person is None:
         raise NotPrivate(
-            "This source is public: it holds nobody's rows.",
+            "This source is public: it holds no one's rows.",
             text=select.text,
             position=select.source[0],
             hint="Ask it without DP: SELECT … FROM it is free.",

@@ -61,7 +61,7 @@ WAY_OUT = (
 
 @dataclass(frozen=True)
 class Value:
-    """An expression as SQL of our own, and its type.
+    """A compiled expression: its SQL and its type.
 
     origin: the column of a base table that it is, unchanged: the table's full name and the
         column's.

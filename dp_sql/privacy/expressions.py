@@ -1,9 +1,9 @@
 """Which expressions may an analyst compute on private rows? Those that are total, row by row.
 
-Compiles sqlglot's tree of an expression into SQL of our own, or refuses it. Nothing that is
+Compiles sqlglot's tree of an expression into new SQL, or refuses it. Nothing that is
 compiled here can raise an error on any row, look at another row, the clock or the session: an
 error that only some rows raise would tell about them. Each form names the parts of its node that
-it reads, and a node with any other part is refused: a part that nobody read would change the
+it reads, and a node with any other part is refused: a part that is not read would change the
 question without a word.
 """
 
@@ -359,11 +359,8 @@ def _column(node: Node, scope: Scope) -> Value:
         raise refuse(node, "This is no column")
     value = scope.column(node)
     if value.type in _BEYOND:
-        raise refuse(
-            node,
-            f"{value.type} holds times that DuckDB cannot show",
-            "Its owner can offer it as a TIMESTAMP.",
-        )
+        why = f"{value.type} holds times that DuckDB cannot show"
+        raise refuse(node, why, "Its owner can offer it as a TIMESTAMP.")
     return value
 
 

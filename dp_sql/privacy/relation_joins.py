@@ -128,7 +128,7 @@ def type_of(select: Select, column: str) -> str:
 
 
 def columns_in(texts: Iterable[str]) -> set[str]:
-    """The columns that some SQL of ours names; a string that looks like one is named as well.
+    """The columns that some SQL names; a string that looks like one is named as well.
 
     >>> sorted(columns_in(["r0c1 = r1c0", "lower(r0c12)"]))
     ['r0c1', 'r0c12', 'r1c0']
@@ -137,7 +137,7 @@ def columns_in(texts: Iterable[str]) -> set[str]:
 
 
 def relations_in(text: str) -> set[int]:
-    """The relations whose columns some SQL of ours names."""
+    """The relations whose columns some SQL names."""
     return {int(found.group(1)) for found in _COLUMN.finditer(text)}
 
 

@@ -159,7 +159,7 @@ class Compiler:
         """The FROM clause of a SELECT with its joins."""
         clause = tree.args.get("from_") or tree.args.get("from")
         if clause is None:
-            raise refuse(tree, "A source without FROM holds nobody's rows", ALLOWED)
+            raise refuse(tree, "A source without FROM holds no one's rows", ALLOWED)
         first, joins = _flattened(clause.this)
         source = From()
         source.parts.append(self._part(first, source))
@@ -181,7 +181,9 @@ class Compiler:
         if isinstance(node, exp.Subquery):
             only(node, {"this", "alias", "joins"})
             rows = self.query(node.this)
-        elif isinstance(node, exp.Table):
+        elif isinstance(node, exp.Table) and (
+            self.tables.trusted or isinstance(node.this, exp.Identifier)
+        ):
             only(node, {"this", "db", "catalog", "alias", "joins"})
             rows, path = self._named(node)
         else:
@@ -208,7 +210,9 @@ class Compiler:
                 ) from None
         rows = self.tables.rows(node, parts)
         if rows is not None:
-            if isinstance(rows.relation, Table) and len(rows.relation.name) > 1:
+            if not self.tables.trusted:
+                path = path[-1:]
+            elif isinstance(rows.relation, Table) and rows.relation.is_stored:
                 path = tuple(folded(part) for part in rows.relation.name)
             else:  # DuckDB calls a file by its name without folder and ending
                 path = (path[-1].replace("\\", "/").rsplit("/", 1)[-1].split(".", 1)[0],)
@@ -216,7 +220,7 @@ class Compiler:
         body = self.tables.view(parts)
         if body is None:
             raise no_table(node, parts)
-        return self._view(body, parts, node), path
+        return self._view(body, parts, node), path if self.tables.trusted else path[-1:]
 
     def listed_view(self, parts: Sequence[str]) -> Rows | None:
         """The rows of a view that the policy lists; None where it lists none of this name.
@@ -253,7 +257,7 @@ class Compiler:
         part = self._part(join.this, source)
         left = From(list(source.parts), set(source.hidden))
         if side == "LEFT" and left.private is None and part.rows.private:
-            raise refuse(join, "A left join keeps public rows that nobody has", ALLOWED)
+            raise refuse(join, "A left join keeps public rows that belong to no one", ALLOWED)
         source.parts.append(part)
         equal, terms = self._on(on, source, left, part)
         for name in using:

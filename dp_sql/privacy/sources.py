@@ -96,7 +96,10 @@ def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compi
     except (NotPrivate, NotSupported) as refusal:
         raise refusal.at(select.text, select.source[0]) from None
     person = None if rows.person_type is None else Column('"__dp_person"', rows.person_type)
-    keys = tuple(_exact(select, key, value_of(select, key, scope), "group") for key in select.keys)
+    keys = tuple(
+        _exact(select, key, value_of(select, key, scope), "group")
+        for key in (select.keys if person is not None else ())
+    )
     return Source(select, compiler, rows, unfiltered, scope, person, keys)
 
 

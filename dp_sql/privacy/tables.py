@@ -26,7 +26,7 @@ def no_table(node: Node, parts: Sequence[str]) -> Exception:
 def public_rows(
     schema: Schema, full: Parts, columns: Sequence[tuple[str, str]], function: str = ""
 ) -> Rows:
-    """A relation that nobody's rows are known of.
+    """A relation as one that holds no one's rows.
 
     Args:
         schema: answers what its columns are.

@@ -21,7 +21,7 @@ from dp_sql.engines.duckdb.public_connection import PublicConnection
 from dp_sql.errors import ArgumentError, NotSupported, PolicyError, QueryError
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
-from dp_sql.privacy.analyst_plan import guarded_plans
+from dp_sql.privacy.analyst_plan import analyst_plans
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, release_columns
 from dp_sql.releases import Release
@@ -147,7 +147,7 @@ class AnalystSession(Session):
         plans = []
         for select in statement.selects:
             check_list(select, self._public)
-            plans += guarded_plans(select, statement.ctes, self._policy, self._private)
+            plans += analyst_plans(select, statement.ctes, self._policy, self._private)
         self._check_total(plans)
         return plans
 

@@ -60,10 +60,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings OFFSET 1)
 -- NotPrivate: LIMIT in a source would let one person's rows depend on another'
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings LIMIT 10%)
 
--- NotPrivate: a sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample in a source would let one person's rows depend on anoth
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 10)
 
--- NotPrivate: a sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample in a source would let one person's rows depend on anoth
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 10% (bernoulli, 42))
 
 -- NotPrivate: QUALIFY in a source would let one person's rows depend on anothe
@@ -75,10 +75,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings WINDOW w AS (
 -- NotPrivate: LIMIT in a source would let one person's rows depend on another'
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings FETCH FIRST 5 ROWS ONLY)
 
--- NotPrivate: a sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample in a source would let one person's rows depend on anoth
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings TABLESAMPLE 10%
 
--- NotPrivate: a sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample in a source would let one person's rows depend on anoth
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings TABLESAMPLE reservoir(5)
 
 -- NotSupported: A SELECT with DP_TOPK cannot have USING SAMPLE.
@@ -210,13 +210,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, ratings b
 -- NotPrivate: Only inner and left joins on equal columns are known here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, catalog c WHERE a.title = c.title
 
--- NotPrivate: this kind of join in a source would let one person's rows depend
+-- NotPrivate: This kind of join in a source would let one person's rows depend
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings NATURAL JOIN orders
 
--- NotPrivate: this kind of join in a source would let one person's rows depend
+-- NotPrivate: This kind of join in a source would let one person's rows depend
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings POSITIONAL JOIN catalog
 
--- NotPrivate: this kind of join in a source would let one person's rows depend
+-- NotPrivate: This kind of join in a source would let one person's rows depend
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a ASOF JOIN ratings b ON a.user_id = b.user_id AND a.day >= b.day
 
 -- NotPrivate: Only inner and left joins on equal columns are known here.
@@ -231,7 +231,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a FULL JOIN orders USING (us
 -- NotPrivate: Only inner and left joins on equal columns are known here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a RIGHT JOIN orders USING (user_id)
 
--- NotPrivate: A left join keeps public rows that nobody has.
+-- NotPrivate: A left join keeps public rows that belong to no one.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM catalog LEFT JOIN ratings USING (title)
 
 -- NotPrivate: Only inner and left joins on equal columns are known here.
@@ -285,7 +285,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 -- NotPrivate: A source is made of SELECTs.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT SELECT user_id, title FROM recent)
 
--- NotPrivate: A source without FROM holds nobody's rows.
+-- NotPrivate: A source without FROM holds no one's rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT 7, 'x')
 
 -- NotPrivate: BY_NAME in a source would let one person's rows depend on anothe

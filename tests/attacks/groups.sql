@@ -132,10 +132,10 @@ SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1, doma
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
 SELECT mood, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY mood
 
--- ArgumentError: The group weight has type DOUBLE, whose equality is not exact.
+-- ArgumentError: The group weight has type DOUBLE, whose equality is not exact
 SELECT weight, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY weight
 
--- ArgumentError: The group tags has type VARCHAR[], whose equality is not exact.
+-- ArgumentError: The group tags has type VARCHAR[], whose equality is not exact
 SELECT tags, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY tags
 
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
@@ -144,10 +144,10 @@ SELECT price, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM 
 -- NotPrivate: There is no table secret.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM secret GROUP BY region
 
--- NotPrivate: This source is public: it holds nobody's rows.
+-- NotPrivate: This source is public: it holds no one's rows.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM catalog GROUP BY region
 
--- NotPrivate: This source is public: it holds nobody's rows.
+-- NotPrivate: This source is public: it holds no one's rows.
 SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM catalog GROUP BY genre
 
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla

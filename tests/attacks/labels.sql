@@ -159,7 +159,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = score
 -- NotPrivate: year takes a date, not VARCHAR.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE year(mood) = 1
 
--- NotPrivate: A source without FROM holds nobody's rows.
+-- NotPrivate: A source without FROM holds no one's rows.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood IN (SELECT 1)
 
 -- NotPrivate: In has a part that is not known here.

@@ -285,10 +285,10 @@ SELECT DP_TOPK('x', 1, epsilon := 1, domain := ['x']) FROM ratings
 -- NotPrivate: Null is not known to be total on every row.
 SELECT DP_TOPK(NULL, 1, epsilon := 1, domain := ['x']) FROM ratings
 
--- ArgumentError: The item weight has type DOUBLE, whose equality is not exact.
+-- ArgumentError: The item weight has type DOUBLE, whose equality is not exact
 SELECT DP_TOPK(weight, 1, epsilon := 1, domain := [1.5]) FROM ratings
 
--- ArgumentError: The item tags has type VARCHAR[], whose equality is not exact.
+-- ArgumentError: The item tags has type VARCHAR[], whose equality is not exact
 SELECT DP_COUNT_DISTINCT(tags, epsilon := 1) FROM ratings
 
 -- NotPrivate: Bracket is not known to be total on every row.

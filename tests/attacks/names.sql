@@ -1,12 +1,12 @@
 -- Names that mean something else than they seem: shadowing, renaming, full names, our own names.
 
--- NotPrivate: In ratings: A source without FROM holds nobody's rows.
+-- NotPrivate: In ratings: A source without FROM holds no one's rows.
 WITH ratings AS (SELECT 1 AS user_id, 'a' AS title) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
--- NotPrivate: This source is public: it holds nobody's rows.
+-- NotPrivate: This source is public: it holds no one's rows.
 WITH ratings AS (FROM catalog) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
--- NotPrivate: This source is public: it holds nobody's rows.
+-- NotPrivate: This source is public: it holds no one's rows.
 WITH ratings AS (SELECT title AS user_id, title FROM catalog) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
 -- ArgumentError: Under a policy the observed values are no domain, unless the pol
@@ -222,7 +222,7 @@ FROM dp($$ SELECT 1 $$)
 -- CatalogException: Catalog Error: Table Function with name dp does not exist!
 FROM dp('FROM ratings')
 
--- NotPrivate: This source is public: it holds nobody's rows.
+-- NotPrivate: This source is public: it holds no one's rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, title AS user_id FROM catalog)
 
 -- NotPrivate: There is no table secret.

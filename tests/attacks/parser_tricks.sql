@@ -237,7 +237,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_filter([title], x
 -- NotPrivate: LIST_FILTER([title], LAMBDA x : x = 'b0') is not known to be tot
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_filter([title], lambda x: x = 'b0') = ['b0']
 
--- NotPrivate: A source without FROM holds nobody's rows.
+-- NotPrivate: A source without FROM holds no one's rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT unnest([x FOR x IN ['b0']]))
 
 -- NotPrivate: Star is not known to be total on every row.
@@ -310,7 +310,7 @@ FROM ratings NEAREST JOIN catalog USING (title)
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
 SELECT * FROM ratings ORDER BY ALL
 
--- NotPrivate: a sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample in a source would let one person's rows depend on anoth
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r TABLESAMPLE 5
 
 -- NotSupported: EXPLAIN shows what DP calls would cost, and there is none here.

@@ -115,7 +115,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM main.secret
 -- NotPrivate: There is no table secret.
 SELECT DP_COUNT_DISTINCT(x, epsilon := 1) FROM secret
 
--- NotPrivate: This source is public: it holds nobody's rows.
+-- NotPrivate: This source is public: it holds no one's rows.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM catalog
 
 -- NotPrivate: ratings is not a column of the source.

@@ -74,6 +74,7 @@ command({"slow": run}, ["--out", sys.argv[1], "--data", sys.argv[1]])
 """
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_so_and_the_same_command_goes_on(tmp_path: Path) -> None:
     def start() -> subprocess.Popen[str]:
         return subprocess.Popen(

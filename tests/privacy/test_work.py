@@ -25,7 +25,7 @@ from tests.privacy.test_fuzz_plans import SEEDS
 from tests.privacy.work_oracle import EACH_WITH_EACH, LIMITS, Shops, check, work_of
 
 QUIET = settings(
-    max_examples=120,
+    max_examples=50,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate, Phase.shrink],

@@ -362,8 +362,20 @@ def pressed(folder: Path, name: str, end: str, is_slow: bool, presses: tuple[flo
     return (process.returncode, out, errors, kinds), time.monotonic() - started
 
 
-@pytest.mark.parametrize("presses", [(0.05,), (0.7, 0.8, 0.9)], ids=["at once", "three times"])
-@pytest.mark.parametrize("end", _ENDS)
+_AT_ONCE, _THREE_TIMES = (0.05,), (0.7, 0.8, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("end", "presses"),
+    [
+        ("dp-sql -c", _AT_ONCE),
+        ("dp-sql shell -c", _THREE_TIMES),
+        ("a script", _AT_ONCE),
+        pytest.param("dp-sql -c", _THREE_TIMES, marks=pytest.mark.slow),
+        pytest.param("dp-sql shell -c", _AT_ONCE, marks=pytest.mark.slow),
+        pytest.param("a script", _THREE_TIMES, marks=pytest.mark.slow),
+    ],
+)
 def test_control_c_tells_nothing_of_whether_the_answer_was_ready(
     end: str, presses: tuple[float, ...], folder: Path
 ) -> None:

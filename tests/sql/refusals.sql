@@ -446,7 +446,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ query(
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM query('FROM ratings')
 
--- NotPrivate: In ratings: A source without FROM holds nobody's rows
+-- NotPrivate: In ratings: A source without FROM holds no one's rows
 -- ^ ratings
 WITH ratings AS (SELECT 1 AS user_id, 'a' AS title) SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 

@@ -1,0 +1,40 @@
+"""The package as others find it: no top-level name but dp_sql."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+STATEMENT = (
+    "SELECT DP_TOPK(title, 1, epsilon := 10000, privacy_unit := user_id, domain := ['Dune']) "
+    "FROM (SELECT 1 AS user_id, 'Dune' AS title) AS seen"
+)
+PROGRAM = f"""
+import dp_sql
+with dp_sql.connect() as session:
+    session.execute("CREATE TABLE seen AS SELECT 1 AS user_id, 'Dune' AS title")
+    print(session.sql({STATEMENT.split("FROM (")[0]!r} + "FROM seen").fetchall())
+"""
+
+
+def test_a_users_own_udfs_module_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "udfs.py").write_text("raise RuntimeError('this is not dp_sql.udfs')")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    run = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
+    assert (run.stdout.strip(), run.stderr) == ("[(['Dune'],)]", "")
+
+
+def test_udfs_is_no_top_level_module(tmp_path: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    program = (
+        "import importlib.util as u; print(u.find_spec('udfs'), u.find_spec('dp_sql') is None)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, env=env,
+        check=True,
+    )  # fmt: skip
+    assert run.stdout.split() == ["None", "False"]
