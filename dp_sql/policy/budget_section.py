@@ -122,7 +122,7 @@ def read_budget(document: Document, file: pathlib.Path) -> Terms | None:
 def advice(terms: Terms | None) -> list[str]:
     """What the owner may want to change, a sentence each; none where all is well."""
     if terms is None:
-        return ["There is no [budget]: analysts may ask without end."]
+        return ["There is no [budget]: analysts may spend without limit."]
     releases = terms.ledger.with_name(f"{terms.ledger.name}.releases")
     found = [
         f"Other users of this computer may open {path}: chmod 600 {path}"

@@ -60,7 +60,7 @@ tables = []{views}
 {enums}
 # ---- what all queries may spend together --------------------------------------------------------
 
-# Without a budget analysts may ask without end, and nothing bounds what all answers reveal.
+# Without a budget analysts may spend without limit, and nothing bounds what all answers reveal.
 # docs/budget.md explains how to choose. For a budget, remove one "# " from each line below.
 # [budget]
 {budget}# [budget.analysts.reporting]   # one analyst

@@ -136,13 +136,12 @@ class ReleaseStore:
 
 def _use_wal(file: sqlite3.Connection) -> None:
     """Switch to write-ahead logging. Here SQLite does not wait for other connections."""
-    end = time.monotonic() + _PATIENCE
-    while True:
+    for left in reversed(range(100 * _PATIENCE)):
         try:
             file.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError:
-            if time.monotonic() > end:
+            if not left:
                 raise
             time.sleep(0.01)
 

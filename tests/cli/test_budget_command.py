@@ -517,7 +517,7 @@ def test_a_picture_of_any_span_has_its_dates(
 @pytest.mark.parametrize(
     ("budget", "sentence"),
     [
-        ("", "There is no [budget]: analysts may ask without end.\n"),
+        ("", "There is no [budget]: analysts may spend without limit.\n"),
         (
             '[budget]\ndataset = "shop"\nepsilon = 1\n',
             "The ledger and its checkpoint are in the same",

@@ -50,11 +50,11 @@ def test_a_policy_that_fits_is_reported_with_what_it_hides(shop: str, tmp_path: 
         f"{path} fits {shop}: 1 private, 1 public, 0 views.\n"
         "Hidden from analysts, because the policy does not name them: "
         "main.notes, main.order_items, main.orders, main.recent_ratings, main.regions\n"
-        "Where a join multiplies rows, each side keeps 1,000 rows of each person "
+        "Where a join multiplies rows, at most 1,000 rows of each person enter on each side "
         "(max_rows_per_person), and a query whose joins could make more than 1,000,000 of them is "
         "refused (max_joined_rows_per_person).\n"
         f"Private queries may write up to 10GB in {tempfile.gettempdir()}.\n"
-        "There is no [budget]: analysts may ask without end.\n"
+        "There is no [budget]: analysts may spend without limit.\n"
     )
 
 
@@ -64,7 +64,7 @@ def test_an_owner_is_shown_how_far_joins_multiply_rows(shop: str, tmp_path: Path
     path = tmp_path / "policy.toml"
     path.write_text('[tables.ratings]\nprivacy_unit = "user_id"\n[public]\ntables = ["catalog"]\n')
     assert (
-        "catalog.title: up to 2 rows have the same value."
+        "catalog.title: up to 2 rows share a value."
         in run("policy", "check", str(path), shop).stdout
     )
 
