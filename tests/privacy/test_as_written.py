@@ -90,6 +90,9 @@ CASES = [
     "title|user_id|ratings WHERE hash(title) % 2 = 0 AND md5(title) > 'a'",
     "title|user_id|ratings WHERE strftime(day, '%Y') = '2024' AND epoch(day) > 3 AND position('u' IN title) > 0",
     "title|user_id|ratings WHERE title = 'Dune' COLLATE NOCASE",
+    "title|user_id|ratings WHERE title COLLATE NOCASE = 'dune'",
+    "title|user_id|ratings WHERE title COLLATE NOCASE = 'dune' AND title <> ' COLLATE x'",
+    "title COLLATE NOCASE|user_id|ratings WHERE title = 'Dune'",
 ]
 
 

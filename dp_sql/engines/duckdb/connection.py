@@ -368,7 +368,7 @@ def reads_just(
     except duckdb.Error:
         return False
     # Extracting names binds no types, without which DuckDB refuses a collation.
-    bare = f"SELECT * FROM {source}".replace(' COLLATE "binary"', "")
+    bare = _without_collations(f"SELECT * FROM {source}".replace(' COLLATE "binary"', ""))
     for function in functions:  # nor does it read a list that is an argument
         bare = bare.replace(function, "(SELECT 1)")
     named = connection.get_table_names(bare, qualified=True)
@@ -376,6 +376,21 @@ def reads_just(
     for parts in tables:
         meant |= connection.get_table_names(f"SELECT * FROM {full_name(parts)}", qualified=True)
     return named == meant
+
+
+def _without_collations(sql: str) -> str:
+    """SQL without `COLLATE name`, which says nothing of the tables that it reads."""
+    if "COLLATE" not in sql.upper():
+        return sql
+    pieces, position, tokens = [], 0, tokenize(sql)
+    for i, token in enumerate(tokens[:-1]):
+        if token.kind == "word" and token.upper == "COLLATE":
+            stop = i + 1
+            while stop + 2 < len(tokens) and tokens[stop + 1].is_symbol("."):
+                stop += 2
+            pieces.append(sql[position : token.start])
+            position = tokens[stop].end
+    return "".join([*pieces, sql[position:]])
 
 
 def source_error(error: duckdb.Error) -> SourceError:
