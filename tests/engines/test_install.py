@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pandas as pd
 import pytest
 
 import dp_sql
@@ -189,6 +188,7 @@ def test_an_observed_domain_that_is_too_small_is_refused(con: Con) -> None:
 
 
 def test_a_dataframe_is_found_in_the_callers_frame(con: Con) -> None:
+    pd = pytest.importorskip("pandas")
     text = books = pd.DataFrame({"user_id": [1, 2, 3], "title": ["Dune", "Emma", "Dune"]})
     for name in ("text", "books"):
         query = TOP.replace("FROM ratings", f"FROM {name}")

@@ -10,8 +10,6 @@ from functools import cache
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import maximum_flow
 
 from dp_sql.udfs.count_distinct import flow
 from dp_sql.udfs.count_distinct.graph import Graph, build_graph
@@ -93,6 +91,8 @@ def check_every_bound(runs: Runs, max_bound: int) -> list[int]:
 
 
 def by_scipy(runs: Runs, bound: int) -> int:
+    sparse = pytest.importorskip("scipy.sparse")
+    csgraph = pytest.importorskip("scipy.sparse.csgraph")
     distinct = [sorted(set(run)) for run in runs]
     people = sorted({person for run in distinct for person in run})
     if not people:
@@ -104,8 +104,8 @@ def by_scipy(runs: Runs, bound: int) -> int:
     edges += [(first_item + i, 1, 1) for i in range(len(runs))]
     tail, head, capacity = np.array(edges, dtype=np.int32).T
     size = first_item + len(runs)
-    network = csr_matrix((capacity, (tail, head)), shape=(size, size), dtype=np.int32)
-    return int(maximum_flow(network, 0, 1).flow_value)
+    network = sparse.csr_matrix((capacity, (tail, head)), shape=(size, size), dtype=np.int32)
+    return int(csgraph.maximum_flow(network, 0, 1).flow_value)
 
 
 def by_trying_everything(runs: Runs, bound: int) -> int:

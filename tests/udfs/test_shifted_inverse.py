@@ -4,7 +4,6 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from dp_sql.udfs.count_distinct import shifted_inverse
 from tests.udfs.cases_bounded import covered
@@ -82,7 +81,8 @@ def removed_in_part(people, gone):
         rows[row, i], rows[row, len(items) + u] = 1, -1
     rows[-1, len(items) :] = 1
     worth = [-1] * len(items) + [0] * len(people)
-    return -linprog(worth, rows, [0] * len(pairs) + [gone], bounds=(0, 1)).fun
+    optimize = pytest.importorskip("scipy.optimize")
+    return -optimize.linprog(worth, rows, [0] * len(pairs) + [gone], bounds=(0, 1)).fun
 
 
 def test_the_number_left_is_just_below_that_of_the_linear_program():
