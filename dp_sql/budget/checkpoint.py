@@ -20,8 +20,8 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from dp_sql.errors import LedgerError
 from dp_sql.files import open_private
@@ -30,8 +30,7 @@ ADOPT = (
     "Restore it; or, if you are sure that this ledger is the newest, run "
     "`dp-sql ledger witness LEDGER`."
 )
-_SLOT = 4096
-_PATIENCE = 30.0  # seconds to wait for another process
+_SLOT, _PATIENCE = 4096, 30.0  # bytes; seconds to wait for another process
 # Without the file's time of change, where the system can: it costs a write of its own.
 _SYNC = getattr(os, "fdatasync", os.fsync)
 
@@ -41,8 +40,7 @@ def default_checkpoint(ledger: Path) -> Path:
     return ledger.with_name(f"{ledger.name}.witness")
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """How far a ledger had come: its id, and the number and hash of an event it must contain."""
 
     ledger_id: str
@@ -51,17 +49,16 @@ class Checkpoint:
 
 
 class CheckpointFile:
-    """The file with the newest checkpoint; safe between threads and processes."""
+    """The file with the newest checkpoint; safe between threads and processes.
+
+    Every method raises LedgerError if the file is damaged, or cannot be read or written.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
 
     def read(self) -> Checkpoint | None:
-        """The newest checkpoint; None if there is no file, or its first write was not finished.
-
-        Raises:
-            LedgerError: the file is damaged or cannot be read.
-        """
+        """The newest checkpoint; None if there is no file, or its first write was not finished."""
         with _plain_errors(self.path, "read"):
             try:
                 file = _open_locked(self.path, os.O_RDONLY, fcntl.LOCK_SH)
@@ -76,11 +73,7 @@ class CheckpointFile:
     def locked(self, *, make: bool = False) -> Iterator[LockedCheckpoint]:
         """Keep others from reading and writing it; the lock ends with the process.
 
-        Args:
-            make: create the file if it does not exist.
-
-        Raises:
-            LedgerError: it does not exist, is damaged or cannot be written.
+        With `make`, create the file if it does not exist.
         """
         owner, flags = os.getpid(), os.O_RDWR | (os.O_CREAT if make else 0)
         with _plain_errors(self.path, "written"):
@@ -104,22 +97,14 @@ class CheckpointFile:
 
 
 class LockedCheckpoint:
-    """A checkpoint file that no one else may read or write meanwhile.
-
-    newest: the newest checkpoint, as it was found.
-    """
+    """A checkpoint file that no one else may read or write; `newest` is what it had at first."""
 
     def __init__(self, path: Path, file: int) -> None:
         self._path, self._file = path, file
         self.newest, _ = _newest(path, file)
 
     def advance(self, checkpoint: Checkpoint) -> None:
-        """Write a newer checkpoint durably.
-
-        Raises:
-            LedgerError: it is not newer, or is of another ledger; the file is damaged, was
-                replaced, or cannot be written.
-        """
+        """Write a newer checkpoint durably; LedgerError if it is not newer, or of another ledger."""
         path = self._path
         with _plain_errors(path, "written"):
             if not _is_at(self._file, path):
@@ -151,7 +136,6 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def _plain_errors(path: Path, what: str) -> Iterator[None]:
-    """Turn an error of the system into a sentence."""
     try:
         yield
     except OSError as error:

@@ -16,7 +16,6 @@ from dp_sql.budget.amounts import LARGEST, Amount
 from dp_sql.errors import LedgerError
 
 Kind = Literal["opened", "reserved", "answered", "failed", "cancelled"]
-_KINDS = get_args(Kind)
 _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 _SUMS = re.compile(r"[0-9a-f]{32} [0-9a-f]{32} [0-9a-f]{32}", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -58,15 +57,9 @@ def origin(ledger_id: str, dataset: str) -> Event:
 
 
 def new_event(
-    previous: Event,
-    kind: Kind,
-    *,
-    time: str,
-    ticket: str = "",
-    analyst: str = "",
+    previous: Event, kind: Kind, *, time: str, sums: str, ticket: str = "", analyst: str = "",
     amount: Amount | None = None,
-    sums: str,
-) -> Event:
+) -> Event:  # fmt: skip
     """The event that follows `previous`; refuses names that check_text does."""
     check_text(ticket)
     check_text(analyst)
@@ -82,7 +75,7 @@ def event_of(row: Sequence[Any]) -> Event:
     strings = (time, kind, ticket, analyst, sums, digest)
     if not all(isinstance(s, str) for s in strings) or not _TIME.fullmatch(time):
         raise wrong_event(number, "is not written as an event is")
-    if kind not in _KINDS:
+    if kind not in get_args(Kind):
         raise wrong_event(number, "is of an unknown kind")
     if not _SUMS.fullmatch(sums):
         raise wrong_event(number, "does not say what counts after it")

@@ -18,10 +18,7 @@ Section = TypeVar("Section")
 
 @dataclass(frozen=True)
 class Kind:
-    """What the value of a key must be: in words, and as a function that gives None for others.
-
-    choices: the words to choose from. ends: the range of a number.
-    """
+    """What a value must be, in words; `read` gives None for others; `ends` of a number's range."""
 
     words: str
     read: Callable[[Any], Any]
@@ -31,17 +28,14 @@ class Kind:
 
 @dataclass(frozen=True)
 class Key:
-    """A key: its kind, what it means, and an example in TOML.
-
-    draft: what a draft writes before it. formerly: an older name, which is still read.
-    """
+    """A key: its kind, what it means, and an example in TOML."""
 
     kind: Kind
     doc: str
     example: str = ""
     required: bool = False
-    draft: str = "# "
-    formerly: str = ""
+    draft: str = "# "  # what a draft writes before it
+    formerly: str = ""  # an older name, which is still read
 
 
 def key(kind: Kind, doc: str, example: str = "", *, default: Any = None, **more: Any) -> Any:
@@ -77,12 +71,8 @@ def number(
 def choice(*words: str) -> Kind:
     """One of some words."""
     listed = ", ".join(f'"{word}"' for word in words)
-    found = {word: word for word in words}
-    return Kind(
-        f"one of {listed}" if len(words) > 1 else listed,
-        lambda value: found.get(value) if isinstance(value, str) else None,
-        choices=words,
-    )
+    listed = f"one of {listed}" if len(words) > 1 else listed
+    return Kind(listed, lambda value: value if value in words else None, choices=words)
 
 
 def string(words: str, is_valid: Callable[[str], object]) -> Kind:
@@ -90,13 +80,12 @@ def string(words: str, is_valid: Callable[[str], object]) -> Kind:
     return Kind(words, lambda value: value if isinstance(value, str) and is_valid(value) else None)
 
 
-def _names(value: Any) -> Any:
-    listed = isinstance(value, list) and all(isinstance(v, str) and v for v in value)
-    return value if listed else None
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) and v for v in value)
 
 
 BOOLEAN = Kind("true or false", lambda value: value if isinstance(value, bool) else None)
-NAMES = Kind('a list of names: ["…", "…"]', _names)
+NAMES = Kind('a list of names: ["…", "…"]', lambda value: value if _is_names(value) else None)
 
 
 def plain(x: Fraction) -> str:
@@ -105,11 +94,7 @@ def plain(x: Fraction) -> str:
 
 
 def read(document: Document, path: Path, section: type[Section], value: object) -> Section:
-    """A section of a policy, checked.
-
-    Raises:
-        PolicyError: it is not a section; a key is unknown, missing or invalid; with the line.
-    """
+    """A section of a policy; PolicyError if it is none, or a key is unknown, missing or invalid."""
     if not isinstance(value, dict):
         raise document.error(path, f"{path[-1]} must be a section: [{'.'.join(path)}]")
     keys = keys_of(section)
@@ -122,9 +107,8 @@ def read(document: Document, path: Path, section: type[Section], value: object) 
         if name not in keys:
             raise document.unknown((*path, written), list(keys))
         if name in values:
-            raise document.error(
-                (*path, written), f"{keys[name].formerly} means {name}; write one."
-            )
+            why = f"{keys[name].formerly} means {name}; write one."
+            raise document.error((*path, written), why)
         values[name] = valid(document, (*path, written), keys[name].kind, inner)
     missing = [
         f"{name}: {key.doc}, as in {name} = {key.example}"
@@ -137,11 +121,7 @@ def read(document: Document, path: Path, section: type[Section], value: object) 
 
 
 def valid(document: Document, path: Path, kind: Kind, value: object) -> Any:
-    """A value of this kind.
-
-    Raises:
-        PolicyError: it is not one; with the line.
-    """
+    """The value, if it is of this kind; else PolicyError, with the line."""
     found = kind.read(value)
     if found is None:
         near = guess(value, kind.choices) if isinstance(value, str) else ""

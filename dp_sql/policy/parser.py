@@ -17,8 +17,7 @@ from dp_sql.errors import PolicyError
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
 
-Path = tuple[str, ...]
-"""The keys that lead to a value, as written."""
+Path = tuple[str, ...]  # the keys that lead to a value, as written
 
 _PIECE = re.compile(
     r"""
@@ -31,7 +30,6 @@ _PIECE = re.compile(
 )
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
 _PLAIN = re.compile(r'[^\s."][^."\n]*')
-_MAX_EXPONENT = 400
 
 
 class Document:
@@ -39,12 +37,8 @@ class Document:
 
     def __init__(self, text: str, name: str) -> None:
         self.name = name
-        self.tree = self._parsed(text)
-        self.lines = lines_of(text)
-
-    def _parsed(self, text: str) -> dict[str, Any]:
         try:
-            return tomllib.loads(text, parse_float=_exact)
+            self.tree: dict[str, Any] = tomllib.loads(text, parse_float=_exact)
         except tomllib.TOMLDecodeError as error:
             found = re.fullmatch(r"(.*) \(at (?:line (\d+)|end of doc).*\)", str(error), re.DOTALL)
             why, line = (found[1], found[2]) if found else (str(error), None)
@@ -55,6 +49,7 @@ class Document:
                 f"{self.name} is not valid TOML: a number is too long, or brackets are nested "
                 "too deeply."
             ) from None
+        self.lines = lines_of(text)
 
     def line(self, path: Path) -> int:
         """The line of a key, or of the nearest key around it."""
@@ -98,7 +93,7 @@ class Document:
 def _exact(text: str) -> Fraction | None:
     """The exact value of a TOML float; None for nan, inf and huge exponents."""
     value = Decimal(text.replace("_", ""))
-    if not value.is_finite() or (value and abs(value.adjusted()) > _MAX_EXPONENT):
+    if not value.is_finite() or (value and abs(value.adjusted()) > 400):
         return None  # 1e-400000000 is a short string and a huge Fraction
     return Fraction(value)
 
@@ -163,8 +158,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
         depth += (piece.lastgroup == "open") - (piece.lastgroup == "close")
         if piece.lastgroup == "end" and depth == 0:
             line, ended = line + text.count("\n", ended, start), start
-            statement = text[start : piece.start()].strip()
-            if statement:
+            if statement := text[start : piece.start()].strip():
                 yield line, statement
             start = piece.end()
 

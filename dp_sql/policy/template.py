@@ -37,7 +37,6 @@ _HEAD = """\
 
 # ---- people's rows: one section for each table --------------------------------------------------
 """
-_UNIQUE = "# unique_per_person = [{column}]  # columns with one value per person; checked\n"
 _TAIL = """
 # ---- what is public -----------------------------------------------------------------------------
 
@@ -97,21 +96,21 @@ def draft(catalog: Catalogue) -> str:
 
 
 def _section(table: Listed, tables: Sequence[Listed], listed: Sequence[Listed]) -> str:
-    columns = (_visible(f"{name} {family(kind)}") for name, kind in table.columns)
-    comment = textwrap.fill(
-        ", ".join(columns), 96, initial_indent="# columns: ", subsequent_indent="#   "
-    )
+    columns = (f"{name} {family(kind)}" for name, kind in table.columns)
+    shown = ", ".join(text if text.isprintable() else _toml(text) for text in columns)
+    comment = textwrap.fill(shown, 96, initial_indent="# columns: ", subsequent_indent="#   ")
     key, unit = dotted(_name(table, listed)), _unit_column(table)
     lines = ["", comment, f"[tables.{key if _BARE_KEY.fullmatch(key) else _toml(key)}]"]
     if unit is not None:
-        lines.append(f"privacy_unit = {_toml(unit)}  # check this: whose row is each row?")
+        lines += [f"privacy_unit = {_toml(unit)}  # check this: whose row is each row?"]
     else:
-        lines.append(
-            f"privacy_unit = {_toml(UNNAMED)}  # whose row is each row? A column, or a link:"
-        )
-        lines.append(f"# privacy_unit = {_link(table, tables, listed)}")
-    unique = [_UNIQUE.format(column=_toml(dotted([item]))) for item in _items(table)[-1:]]
-    return "\n".join([*lines, *unique]) + ("" if unique else "\n")
+        asked = "# whose row is each row? A column, or a link:"
+        lines += [f"privacy_unit = {_toml(UNNAMED)}  {asked}"]
+        lines += [f"# privacy_unit = {_link(table, tables, listed)}"]
+    for item in _items(table)[-1:]:
+        example = f"# unique_per_person = [{_toml(dotted([item]))}]"
+        lines += [f"{example}  # columns with one value per person; checked"]
+    return "\n".join([*lines, ""])
 
 
 def _items(table: Listed) -> list[str]:
@@ -150,13 +149,5 @@ def _name(relation: Listed, listed: Sequence[Listed]) -> tuple[str, ...]:
 
 
 def _toml(text: str) -> str:
-    r"""A string as TOML reads it back.
-
-    >>> print(_toml('a "b"'))
-    "a \"b\""
-    """
+    """A string as TOML reads it back."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _visible(text: str) -> str:
-    return text if text.isprintable() else _toml(text)

@@ -13,11 +13,11 @@ from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.model import Domain, Link, Name, Policy
 from dp_sql.policy.parser import dotted, guess
 from dp_sql.policy.row_checks import Check, Known, checks
+from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import EXACT_TYPES, can_be, can_be_written, family, without_labels
+from dp_sql.sql.types import EXACT_TYPES, can_be, can_be_written, exact, family, without_labels
 
-Problem = tuple[str, str]
-"""The key that is wrong, and why."""
+Problem = tuple[str, str]  # the key that is wrong, and why
 
 
 def problems(policy: Policy, catalog: Catalogue) -> list[str]:
@@ -26,7 +26,7 @@ def problems(policy: Policy, catalog: Catalogue) -> list[str]:
     Reads private rows where the policy says something about them; shows only that it is not true.
     """
     known: dict[Name, Listed] = {}
-    found = _misfits(policy, catalog, known) or list(_untrue(catalog, checks(policy, known)))
+    found = _misfits(policy, catalog, known) or _untrue(catalog, checks(policy, known))
     return [_with_line(policy, key, why) for key, why in found]
 
 
@@ -93,11 +93,8 @@ def _names(
             if name in policy.views and not found[0].is_view:
                 yield key, f"{written} is a table, and [views] lists views."
             elif found[0].is_view and name not in policy.views:
-                yield (
-                    key,
-                    f"{written} is a view. List it in [views], and the tables that it reads in "
-                    "[tables.…] or [public].",
-                )
+                read = "[views], and the tables that it reads in [tables.…] or [public]."
+                yield key, f"{written} is a view. List it in {read}"
 
 
 def _units(policy: Policy, known: Known) -> Iterator[Problem]:
@@ -179,3 +176,36 @@ def _untrue(catalog: Catalogue, asked: Iterable[Check]) -> Iterator[Problem]:
                 yield check.key, check.why
         except SourceError as error:
             yield check.key, f"{check.subject} cannot be read: {error.message}"
+
+
+def work_lines(policy: Policy, catalog: Catalogue) -> Iterator[str]:
+    """The limits in force, and how far a join with each public table multiplies rows.
+
+    Reads public rows only. The policy must fit the database.
+    """
+    yield (
+        f"Where a join multiplies rows, at most {policy.limits.max_rows_per_person:,} rows of each "
+        "person enter on each side (max_rows_per_person), and a query whose joins could make more "
+        f"than {policy.limits.max_joined_rows_per_person:,} of them is refused "
+        "(max_joined_rows_per_person)."
+    )
+    means = {
+        name: next(table for table in catalog.listed() if table.is_called(name))
+        for name in (*policy.tables, *policy.public)
+    }
+    names = {folded(column) for name in policy.tables for column, _ in means[name].columns}
+    for public in sorted(policy.public):
+        for column, kind in means[public].columns:
+            if folded(column) not in names or family(kind) not in EXACT_TYPES:
+                continue
+            counts = (
+                f"SELECT system.main.count(*) AS n FROM {means[public].sql} "
+                f"WHERE {quote(column)} IS NOT NULL GROUP BY {exact(quote(column), kind)}"
+            )
+            most = f"SELECT coalesce(system.main.max(n), 0) FROM ({counts}) AS counted"
+            if (shared := catalog.number(most)) > 1:
+                yield (
+                    f"{dotted(public)}.{folded(column)}: up to {shared:,} rows share a value. "
+                    "A join on it multiplies a row by the number of these rows that differ in the "
+                    "columns that the query reads."
+                )
