@@ -1,7 +1,7 @@
 """Who may spend what: one analyst's account over a ledger, under the terms of a policy.
 
 Knows losses, caps and names; never SQL, tables or mechanisms. A loss is in the ledger before the
-account hands out the ticket for it.
+account hands out its ticket.
 """
 
 from __future__ import annotations
@@ -20,17 +20,13 @@ from dp_sql.errors import BudgetExceeded
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 Outcome = Literal["answered", "failed"]
-
+# The losses of a query with each epsilon in it times a factor in (0, 1].
 Scaled = Callable[[Fraction], Sequence[PrivacyLoss]]
-"""The losses of a query with each epsilon in it times a factor in (0, 1]."""
 
 
 @dataclass(frozen=True)
 class BudgetRow:
-    """How much of a budget is spent: by one analyst, or by all together.
-
-    analyst: None for all together. total, left: None where there is no cap.
-    """
+    """How much of a budget is spent: by one analyst, or by all together (None); None: no cap."""
 
     dataset: str
     analyst: str | None
@@ -52,10 +48,8 @@ class _Share:
 
     def admits(self, amounts: Sequence[Amount], spent: Spent) -> bool:
         """Whether all this may be spent, which includes `amounts`."""
-        counting = self.counting
-        if counting is None:
-            return True
-        return not any(map(counting.refuses, amounts)) and counting.fits(spent)
+        by = self.counting
+        return by is None or (not any(map(by.refuses, amounts)) and by.fits(spent))
 
     def row(self, dataset: str, spent: Spent) -> BudgetRow:
         """How much of it is spent."""
@@ -80,10 +74,7 @@ def _share(terms: Terms | None, analyst: str | None) -> _Share:
 
 
 class Account:
-    """What one analyst has spent and may still spend.
-
-    Without terms, losses are recorded and nothing is refused.
-    """
+    """What an analyst has spent and may still spend; without terms nothing is refused."""
 
     def __init__(self, ledger: Ledger, terms: Terms | None, analyst: str) -> None:
         self._ledger = ledger
@@ -95,7 +86,7 @@ class Account:
         return self._ledger.path == other._ledger.path
 
     def reserve(self, scaled: Scaled) -> tuple[str, ...]:
-        """Write the losses of one query, scaled(1), into the ledger, all or none; durable on return.
+        """Write the losses of one query, scaled(1), into the ledger: all or none, durably.
 
         Returns a ticket for each loss.
 

@@ -23,13 +23,7 @@ from dp_sql.udfs.mechanism import in_words
 def accountant(name: AccountantName, cap: Cap, release_epsilon: Fraction | None) -> Accountant:
     """Make the accountant of a cap. With delta 0 there is only basic composition.
 
-    Args:
-        name: how losses add up.
-        cap: what is not to be exceeded.
-        release_epsilon: for "pld": the range that each release is charged as.
-
-    Raises:
-        PolicyError: "pld" without release_epsilon, or without the package that it needs.
+    release_epsilon: for "pld", which refuses to be without: the range of each release.
     """
     if name == "pld":
         pld.require_package()
@@ -51,12 +45,9 @@ def accountant(name: AccountantName, cap: Cap, release_epsilon: Fraction | None)
 
 @dataclass(frozen=True)
 class Accountant:
-    """Basic composition: epsilons add, and deltas add (Rogers, Roth, Ullman and Vadhan 2016).
+    """Basic composition: epsilons add, and deltas add (Rogers, Roth, Ullman and Vadhan 2016)."""
 
-    cap: what is not to be exceeded. name: what the policy calls this way of adding up.
-    """
-
-    cap: Cap
+    cap: Cap  # what is not to be exceeded
     name: AccountantName = field(default="basic", kw_only=True)
 
     def refuses(self, amount: Amount) -> str | None:

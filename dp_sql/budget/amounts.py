@@ -51,8 +51,8 @@ class Spent(NamedTuple):
 
     def merged(self, other: Spent, sign: int = 1) -> Spent:
         """The sum of two sums; with sign -1 their difference, except for `widest`."""
-        added = (a + sign * b for a, b in zip(self[:-1], other[:-1], strict=True))
-        return Spent(*added, max(self.widest, other.widest))
+        added = [a + sign * b for a, b in zip(self, other, strict=True)]
+        return Spent._make([*added[:-1], max(self.widest, other.widest)])
 
     def plus(self, *amounts: Amount) -> Spent:
         """The sum with these losses added."""
@@ -60,8 +60,8 @@ class Spent(NamedTuple):
 
 
 def _one(a: Amount) -> Spent:
-    known = a.rho is not None, a.bounded_range is not None
-    return Spent(1, a.epsilon, a.delta, a.rho or 0, *map(int, known), a.bounded_range or 0)
+    with_rho, with_range = int(a.rho is not None), int(a.bounded_range is not None)
+    return Spent(1, a.epsilon, a.delta, a.rho or 0, with_rho, with_range, a.bounded_range or 0)
 
 
 def amount_of(loss: PrivacyLoss) -> Amount:

@@ -26,10 +26,8 @@ from typing import NamedTuple
 from dp_sql.errors import LedgerError
 from dp_sql.files import open_private
 
-ADOPT = (
-    "Restore it; or, if you are sure that this ledger is the newest, run "
-    "`dp-sql ledger witness LEDGER`."
-)
+ADOPT = ("Restore it; or, if you are sure that this ledger is the newest, run "
+         "`dp-sql ledger witness LEDGER`.")  # fmt: skip
 _SLOT, _PATIENCE = 4096, 30.0  # bytes; seconds to wait for another process
 # Without the file's time of change, where the system can: it costs a write of its own.
 _SYNC = getattr(os, "fdatasync", os.fsync)
@@ -104,7 +102,7 @@ class LockedCheckpoint:
         self.newest, _ = _newest(path, file)
 
     def advance(self, checkpoint: Checkpoint) -> None:
-        """Write a newer checkpoint durably; LedgerError if it is not newer, or of another ledger."""
+        """Write a checkpoint durably; LedgerError if it is not newer, or of another ledger."""
         path = self._path
         with _plain_errors(path, "written"):
             if not _is_at(self._file, path):
@@ -122,14 +120,16 @@ class LockedCheckpoint:
                 raise LedgerError(f"The checkpoint {path} was not written in full.")
             _SYNC(self._file)
             if newest is None:
-                sync(path.parent)
+                with descriptor(path.parent) as folder:
+                    os.fsync(folder)
 
 
-def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+@contextmanager
+def descriptor(path: Path) -> Iterator[int]:
+    """A descriptor of a file or folder: to lock it, or to wait until it is on the disk."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(file)
+        yield file
     finally:
         os.close(file)
 
@@ -165,10 +165,8 @@ def _wait_for_lock(path: Path, file: int, how: int, end: float) -> None:
             return fcntl.flock(file, how | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > end:
-                raise LedgerError(
-                    f"The checkpoint {path} was locked by another process for {_PATIENCE:.0f} "
-                    "seconds. Try again."
-                ) from None
+                locked = f"was locked by another process for {_PATIENCE:.0f} seconds"
+                raise LedgerError(f"The checkpoint {path} {locked}. Try again.") from None
         time.sleep(pause)
         pause = min(2 * pause, 0.01)
 

@@ -25,7 +25,7 @@ def normal_name(name: str) -> str:
 
 
 def name_of(written: object) -> str | None:
-    """An analyst's `normal_name`; None where this is empty, no string, or has control characters."""
+    """An analyst's `normal_name`; None if this is empty, no string, or has control characters."""
     if type(written) is not str or any(unicodedata.category(c) in _CONTROL for c in written):
         return None
     return normal_name(written) or None
@@ -45,19 +45,14 @@ class Terms:
 
     dataset: the owner's name for the data; the ledger stores it, so that renaming or copying a
         table makes no new budget.
-    total: the cap of all analysts together. analysts: caps of single analysts, within the total.
-    release_epsilon: what every release is charged as; for the accountant "pld" only.
-    monthly: whether the budget starts anew each calendar month (UTC).
-    keep_releases: whether an analyst who repeats a question gets the stored answer, free.
-    ledger, checkpoint: the ledger's file, and a second file that shows whether it is the newest.
     """
 
     dataset: str
-    total: Cap
+    total: Cap  # of all analysts together
     ledger: Path
-    checkpoint: Path
-    analysts: Mapping[str, Cap] = field(default_factory=dict)
+    checkpoint: Path  # a second file that shows whether the ledger is the newest
+    analysts: Mapping[str, Cap] = field(default_factory=dict)  # within the total
     accountant: AccountantName = "basic"
-    release_epsilon: Fraction | None = None
-    monthly: bool = False
-    keep_releases: bool = False
+    release_epsilon: Fraction | None = None  # what "pld" charges for every release
+    monthly: bool = False  # whether the budget starts anew each calendar month (UTC)
+    keep_releases: bool = False  # whether a repeated question gets the stored answer, free

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import NamedTuple
 
@@ -14,10 +14,7 @@ from dp_sql.budget.model import normal_name
 
 
 class Subtotal(NamedTuple):
-    """The sum of some reservations of one analyst that share their bounded range.
-
-    newest: the number of the newest event among them: a reservation, or what cancelled one.
-    """
+    """The sum of some reservations of an analyst with one bounded range, and their newest event."""
 
     analyst: str
     spent: Spent
@@ -31,15 +28,11 @@ def month_of(time: str) -> str:
 
 @dataclass
 class _Sum:
-    """The sum for one analyst, or for all; can be reduced again.
-
-    width: all ranges together, so that none can change unseen beside a wider one. ranges: how
-    many reservations have each range, since the widest may be cancelled.
-    """
+    """The sum for one analyst, or for all; can be reduced again."""
 
     spent: Spent = field(default_factory=Spent)
-    width: int = 0
-    ranges: Counter[int] = field(default_factory=Counter)
+    width: int = 0  # all ranges together, so that none can change unseen beside a wider one
+    ranges: Counter[int] = field(default_factory=Counter)  # since the widest may be cancelled
 
     def change(self, part: Spent, sign: int) -> None:
         self.spent = self.spent.merged(part, sign)
@@ -49,27 +42,19 @@ class _Sum:
             self.ranges[width] += n
             if not self.ranges[width]:
                 del self.ranges[width]
-                self.spent = replace(self.spent, widest=max(self.ranges, default=0))
+                self.spent = self.spent._replace(widest=max(self.ranges, default=0))
 
     def __str__(self) -> str:
-        s = self.spent
-        return (
-            f"{s.n} {s.epsilon} {s.delta} {s.rho} {s.with_rho} {s.with_range} {s.widest} "
-            f"{self.width}"
-        )
+        return " ".join(map(str, (*self.spent, self.width)))
 
 
 _NOTHING = _Sum()
+# The sum of each analyst, by the name as it is written; None: of all together.
 _Sums = Mapping[str | None, _Sum]
-"""The sum of each analyst, by the name as it is written; None: of all together."""
 
 
 class Totals:
-    """The sums of all reservations, and of those in the month of the newest event.
-
-    Args:
-        time: of the newest event.
-    """
+    """The sums of all reservations, and of those in the month of the newest event, at `time`."""
 
     def __init__(self, time: str) -> None:
         self.month = month_of(time)
@@ -92,20 +77,17 @@ class Totals:
 
     def add(self, analyst: str, amount: Amount) -> None:
         """Count what is reserved now."""
-        part = Subtotal(analyst, Spent().plus(amount))
-        self.fill([part], [part])
+        part = [Subtotal(analyst, Spent().plus(amount))]
+        self.fill(part, part)
 
     def take_off(self, analyst: str, amount: Amount, reserved: str) -> None:
         """Count something no longer, as it was cancelled; `reserved` is when it was reserved."""
-        part = Subtotal(analyst, Spent().plus(amount))
-        self.fill([part], [part] if month_of(reserved) == self.month else [], -1)
+        part = [Subtotal(analyst, Spent().plus(amount))]
+        self.fill(part, part if month_of(reserved) == self.month else [], -1)
 
     def spent(self, analyst: str | None = None, month: str | None = None) -> Spent:
-        """The sum for one analyst, or for all together: ever, or in a month that is not yet over.
-
-        An analyst's sum covers all names that normalise to this one: names are normalised before
-        they are written, but an older ledger may hold several spellings of one.
-        """
+        """The sum for an analyst, or all together: ever, or in a month that is not yet over."""
+        # Names are normalised before they are written; an older ledger may hold other spellings.
         if month not in {None, self.month}:
             return Spent()
         sums = self._ever if month is None else self._in_month

@@ -15,11 +15,7 @@ _WRITTEN_SIZE = re.compile(r"(\d{1,12})(\.\d{1,6})? ?([kmgt])(i?)b", re.IGNORECA
 
 
 def size_in_bytes(text: str) -> int:
-    """The bytes of a size, as DuckDB reads it.
-
-    >>> size_in_bytes("1.5 GB"), size_in_bytes("64MiB")
-    (1500000000, 67108864)
-    """
+    """The bytes of a size, as DuckDB reads it: "1.5 GB", "64MiB"."""
     found = _WRITTEN_SIZE.fullmatch(text)
     if found is None:
         raise ValueError(text)
@@ -29,7 +25,7 @@ def size_in_bytes(text: str) -> int:
 
 @dataclass(frozen=True)
 class WorkLimits:
-    """How many rows of a person enter each side of a join that multiplies rows, and may leave it."""
+    """How many rows of a person enter each side of a join that multiplies, and may leave it."""
 
     rows_per_person: int
     joined_rows_per_person: int

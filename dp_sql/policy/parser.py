@@ -45,10 +45,8 @@ class Document:
             line = line or text.rstrip().count("\n") + 1
             raise PolicyError(f"{self.name}, line {line}: this is not valid TOML: {why}.") from None
         except (ValueError, RecursionError):
-            raise PolicyError(
-                f"{self.name} is not valid TOML: a number is too long, or brackets are nested "
-                "too deeply."
-            ) from None
+            why = "a number is too long, or brackets are nested too deeply"
+            raise PolicyError(f"{self.name} is not valid TOML: {why}.") from None
         self.lines = lines_of(text)
 
     def line(self, path: Path) -> int:
@@ -84,8 +82,8 @@ class Document:
 
     def column(self, name: str, path: Path) -> tuple[Path, str]:
         """The folded names of a table and of one of its columns."""
-        parts = parts_of(name)
-        if parts is None or not 2 <= len(parts) <= 4:
+        parts = parts_of(name) or ()
+        if not 2 <= len(parts) <= 4:
             raise self.error(path, f"{name} must name a table and a column, as in ratings.title.")
         return parts[:-1], parts[-1]
 

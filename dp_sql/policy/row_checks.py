@@ -35,12 +35,11 @@ def checks(policy: Policy, known: Known) -> Iterator[Check]:
     for view in sorted(policy.views):  # one whose tables have changed is listed and unreadable
         select = f"SELECT 1 FROM {known[view].sql} WHERE FALSE"
         yield Check("views.tables", f"The view {dotted(view)}", select, "")
-    for name, table in policy.tables.items():
-        if isinstance(table.unit, Link):
-            yield _link(policy, known, name, table.unit)
-    for name, table in policy.tables.items():
+    tables = policy.tables.values()
+    yield from (_link(policy, known, t.name, t.unit) for t in tables if isinstance(t.unit, Link))
+    for table in tables:
         for column in sorted(table.unique_per_person):
-            yield _unique(policy, known, name, column)
+            yield _unique(policy, known, table.name, column)
     yield from _domains(policy, known)
 
 

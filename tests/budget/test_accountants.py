@@ -263,7 +263,7 @@ def test_a_budget_for_each_alternative_side_by_side_is_found_out() -> None:
     def apart(spent: Spent) -> bool:
         """As if what is pure and what has a smaller rho were each within their own budget."""
         choices = spent.n - pure_ones(spent)
-        alone = replace(spent, epsilon=spent.epsilon - choices * one.epsilon)
+        alone = spent._replace(epsilon=spent.epsilon - choices * one.epsilon)
         return basic.fits(alone) and choices * (one.rho or 0) <= most
 
     def pure_ones(spent: Spent) -> int:
