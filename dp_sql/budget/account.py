@@ -1,8 +1,4 @@
-"""Who may spend what: one analyst's account over a ledger, under the terms of a policy.
-
-Knows losses, caps and names; never SQL, tables or mechanisms. A loss is in the ledger before the
-account hands out its ticket.
-"""
+"""Who may spend what: one analyst's account over a ledger, under the terms of a policy."""
 
 from __future__ import annotations
 
@@ -178,9 +174,8 @@ def _too_much(
     elif largest is not None:
         together = " for all calls together" if len(amounts) > 1 else ""
         hint = f"The largest epsilon that still fits{together} is {in_words(largest)}."
-    return BudgetExceeded(
-        f"This query costs {asked}, and {left} is left of the budget of {row.dataset}.", hint=hint
-    )
+    what = f"This query costs {asked}, and {left} is left of the budget of {row.dataset}."
+    return BudgetExceeded(what, hint=hint)
 
 
 def _left(left: Fraction | None, total: Fraction | None) -> str:

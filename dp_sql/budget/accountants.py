@@ -76,16 +76,18 @@ class _TwoRules(Accountant):
 
     def fits(self, spent: Spent) -> bool:
         pure = not spent.delta and Fraction(spent.epsilon, NANO) <= self.cap.epsilon
-        return pure or self._rule(spent)
+        used = self._used(spent)
+        return pure or (used is not None and used <= self.most)
 
     def epsilon_spent(self, spent: Spent) -> int:
         """The least of the epsilons that are proved for what is spent."""
-        if self._used(spent) is None:
+        used = self._used(spent)
+        if used is None:
             return spent.epsilon
         proved = self._at_delta(spent)
         if not spent.delta:
             proved.append(spent.epsilon)
-        if self._rule(spent):
+        if used <= self.most:
             proved.append(rounded_up(self.cap.epsilon * NANO))
         return min(proved)
 
@@ -94,10 +96,6 @@ class _TwoRules(Accountant):
         pure = not spent.delta and self.epsilon_spent(spent) == spent.epsilon
         counts = self._used(spent) is not None
         return rounded_up(self.cap.delta * ATTO) if counts and not pure else spent.delta
-
-    def _rule(self, spent: Spent) -> bool:
-        used = self._used(spent)
-        return used is not None and used <= self.most
 
     def _used(self, spent: Spent) -> int | None:
         """How much of `most` rule B counts; None where it cannot count all these losses."""
@@ -157,11 +155,8 @@ class _Pld(_TwoRules):
 
 @lru_cache(maxsize=256)
 def largest_rho(cap: Cap) -> int:
-    """The rho, in 1e-12 and rounded down, up to which zCDP is within the cap.
-
-    Each order proves some rho: floats choose the order, and 60 digits compute its rho.
-    """
-    with localcontext(_DIGITS):
+    """The rho, in 1e-12 and rounded down, up to which zCDP is within the cap."""
+    with localcontext(_DIGITS):  # each order proves some rho: floats only choose the order
         log_delta = _log(cap.delta)
         epsilon = Decimal(cap.epsilon.numerator) / cap.epsilon.denominator
 

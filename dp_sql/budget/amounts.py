@@ -36,18 +36,15 @@ class Spent(NamedTuple):
     """The sum of some losses, and what an accountant must know about each of them.
 
     A ledger hashes these numbers in this order.
-
-    n: their number. with_rho, with_range: how many of them have a known rho, or a bounded range;
-    rho is the sum over those. widest: the widest bounded range.
     """
 
-    n: int = 0
+    n: int = 0  # their number
     epsilon: int = 0
     delta: int = 0
-    rho: int = 0
+    rho: int = 0  # the sum over those with a known rho
     with_rho: int = 0
     with_range: int = 0
-    widest: int = 0
+    widest: int = 0  # the widest bounded range
 
     def merged(self, other: Spent, sign: int = 1) -> Spent:
         """The sum of two sums; with sign -1 their difference, except for `widest`."""
@@ -65,13 +62,9 @@ def _one(a: Amount) -> Spent:
 
 
 def amount_of(loss: PrivacyLoss) -> Amount:
-    """A loss in whole units, rounded up; a rho or range too large for a ledger is unknown.
-
-    Raises:
-        OverflowError: epsilon itself is too large; no mechanism uses as much.
-    """
+    """A loss in whole units, rounded up; a rho or range too large for a ledger is unknown."""
     epsilon, delta = rounded_up(loss.epsilon * NANO), rounded_up(loss.delta * ATTO)
-    if epsilon > LARGEST:
+    if epsilon > LARGEST:  # no mechanism uses as much
         raise OverflowError("epsilon does not fit into a ledger")
     return Amount(epsilon, delta, _known(loss.rho, PICO), _known(loss.bounded_range, NANO))
 

@@ -1,7 +1,4 @@
-"""An event of a ledger, and the chain that ties it to all events before. Knows no file.
-
-What is not an event, does not follow, or cannot be stored is refused with LedgerError.
-"""
+"""An event of a ledger, and the chain that ties it to all events before. Knows no file."""
 
 from __future__ import annotations
 

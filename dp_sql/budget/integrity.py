@@ -1,7 +1,4 @@
-"""Whether a ledger is the newest copy, its past unchanged. Knows the chain and the sums in it.
-
-All checks raise LedgerError. A connection is always inside a transaction.
-"""
+"""Whether a ledger is the newest copy, its past unchanged; checked inside a transaction."""
 
 from __future__ import annotations
 
@@ -67,15 +64,10 @@ def added_up(con: sqlite3.Connection, head: Event) -> tuple[Totals, dict[str, in
 def check_sums(
     con: sqlite3.Connection, path: Path, totals: Totals, newest: dict[str, int], head: Event
 ) -> None:
-    """Check that the rows still add up to what the newest events say.
-
-    The checkpoint vouches for the newest event of all. An older row that was changed, added or lost
-    changes a sum, and is found here without hashing a million events.
-    """
+    """Check, without hashing every event, that the rows add up to what the newest events say."""
     found = [(head.sums, totals.sums(head.analyst), slice(0, 1))]
     for analyst, number in newest.items():
-        event = schema.event(con, number)
-        # The sum in a month that is over is no longer known.
+        event = schema.event(con, number)  # of a month that is over the sum is no longer known
         parts = slice(1, 3 if month_of(event.time) == totals.month else 2)
         found.append((event.sums, totals.sums(analyst), parts))
     if any(says.split()[part] != is_now.split()[part] for says, is_now, part in found):
@@ -87,7 +79,7 @@ def check_sums(
 
 def follow(totals: Totals, event: Event, cancelled: Event | None) -> None:
     """Add a checked event, which may take back `cancelled`; check what it says of the sums."""
-    _count(totals, event.time, event.analyst, event.amount, cancelled)
+    totals.count(event.time, event.analyst, event.amount, cancelled)
     if totals.sums(event.analyst) != event.sums:
         raise wrong_event(event.number, "does not say what the events add up to")
 
@@ -96,25 +88,12 @@ def append(
     con: sqlite3.Connection, totals: Totals, head: Event, kind: Kind, time: str, ticket: str,
     analyst: str, amount: Amount | None,
 ) -> Event:  # fmt: skip
-    """Write the next event, and read it back as it will be read from now on.
-
-    Any error must undo the transaction. `totals` follows from `head`, the newest event, to it.
-    """
+    """Write the event after `head`, and read it back; any error must undo the transaction."""
     cancelled = schema.reserved(con, ticket) if kind == "cancelled" else None
-    _count(totals, time, analyst, amount, cancelled)
+    totals.count(time, analyst, amount, cancelled)
     event = new_event(head, kind, time=time, ticket=ticket, analyst=analyst, amount=amount,
                       sums=totals.sums(analyst))  # fmt: skip
     schema.add(con, event)
     if [next_event(head, row) for row in schema.rows_after(con, head.number)] != [event]:
         raise LedgerError("The ledger did not store an event as it was meant; nothing counts.")
     return event
-
-
-def _count(
-    totals: Totals, time: str, analyst: str, amount: Amount | None, cancelled: Event | None
-) -> None:
-    totals.reach(time)
-    if amount is not None:
-        totals.add(analyst, amount)
-    if cancelled is not None and cancelled.amount is not None:
-        totals.take_off(cancelled.analyst, cancelled.amount, cancelled.time)

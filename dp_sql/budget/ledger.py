@@ -191,7 +191,6 @@ class Ledger:
         return ledger_id, dataset
 
     def _catch_up(self, con: sqlite3.Connection, checkpoint: Checkpoint | None) -> Event:
-        """Check the checkpoint and all new events, and bring the sums up to date."""
         integrity.check_newest(con, self.path, self._id, checkpoint)
         first = origin(self._id, self.dataset)
         try:
@@ -209,7 +208,6 @@ class Ledger:
         return self._head
 
     def _current(self, con: sqlite3.Connection, head: Event) -> Totals:
-        """The sums up to the newest event."""
         if self._totals is None:
             totals, newest = integrity.added_up(con, head)
             integrity.check_sums(con, self.path, totals, newest, head)
@@ -223,10 +221,8 @@ class Ledger:
         # A clock that is set back must not bring back an earlier month.
         return max(_text(self._clock()), head.time)
 
-    def _add(
-        self, con: sqlite3.Connection, head: Event, kind: Kind, time: str, ticket: str,
-        analyst: str, amount: Amount | None = None,
-    ) -> Event:  # fmt: skip
+    def _add(self, con: sqlite3.Connection, head: Event, kind: Kind, time: str, ticket: str,
+             analyst: str, amount: Amount | None = None) -> Event:  # fmt: skip
         totals, self._totals = self._current(con, head), None  # until the event is written
         self._head = integrity.append(con, totals, head, kind, time, ticket, analyst, amount)
         self._totals = totals

@@ -127,10 +127,8 @@ def _one_more(curve: Curve, step: float) -> Curve:
     for cell in range(_STEPS):
         # At t = cell * step + x, x in [0, step]: after the loss t the curve is read between a and
         # b, after the loss t - u between c and d.
-        a, b, c, d = (
-            wide[start : start + len(curve)]
-            for start in (k * _STEPS - cell + i for k in (1, 2) for i in (0, 1))
-        )
+        starts = (k * _STEPS - cell + i for k in (1, 2) for i in (0, 1))
+        a, b, c, d = (wide[start : start + len(curve)] for start in starts)
         for x in (_best_place(a, b, c, d, cell, step), np.float64(step)):
             left = np.expm1(-x) / math.expm1(-step)
             right = np.expm1(step - x) / math.expm1(step)

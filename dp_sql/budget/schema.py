@@ -28,10 +28,8 @@ RESERVED = _SUMS.format("r", "events AS r INDEXED BY amounts", "r.epsilon IS NOT
 CANCELLED = _SUMS.format("c", "events AS c JOIN events AS r USING (ticket)",
                          "c.kind = 'cancelled' AND r.kind = 'reserved'")  # fmt: skip
 # What another program's ANALYZE leaves behind.
-_STATISTICS = {
-    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
-    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
-}
+_STATISTICS = {"CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+               "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"}  # fmt: skip
 _SCHEMA = (
     """CREATE TABLE ledger (
     one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -147,8 +145,7 @@ def reserved(con: sqlite3.Connection, ticket: str) -> Event:
 
 def is_settled(con: sqlite3.Connection, ticket: str) -> bool:
     """Whether a ticket is answered, failed or cancelled."""
-    where = "ticket = ? AND kind IN ('answered', 'failed', 'cancelled')"
-    return next(_rows(con, where, ticket), None) is not None
+    return any(_rows(con, "ticket = ? AND kind IN ('answered', 'failed', 'cancelled')", ticket))
 
 
 def subtotals(con: sqlite3.Connection, sql: str, since: str) -> Iterator[Subtotal]:

@@ -24,7 +24,6 @@ from dp_sql.errors import LedgerError
 from dp_sql.files import open_private
 
 _PATIENCE = 30.0  # seconds to wait for another process
-_NO_ROOM_FOR_LOCKS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 
 
 def resolved(path: Path) -> Path:
@@ -70,19 +69,14 @@ def _write_new(draft: Path, dataset: str, time: str) -> None:
 
 
 class LedgerFile:
-    """An open ledger file, for many threads, and for a child after a fork.
-
-    lock: keeps other threads, and forks, out of the file.
-    """
+    """An open ledger file, for many threads and for children after a fork; `lock` guards it."""
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        self.path = path
+        self.path, self._read_only, self._closed = path, read_only, False
         self.lock = _LOCKS.setdefault(path, threading.RLock())
-        self._read_only = read_only
         self._con: sqlite3.Connection | None = None
         self._place: tuple[int, int] | None = None
         self._still: object = None  # the state in which it was found, if it is read without locks
-        self._closed = False
         with _FORKING:
             _OPEN.add(self)
 
@@ -136,7 +130,6 @@ class LedgerFile:
             raise LedgerError(f"The ledger {self.path} was written while it was read. Try again.")
 
     def _has_changed(self) -> bool:
-        """Whether a file that is read without locks was written since it was opened."""
         return self._still is not None and self._still != _state(self.path)
 
     def _disconnect(self) -> None:
@@ -170,8 +163,9 @@ def _connect(path: Path, read_only: bool) -> tuple[sqlite3.Connection, object]:
         return _checked(path, "mode=ro"), None
     except sqlite3.OperationalError as error:
         state = _state(path)
+        no_room_for_locks = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
         # The second number is the size of the log: if there is one, it must be read as well.
-        if error.sqlite_errorcode & 0xFF not in _NO_ROOM_FOR_LOCKS or state[1] > 0:
+        if error.sqlite_errorcode & 0xFF not in no_room_for_locks or state[1] > 0:
             raise
         return _checked(path, "mode=ro&immutable=1"), state
 

@@ -10,6 +10,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from dp_sql.budget.amounts import Amount, Spent
+from dp_sql.budget.events import Event
 from dp_sql.budget.model import normal_name
 
 
@@ -66,24 +67,23 @@ class Totals:
         """Add subtotals; with sign -1, subtract them."""
         for sums, parts in ((self._ever, ever), (self._in_month, in_month)):
             for part in parts:
-                self._spellings.setdefault(_normal(part.analyst), set()).add(part.analyst)
+                # What is no string is refused when the event is written.
+                self._spellings.setdefault(normal_name(str(part.analyst)), set()).add(part.analyst)
                 for name in (None, part.analyst):
                     sums[name].change(part.spent, sign)
 
-    def reach(self, time: str) -> None:
-        """Go on to the time of the next event: a month may begin."""
+    def count(
+        self, time: str, analyst: str, amount: Amount | None, cancelled: Event | None
+    ) -> None:
+        """Count the next event: what it reserves, or no longer what it cancels."""
         if month_of(time) != self.month:
             self.month, self._in_month = month_of(time), defaultdict(_Sum)
-
-    def add(self, analyst: str, amount: Amount) -> None:
-        """Count what is reserved now."""
-        part = [Subtotal(analyst, Spent().plus(amount))]
-        self.fill(part, part)
-
-    def take_off(self, analyst: str, amount: Amount, reserved: str) -> None:
-        """Count something no longer, as it was cancelled; `reserved` is when it was reserved."""
-        part = [Subtotal(analyst, Spent().plus(amount))]
-        self.fill(part, part if month_of(reserved) == self.month else [], -1)
+        if amount is not None:
+            part = [Subtotal(analyst, Spent().plus(amount))]
+            self.fill(part, part)
+        if cancelled is not None and cancelled.amount is not None:
+            part = [Subtotal(cancelled.analyst, Spent().plus(cancelled.amount))]
+            self.fill(part, part if month_of(cancelled.time) == self.month else [], -1)
 
     def spent(self, analyst: str | None = None, month: str | None = None) -> Spent:
         """The sum for an analyst, or all together: ever, or in a month that is not yet over."""
@@ -91,7 +91,7 @@ class Totals:
         if month not in {None, self.month}:
             return Spent()
         sums = self._ever if month is None else self._in_month
-        names = [None] if analyst is None else self._spellings.get(_normal(analyst), ())
+        names = [None] if analyst is None else self._spellings.get(normal_name(str(analyst)), ())
         return reduce(Spent.merged, (sums.get(name, _NOTHING).spent for name in names), Spent())
 
     def analysts(self) -> list[str]:
@@ -100,18 +100,12 @@ class Totals:
 
     def spellings(self, analyst: str) -> list[str]:
         """The spellings of this analyst's name in the ledger."""
-        return sorted({analyst, *self._spellings.get(_normal(analyst), ())})
+        return sorted({analyst, *self._spellings.get(normal_name(str(analyst)), ())})
 
     def sums(self, analyst: str) -> str:
         """Three short hashes of what counts: of all, of the analyst ever, and in the month."""
         ever, month = self._ever, self._in_month
-        texts = (
-            f"{self.month} {ever.get(None, _NOTHING)} {month.get(None, _NOTHING)}",
-            f"{ever.get(analyst, _NOTHING)}",
-            f"{self.month} {month.get(analyst, _NOTHING)}",
-        )
+        of_all = f"{ever.get(None, _NOTHING)} {month.get(None, _NOTHING)}"
+        own = f"{ever.get(analyst, _NOTHING)}", f"{self.month} {month.get(analyst, _NOTHING)}"
+        texts = (f"{self.month} {of_all}", *own)
         return " ".join(hashlib.sha256(text.encode("ascii")).hexdigest()[:32] for text in texts)
-
-
-def _normal(name: object) -> str:
-    return normal_name(str(name))  # any other type is refused when the event is written

@@ -63,7 +63,6 @@ class Tickets(dict[str, Event | None]):
 
 
 def _walk(path: Path, checkpoint: Checkpoint | None) -> Checkpoint:
-    """Check all events; returns the checkpoint of the newest."""
     with (
         closing(store.LedgerFile(path, read_only=True)) as file,
         file.transaction("DEFERRED") as con,

@@ -1,7 +1,4 @@
-"""What all queries may spend together: the [budget] of a policy.
-
-Knows the terms and the places of their files; opens none, and knows nothing of what is spent.
-"""
+"""What all queries may spend together: the [budget] of a policy. Opens no file of it."""
 
 from __future__ import annotations
 
@@ -27,17 +24,15 @@ _EPSILON = number(ranges.MIN_EPSILON, 10**6)  # odds that change by e^1000000 ar
 _DELTA = number(ranges.MIN_DELTA, ranges.MAX_DELTA, or_zero=True)
 _DATASET = string(
     "a name of at most 64 letters (a to z), digits, '-', '_' and '.', as in dataset = \"shop\"",
-    lambda name: re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name),
+    re.compile(r"[A-Za-z0-9._-]{1,64}").fullmatch,
 )
 _FILE = string(
     'the path of a file, such as "/srv/ledgers/shop.sqlite"; a relative path begins at the '
     "policy's folder, and ~ is not expanded",
     lambda path: path.isprintable() and path and path[0] != "~",
 )
-_SECTIONS = Kind(
-    "sections: [budget.analysts.reporting]",
-    lambda value: value if isinstance(value, dict) else None,
-)
+_SECTIONS = Kind("sections: [budget.analysts.reporting]",
+                 lambda value: value if isinstance(value, dict) else None)  # fmt: skip
 _ACCOUNTANT, _ZERO = choice(*ACCOUNTANTS), Fraction(0)
 
 
@@ -100,10 +95,8 @@ def advice(terms: Terms | None) -> list[str]:
     if terms is None:
         return ["There is no [budget]: analysts may spend without limit."]
     releases = terms.ledger.with_name(f"{terms.ledger.name}.releases")
-    found = [
-        f"Other users of this computer may open {path}: chmod 600 {path}"
-        for path in readable_by_others((terms.ledger, terms.checkpoint, releases))
-    ]
+    shared = readable_by_others((terms.ledger, terms.checkpoint, releases))
+    found = [f"Other users of this computer may open {path}: chmod 600 {path}" for path in shared]
     if os.path.realpath(terms.ledger.parent) == os.path.realpath(terms.checkpoint.parent):
         found.append(
             "The ledger and its checkpoint are in the same folder: restoring an old backup of that "

@@ -1,8 +1,4 @@
-"""The keys of a section, each declared once: how it is read and refused, and its line in a draft.
-
-A section is a dataclass whose fields are made by `key`; `read` builds one from a Document, and
-`drafted` writes its keys into a draft.
-"""
+"""Sections: dataclasses whose fields, made by `key`, say how each key is read and drafted."""
 
 from __future__ import annotations
 
@@ -57,11 +53,10 @@ def number(
     def read(value: Any) -> Fraction | int | None:
         if isinstance(value, bool) or not isinstance(value, int | Fraction):
             return None
-        if not (value == 0 or low <= value < high if or_zero else low <= value <= high):
+        inside = value == 0 or low <= value < high if or_zero else low <= value <= high
+        if not inside or (whole and value.denominator != 1):
             return None
-        if whole:
-            return int(value) if value.denominator == 1 else None
-        return Fraction(value)
+        return int(value) if whole else Fraction(value)
 
     words = f"a {'whole ' if whole else ''}number from {float(low):g} to "
     words = f"0, or {words}below {plain(high)}" if or_zero else f"{words}{plain(high)}"
@@ -80,12 +75,9 @@ def string(words: str, is_valid: Callable[[str], object]) -> Kind:
     return Kind(words, lambda value: value if isinstance(value, str) and is_valid(value) else None)
 
 
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(v, str) and v for v in value)
-
-
 BOOLEAN = Kind("true or false", lambda value: value if isinstance(value, bool) else None)
-NAMES = Kind('a list of names: ["…", "…"]', lambda value: value if _is_names(value) else None)
+NAMES = Kind('a list of names: ["…", "…"]', lambda value: value if isinstance(value, list)
+             and all(isinstance(v, str) and v for v in value) else None)  # fmt: skip
 
 
 def plain(x: Fraction) -> str:

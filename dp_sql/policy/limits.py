@@ -31,15 +31,11 @@ class WorkLimits:
     joined_rows_per_person: int
 
 
-_SIZE = string(
-    'a size of at least 10 MB, such as "4GB"',
-    # DuckDB itself needs a few megabytes.
-    lambda text: _WRITTEN_SIZE.fullmatch(text) and size_in_bytes(text) >= 10**7,
-)
-_FOLDER = Kind(
-    'the path of a folder, such as "spill"',
-    lambda value: Path(value) if isinstance(value, str) and value and "\0" not in value else None,
-)
+# DuckDB itself needs a few megabytes.
+_SIZE = string('a size of at least 10 MB, such as "4GB"', lambda text: _WRITTEN_SIZE.fullmatch(text)
+               and size_in_bytes(text) >= 10**7)  # fmt: skip
+_FOLDER = Kind('the path of a folder, such as "spill"', lambda value: Path(value)
+               if isinstance(value, str) and value and "\0" not in value else None)  # fmt: skip
 _EPSILON, _DELTA = number(ranges.MIN_EPSILON, ranges.MAX_EPSILON), number(0, ranges.MAX_DELTA)
 _SECONDS = number(Fraction(1, 100), 86400)
 _ROWS, _JOINED, _THREADS, _K, _CONTRIBUTIONS = (

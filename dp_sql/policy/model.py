@@ -1,7 +1,6 @@
 """What a policy says: which tables hold people's rows, what is public, the limits, the budget.
 
-Reading a policy opens no database; validation.py checks it against one. A table that the policy
-does not name does not exist for analysts.
+Reading a policy opens no database; validation.py checks it against one.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ __all__ = ["Domain", "Limits", "Link", "Name", "Policy", "PrivateTable", "parse_
 
 # A table's name, folded: (table,), (schema, table) or (database, schema, table).
 Name = tuple[str, ...]
-# A public column, a list of literals, or one of the words "observed" and "enum".
+# A public column, a list of literals, "observed" (the column itself, whose values the owner
+# declares public), or "enum" (the labels of its ENUM type).
 Domain = tuple[Name, str] | tuple[object, ...] | str
 
 
@@ -51,10 +51,7 @@ class PrivateTable:
 class Policy:
     """A whole policy.
 
-    domains: where the values of a column (table name and column) come from: a public column, a
-        list of literals, "observed" (the column itself, whose values the owner declares public),
-        or "enum" (the labels of its ENUM type).
-    budget: what all queries may spend together; None for no bound.
+    domains: where the values of a column (table name and column) come from.
     lines: the line of each key, for messages: {"tables.ratings.privacy_unit": 2}.
     """
 
@@ -63,7 +60,7 @@ class Policy:
     views: frozenset[Name]
     domains: Mapping[tuple[Name, str], Domain]
     limits: Limits = field(default_factory=Limits)
-    budget: Terms | None = None
+    budget: Terms | None = None  # None for no bound
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -133,7 +130,6 @@ def parse_policy(
 
 
 def _lines(document: Document) -> dict[str, int]:
-    """The lines of the keys, under the names that messages give them."""
     lines: dict[str, int] = {}
     for (section, *rest), line in document.lines.items():
         if section in {"tables", "domains"} and rest:
@@ -175,15 +171,13 @@ def _tables(document: Document) -> dict[Name, PrivateTable]:
 def _check_units(
     document: Document, tables: Mapping[Name, PrivateTable], paths: Mapping[Name, Path]
 ) -> None:
-    """Check that every unit is named, and that every chain of links ends at a named unit."""
     unnamed = [path for name, path in paths.items() if tables[name].unit == UNNAMED]
     if unnamed:
         more = ", ".join(str(document.line(path)) for path in unnamed[1:])
         raise document.error(
-            unnamed[0],
-            f'privacy_unit is still "{UNNAMED}": name the column that identifies the person each '
-            f"row belongs to, or a link.{f' The same on line {more}.' if more else ''}",
-        )
+            unnamed[0], f'privacy_unit is still "{UNNAMED}": name the column that identifies the '
+            f"person each row belongs to, or a link.{f' The same on line {more}.' if more else ''}"
+        )  # fmt: skip
     for name, path in paths.items():
         unit, seen = tables[name].unit, {name}
         while isinstance(unit, Link):
@@ -202,7 +196,6 @@ def _need_private(document: Document, table: Name, tables: Collection[Name], pat
 
 
 def _names(document: Document, section: str) -> frozenset[Name]:
-    """The tables of [public] or of [views]."""
     names = read(document, (section,), ListKeys, document.section(section)).tables
     return frozenset(document.table(name, (section, "tables")) for name in names)
 

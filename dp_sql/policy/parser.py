@@ -1,7 +1,4 @@
-"""A TOML file and the line of each key: errors say where, and numbers keep their exact value.
-
-Knows TOML and SQL names, and nothing of what a policy means.
-"""
+"""A TOML file and the line of each key: errors say where, and numbers keep their exact value."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _PIECE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+_PART = r'"((?:[^"]|"")+)"|([^."]+)'
 _PLAIN = re.compile(r'[^\s."][^."\n]*')
 
 
@@ -102,17 +99,11 @@ def parts_of(text: str) -> Path | None:
     >>> parts_of('Main."my.table"'), parts_of("order items"), parts_of("a..b")
     (('main', 'my.table'), ('order items',), None)
     """
-    parts: Path = ()
-    position = 0
-    while match := _PART.match(text, position):
-        parts += (folded((match[1] or "").replace('""', '"') or match[2].strip()),)
-        position = match.end()
-        if position == len(text):
-            return parts if all(parts) else None
-        if text[position] != ".":
-            return None
-        position += 1
-    return None
+    if not re.fullmatch(rf"(?:{_PART})(?:\.(?:{_PART}))*", text):
+        return None
+    found = re.findall(_PART, text)
+    parts = tuple(folded(quoted.replace('""', '"') or plain.strip()) for quoted, plain in found)
+    return parts if all(parts) else None
 
 
 def dotted(parts: Collection[str]) -> str:
@@ -162,7 +153,6 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _paths(tree: object) -> Iterator[Path]:
-    """The path of each key in a tree, parents first."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             yield (key,)

@@ -1,8 +1,7 @@
 """Is what a policy says about rows true? Each check is SQL that finds a row where it is not.
 
-For the owner: the checks read private rows. Their results are yes or no and identify no one. They
-call no function but count, by its full name. People and values are compared byte by byte; links
-as the columns' collations compare them, which finds more shared values.
+They call no function but count, by its full name. People and values are compared byte by byte;
+links as the columns' collations compare them, which finds more shared values.
 """
 
 from __future__ import annotations

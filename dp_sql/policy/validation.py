@@ -1,7 +1,6 @@
 """Does a policy fit its database? Names and types first, then what it says about rows.
 
-Rows are read only if names and types are right and no built-in function is replaced, so that each
-check means what it says.
+Rows are read only if names and types are right and no built-in function is replaced.
 """
 
 from __future__ import annotations
@@ -117,10 +116,9 @@ def _link(known: Known, name: Name, link: Link) -> list[str]:
     types = [without_labels(kind or "") for kind in (here, there)]
     if types[0] == types[1]:  # two ENUMs, whose labels not every reader may see
         types = ["one ENUM", "another"]
-    return [
-        f"{dotted(name)}.{link.column} is {types[0]}, and {dotted(link.table)}.{link.key} is "
-        f"{types[1]}; give them the same type."
-    ]
+    there_is = f"{dotted(link.table)}.{link.key} is {types[1]}"
+    here_is = f"{dotted(name)}.{link.column} is {types[0]}"
+    return [f"{here_is}, and {there_is}; give them the same type."]
 
 
 def _domains(policy: Policy, known: Known) -> Iterator[Problem]:
@@ -179,30 +177,23 @@ def _untrue(catalog: Catalogue, asked: Iterable[Check]) -> Iterator[Problem]:
 
 
 def work_lines(policy: Policy, catalog: Catalogue) -> Iterator[str]:
-    """The limits in force, and how far a join with each public table multiplies rows.
-
-    Reads public rows only. The policy must fit the database.
-    """
+    """The limits in force, and how far joins with public tables multiply rows; reads only those."""
     yield (
         f"Where a join multiplies rows, at most {policy.limits.max_rows_per_person:,} rows of each "
         "person enter on each side (max_rows_per_person), and a query whose joins could make more "
         f"than {policy.limits.max_joined_rows_per_person:,} of them is refused "
         "(max_joined_rows_per_person)."
     )
-    means = {
-        name: next(table for table in catalog.listed() if table.is_called(name))
-        for name in (*policy.tables, *policy.public)
-    }
+    listed, named = catalog.listed(), (*policy.tables, *policy.public)
+    means = {name: next(table for table in listed if table.is_called(name)) for name in named}
     names = {folded(column) for name in policy.tables for column, _ in means[name].columns}
     for public in sorted(policy.public):
         for column, kind in means[public].columns:
             if folded(column) not in names or family(kind) not in EXACT_TYPES:
                 continue
-            counts = (
-                f"SELECT system.main.count(*) AS n FROM {means[public].sql} "
-                f"WHERE {quote(column)} IS NOT NULL GROUP BY {exact(quote(column), kind)}"
-            )
-            most = f"SELECT coalesce(system.main.max(n), 0) FROM ({counts}) AS counted"
+            counts = f"SELECT system.main.count(*) AS n FROM {means[public].sql}"
+            by = f"WHERE {quote(column)} IS NOT NULL GROUP BY {exact(quote(column), kind)}"
+            most = f"SELECT coalesce(system.main.max(n), 0) FROM ({counts} {by}) AS counted"
             if (shared := catalog.number(most)) > 1:
                 yield (
                     f"{dotted(public)}.{folded(column)}: up to {shared:,} rows share a value. "
