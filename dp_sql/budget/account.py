@@ -1,11 +1,8 @@
-"""Who may spend what: one analyst's account over a ledger, under the terms of a policy.
-
-Knows losses, caps and names; never SQL, tables or mechanisms. A loss is in the ledger before the
-account hands out the ticket for it.
-"""
+"""Who may spend what: one analyst's account over a ledger, under the terms of a policy."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,22 +11,18 @@ from typing import Literal
 from dp_sql.budget.accountants import Accountant, accountant
 from dp_sql.budget.amounts import ATTO, NANO, Amount, Spent, amount_of
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.model import Cap, Terms
+from dp_sql.budget.model import Terms
 from dp_sql.errors import BudgetExceeded
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 Outcome = Literal["answered", "failed"]
-
+# The losses of a query with each epsilon in it times a factor in (0, 1].
 Scaled = Callable[[Fraction], Sequence[PrivacyLoss]]
-"""The losses of a query with each epsilon in it times a factor in (0, 1]."""
 
 
 @dataclass(frozen=True)
 class BudgetRow:
-    """How much of a budget is spent: by one analyst, or by all together.
-
-    analyst: None for all together. total, left: None where there is no cap.
-    """
+    """How much of a budget is spent: by one analyst, or by all together (None); None: no cap."""
 
     dataset: str
     analyst: str | None
@@ -44,55 +37,40 @@ class BudgetRow:
 
 @dataclass(frozen=True)
 class _Share:
-    """What one analyst, or all together (None), may spend, and how it is counted."""
+    """What one analyst, or all together (None), may spend; without an accountant, anything."""
 
     analyst: str | None
-    cap: Cap | None
     counting: Accountant | None
 
     def admits(self, amounts: Sequence[Amount], spent: Spent) -> bool:
         """Whether all this may be spent, which includes `amounts`."""
-        counting = self.counting
-        if counting is None:
-            return True
-        return not any(map(counting.refuses, amounts)) and counting.fits(spent)
+        by = self.counting
+        return by is None or (not any(map(by.refuses, amounts)) and by.fits(spent))
 
     def row(self, dataset: str, spent: Spent) -> BudgetRow:
-        """What of it is spent."""
-        cap, counting = self.cap, self.counting
-        epsilon = spent.epsilon if counting is None else counting.epsilon_spent(spent)
-        delta = spent.delta if counting is None else counting.delta_spent(spent)
-        epsilons, deltas = Fraction(epsilon, NANO), Fraction(delta, ATTO)
-        return BudgetRow(
-            dataset=dataset,
-            analyst=self.analyst,
-            epsilon_total=None if cap is None else cap.epsilon,
-            epsilon_spent=epsilons,
-            epsilon_left=None if cap is None else max(cap.epsilon - epsilons, Fraction(0)),
-            delta_total=None if cap is None else cap.delta,
-            delta_spent=deltas,
-            delta_left=None if cap is None else max(cap.delta - deltas, Fraction(0)),
-            accountant="none" if counting is None else counting.name,
-        )
+        """How much of it is spent."""
+        counting, analyst, zero = self.counting, self.analyst, Fraction(0)
+        if counting is None:
+            epsilon, delta = Fraction(spent.epsilon, NANO), Fraction(spent.delta, ATTO)
+            return BudgetRow(dataset, analyst, None, epsilon, None, None, delta, None, "none")
+        epsilon = Fraction(counting.epsilon_spent(spent), NANO)
+        delta = Fraction(counting.delta_spent(spent), ATTO)
+        epsilons = counting.cap.epsilon, epsilon, max(counting.cap.epsilon - epsilon, zero)
+        deltas = counting.cap.delta, delta, max(counting.cap.delta - delta, zero)
+        return BudgetRow(dataset, analyst, *epsilons, *deltas, counting.name)
 
 
 def _share(terms: Terms | None, analyst: str | None) -> _Share:
-    if terms is None:
-        return _Share(analyst, None, None)
-    cap = terms.total if analyst is None else terms.analysts.get(analyst)
-    if cap is None:
-        return _Share(analyst, None, None)
-    return _Share(analyst, cap, accountant(terms.accountant, cap, terms.release_epsilon))
+    cap = None
+    if terms is not None:
+        cap = terms.total if analyst is None else terms.analysts.get(analyst)
+    if terms is None or cap is None:
+        return _Share(analyst, None)
+    return _Share(analyst, accountant(terms.accountant, cap, terms.release_epsilon))
 
 
 class Account:
-    """What one analyst has spent and may still spend.
-
-    Args:
-        ledger: where it is recorded.
-        terms: of the budget; None: losses are recorded, and nothing is refused.
-        analyst: whose account this is.
-    """
+    """What an analyst has spent and may still spend; without terms nothing is refused."""
 
     def __init__(self, ledger: Ledger, terms: Terms | None, analyst: str) -> None:
         self._ledger = ledger
@@ -104,13 +82,9 @@ class Account:
         return self._ledger.path == other._ledger.path
 
     def reserve(self, scaled: Scaled) -> tuple[str, ...]:
-        """Write the losses of one query into the ledger, all or none; durable on return.
+        """Write the losses of one query, scaled(1), into the ledger: all or none, durably.
 
-        Args:
-            scaled: scaled(1) are the losses; smaller factors find what would still fit.
-
-        Returns:
-            One ticket for each loss.
+        Returns a ticket for each loss.
 
         Raises:
             BudgetExceeded: too little is left; says how much, and what would fit.
@@ -154,7 +128,6 @@ class Account:
         return all(s.admits(amounts, own) for s, own in zip(self._shares, spent, strict=True))
 
     def _exceeded(self, amounts: Sequence[Amount], scaled: Scaled) -> BudgetExceeded:
-        """Why these amounts cannot be spent, by what is spent at this moment."""
         dataset = self._ledger.dataset
         for share, of in zip(self._shares, (dataset, f"{self.analyst} in {dataset}"), strict=True):
             if share.counting is None:
@@ -170,16 +143,14 @@ class Account:
     def _largest(self, scaled: Scaled, amounts: Sequence[Amount]) -> Fraction | None:
         """The largest epsilon of the query that would still fit, in whole 1e-9; None: none."""
         asked = sum((loss.epsilon for loss in scaled(Fraction(1))), Fraction(0))
-        low, high = 0, sum(amount.epsilon for amount in amounts)
         now = self._after([])
-        while high - low > 1:
-            middle = (low + high) // 2
-            tried = [amount_of(loss) for loss in scaled(Fraction(middle, NANO) / asked)]
-            if self._admits(tried, [spent.plus(*tried) for spent in now]):
-                low = middle
-            else:
-                high = middle
-        return Fraction(low, NANO) if low else None
+
+        def too_much(nanos: int) -> bool:
+            tried = [amount_of(loss) for loss in scaled(Fraction(nanos, NANO) / asked)]
+            return not self._admits(tried, [spent.plus(*tried) for spent in now])
+
+        total = sum(amount.epsilon for amount in amounts)
+        return Fraction(bisect_left(range(1, total), True, key=too_much), NANO) or None
 
 
 def owner_rows(ledger: Ledger, terms: Terms | None) -> list[BudgetRow]:
@@ -203,9 +174,8 @@ def _too_much(
     elif largest is not None:
         together = " for all calls together" if len(amounts) > 1 else ""
         hint = f"The largest epsilon that still fits{together} is {in_words(largest)}."
-    return BudgetExceeded(
-        f"This query costs {asked}, and {left} is left of the budget of {row.dataset}.", hint=hint
-    )
+    what = f"This query costs {asked}, and {left} is left of the budget of {row.dataset}."
+    return BudgetExceeded(what, hint=hint)
 
 
 def _left(left: Fraction | None, total: Fraction | None) -> str:

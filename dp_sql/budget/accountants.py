@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
 
 from dp_sql.budget import pld
 from dp_sql.budget.amounts import ATTO, NANO, PICO, Amount, Spent, rounded_up
@@ -21,36 +20,10 @@ from dp_sql.errors import PolicyError
 from dp_sql.udfs.mechanism import in_words
 
 
-class Accountant(Protocol):
-    """One way of adding up, with the cap that is not to be exceeded."""
-
-    @property
-    def name(self) -> AccountantName:
-        """What the policy calls it."""
-
-    def refuses(self, amount: Amount) -> str | None:
-        """Why such a loss can never be counted, in a sentence; None: it can."""
-
-    def fits(self, spent: Spent) -> bool:
-        """Whether all this may be spent; `spent` includes the loss asked for."""
-
-    def epsilon_spent(self, spent: Spent) -> int:
-        """What the losses amount to at the cap's delta, in 1e-9, rounded up; for display."""
-
-    def delta_spent(self, spent: Spent) -> int:
-        """The delta that belongs to `epsilon_spent`, in 1e-18, rounded up."""
-
-
 def accountant(name: AccountantName, cap: Cap, release_epsilon: Fraction | None) -> Accountant:
     """Make the accountant of a cap. With delta 0 there is only basic composition.
 
-    Args:
-        name: how losses add up.
-        cap: what is not to be exceeded.
-        release_epsilon: for "pld": the range that each release is charged as.
-
-    Raises:
-        PolicyError: "pld" without release_epsilon, or without the package that it needs.
+    release_epsilon: for "pld", which refuses to be without: the range of each release.
     """
     if name == "pld":
         pld.require_package()
@@ -60,73 +33,72 @@ def accountant(name: AccountantName, cap: Cap, release_epsilon: Fraction | None)
                 "is charged as."
             )
     if name == "basic" or not cap.delta:
-        return _Basic(name, cap)
+        return Accountant(cap, name=name)
     if name == "zcdp":
-        return _Zcdp(cap, largest_rho(cap))
+        return _Zcdp(cap, largest_rho(cap), name=name)
     unit = rounded_up(Fraction(release_epsilon or 0) * NANO)
     u = Fraction(unit, NANO)  # the better of two proofs
     by_rho = largest_rho(cap) // _rho_of_range(u)
-    return _Pld(cap, max(by_rho, pld.releases_that_fit(cap.epsilon, cap.delta, u)), unit)
+    most = max(by_rho, pld.releases_that_fit(cap.epsilon, cap.delta, u))
+    return _Pld(cap, most, unit, name=name)
 
 
 @dataclass(frozen=True)
-class _Basic:
-    """Epsilons add, and deltas add (Rogers, Roth, Ullman and Vadhan 2016)."""
+class Accountant:
+    """Basic composition: epsilons add, and deltas add (Rogers, Roth, Ullman and Vadhan 2016)."""
 
-    name: AccountantName
-    cap: Cap
+    cap: Cap  # what is not to be exceeded
+    name: AccountantName = field(default="basic", kw_only=True)
 
     def refuses(self, amount: Amount) -> str | None:
+        """Why such a loss can never be counted, in a sentence; None: it can."""
         return None
 
     def fits(self, spent: Spent) -> bool:
+        """Whether all this may be spent; `spent` includes the loss asked for."""
         epsilon, delta = Fraction(spent.epsilon, NANO), Fraction(spent.delta, ATTO)
         return epsilon <= self.cap.epsilon and delta <= self.cap.delta
 
     def epsilon_spent(self, spent: Spent) -> int:
+        """What the losses amount to at the cap's delta, in 1e-9, rounded up; for display."""
         return spent.epsilon
 
     def delta_spent(self, spent: Spent) -> int:
+        """The delta that belongs to `epsilon_spent`, in 1e-18, rounded up."""
         return spent.delta
 
 
 @dataclass(frozen=True)
-class _TwoRules:
-    """Rule A: all losses are pure and add up to at most epsilon. Or rule B, of a subclass.
+class _TwoRules(Accountant):
+    """Rule A: all losses are pure and add up to at most epsilon. Or rule B, of a subclass."""
 
-    most: the limit of rule B.
-    """
-
-    cap: Cap
-    most: int
+    most: int  # the limit of rule B
 
     def fits(self, spent: Spent) -> bool:
         pure = not spent.delta and Fraction(spent.epsilon, NANO) <= self.cap.epsilon
-        return pure or self._rule(spent)
+        used = self._used(spent)
+        return pure or (used is not None and used <= self.most)
 
     def epsilon_spent(self, spent: Spent) -> int:
         """The least of the epsilons that are proved for what is spent."""
-        if not self._counts(spent):
+        used = self._used(spent)
+        if used is None:
             return spent.epsilon
         proved = self._at_delta(spent)
         if not spent.delta:
             proved.append(spent.epsilon)
-        if self._rule(spent):
+        if used <= self.most:
             proved.append(rounded_up(self.cap.epsilon * NANO))
         return min(proved)
 
     def delta_spent(self, spent: Spent) -> int:
         """The delta of the proof that gave `epsilon_spent`: none if the loss is pure."""
         pure = not spent.delta and self.epsilon_spent(spent) == spent.epsilon
-        if pure or not self._counts(spent):
-            return spent.delta
-        return rounded_up(self.cap.delta * ATTO)
+        counts = self._used(spent) is not None
+        return rounded_up(self.cap.delta * ATTO) if counts and not pure else spent.delta
 
-    def _rule(self, spent: Spent) -> bool:
-        raise NotImplementedError
-
-    def _counts(self, spent: Spent) -> bool:
-        """Whether rule B can count all these losses, within its limit or not."""
+    def _used(self, spent: Spent) -> int | None:
+        """How much of `most` rule B counts; None where it cannot count all these losses."""
         raise NotImplementedError
 
     def _at_delta(self, spent: Spent) -> list[int]:
@@ -138,8 +110,6 @@ class _TwoRules:
 class _Zcdp(_TwoRules):
     """Rule B: all losses have a rho, and these add up to at most `most`."""
 
-    name: AccountantName = "zcdp"
-
     def refuses(self, amount: Amount) -> str | None:
         if not amount.delta or amount.rho is not None:
             return None
@@ -149,11 +119,8 @@ class _Zcdp(_TwoRules):
             "mechanism without delta, which it always counts."
         )
 
-    def _rule(self, spent: Spent) -> bool:
-        return self._counts(spent) and spent.rho <= self.most
-
-    def _counts(self, spent: Spent) -> bool:
-        return spent.with_rho == spent.n
+    def _used(self, spent: Spent) -> int | None:
+        return spent.rho if spent.with_rho == spent.n else None
 
     def _at_delta(self, spent: Spent) -> list[int]:
         return [epsilon_of_rho(spent.rho, self.cap.delta)]
@@ -163,8 +130,7 @@ class _Zcdp(_TwoRules):
 class _Pld(_TwoRules):
     """Rule B: all losses have a range of at most `unit`, and there are at most `most` of them."""
 
-    unit: int = 0
-    name: AccountantName = "pld"
+    unit: int
 
     def refuses(self, amount: Amount) -> str | None:
         if amount.bounded_range is not None and amount.bounded_range <= self.unit:
@@ -176,31 +142,23 @@ class _Pld(_TwoRules):
             f"{unit}, others of about half of it, all groups together."
         )
 
-    def _rule(self, spent: Spent) -> bool:
-        return self._counts(spent) and spent.n <= self.most
-
-    def _counts(self, spent: Spent) -> bool:
-        return spent.with_range == spent.n and spent.widest <= self.unit
+    def _used(self, spent: Spent) -> int | None:
+        return spent.n if spent.with_range == spent.n and spent.widest <= self.unit else None
 
     def _at_delta(self, spent: Spent) -> list[int]:
         if not spent.n:
             return [0]
         u, delta = Fraction(self.unit, NANO), self.cap.delta
-        return [
-            rounded_up(pld.epsilon_of(spent.n, delta, u) * NANO),
-            epsilon_of_rho(spent.n * _rho_of_range(u), delta),
-        ]
+        by_range = rounded_up(pld.epsilon_of(spent.n, delta, u) * NANO)
+        return [by_range, epsilon_of_rho(spent.n * _rho_of_range(u), delta)]
 
 
 @lru_cache(maxsize=256)
 def largest_rho(cap: Cap) -> int:
-    """The rho, in 1e-12 and rounded down, up to which zCDP is within the cap.
-
-    Each order proves some rho: floats choose the order, and 60 digits compute its rho.
-    """
-    with localcontext(_DIGITS):
-        log_delta, epsilon = _log(cap.delta), Decimal(cap.epsilon.numerator)
-        epsilon /= cap.epsilon.denominator
+    """The rho, in 1e-12 and rounded down, up to which zCDP is within the cap."""
+    with localcontext(_DIGITS):  # each order proves some rho: floats only choose the order
+        log_delta = _log(cap.delta)
+        epsilon = Decimal(cap.epsilon.numerator) / cap.epsilon.denominator
 
         def rough(order: float) -> float:
             return -(float(epsilon) + _rough_surplus(order, float(log_delta))) / (1 + order)
@@ -227,10 +185,8 @@ def epsilon_of_rho(rho: int, delta: Fraction) -> int:
 
 
 _DIGITS = Context(prec=60)
+# Far more than the error of a dozen operations with 60 digits on numbers below 1e20.
 _SAFE = Decimal("1e-30")
-"""Far more than the error of a dozen operations with 60 digits on numbers below 1e20."""
-_ORDERS = (-14.0, 46.0)
-"""Logarithms of the least and the largest order - 1 that are tried."""
 
 
 def _surplus(order: Decimal, log_delta: Decimal) -> Decimal:
@@ -245,7 +201,7 @@ def _rough_surplus(order: float, log_delta: float) -> float:
 
 def _least_at(cost: Callable[[float], float]) -> Decimal:
     """About where a cost that falls and then rises is least; every result is sound."""
-    low, high = _ORDERS
+    low, high = -14.0, 46.0  # logarithms of the least and the largest order - 1
     while high - low > 1e-9:
         third = (high - low) / 3
         if cost(math.exp(low + third)) <= cost(math.exp(high - third)):

@@ -5,20 +5,16 @@ A sum of integers is exact in any order and on any machine: 0.1 three times is 0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import NamedTuple
 
 from dp_sql.udfs.mechanism import PrivacyLoss
 
-NANO = 10**9
-"""Epsilon and a bounded range are counted in 1e-9."""
-PICO = 10**12
-"""Rho is counted in 1e-12."""
-ATTO = 10**18
-"""Delta is counted in 1e-18."""
-LARGEST = 2**63 - 1
-"""The largest number in a ledger."""
+NANO = 10**9  # epsilon and a bounded range are counted in 1e-9
+PICO = 10**12  # rho is counted in 1e-12
+ATTO = 10**18  # delta is counted in 1e-18
+LARGEST = 2**63 - 1  # the largest number in a ledger
 
 
 class Amount(NamedTuple):
@@ -36,56 +32,39 @@ class Amount(NamedTuple):
     bounded_range: int | None = None
 
 
-@dataclass(frozen=True)
-class Spent:
+class Spent(NamedTuple):
     """The sum of some losses, and what an accountant must know about each of them.
 
-    n: their number. with_rho, with_range: how many of them have a known rho, or a bounded range;
-    rho is the sum over those. widest: the widest bounded range.
+    A ledger hashes these numbers in this order.
     """
 
-    n: int = 0
+    n: int = 0  # their number
     epsilon: int = 0
     delta: int = 0
-    rho: int = 0
+    rho: int = 0  # the sum over those with a known rho
     with_rho: int = 0
     with_range: int = 0
-    widest: int = 0
+    widest: int = 0  # the widest bounded range
 
     def merged(self, other: Spent, sign: int = 1) -> Spent:
         """The sum of two sums; with sign -1 their difference, except for `widest`."""
-        return Spent(
-            n=self.n + sign * other.n,
-            epsilon=self.epsilon + sign * other.epsilon,
-            delta=self.delta + sign * other.delta,
-            rho=self.rho + sign * other.rho,
-            with_rho=self.with_rho + sign * other.with_rho,
-            with_range=self.with_range + sign * other.with_range,
-            widest=max(self.widest, other.widest),
-        )
+        added = [a + sign * b for a, b in zip(self, other, strict=True)]
+        return Spent._make([*added[:-1], max(self.widest, other.widest)])
 
     def plus(self, *amounts: Amount) -> Spent:
         """The sum with these losses added."""
-        ranges = [a.bounded_range for a in amounts if a.bounded_range is not None]
-        return Spent(
-            n=self.n + len(amounts),
-            epsilon=self.epsilon + sum(a.epsilon for a in amounts),
-            delta=self.delta + sum(a.delta for a in amounts),
-            rho=self.rho + sum(a.rho or 0 for a in amounts),
-            with_rho=self.with_rho + sum(a.rho is not None for a in amounts),
-            with_range=self.with_range + len(ranges),
-            widest=max([self.widest, *ranges]),
-        )
+        return reduce(Spent.merged, map(_one, amounts), self)
+
+
+def _one(a: Amount) -> Spent:
+    with_rho, with_range = int(a.rho is not None), int(a.bounded_range is not None)
+    return Spent(1, a.epsilon, a.delta, a.rho or 0, with_rho, with_range, a.bounded_range or 0)
 
 
 def amount_of(loss: PrivacyLoss) -> Amount:
-    """A loss in whole units, rounded up; a rho or range too large for a ledger is unknown.
-
-    Raises:
-        OverflowError: epsilon itself is too large; no mechanism uses as much.
-    """
+    """A loss in whole units, rounded up; a rho or range too large for a ledger is unknown."""
     epsilon, delta = rounded_up(loss.epsilon * NANO), rounded_up(loss.delta * ATTO)
-    if epsilon > LARGEST:
+    if epsilon > LARGEST:  # no mechanism uses as much
         raise OverflowError("epsilon does not fit into a ledger")
     return Amount(epsilon, delta, _known(loss.rho, PICO), _known(loss.bounded_range, NANO))
 

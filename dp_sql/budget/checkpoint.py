@@ -20,18 +20,15 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from dp_sql.errors import LedgerError
 from dp_sql.files import open_private
 
-ADOPT = (
-    "Restore it; or, if you are sure that this ledger is the newest, run "
-    "`dp-sql ledger witness LEDGER`."
-)
-_SLOT = 4096
-_PATIENCE = 30.0  # seconds to wait for another process
+ADOPT = ("Restore it; or, if you are sure that this ledger is the newest, run "
+         "`dp-sql ledger witness LEDGER`.")  # fmt: skip
+_SLOT, _PATIENCE = 4096, 30.0  # bytes; seconds to wait for another process
 # Without the file's time of change, where the system can: it costs a write of its own.
 _SYNC = getattr(os, "fdatasync", os.fsync)
 
@@ -41,8 +38,7 @@ def default_checkpoint(ledger: Path) -> Path:
     return ledger.with_name(f"{ledger.name}.witness")
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """How far a ledger had come: its id, and the number and hash of an event it must contain."""
 
     ledger_id: str
@@ -51,17 +47,16 @@ class Checkpoint:
 
 
 class CheckpointFile:
-    """The file with the newest checkpoint; safe between threads and processes."""
+    """The file with the newest checkpoint; safe between threads and processes.
+
+    Every method raises LedgerError if the file is damaged, or cannot be read or written.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
 
     def read(self) -> Checkpoint | None:
-        """The newest checkpoint; None if there is no file, or its first write was not finished.
-
-        Raises:
-            LedgerError: the file is damaged or cannot be read.
-        """
+        """The newest checkpoint; None if there is no file, or its first write was not finished."""
         with _plain_errors(self.path, "read"):
             try:
                 file = _open_locked(self.path, os.O_RDONLY, fcntl.LOCK_SH)
@@ -76,11 +71,7 @@ class CheckpointFile:
     def locked(self, *, make: bool = False) -> Iterator[LockedCheckpoint]:
         """Keep others from reading and writing it; the lock ends with the process.
 
-        Args:
-            make: create the file if it does not exist.
-
-        Raises:
-            LedgerError: it does not exist, is damaged or cannot be written.
+        With `make`, create the file if it does not exist.
         """
         owner, flags = os.getpid(), os.O_RDWR | (os.O_CREAT if make else 0)
         with _plain_errors(self.path, "written"):
@@ -104,22 +95,14 @@ class CheckpointFile:
 
 
 class LockedCheckpoint:
-    """A checkpoint file that no one else may read or write meanwhile.
-
-    newest: the newest checkpoint, as it was found.
-    """
+    """A checkpoint file that no one else may read or write; `newest` is what it had at first."""
 
     def __init__(self, path: Path, file: int) -> None:
         self._path, self._file = path, file
         self.newest, _ = _newest(path, file)
 
     def advance(self, checkpoint: Checkpoint) -> None:
-        """Write a newer checkpoint durably.
-
-        Raises:
-            LedgerError: it is not newer, or is of another ledger; the file is damaged, was
-                replaced, or cannot be written.
-        """
+        """Write a checkpoint durably; LedgerError if it is not newer, or of another ledger."""
         path = self._path
         with _plain_errors(path, "written"):
             if not _is_at(self._file, path):
@@ -137,21 +120,22 @@ class LockedCheckpoint:
                 raise LedgerError(f"The checkpoint {path} was not written in full.")
             _SYNC(self._file)
             if newest is None:
-                sync(path.parent)
+                with descriptor(path.parent) as folder:
+                    os.fsync(folder)
 
 
-def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+@contextmanager
+def descriptor(path: Path) -> Iterator[int]:
+    """A descriptor of a file or folder: to lock it, or to wait until it is on the disk."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(file)
+        yield file
     finally:
         os.close(file)
 
 
 @contextmanager
 def _plain_errors(path: Path, what: str) -> Iterator[None]:
-    """Turn an error of the system into a sentence."""
     try:
         yield
     except OSError as error:
@@ -181,10 +165,8 @@ def _wait_for_lock(path: Path, file: int, how: int, end: float) -> None:
             return fcntl.flock(file, how | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > end:
-                raise LedgerError(
-                    f"The checkpoint {path} was locked by another process for {_PATIENCE:.0f} "
-                    "seconds. Try again."
-                ) from None
+                locked = f"was locked by another process for {_PATIENCE:.0f} seconds"
+                raise LedgerError(f"The checkpoint {path} {locked}. Try again.") from None
         time.sleep(pause)
         pause = min(2 * pause, 0.01)
 

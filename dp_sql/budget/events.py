@@ -1,7 +1,4 @@
-"""An event of a ledger, and the chain that ties it to all events before. Knows no file.
-
-What is not an event, does not follow, or cannot be stored is refused with LedgerError.
-"""
+"""An event of a ledger, and the chain that ties it to all events before. Knows no file."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from dp_sql.budget.amounts import LARGEST, Amount
 from dp_sql.errors import LedgerError
 
 Kind = Literal["opened", "reserved", "answered", "failed", "cancelled"]
-_KINDS = get_args(Kind)
 _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 _SUMS = re.compile(r"[0-9a-f]{32} [0-9a-f]{32} [0-9a-f]{32}", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -26,24 +22,18 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 class Event:
     """One line of a ledger; it never changes.
 
-    number: 1, 2, 3, …, without gaps. time: UTC, such as 2026-11-21T19:30:05Z, never earlier than
-        the event before.
-    kind: "opened", the first event of a ledger; "reserved", a loss that counts from now on; then
-        at most one of "answered", "failed" (the loss still counts) and "cancelled" (it no longer
-        counts).
-    ticket, analyst: empty for "opened". amount: of "reserved" only.
-    sums: what counts after this event, as Totals.sums writes it.
-    hash: of this event and of the hash before it.
+    kind: "opened", the first event; "reserved", a loss that counts from now on; then at most one of
+        "answered", "failed" (the loss still counts) and "cancelled" (it no longer counts).
     """
 
-    number: int
-    time: str
+    number: int  # 1, 2, 3, …, without gaps
+    time: str  # UTC, such as 2026-11-21T19:30:05Z; never earlier than the event before
     kind: Kind
-    ticket: str
+    ticket: str  # this and the analyst are empty for "opened"
     analyst: str
-    amount: Amount | None
-    sums: str
-    hash: str
+    amount: Amount | None  # of "reserved" only
+    sums: str  # what counts after this event, as Totals.sums writes it
+    hash: str  # of this event and of the hash before it
 
     def hash_after(self, previous: str) -> str:
         """What the hash must be, in hexadecimal digits, after the hash of the event before."""
@@ -58,15 +48,9 @@ def origin(ledger_id: str, dataset: str) -> Event:
 
 
 def new_event(
-    previous: Event,
-    kind: Kind,
-    *,
-    time: str,
-    ticket: str = "",
-    analyst: str = "",
+    previous: Event, kind: Kind, *, time: str, sums: str, ticket: str = "", analyst: str = "",
     amount: Amount | None = None,
-    sums: str,
-) -> Event:
+) -> Event:  # fmt: skip
     """The event that follows `previous`; refuses names that check_text does."""
     check_text(ticket)
     check_text(analyst)
@@ -82,7 +66,7 @@ def event_of(row: Sequence[Any]) -> Event:
     strings = (time, kind, ticket, analyst, sums, digest)
     if not all(isinstance(s, str) for s in strings) or not _TIME.fullmatch(time):
         raise wrong_event(number, "is not written as an event is")
-    if kind not in _KINDS:
+    if kind not in get_args(Kind):
         raise wrong_event(number, "is of an unknown kind")
     if not _SUMS.fullmatch(sums):
         raise wrong_event(number, "does not say what counts after it")
@@ -98,10 +82,8 @@ def next_event(previous: Event, row: Sequence[Any]) -> Event:
     """The event in a row, if its number, time and hash follow from the one before."""
     event = event_of(row)
     if event.number != previous.number + 1:
-        raise LedgerError(
-            f"Event {previous.number + 1} of the ledger is missing; event {event.number} is in its "
-            "place."
-        )
+        why = f"is missing; event {event.number} is in its place"
+        raise wrong_event(previous.number + 1, why)
     if (event.kind == "opened") != (event.number == 1):
         raise wrong_event(event.number, "is out of place: only the first event opens a ledger")
     if event.time < previous.time:

@@ -22,44 +22,28 @@ from dp_sql.budget.events import Event, Kind, check_amount, check_text, origin
 from dp_sql.budget.totals import Totals, month_of
 from dp_sql.errors import LedgerError
 
-_AT_ONCE = 500  # events read in one transaction
-
 
 class Ledger:
     """The open ledger of one dataset; safe for many threads and processes.
 
-    Args:
-        path, checkpoint: the file, and the second file that shows whether it is the newest.
-        dataset: the owner's name for the data; None: the one in the file, or, for a new file, its
-            name without the ending.
-        monthly: whether only the losses of the current calendar month (UTC) count.
-        read_only: never write, and never create a file.
-        clock: what time it is.
+    dataset: the owner's name for the data; None: the one in the file, or, for a new file, its
+        name without the ending.
+    monthly: whether only the losses of the current calendar month (UTC) count.
+    read_only: never write, and never create a file.
 
-    Raises:
-        LedgerError: the file is missing though it existed, damaged, older than its checkpoint, of
-            another dataset, or cannot be opened.
+    Raises LedgerError if the file is missing though it existed, damaged, older than its checkpoint,
+    of another dataset, or cannot be opened.
     """
 
     def __init__(
-        self,
-        path: Path,
-        checkpoint: Path,
-        dataset: str | None = None,
-        *,
-        monthly: bool = False,
-        read_only: bool = False,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self.path = store.resolved(path)
-        self._checkpoint = CheckpointFile(checkpoint)
-        self._monthly = monthly
-        self._read_only = read_only
-        self._clock = clock
+        self, path: Path, checkpoint: Path, dataset: str | None = None, *, monthly: bool = False,
+        read_only: bool = False, clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:  # fmt: skip
+        self.path, self._checkpoint = store.resolved(path), CheckpointFile(checkpoint)
+        self._monthly, self._read_only, self._clock = monthly, read_only, clock
         self._head: Event | None = None  # the newest event seen; all up to it is in the totals
         self._totals: Totals | None = None
-        self._wanted = dataset
-        self._id, self.dataset = "", ""  # until the file is read
+        self._wanted, self._id, self.dataset = dataset, "", ""  # until the file is read
         self._create_if_new()
         self._file = store.LedgerFile(self.path, read_only=read_only)
         try:
@@ -71,19 +55,11 @@ class Ledger:
     def reserve(
         self, analyst: str, amounts: Sequence[Amount], admit: Callable[[Spent, Spent], None]
     ) -> tuple[str, ...]:
-        """Count losses, durably, before anything is read for them.
+        """Count a loss for each release, durably, before anything is read for it.
 
-        Args:
-            analyst: who asks.
-            amounts: one loss for each release.
-            admit: admit(spent by all, spent by this analyst), both including `amounts`, raises if
-                that is too much; then nothing is written.
-
-        Returns:
-            One ticket for each amount.
-
-        Raises:
-            LedgerError: the loss may or may not count, and nothing may be answered.
+        admit(spent by all, spent by this analyst), both including `amounts`, raises if that is too
+        much; then nothing is written. Returns a ticket for each amount. After a LedgerError the
+        losses may or may not count, and nothing may be answered.
         """
         self._check_writable()
         check_text(analyst)
@@ -94,10 +70,7 @@ class Ledger:
         with self._checkpointed() as (con, head):
             time = self._now(head)
             totals, month = self._current(con, head), self._month(time)
-            admit(
-                totals.spent(None, month).plus(*amounts),
-                totals.spent(analyst, month).plus(*amounts),
-            )
+            admit(*(totals.spent(name, month).plus(*amounts) for name in (None, analyst)))
             tickets = tuple(uuid.uuid4().hex for _ in amounts)
             last = head
             for ticket, amount in zip(tickets, amounts, strict=True):
@@ -105,28 +78,17 @@ class Ledger:
         return tickets
 
     def settle(self, ticket: str, outcome: Literal["answered", "failed"]) -> None:
-        """Record what became of a reservation; its loss counts either way.
-
-        Raises:
-            LedgerError: there is no such ticket, or it is settled or cancelled already.
-        """
+        """Record what became of an open reservation; its loss counts either way."""
         if outcome not in {"answered", "failed"}:
             raise LedgerError("A ticket is settled as answered or as failed.")
         self._close_ticket(ticket, outcome)
 
     def cancel(self, ticket: str) -> None:
-        """Take a reservation back, for a reason independent of the data; its loss is free again.
-
-        Raises:
-            LedgerError: there is no such ticket, or it is settled or cancelled already.
-        """
+        """Take an open reservation back, for a reason independent of the data; its loss is free."""
         self._close_ticket(ticket, "cancelled")
 
     def spent(self, analyst: str | None = None) -> Spent:
-        """The losses of the current period: of one analyst, or of all together.
-
-        An analyst's losses are those under every name that normalises to this one.
-        """
+        """The losses of the current period: an analyst's, under every spelling, or all together."""
         with self._transaction("DEFERRED") as (con, head):
             return self._current(con, head).spent(analyst, self._month(self._now(head)))
 
@@ -137,13 +99,13 @@ class Ledger:
 
     def events(self, analyst: str | None = None) -> Iterator[Event]:
         """All events, or one analyst's, oldest first; read a few at a time."""
-        last = 0
+        last, at_once = 0, 500
         while True:
             with self._transaction("DEFERRED") as (con, head):
                 names = None if analyst is None else self._current(con, head).spellings(analyst)
-                found = schema.some_after(con, last, names, _AT_ONCE)
+                found = schema.some_after(con, last, names, at_once)
             yield from found
-            if len(found) < _AT_ONCE:
+            if len(found) < at_once:
                 return
             last = found[-1].number
 
@@ -158,24 +120,22 @@ class Ledger:
         self.close()
 
     def _create_if_new(self) -> None:
-        checkpoint = self._checkpoint.path
-        with schema.plain_errors(self.path):
-            if Path(os.path.realpath(checkpoint)) in {self.path, *store.side_files(self.path)}:
-                raise LedgerError(
-                    f"The ledger {self.path} needs a checkpoint in a file of its own."
-                )
+        path, checkpoint = self.path, self._checkpoint.path
+        with schema.plain_errors(path):
+            if Path(os.path.realpath(checkpoint)) in {path, *store.side_files(path)}:
+                raise LedgerError(f"The ledger {path} needs a checkpoint in a file of its own.")
             known = self._checkpoint.read() is not None or os.path.lexists(checkpoint)
-            if os.path.lexists(self.path):
+            if os.path.lexists(path):
                 return  # looked for last, since other processes create it before its checkpoint
             if known:
                 raise LedgerError(
-                    f"The ledger {self.path} is missing, though its checkpoint {checkpoint} shows "
-                    "that it existed. Restore it."
+                    f"The ledger {path} is missing, though its checkpoint {checkpoint} shows that "
+                    "it existed. Restore it."
                 )
             if self._read_only:
-                raise LedgerError(f"There is no ledger {self.path} yet.")
-            name = self.path.stem if self._wanted is None else self._wanted
-            store.create(self.path, name, _text(self._clock()))
+                raise LedgerError(f"There is no ledger {path} yet.")
+            name = path.stem if self._wanted is None else self._wanted
+            store.create(path, name, _text(self._clock()))
 
     def _open(self) -> None:
         missing = self._checkpoint.read() is None
@@ -226,20 +186,18 @@ class Ledger:
     def _named(self, con: sqlite3.Connection) -> tuple[str, str]:
         ledger_id, dataset = schema.name_of(con)
         if self._wanted not in {None, dataset}:
-            raise LedgerError(
-                f'The ledger {self.path} holds the budget of "{dataset}", and the policy names '
-                f'"{self._wanted}".'
-            )
+            holds = f'The ledger {self.path} holds the budget of "{dataset}"'
+            raise LedgerError(f'{holds}, and the policy names "{self._wanted}".')
         return ledger_id, dataset
 
     def _catch_up(self, con: sqlite3.Connection, checkpoint: Checkpoint | None) -> Event:
-        """Check the checkpoint and all new events, and bring the sums up to date."""
         integrity.check_newest(con, self.path, self._id, checkpoint)
-        first, known = origin(self._id, self.dataset), self._head
+        first = origin(self._id, self.dataset)
         try:
-            for event in integrity.new_events(con, first, known, checkpoint):
+            for event in integrity.new_events(con, first, self._head, checkpoint):
                 if self._totals is not None:
-                    cancelled = integrity.cancelled_by(con, event.kind, event.ticket)
+                    cancels = event.kind == "cancelled"
+                    cancelled = schema.reserved(con, event.ticket) if cancels else None
                     integrity.follow(self._totals, event, cancelled)
                 self._head = event
         except BaseException:
@@ -250,15 +208,11 @@ class Ledger:
         return self._head
 
     def _current(self, con: sqlite3.Connection, head: Event) -> Totals:
-        """The sums up to the newest event."""
         if self._totals is None:
-            self._totals = self._added_up(con, head)
+            totals, newest = integrity.added_up(con, head)
+            integrity.check_sums(con, self.path, totals, newest, head)
+            self._totals = totals
         return self._totals
-
-    def _added_up(self, con: sqlite3.Connection, head: Event) -> Totals:
-        totals, newest = integrity.added_up(con, head)
-        integrity.check_sums(con, self.path, totals, newest, head)
-        return totals
 
     def _month(self, time: str) -> str | None:
         return month_of(time) if self._monthly else None
@@ -267,14 +221,10 @@ class Ledger:
         # A clock that is set back must not bring back an earlier month.
         return max(_text(self._clock()), head.time)
 
-    def _add(
-        self, con: sqlite3.Connection, head: Event, kind: Kind, time: str, ticket: str,
-        analyst: str, amount: Amount | None = None,
-    ) -> Event:  # fmt: skip
+    def _add(self, con: sqlite3.Connection, head: Event, kind: Kind, time: str, ticket: str,
+             analyst: str, amount: Amount | None = None) -> Event:  # fmt: skip
         totals, self._totals = self._current(con, head), None  # until the event is written
-        self._head = integrity.append(
-            con, totals, head, kind, time=time, ticket=ticket, analyst=analyst, amount=amount
-        )
+        self._head = integrity.append(con, totals, head, kind, time, ticket, analyst, amount)
         self._totals = totals
         return self._head
 

@@ -11,8 +11,8 @@ from typing import Literal
 
 AccountantName = Literal["basic", "zcdp", "pld"]
 
+# Unicode categories of control and invisible characters, surrogates, line and paragraph ends.
 _CONTROL = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-"""Unicode categories of control and invisible characters, surrogates, line and paragraph ends."""
 
 
 def normal_name(name: str) -> str:
@@ -25,11 +25,7 @@ def normal_name(name: str) -> str:
 
 
 def name_of(written: object) -> str | None:
-    """The normalised name of an analyst; None where this is not a valid name.
-
-    A name is a non-empty string without control characters. It is compared, charged and stored
-    in the form of `normal_name`.
-    """
+    """An analyst's `normal_name`; None if this is empty, no string, or has control characters."""
     if type(written) is not str or any(unicodedata.category(c) in _CONTROL for c in written):
         return None
     return normal_name(written) or None
@@ -49,20 +45,14 @@ class Terms:
 
     dataset: the owner's name for the data; the ledger stores it, so that renaming or copying a
         table makes no new budget.
-    total: the cap of all analysts together. analysts: caps of single analysts, within the total.
-    accountant: how losses add up.
-    release_epsilon: what every release is charged as; for the accountant "pld" only.
-    monthly: whether the budget starts anew each calendar month (UTC).
-    keep_releases: whether an analyst who repeats a question gets the stored answer, free.
-    ledger, checkpoint: the ledger's file, and a second file that shows whether it is the newest.
     """
 
     dataset: str
-    total: Cap
+    total: Cap  # of all analysts together
     ledger: Path
-    checkpoint: Path
-    analysts: Mapping[str, Cap] = field(default_factory=dict)
+    checkpoint: Path  # a second file that shows whether the ledger is the newest
+    analysts: Mapping[str, Cap] = field(default_factory=dict)  # within the total
     accountant: AccountantName = "basic"
-    release_epsilon: Fraction | None = None
-    monthly: bool = False
-    keep_releases: bool = False
+    release_epsilon: Fraction | None = None  # what "pld" charges for every release
+    monthly: bool = False  # whether the budget starts anew each calendar month (UTC)
+    keep_releases: bool = False  # whether a repeated question gets the stored answer, free

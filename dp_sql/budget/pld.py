@@ -21,28 +21,17 @@ if TYPE_CHECKING:
 
     Curve = NDArray[np.float64]
 
-_STEPS = 32
-"""Points of the grid in one range."""
-_BLOCK = 32
-"""Up to this many releases are bounded by recursion; more are composed of such blocks."""
-_MOST = 2**20
-"""The search for the number of releases ends at about twice this."""
-_WIDEST = 100
-"""For a wider range floats are useless, and epsilons add."""
-_PER_RELEASE = 1e-10
-"""Relative; over a thousand times the rounding error of one step of the recursion."""
-_COMPOSED = 1e-10
-"""Absolute; over a hundred times the rounding error of a composition."""
-_TAIL = 1e-13
-"""The mass that a composition may move to an infinite loss."""
+_STEPS = 32  # points of the grid in one range
+_BLOCK = 32  # up to this many releases are bounded by recursion; more are composed of such blocks
+_MOST = 2**20  # the search for the number of releases ends at about twice this
+_WIDEST = 100  # for a wider range floats are useless, and epsilons add
+_PER_RELEASE = 1e-10  # relative; over a thousand times the rounding error of one recursion step
+_COMPOSED = 1e-10  # absolute; over a hundred times the rounding error of a composition
+_TAIL = 1e-13  # the mass that a composition may move to an infinite loss
 
 
 def require_package() -> None:
-    """Check that Google's dp-accounting is installed.
-
-    Raises:
-        PolicyError: it is not.
-    """
+    """Check that Google's dp-accounting is installed."""
     if find_spec("dp_accounting") is None:
         raise PolicyError(
             'accountant = "pld" needs the package dp-accounting; install it with '
@@ -52,13 +41,7 @@ def require_package() -> None:
 
 @lru_cache(maxsize=256)
 def releases_that_fit(epsilon: Fraction, delta: Fraction, u: Fraction) -> int:
-    """Count how many releases of range u are together (epsilon, delta)-DP, however chosen.
-
-    Args:
-        epsilon: not negative.
-        delta: in (0, 1).
-        u: the range of each release, positive.
-    """
+    """Count how many releases of range u > 0 are together (epsilon, delta)-DP, however chosen."""
     surely = epsilon // u
     if u > _WIDEST:
         return surely
@@ -92,9 +75,8 @@ def epsilon_of(n: int, delta: Fraction, u: Fraction) -> Fraction:
 def _delta_of(n: int, epsilon: float, u: Fraction) -> float:
     """Bound from above the delta that n releases have at epsilon."""
     safety = math.exp(_PER_RELEASE * n)
-    blocks = _blocks(u)
     if n <= _BLOCK:
-        return safety * blocks.delta(n, epsilon)
+        return safety * _blocks(u).delta(n, epsilon)
     return safety * float(_composed(n, u).get_delta_for_epsilon(epsilon)) + _COMPOSED
 
 
@@ -145,10 +127,8 @@ def _one_more(curve: Curve, step: float) -> Curve:
     for cell in range(_STEPS):
         # At t = cell * step + x, x in [0, step]: after the loss t the curve is read between a and
         # b, after the loss t - u between c and d.
-        a, b, c, d = (
-            wide[start : start + len(curve)]
-            for start in (k * _STEPS - cell + i for k in (1, 2) for i in (0, 1))
-        )
+        starts = (k * _STEPS - cell + i for k in (1, 2) for i in (0, 1))
+        a, b, c, d = (wide[start : start + len(curve)] for start in starts)
         for x in (_best_place(a, b, c, d, cell, step), np.float64(step)):
             left = np.expm1(-x) / math.expm1(-step)
             right = np.expm1(step - x) / math.expm1(step)

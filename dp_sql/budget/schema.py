@@ -25,16 +25,11 @@ _SUMS = """SELECT r.analyst, max({0}.number), count(*), count(r.rho), r.bounded_
 FROM {1} WHERE {2} AND r.time >= ? GROUP BY r.analyst, r.bounded_range"""
 # In the order of this index nothing has to be sorted, which makes this three times as fast.
 RESERVED = _SUMS.format("r", "events AS r INDEXED BY amounts", "r.epsilon IS NOT NULL")
-CANCELLED = _SUMS.format(
-    "c",
-    "events AS c JOIN events AS r USING (ticket)",
-    "c.kind = 'cancelled' AND r.kind = 'reserved'",
-)
+CANCELLED = _SUMS.format("c", "events AS c JOIN events AS r USING (ticket)",
+                         "c.kind = 'cancelled' AND r.kind = 'reserved'")  # fmt: skip
 # What another program's ANALYZE leaves behind.
-_STATISTICS = {
-    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
-    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
-}
+_STATISTICS = {"CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+               "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"}  # fmt: skip
 _SCHEMA = (
     """CREATE TABLE ledger (
     one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -81,11 +76,8 @@ def write(con: sqlite3.Connection, ledger_id: str, dataset: str, time: str) -> N
     """Fill an empty file: the tables, and the first event."""
     check_text(dataset)
     opened = new_event(origin(ledger_id, dataset), "opened", time=time, sums=Totals(time).sums(""))
-    con.execute(f"PRAGMA page_size = {PAGE}")
-    con.execute(f"PRAGMA application_id = {_APPLICATION}")
-    con.execute(f"PRAGMA user_version = {VERSION}")
-    con.execute("BEGIN IMMEDIATE")
-    for statement in _SCHEMA:
+    marks = f"page_size = {PAGE}", f"application_id = {_APPLICATION}", f"user_version = {VERSION}"
+    for statement in (*(f"PRAGMA {mark}" for mark in marks), "BEGIN IMMEDIATE", *_SCHEMA):
         con.execute(statement)
     con.execute("INSERT INTO ledger VALUES (1, ?, ?)", (ledger_id, dataset))
     add(con, opened)
@@ -111,12 +103,9 @@ def name_of(con: sqlite3.Connection) -> tuple[str, str]:
 
 def add(con: sqlite3.Connection, event: Event) -> None:
     """Write one event, inside a transaction."""
-    numbers = (None,) * 4 if event.amount is None else event.amount
     head = (event.number, event.time, event.kind, event.ticket, event.analyst)
-    con.execute(
-        f"INSERT INTO events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*head, *numbers, event.sums, event.hash),
-    )
+    row = (*head, *(event.amount or (None,) * 4), event.sums, event.hash)
+    con.execute(f"INSERT INTO events ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
 
 
 def rows_after(con: sqlite3.Connection, number: int) -> Iterator[Sequence[Any]]:
@@ -142,24 +131,21 @@ def last_number(con: sqlite3.Connection) -> int:
 
 def event(con: sqlite3.Connection, number: int) -> Event:
     """One event, which must exist."""
-    row = next(_rows(con, "number = ?", number), None)
-    if row is None:
-        raise LedgerError(f"Event {number} of the ledger is missing: the file is damaged.")
-    return event_of(row)
+    for row in _rows(con, "number = ?", number):
+        return event_of(row)
+    raise LedgerError(f"Event {number} of the ledger is missing: the file is damaged.")
 
 
 def reserved(con: sqlite3.Connection, ticket: str) -> Event:
     """The reservation of a ticket, which must exist."""
-    row = next(_rows(con, "ticket = ? AND kind = 'reserved'", ticket), None)
-    if row is None:
-        raise LedgerError("No loss was ever reserved under this ticket.")
-    return event_of(row)
+    for row in _rows(con, "ticket = ? AND kind = 'reserved'", ticket):
+        return event_of(row)
+    raise LedgerError("No loss was ever reserved under this ticket.")
 
 
 def is_settled(con: sqlite3.Connection, ticket: str) -> bool:
     """Whether a ticket is answered, failed or cancelled."""
-    where = "ticket = ? AND kind IN ('answered', 'failed', 'cancelled')"
-    return next(_rows(con, where, ticket), None) is not None
+    return any(_rows(con, "ticket = ? AND kind IN ('answered', 'failed', 'cancelled')", ticket))
 
 
 def subtotals(con: sqlite3.Connection, sql: str, since: str) -> Iterator[Subtotal]:
@@ -168,9 +154,8 @@ def subtotals(con: sqlite3.Connection, sql: str, since: str) -> Iterator[Subtota
         if any(type(half) is not int or half < 0 for half in halves):
             raise LedgerError("An amount in the ledger is not a whole number: the file is damaged.")
         epsilon, delta, rho = ((halves[i] << 32) + halves[i + 3] for i in range(3))
-        with_range, widest = (0, 0) if bounded_range is None else (n, bounded_range)
-        spent = Spent(n, epsilon, delta, rho, with_rho, with_range, widest)
-        yield Subtotal(analyst, spent, newest)
+        range_ = (0, 0) if bounded_range is None else (n, bounded_range)
+        yield Subtotal(analyst, Spent(n, epsilon, delta, rho, with_rho, *range_), newest)
 
 
 def _rows(con: sqlite3.Connection, where: str, *values: object) -> Iterator[Any]:
@@ -193,17 +178,14 @@ def plain_errors(path: Path) -> Iterator[None]:
 
 
 DAMAGED = "is damaged, or is not a ledger. Restore it; `dp-sql ledger verify` checks all of it."
-_SHUT = "cannot be opened. Does its folder exist, and may you write there?"
 _UNKNOWN = "cannot be read or written. Queries are refused until it can."
 _SENTENCES = {
     sqlite3.SQLITE_BUSY: "was locked by another process for too long. Try again.",
     sqlite3.SQLITE_LOCKED: "is in use in this process. Try again.",
     sqlite3.SQLITE_READONLY: "cannot be written: the file or its disk is read-only.",
     sqlite3.SQLITE_FULL: "cannot be written: the disk is full.",
-    sqlite3.SQLITE_CANTOPEN: _SHUT,
-    sqlite3.SQLITE_PERM: _SHUT,
-    sqlite3.SQLITE_AUTH: _SHUT,
-    sqlite3.SQLITE_CORRUPT: DAMAGED,
-    sqlite3.SQLITE_NOTADB: DAMAGED,
     sqlite3.SQLITE_CONSTRAINT: "refuses an event that does not follow from those before.",
-}
+    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), DAMAGED),
+    **dict.fromkeys((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH),
+                    "cannot be opened. Does its folder exist, and may you write there?"),
+}  # fmt: skip

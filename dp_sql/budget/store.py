@@ -14,25 +14,20 @@ import threading
 import uuid
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 from dp_sql.budget import schema
-from dp_sql.budget.checkpoint import sync
+from dp_sql.budget.checkpoint import descriptor
 from dp_sql.errors import LedgerError
 from dp_sql.files import open_private
 
 _PATIENCE = 30.0  # seconds to wait for another process
-_NO_ROOM_FOR_LOCKS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 
 
 def resolved(path: Path) -> Path:
-    """The file itself, whatever links lead to it: SQLite keeps its log beside that.
-
-    Raises:
-        LedgerError: the path is a broken link.
-    """
+    """The file itself, whatever links lead to it: SQLite keeps its log beside that."""
     found = Path(os.path.realpath(path))
     if path.is_symlink() and not os.path.lexists(found):
         raise LedgerError(f"The ledger {path} is missing: the path is a broken link.")
@@ -41,14 +36,13 @@ def resolved(path: Path) -> Path:
 
 def create(path: Path, dataset: str, time: str) -> None:
     """Create a ledger with its first event, whole or not at all; an existing one stays."""
-    with schema.plain_errors(path), _folder_locked(path.parent) as folder:
+    with schema.plain_errors(path), descriptor(path.parent) as folder:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         if os.path.lexists(path):
             return
         if any(os.path.lexists(side) for side in side_files(path)):
-            raise LedgerError(
-                f"The ledger {path} is missing, but SQLite's files beside it exist. "
-                "Restore the ledger."
-            )
+            missing = f"The ledger {path} is missing, but SQLite's files beside it exist."
+            raise LedgerError(f"{missing} Restore the ledger.")
         draft = Path(f"{path}.{uuid.uuid4().hex}.new")
         try:
             _write_new(draft, dataset, time)
@@ -68,48 +62,27 @@ def side_files(path: Path) -> list[Path]:
 def _write_new(draft: Path, dataset: str, time: str) -> None:
     # SQLite gives its journal files the mode of the database file.
     os.close(open_private(draft, os.O_CREAT | os.O_EXCL))
-    con = sqlite3.connect(draft, isolation_level=None)
-    try:
+    with closing(sqlite3.connect(draft, isolation_level=None)) as con:
         schema.write(con, uuid.uuid4().hex, dataset, time)
-    finally:
-        con.close()
-    sync(draft)
-
-
-@contextmanager
-def _folder_locked(folder: Path) -> Iterator[int]:
-    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield file
-    finally:
-        os.close(file)
+    with descriptor(draft) as file:
+        os.fsync(file)
 
 
 class LedgerFile:
-    """An open ledger file, for many threads, and for a child after a fork.
-
-    lock: keeps other threads, and forks, out of the file.
-    """
+    """An open ledger file, for many threads and for children after a fork; `lock` guards it."""
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        self.path = path
+        self.path, self._read_only, self._closed = path, read_only, False
         self.lock = _LOCKS.setdefault(path, threading.RLock())
-        self._read_only = read_only
         self._con: sqlite3.Connection | None = None
         self._place: tuple[int, int] | None = None
         self._still: object = None  # the state in which it was found, if it is read without locks
-        self._closed = False
         with _FORKING:
             _OPEN.add(self)
 
     @contextmanager
     def transaction(self, how: Literal["IMMEDIATE", "DEFERRED"]) -> Iterator[sqlite3.Connection]:
-        """One transaction: committed durably at the end, undone by any error.
-
-        Raises:
-            LedgerError: the file cannot be read or written, or is no longer the one opened.
-        """
+        """One transaction: committed durably at the end, undone by any error."""
         with self.lock, schema.plain_errors(self.path):
             con = self._connection()
             try:
@@ -157,7 +130,6 @@ class LedgerFile:
             raise LedgerError(f"The ledger {self.path} was written while it was read. Try again.")
 
     def _has_changed(self) -> bool:
-        """Whether a file that is read without locks was written since it was opened."""
         return self._still is not None and self._still != _state(self.path)
 
     def _disconnect(self) -> None:
@@ -191,8 +163,9 @@ def _connect(path: Path, read_only: bool) -> tuple[sqlite3.Connection, object]:
         return _checked(path, "mode=ro"), None
     except sqlite3.OperationalError as error:
         state = _state(path)
+        no_room_for_locks = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
         # The second number is the size of the log: if there is one, it must be read as well.
-        if error.sqlite_errorcode & 0xFF not in _NO_ROOM_FOR_LOCKS or state[1] > 0:
+        if error.sqlite_errorcode & 0xFF not in no_room_for_locks or state[1] > 0:
             raise
         return _checked(path, "mode=ro&immutable=1"), state
 
@@ -201,14 +174,11 @@ def _checked(path: Path, how: str) -> sqlite3.Connection:
     # SQLite reads a page that was cut off as zeros. While there is a log, the size may be odd.
     _, log, size = _state(path)
     whole = (size > 0 and size % schema.PAGE == 0) or log > 0
-    con = sqlite3.connect(
-        f"{path.as_uri()}?{how}",
-        uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False,
-    )  # fmt: skip
+    con = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=_PATIENCE,
+                          isolation_level=None, check_same_thread=False)  # fmt: skip
     try:
-        con.execute("PRAGMA synchronous = FULL")
-        con.execute("PRAGMA trusted_schema = OFF")
-        con.execute("PRAGMA cell_size_check = ON")
+        for setting in ("synchronous = FULL", "trusted_schema = OFF", "cell_size_check = ON"):
+            con.execute(f"PRAGMA {setting}")
         (version,) = con.execute("PRAGMA user_version").fetchone()
         (mode,) = con.execute("PRAGMA journal_mode").fetchone()
         if not schema.is_ledger(con):
@@ -277,8 +247,5 @@ def _after_fork_in_child() -> None:
     _FORKING.release()
 
 
-os.register_at_fork(
-    before=_before_fork,
-    after_in_parent=_after_fork_in_parent,
-    after_in_child=_after_fork_in_child,
-)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent,
+                    after_in_child=_after_fork_in_child)  # fmt: skip

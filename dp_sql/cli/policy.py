@@ -12,8 +12,7 @@ from dp_sql.engines.duckdb.spill import spill_advice
 from dp_sql.policy.budget_section import advice
 from dp_sql.policy.model import UNNAMED, read_policy
 from dp_sql.policy.template import draft
-from dp_sql.policy.validation import hidden, hidden_labels, problems
-from dp_sql.policy.work import work_lines
+from dp_sql.policy.validation import hidden, hidden_labels, problems, work_lines
 
 _HELP = """\
 Draft and check the policy of a database.

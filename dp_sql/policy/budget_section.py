@@ -1,7 +1,4 @@
-"""What all queries may spend together: the [budget] of a policy.
-
-Knows the terms and the places of their files; opens none, and knows nothing of what is spent.
-"""
+"""What all queries may spend together: the [budget] of a policy. Opens no file of it."""
 
 from __future__ import annotations
 
@@ -15,67 +12,53 @@ from typing import Any, get_args
 
 from dp_sql.budget.checkpoint import default_checkpoint
 from dp_sql.budget.model import AccountantName, Cap, Terms, name_of
+from dp_sql.budget.store import side_files
 from dp_sql.files import readable_by_others
 from dp_sql.policy.keys import BOOLEAN, Kind, choice, key, number, plain, read, string, valid
 from dp_sql.policy.parser import Document, Path
 from dp_sql.sql import ranges
 
 ACCOUNTANTS: tuple[AccountantName, ...] = get_args(AccountantName)
-MAX_TOTAL = 10**6
-"""The largest epsilon of a budget; odds that change by e^1000000 are no promise."""
-
 _HERE: Path = ("budget",)
-_SQLITE = ("", "-wal", "-shm", "-journal")
-"""What SQLite appends to a ledger's name for files of its own."""
-_EPSILON = number(ranges.MIN_EPSILON, MAX_TOTAL)
+_EPSILON = number(ranges.MIN_EPSILON, 10**6)  # odds that change by e^1000000 are no promise
 _DELTA = number(ranges.MIN_DELTA, ranges.MAX_DELTA, or_zero=True)
 _DATASET = string(
     "a name of at most 64 letters (a to z), digits, '-', '_' and '.', as in dataset = \"shop\"",
-    lambda name: re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name),
+    re.compile(r"[A-Za-z0-9._-]{1,64}").fullmatch,
 )
 _FILE = string(
     'the path of a file, such as "/srv/ledgers/shop.sqlite"; a relative path begins at the '
     "policy's folder, and ~ is not expanded",
     lambda path: path.isprintable() and path and path[0] != "~",
 )
-_SECTIONS = Kind(
-    "sections: [budget.analysts.reporting]",
-    lambda value: value if isinstance(value, dict) else None,
-)
-_ACCOUNTANT, _MONTHLY, _ZERO = choice(*ACCOUNTANTS), choice("monthly"), Fraction(0)
+_SECTIONS = Kind("sections: [budget.analysts.reporting]",
+                 lambda value: value if isinstance(value, dict) else None)  # fmt: skip
+_ACCOUNTANT, _ZERO = choice(*ACCOUNTANTS), Fraction(0)
 
 
 @dataclass(frozen=True)
 class BudgetKeys:
     """The keys of [budget]."""
 
-    dataset: str = key(
-        _DATASET, "your name for these people's data; same people, same name", '"shop"',
-        required=True,
-    )  # fmt: skip
+    # fmt: off
+    dataset: str = key(_DATASET, "your name for these people's data; same people, same name",
+                       '"shop"', required=True)
     epsilon: Fraction = key(
-        _EPSILON, "the most that all analysts together may spend", "1", required=True
-    )
+        _EPSILON, "the most that all analysts together may spend", "1", required=True)
     delta: Fraction = key(
-        _DELTA, 'the probability that the promise fails; for "zcdp" and "pld"', "0", default=_ZERO
-    )
+        _DELTA, 'the probability that the promise fails; for "zcdp" and "pld"', "0", default=_ZERO)
     accountant: AccountantName = key(
-        _ACCOUNTANT, 'how losses add up: "basic", "zcdp" or "pld"', '"basic"', default="basic"
-    )
+        _ACCOUNTANT, 'how losses add up: "basic", "zcdp" or "pld"', '"basic"', default="basic")
     keep_releases: bool = key(
-        BOOLEAN, "asking again returns the stored answer, free", "true", default=False
-    )
+        BOOLEAN, "asking again returns the stored answer, free", "true", default=False)
     ledger: str | None = key(_FILE, "the record of what was spent", '"shop.ledger.sqlite"')
-    checkpoint: str | None = key(
-        _FILE, "shows a lost or outdated ledger", '"/mnt/other-disk/shop.checkpoint"',
-        formerly="witness",
-    )  # fmt: skip
-    refresh: str | None = key(
-        _MONTHLY, "a new budget each month: 12 epsilons a year", '"monthly"', draft="# # "
-    )
+    checkpoint: str | None = key(_FILE, "shows a lost or outdated ledger",
+                                 '"/mnt/other-disk/shop.checkpoint"', formerly="witness")
+    refresh: str | None = key(choice("monthly"), "a new budget each month: 12 epsilons a year",
+                              '"monthly"', draft="# # ")
     release_epsilon: Fraction | None = key(
-        _EPSILON, 'what "pld" charges for every release', "0.1", draft="# # "
-    )
+        _EPSILON, 'what "pld" charges for every release', "0.1", draft="# # ")
+    # fmt: on
     analysts: Mapping[str, Any] | None = key(_SECTIONS, "caps of single analysts")
 
 
@@ -88,35 +71,23 @@ class CapKeys:
 
 
 def read_budget(document: Document, file: pathlib.Path) -> Terms | None:
-    """The budget of a policy; None where it has none.
-
-    Args:
-        document: the policy.
-        file: the policy's path; relative paths begin at its folder.
-    """
+    """The budget of a policy, if it has one; relative paths begin at the folder of `file`."""
     if "budget" not in document.tree:
         return None
     keys = read(document, _HERE, BudgetKeys, document.tree["budget"])
-    total = Cap(keys.epsilon, keys.delta)
     _check_accountant(document, keys)
     # Not named after the dataset: renaming that must find the old ledger, not make a new one.
     ledger = (file.parent / (keys.ledger or f"{file.stem}.ledger.sqlite")).absolute()
-    checkpoint = default_checkpoint(ledger)
-    if keys.checkpoint is not None:
-        checkpoint = (file.parent / keys.checkpoint).absolute()
-    if os.path.normpath(checkpoint) in {os.path.normpath(f"{ledger}{end}") for end in _SQLITE}:
+    checkpoint = (file.parent / (keys.checkpoint or default_checkpoint(ledger))).absolute()
+    if os.path.normpath(checkpoint) in map(os.path.normpath, (ledger, *side_files(ledger))):
         raise document.error((*_HERE, "checkpoint"), "The checkpoint must be a file of its own.")
+    total = Cap(keys.epsilon, keys.delta)
     return Terms(
-        dataset=keys.dataset,
-        total=total,
-        ledger=ledger,
-        checkpoint=checkpoint,
-        analysts=_analysts(document, keys.analysts or {}, total),
-        accountant=keys.accountant,
-        release_epsilon=keys.release_epsilon,
-        monthly=keys.refresh is not None,
+        keys.dataset, total, ledger, checkpoint,
+        analysts=_analysts(document, keys.analysts or {}, total), accountant=keys.accountant,
+        release_epsilon=keys.release_epsilon, monthly=keys.refresh is not None,
         keep_releases=keys.keep_releases,
-    )
+    )  # fmt: skip
 
 
 def advice(terms: Terms | None) -> list[str]:
@@ -124,10 +95,8 @@ def advice(terms: Terms | None) -> list[str]:
     if terms is None:
         return ["There is no [budget]: analysts may spend without limit."]
     releases = terms.ledger.with_name(f"{terms.ledger.name}.releases")
-    found = [
-        f"Other users of this computer may open {path}: chmod 600 {path}"
-        for path in readable_by_others((terms.ledger, terms.checkpoint, releases))
-    ]
+    shared = readable_by_others((terms.ledger, terms.checkpoint, releases))
+    found = [f"Other users of this computer may open {path}: chmod 600 {path}" for path in shared]
     if os.path.realpath(terms.ledger.parent) == os.path.realpath(terms.checkpoint.parent):
         found.append(
             "The ledger and its checkpoint are in the same folder: restoring an old backup of that "
@@ -163,20 +132,17 @@ def _analysts(document: Document, named: Mapping[str, Any], total: Cap) -> dict[
         here = (*_HERE, "analysts", written)
         name = name_of(written)
         if name is None:
-            raise document.error(
-                here, "An analyst's name cannot be empty or contain control characters."
-            )
+            why = "An analyst's name cannot be empty or contain control characters."
+            raise document.error(here, why)
         if name in found:
             raise document.error(
                 here, f"{name} appears twice: names that differ only in leading or trailing "
                 "spaces, or in how Unicode composes a letter, are the same."
             )  # fmt: skip
         own = read(document, here, CapKeys, value)
-        for part, cap, whole in (
-            ("epsilon", own.epsilon, total.epsilon),
-            ("delta", own.delta, total.delta),
-        ):
-            if cap > whole:
+        for part in ("epsilon", "delta"):
+            whole = getattr(total, part)
+            if getattr(own, part) > whole:
                 raise document.error(
                     (*here, part), f"This {part} could never be reached: all analysts together may "
                     f"spend {plain(whole)} ([budget], {part})."

@@ -1,8 +1,4 @@
-"""The keys of a section, each declared once: how it is read and refused, and its line in a draft.
-
-A section is a dataclass whose fields are made by `key`; `read` builds one from a Document, and
-`drafted` writes its keys into a draft.
-"""
+"""Sections: dataclasses whose fields, made by `key`, say how each key is read and drafted."""
 
 from __future__ import annotations
 
@@ -18,10 +14,7 @@ Section = TypeVar("Section")
 
 @dataclass(frozen=True)
 class Kind:
-    """What the value of a key must be: in words, and as a function that gives None for others.
-
-    choices: the words to choose from. ends: the range of a number.
-    """
+    """What a value must be, in words; `read` gives None for others; `ends` of a number's range."""
 
     words: str
     read: Callable[[Any], Any]
@@ -31,17 +24,14 @@ class Kind:
 
 @dataclass(frozen=True)
 class Key:
-    """A key: its kind, what it means, and an example in TOML.
-
-    draft: what a draft writes before it. formerly: an older name, which is still read.
-    """
+    """A key: its kind, what it means, and an example in TOML."""
 
     kind: Kind
     doc: str
     example: str = ""
     required: bool = False
-    draft: str = "# "
-    formerly: str = ""
+    draft: str = "# "  # what a draft writes before it
+    formerly: str = ""  # an older name, which is still read
 
 
 def key(kind: Kind, doc: str, example: str = "", *, default: Any = None, **more: Any) -> Any:
@@ -63,11 +53,10 @@ def number(
     def read(value: Any) -> Fraction | int | None:
         if isinstance(value, bool) or not isinstance(value, int | Fraction):
             return None
-        if not (value == 0 or low <= value < high if or_zero else low <= value <= high):
+        inside = value == 0 or low <= value < high if or_zero else low <= value <= high
+        if not inside or (whole and value.denominator != 1):
             return None
-        if whole:
-            return int(value) if value.denominator == 1 else None
-        return Fraction(value)
+        return int(value) if whole else Fraction(value)
 
     words = f"a {'whole ' if whole else ''}number from {float(low):g} to "
     words = f"0, or {words}below {plain(high)}" if or_zero else f"{words}{plain(high)}"
@@ -77,12 +66,8 @@ def number(
 def choice(*words: str) -> Kind:
     """One of some words."""
     listed = ", ".join(f'"{word}"' for word in words)
-    found = {word: word for word in words}
-    return Kind(
-        f"one of {listed}" if len(words) > 1 else listed,
-        lambda value: found.get(value) if isinstance(value, str) else None,
-        choices=words,
-    )
+    listed = f"one of {listed}" if len(words) > 1 else listed
+    return Kind(listed, lambda value: value if value in words else None, choices=words)
 
 
 def string(words: str, is_valid: Callable[[str], object]) -> Kind:
@@ -90,13 +75,9 @@ def string(words: str, is_valid: Callable[[str], object]) -> Kind:
     return Kind(words, lambda value: value if isinstance(value, str) and is_valid(value) else None)
 
 
-def _names(value: Any) -> Any:
-    listed = isinstance(value, list) and all(isinstance(v, str) and v for v in value)
-    return value if listed else None
-
-
 BOOLEAN = Kind("true or false", lambda value: value if isinstance(value, bool) else None)
-NAMES = Kind('a list of names: ["…", "…"]', _names)
+NAMES = Kind('a list of names: ["…", "…"]', lambda value: value if isinstance(value, list)
+             and all(isinstance(v, str) and v for v in value) else None)  # fmt: skip
 
 
 def plain(x: Fraction) -> str:
@@ -105,11 +86,7 @@ def plain(x: Fraction) -> str:
 
 
 def read(document: Document, path: Path, section: type[Section], value: object) -> Section:
-    """A section of a policy, checked.
-
-    Raises:
-        PolicyError: it is not a section; a key is unknown, missing or invalid; with the line.
-    """
+    """A section of a policy; PolicyError if it is none, or a key is unknown, missing or invalid."""
     if not isinstance(value, dict):
         raise document.error(path, f"{path[-1]} must be a section: [{'.'.join(path)}]")
     keys = keys_of(section)
@@ -122,9 +99,8 @@ def read(document: Document, path: Path, section: type[Section], value: object) 
         if name not in keys:
             raise document.unknown((*path, written), list(keys))
         if name in values:
-            raise document.error(
-                (*path, written), f"{keys[name].formerly} means {name}; write one."
-            )
+            why = f"{keys[name].formerly} means {name}; write one."
+            raise document.error((*path, written), why)
         values[name] = valid(document, (*path, written), keys[name].kind, inner)
     missing = [
         f"{name}: {key.doc}, as in {name} = {key.example}"
@@ -137,11 +113,7 @@ def read(document: Document, path: Path, section: type[Section], value: object) 
 
 
 def valid(document: Document, path: Path, kind: Kind, value: object) -> Any:
-    """A value of this kind.
-
-    Raises:
-        PolicyError: it is not one; with the line.
-    """
+    """The value, if it is of this kind; else PolicyError, with the line."""
     found = kind.read(value)
     if found is None:
         near = guess(value, kind.choices) if isinstance(value, str) else ""

@@ -12,15 +12,10 @@ from dp_sql.policy.parser import Document
 from dp_sql.sql import ranges
 
 _WRITTEN_SIZE = re.compile(r"(\d{1,12})(\.\d{1,6})? ?([kmgt])(i?)b", re.IGNORECASE | re.ASCII)
-_SMALLEST = 10**7  # DuckDB itself needs a few megabytes
 
 
 def size_in_bytes(text: str) -> int:
-    """The bytes of a size, as DuckDB reads it.
-
-    >>> size_in_bytes("1.5 GB"), size_in_bytes("64MiB")
-    (1500000000, 67108864)
-    """
+    """The bytes of a size, as DuckDB reads it: "1.5 GB", "64MiB"."""
     found = _WRITTEN_SIZE.fullmatch(text)
     if found is None:
         raise ValueError(text)
@@ -30,33 +25,23 @@ def size_in_bytes(text: str) -> int:
 
 @dataclass(frozen=True)
 class WorkLimits:
-    """How much work one person's rows may cause.
-
-    rows_per_person: the most rows of one person on each side of a join that multiplies rows.
-    joined_rows_per_person: the most rows that such joins may make of them.
-    """
+    """How many rows of a person enter each side of a join that multiplies, and may leave it."""
 
     rows_per_person: int
     joined_rows_per_person: int
 
 
-_SIZE = string(
-    'a size of at least 10 MB, such as "4GB"',
-    lambda text: _WRITTEN_SIZE.fullmatch(text) and size_in_bytes(text) >= _SMALLEST,
-)
-_FOLDER = Kind(
-    'the path of a folder, such as "spill"',
-    lambda value: Path(value) if isinstance(value, str) and value and "\0" not in value else None,
-)
-
-
-_EPSILON = number(ranges.MIN_EPSILON, ranges.MAX_EPSILON)
-_DELTA = number(0, ranges.MAX_DELTA)
+# DuckDB itself needs a few megabytes.
+_SIZE = string('a size of at least 10 MB, such as "4GB"', lambda text: _WRITTEN_SIZE.fullmatch(text)
+               and size_in_bytes(text) >= 10**7)  # fmt: skip
+_FOLDER = Kind('the path of a folder, such as "spill"', lambda value: Path(value)
+               if isinstance(value, str) and value and "\0" not in value else None)  # fmt: skip
+_EPSILON, _DELTA = number(ranges.MIN_EPSILON, ranges.MAX_EPSILON), number(0, ranges.MAX_DELTA)
 _SECONDS = number(Fraction(1, 100), 86400)
-
-
-def _up_to(high: int) -> Kind:
-    return number(1, high, whole=True)
+_ROWS, _JOINED, _THREADS, _K, _CONTRIBUTIONS = (
+    number(1, most, whole=True)
+    for most in (10**6, 10**8, 1024, ranges.MAX_K, ranges.MAX_CONTRIBUTIONS)
+)
 
 
 @dataclass(frozen=True)
@@ -66,30 +51,26 @@ class Limits:
     The exception is delta: without max_delta_per_query, as with 0, none may be used.
     """
 
+    # fmt: off
     max_epsilon_per_query: Fraction | None = key(_EPSILON, "the privacy loss", "1")
     max_delta_per_query: Fraction | None = key(
-        _DELTA, "the probability that the promise fails", "1e-9"
-    )
-    max_k: int | None = key(_up_to(ranges.MAX_K), "the length of a list", "1000")
+        _DELTA, "the probability that the promise fails", "1e-9")
+    max_k: int | None = key(_K, "the length of a list", "1000")
     max_contributions: int | None = key(
-        _up_to(ranges.MAX_CONTRIBUTIONS), "the contribution bound of a distinct count", "1000"
-    )
+        _CONTRIBUTIONS, "the contribution bound of a distinct count", "1000")
     deadline_seconds: Fraction | None = key(
-        _SECONDS, "answers wait for this time, so that timing shows nothing", "5"
-    )
+        _SECONDS, "answers wait for this time, so that timing shows nothing", "5")
     max_rows_per_person: int = key(
-        _up_to(10**6), "rows of one person in a join that multiplies rows", "1000", default=1000
-    )
+        _ROWS, "rows of one person in a join that multiplies rows", "1000", default=1000)
     max_joined_rows_per_person: int = key(
-        _up_to(10**8), "rows that such joins may make of them", "1000000", default=1_000_000
-    )
+        _JOINED, "rows that such joins may make of them", "1000000", default=1_000_000)
     memory_limit: str | None = key(_SIZE, "memory of the queries that read private rows", '"4GB"')
     public_memory_limit: str | None = key(
-        _SIZE, "memory of the rest of a statement; it never spills", '"1GB"'
-    )
+        _SIZE, "memory of the rest of a statement; it never spills", '"1GB"')
     temp_directory: Path | None = key(_FOLDER, "where private queries spill to disk", '"spill"')
     max_temp_directory_size: str | None = key(_SIZE, "how much they may spill", '"10GB"')
-    threads: int | None = key(_up_to(1024), "threads of the private queries", "4")
+    threads: int | None = key(_THREADS, "threads of the private queries", "4")
+    # fmt: on
 
     @property
     def work(self) -> WorkLimits:
@@ -101,6 +82,5 @@ def read_limits(document: Document, file: Path) -> Limits:
     """The limits of a policy; a relative path begins at the folder of `file`."""
     section = {k: v for k, v in document.section("limits").items() if k != "unique_per_person"}
     limits = read(document, ("limits",), Limits, section)
-    if limits.temp_directory is not None:
-        limits = replace(limits, temp_directory=file.parent / limits.temp_directory)
-    return limits
+    folder = limits.temp_directory
+    return replace(limits, temp_directory=None if folder is None else file.parent / folder)

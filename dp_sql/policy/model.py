@@ -1,14 +1,13 @@
 """What a policy says: which tables hold people's rows, what is public, the limits, the budget.
 
-Reading a policy opens no database; validation.py checks it against one. A table that the policy
-does not name does not exist for analysts.
+Reading a policy opens no database; validation.py checks it against one.
 """
 
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,15 +19,14 @@ from dp_sql.policy.limits import Limits, read_limits
 from dp_sql.policy.parser import Document, Path, dotted, guess, parts_of
 from dp_sql.sql.tokens import folded
 
-__all__ = [
-    "Domain", "Limits", "Link", "Name", "Policy", "PrivateTable", "parse_policy", "read_policy",
-]  # fmt: skip
+__all__ = ["Domain", "Limits", "Link", "Name", "Policy", "PrivateTable", "parse_policy",
+           "read_policy"]  # fmt: skip
 
+# A table's name, folded: (table,), (schema, table) or (database, schema, table).
 Name = tuple[str, ...]
-"""A table's name, folded: (table,), (schema, table) or (database, schema, table)."""
-
+# A public column, a list of literals, "observed" (the column itself, whose values the owner
+# declares public), or "enum" (the labels of its ENUM type).
 Domain = tuple[Name, str] | tuple[object, ...] | str
-"""A public column, a list of literals, or one of the words "observed" and "enum"."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +40,7 @@ class Link:
 
 @dataclass(frozen=True)
 class PrivateTable:
-    """A table of people's rows.
-
-    unit: the column that identifies the person each row belongs to, or a link to that.
-    unique_per_person: columns in which all rows of a person agree.
-    """
+    """A table of people's rows: whose each row is, and columns in which a person's rows agree."""
 
     name: Name
     unit: str | Link
@@ -57,10 +51,7 @@ class PrivateTable:
 class Policy:
     """A whole policy.
 
-    domains: where the values of a column (table name and column) come from: a public column, a
-        list of literals, "observed" (the column itself, whose values the owner declares public),
-        or "enum" (the labels of its ENUM type).
-    budget: what all queries may spend together; None for no bound.
+    domains: where the values of a column (table name and column) come from.
     lines: the line of each key, for messages: {"tables.ratings.privacy_unit": 2}.
     """
 
@@ -69,24 +60,22 @@ class Policy:
     views: frozenset[Name]
     domains: Mapping[tuple[Name, str], Domain]
     limits: Limits = field(default_factory=Limits)
-    budget: Terms | None = None
+    budget: Terms | None = None  # None for no bound
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
 
 
 TOP_KEYS = ("tables", "public", "views", "domains", "limits", "budget", "unique_per_person")
-UNNAMED = "?"
-"""What a draft writes for a privacy unit that its owner has yet to name."""
+UNNAMED = "?"  # what a draft writes for a privacy unit that its owner has yet to name
 
 
 def _unit(value: Any) -> str | Link | None:
-    if isinstance(value, str):
-        return folded(value) or None
-    if not isinstance(value, dict) or set(value) != {"link", "to"}:
-        return None
-    link, to = value["link"], parts_of(value["to"]) if isinstance(value["to"], str) else None
-    if not isinstance(link, str) or not link or to is None or not 2 <= len(to) <= 4:
-        return None
-    return Link(folded(link), to[:-1], to[-1])
+    match value:
+        case str():
+            return folded(value) or None
+        case {"link": str(link), "to": str(to), **rest} if link and not rest:
+            parts = parts_of(to) or ()
+            return Link(folded(link), parts[:-1], parts[-1]) if 2 <= len(parts) <= 4 else None
+    return None
 
 
 _UNIT = Kind('a column, or { link = "column", to = "table.column" }', _unit)
@@ -98,8 +87,7 @@ class TableKeys:
 
     privacy_unit: str | Link = key(
         _UNIT, "the column that identifies the person each row belongs to", '"user_id"',
-        required=True,
-    )  # fmt: skip
+        required=True)  # fmt: skip
     unique_per_person: Collection[str] = key(NAMES, "columns with one value per person", default=())
 
 
@@ -111,11 +99,7 @@ class ListKeys:
 
 
 def read_policy(path: str | pathlib.Path) -> Policy:
-    """Read a policy file.
-
-    Raises:
-        PolicyError: it cannot be read, or is not a policy; with the line.
-    """
+    """Read a policy file; PolicyError, with the line, if it cannot be read or is no policy."""
     try:
         text = pathlib.Path(path).read_text("utf-8-sig")
     except OSError as error:
@@ -129,12 +113,9 @@ def read_policy(path: str | pathlib.Path) -> Policy:
 def parse_policy(
     text: str, name: str = "policy", file: pathlib.Path = pathlib.Path("policy.toml")
 ) -> Policy:
-    """Read the TOML of a policy.
+    """Read the TOML of a policy, which errors call `name`.
 
-    Args:
-        text: TOML.
-        name: what errors call it.
-        file: its path: relative paths begin at its folder, and the ledger has its name.
+    Relative paths begin at the folder of `file`, and the ledger is named after it.
     """
     document = Document(text, name)
     unknown = next((key for key in document.tree if key not in TOP_KEYS), None)
@@ -143,19 +124,12 @@ def parse_policy(
     tables = _tables(document)
     public, views = _names(document, "public"), _names(document, "views")
     _check_distinct(document, {"tables": tables, "public": public, "views": views})
-    return Policy(
-        tables=tables,
-        public=public,
-        views=views,
-        domains=_domains(document, tables, public),
-        limits=read_limits(document, file),
-        budget=read_budget(document, file),
-        lines=_lines(document),
-    )
+    domains, limits = _domains(document, tables, public), read_limits(document, file)
+    budget = read_budget(document, file)
+    return Policy(tables, public, views, domains, limits, budget, _lines(document))
 
 
 def _lines(document: Document) -> dict[str, int]:
-    """The lines of the keys, under the names that messages give them."""
     lines: dict[str, int] = {}
     for (section, *rest), line in document.lines.items():
         if section in {"tables", "domains"} and rest:
@@ -166,71 +140,62 @@ def _lines(document: Document) -> dict[str, int]:
 
 def _tables(document: Document) -> dict[Name, PrivateTable]:
     paths: dict[Name, Path] = {}
-    units: dict[Name, str | Link] = {}
-    unique: dict[Name, set[str]] = {}
+    tables: dict[Name, PrivateTable] = {}
     for written, value in document.section("tables").items():
         path = ("tables", written)
         name = document.table(written, path)
-        if name in units:
+        if name in tables:
             raise document.error(path, f"{written} appears twice; case does not matter.")
         keys = read(document, path, TableKeys, value)
+        unique = set()
+        for column in keys.unique_per_person:  # with or without the table's name
+            *table, own = parts_of(column) or ("",)
+            if not own or tuple(table) != name[len(name) - len(table) :]:
+                why = f"{column} is not a column of {dotted(name)}."
+                raise document.error((*path, "unique_per_person"), why)
+            unique.add(own)
         paths[name] = (*path, "privacy_unit")
-        units[name] = keys.privacy_unit
-        unique[name] = {
-            _own_column(document, column, name, (*path, "unique_per_person"))
-            for column in keys.unique_per_person
-        }
-    _check_units(document, units, paths)
+        tables[name] = PrivateTable(name, keys.privacy_unit, frozenset(unique))
+    _check_units(document, tables, paths)
     for around in ((), ("limits",)):
         path = (*around, "unique_per_person")
         section = document.section("limits") if around else document.tree
         for column in valid(document, path, NAMES, section.get("unique_per_person", [])):
-            table, own = document.column(column, path)
-            _need_private(document, table, units, path)
-            unique[table].add(own)
-    return {name: PrivateTable(name, unit, frozenset(unique[name])) for name, unit in units.items()}
-
-
-def _own_column(document: Document, column: str, name: Name, path: Path) -> str:
-    """A column of the table `name`, written with or without that name."""
-    *table, own = parts_of(column) or ("",)
-    if not own or tuple(table) != name[len(name) - len(table) :]:
-        raise document.error(path, f"{column} is not a column of {dotted(name)}.")
-    return own
+            name, own = document.column(column, path)
+            _need_private(document, name, tables, path)
+            both = tables[name].unique_per_person | {own}
+            tables[name] = replace(tables[name], unique_per_person=both)
+    return tables
 
 
 def _check_units(
-    document: Document, units: Mapping[Name, str | Link], paths: Mapping[Name, Path]
+    document: Document, tables: Mapping[Name, PrivateTable], paths: Mapping[Name, Path]
 ) -> None:
-    """Check that every unit is named, and that every chain of links ends at a named unit."""
-    unnamed = [path for name, path in paths.items() if units[name] == UNNAMED]
+    unnamed = [path for name, path in paths.items() if tables[name].unit == UNNAMED]
     if unnamed:
         more = ", ".join(str(document.line(path)) for path in unnamed[1:])
         raise document.error(
-            unnamed[0],
-            f'privacy_unit is still "{UNNAMED}": name the column that identifies the person each '
-            f"row belongs to, or a link.{f' The same on line {more}.' if more else ''}",
-        )
+            unnamed[0], f'privacy_unit is still "{UNNAMED}": name the column that identifies the '
+            f"person each row belongs to, or a link.{f' The same on line {more}.' if more else ''}"
+        )  # fmt: skip
     for name, path in paths.items():
-        unit, seen = units[name], {name}
+        unit, seen = tables[name].unit, {name}
         while isinstance(unit, Link):
-            _need_private(document, unit.table, units, path)
+            _need_private(document, unit.table, tables, path)
             if unit.table in seen:
                 raise document.error(path, "These links form a circle.")
             seen.add(unit.table)
-            unit = units[unit.table]
+            unit = tables[unit.table].unit
 
 
 def _need_private(document: Document, table: Name, tables: Collection[Name], path: Path) -> None:
     if table not in tables:
         near = guess(dotted(table), [dotted(name) for name in tables])
-        raise document.error(
-            path, f"There is no [tables.{dotted(table)}]; this must name a private table.{near}"
-        )
+        why = f"There is no [tables.{dotted(table)}]; this must name a private table.{near}"
+        raise document.error(path, why)
 
 
 def _names(document: Document, section: str) -> frozenset[Name]:
-    """The tables of [public] or of [views]."""
     names = read(document, (section,), ListKeys, document.section(section)).tables
     return frozenset(document.table(name, (section, "tables")) for name in names)
 
@@ -241,18 +206,15 @@ def _check_distinct(document: Document, sections: Mapping[str, Collection[Name]]
     for section, names in sections.items():
         for name in sorted(names):
             if name in where:
-                raise document.error(
-                    (section, "tables"),
-                    f"{dotted(name)} is also in [{where[name]}]; list it in one section only.",
-                )
+                why = f"{dotted(name)} is also in [{where[name]}]; list it in one section only."
+                raise document.error((section, "tables"), why)
             where[name] = section
     for name, section in where.items():
         short = next((name[n:] for n in range(1, len(name)) if name[n:] in where), None)
         if short is not None:
-            raise document.error(
-                (section, "tables"),
-                f"{dotted(name)} and {dotted(short)} may be the same; write schema.table for both.",
-            )
+            both = f"{dotted(name)} and {dotted(short)}"
+            why = f"{both} may be the same; write schema.table for both."
+            raise document.error((section, "tables"), why)
 
 
 def _domains(
@@ -278,10 +240,8 @@ def _domain(document: Document, value: object, path: Path, public: Collection[Na
     if isinstance(value, str):
         table, column = document.column(value, path)
         if table not in public:
-            raise document.error(
-                path, f"{dotted(table)} is not public; list it: "
-                f'[public] tables = ["{dotted(table)}"]'
-            )  # fmt: skip
+            listed = f'[public] tables = ["{dotted(table)}"]'
+            raise document.error(path, f"{dotted(table)} is not public; list it: {listed}")
         return table, column
     kinds = {bool: bool, str: str, int: Fraction, Fraction: Fraction}
     found = {kinds.get(type(item)) for item in value} if isinstance(value, list) else set()

@@ -1,7 +1,4 @@
-"""A TOML file and the line of each key: errors say where, and numbers keep their exact value.
-
-Knows TOML and SQL names, and nothing of what a policy means.
-"""
+"""A TOML file and the line of each key: errors say where, and numbers keep their exact value."""
 
 from __future__ import annotations
 
@@ -17,8 +14,7 @@ from dp_sql.errors import PolicyError
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
 
-Path = tuple[str, ...]
-"""The keys that lead to a value, as written."""
+Path = tuple[str, ...]  # the keys that lead to a value, as written
 
 _PIECE = re.compile(
     r"""
@@ -29,9 +25,8 @@ _PIECE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+_PART = r'"((?:[^"]|"")+)"|([^."]+)'
 _PLAIN = re.compile(r'[^\s."][^."\n]*')
-_MAX_EXPONENT = 400
 
 
 class Document:
@@ -39,22 +34,17 @@ class Document:
 
     def __init__(self, text: str, name: str) -> None:
         self.name = name
-        self.tree = self._parsed(text)
-        self.lines = lines_of(text)
-
-    def _parsed(self, text: str) -> dict[str, Any]:
         try:
-            return tomllib.loads(text, parse_float=_exact)
+            self.tree: dict[str, Any] = tomllib.loads(text, parse_float=_exact)
         except tomllib.TOMLDecodeError as error:
             found = re.fullmatch(r"(.*) \(at (?:line (\d+)|end of doc).*\)", str(error), re.DOTALL)
             why, line = (found[1], found[2]) if found else (str(error), None)
             line = line or text.rstrip().count("\n") + 1
             raise PolicyError(f"{self.name}, line {line}: this is not valid TOML: {why}.") from None
         except (ValueError, RecursionError):
-            raise PolicyError(
-                f"{self.name} is not valid TOML: a number is too long, or brackets are nested "
-                "too deeply."
-            ) from None
+            why = "a number is too long, or brackets are nested too deeply"
+            raise PolicyError(f"{self.name} is not valid TOML: {why}.") from None
+        self.lines = lines_of(text)
 
     def line(self, path: Path) -> int:
         """The line of a key, or of the nearest key around it."""
@@ -89,8 +79,8 @@ class Document:
 
     def column(self, name: str, path: Path) -> tuple[Path, str]:
         """The folded names of a table and of one of its columns."""
-        parts = parts_of(name)
-        if parts is None or not 2 <= len(parts) <= 4:
+        parts = parts_of(name) or ()
+        if not 2 <= len(parts) <= 4:
             raise self.error(path, f"{name} must name a table and a column, as in ratings.title.")
         return parts[:-1], parts[-1]
 
@@ -98,7 +88,7 @@ class Document:
 def _exact(text: str) -> Fraction | None:
     """The exact value of a TOML float; None for nan, inf and huge exponents."""
     value = Decimal(text.replace("_", ""))
-    if not value.is_finite() or (value and abs(value.adjusted()) > _MAX_EXPONENT):
+    if not value.is_finite() or (value and abs(value.adjusted()) > 400):
         return None  # 1e-400000000 is a short string and a huge Fraction
     return Fraction(value)
 
@@ -109,17 +99,11 @@ def parts_of(text: str) -> Path | None:
     >>> parts_of('Main."my.table"'), parts_of("order items"), parts_of("a..b")
     (('main', 'my.table'), ('order items',), None)
     """
-    parts: Path = ()
-    position = 0
-    while match := _PART.match(text, position):
-        parts += (folded((match[1] or "").replace('""', '"') or match[2].strip()),)
-        position = match.end()
-        if position == len(text):
-            return parts if all(parts) else None
-        if text[position] != ".":
-            return None
-        position += 1
-    return None
+    if not re.fullmatch(rf"(?:{_PART})(?:\.(?:{_PART}))*", text):
+        return None
+    found = re.findall(_PART, text)
+    parts = tuple(folded(quoted.replace('""', '"') or plain.strip()) for quoted, plain in found)
+    return parts if all(parts) else None
 
 
 def dotted(parts: Collection[str]) -> str:
@@ -163,14 +147,12 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
         depth += (piece.lastgroup == "open") - (piece.lastgroup == "close")
         if piece.lastgroup == "end" and depth == 0:
             line, ended = line + text.count("\n", ended, start), start
-            statement = text[start : piece.start()].strip()
-            if statement:
+            if statement := text[start : piece.start()].strip():
                 yield line, statement
             start = piece.end()
 
 
 def _paths(tree: object) -> Iterator[Path]:
-    """The path of each key in a tree, parents first."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             yield (key,)

@@ -1,8 +1,7 @@
 """Is what a policy says about rows true? Each check is SQL that finds a row where it is not.
 
-For the owner: the checks read private rows. Their results are yes or no and identify no one. They
-call no function but count, by its full name. People and values are compared byte by byte; links
-as the columns' collations compare them, which finds more shared values.
+They call no function but count, by its full name. People and values are compared byte by byte;
+links as the columns' collations compare them, which finds more shared values.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from dp_sql.policy.parser import dotted
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.types import exact, family, lost
 
-Known = Mapping[Name, Listed]
-"""The table or view that each name of a policy means."""
+Known = Mapping[Name, Listed]  # the table or view that each name of a policy means
 
 
 @dataclass(frozen=True)
@@ -36,12 +34,11 @@ def checks(policy: Policy, known: Known) -> Iterator[Check]:
     for view in sorted(policy.views):  # one whose tables have changed is listed and unreadable
         select = f"SELECT 1 FROM {known[view].sql} WHERE FALSE"
         yield Check("views.tables", f"The view {dotted(view)}", select, "")
-    for name, table in policy.tables.items():
-        if isinstance(table.unit, Link):
-            yield _link(policy, known, name, table.unit)
-    for name, table in policy.tables.items():
+    tables = policy.tables.values()
+    yield from (_link(policy, known, t.name, t.unit) for t in tables if isinstance(t.unit, Link))
+    for table in tables:
         for column in sorted(table.unique_per_person):
-            yield _unique(policy, known, name, column)
+            yield _unique(policy, known, table.name, column)
     yield from _domains(policy, known)
 
 
@@ -49,14 +46,13 @@ def _link(policy: Policy, known: Known, name: Name, link: Link) -> Check:
     """Each value of a column that others link to belongs to one person."""
     source, person = _people(policy, known, link.table)
     value, target = f"t0.{quote(link.key)}", dotted(link.table)
-    return Check(
-        f"tables.{dotted(name)}.privacy_unit",
-        target,
+    select = (
         f"SELECT 1 FROM {source} WHERE {value} IS NOT NULL GROUP BY {value} "
-        f"HAVING system.main.count(DISTINCT {person}) > 1",
-        f"{target}.{link.key} holds values that several people share, so it does not say "
-        "whose a row is.",
+        f"HAVING system.main.count(DISTINCT {person}) > 1"
     )
+    shared = f"{target}.{link.key} holds values that several people share"
+    why = f"{shared}, so it does not say whose a row is."
+    return Check(f"tables.{dotted(name)}.privacy_unit", target, select, why)
 
 
 def _unique(policy: Policy, known: Known, name: Name, column: str) -> Check:
@@ -64,13 +60,12 @@ def _unique(policy: Policy, known: Known, name: Name, column: str) -> Check:
     source, person = _people(policy, known, name)
     value = _value(known, name, column, 0)
     distinct, filled = (f"system.main.count({word}{value})" for word in ("DISTINCT ", ""))
-    return Check(
-        f"tables.{dotted(name)}.unique_per_person",
-        dotted(name),
+    select = (
         f"SELECT 1 FROM {source} WHERE {person} IS NOT NULL GROUP BY {person} "
-        f"HAVING {distinct} > 1 OR ({distinct} = 1 AND {filled} < system.main.count(*))",
-        f"This is not true of {column}: it differs between rows of one person.",
+        f"HAVING {distinct} > 1 OR ({distinct} = 1 AND {filled} < system.main.count(*))"
     )
+    why = f"This is not true of {column}: it differs between rows of one person."
+    return Check(f"tables.{dotted(name)}.unique_per_person", dotted(name), select, why)
 
 
 def _people(policy: Policy, known: Known, name: Name) -> tuple[str, str]:
@@ -104,9 +99,7 @@ def _domains(policy: Policy, known: Known) -> Iterator[Check]:
             if isinstance(first, str):
                 changed = lost("value", None, kind)
         if changed is not None:
-            yield Check(
-                f"domains.{dotted((*name, column))}",
-                "The domain",
-                f"SELECT 1 FROM ({values}) AS domain(value) WHERE value IS NOT NULL AND {changed}",
-                f"It has values that {dotted(name)}.{column}, {family(kind)}, cannot hold.",
-            )
+            here, found = f"domains.{dotted((*name, column))}", f"({values}) AS domain(value)"
+            select = f"SELECT 1 FROM {found} WHERE value IS NOT NULL AND {changed}"
+            why = f"It has values that {dotted(name)}.{column}, {family(kind)}, cannot hold."
+            yield Check(here, "The domain", select, why)

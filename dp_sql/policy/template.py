@@ -1,7 +1,6 @@
 """A first policy for a database, for its owner to finish. Guesses little, and marks each guess.
 
-Every table is private until its owner says otherwise. Where no column looks like a person's id, the
-draft has a "?", with which it is not a valid policy.
+Every table is private until its owner says otherwise. A draft with a "?" is not a valid policy.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ _PEOPLE = ("user", "customer", "person", "patient", "member", "client", "subscri
            "participant", "respondent", "passenger", "visitor", "reviewer", "rater", "author",
            "employee")  # fmt: skip
 _UNITS = tuple(f"{person}{between}id" for person in _PEOPLE for between in ("_", ""))
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _HEAD = """\
 # What analysts may ask of this database. A line that begins with # is a comment.
 # A table that this file does not name does not exist for analysts.
@@ -37,7 +35,6 @@ _HEAD = """\
 
 # ---- people's rows: one section for each table --------------------------------------------------
 """
-_UNIQUE = "# unique_per_person = [{column}]  # columns with one value per person; checked\n"
 _TAIL = """
 # ---- what is public -----------------------------------------------------------------------------
 
@@ -85,33 +82,30 @@ def draft(catalog: Catalogue) -> str:
         if family(kind) == "ENUM"
     ]
     tail = _TAIL.format(
-        enums="".join(enums),
-        tables=", ".join(names[:2]) or _toml("catalog"),
+        enums="".join(enums), tables=", ".join(names[:2]) or _toml("catalog"),
         views=f"  # for example [{', '.join(views)}]" if views else "",
         column=_toml(dotted(items[0] if items else ("ratings", "title"))),
-        budget=drafted(BudgetKeys, "  "),
-        cap=drafted(CapKeys, "  "),
-        limits=drafted(Limits),
-    )
+        budget=drafted(BudgetKeys, "  "), cap=drafted(CapKeys, "  "), limits=drafted(Limits),
+    )  # fmt: skip
     return _HEAD + "".join(_section(table, tables, listed) for table in tables) + tail
 
 
 def _section(table: Listed, tables: Sequence[Listed], listed: Sequence[Listed]) -> str:
-    columns = (_visible(f"{name} {family(kind)}") for name, kind in table.columns)
-    comment = textwrap.fill(
-        ", ".join(columns), 96, initial_indent="# columns: ", subsequent_indent="#   "
-    )
+    columns = (f"{name} {family(kind)}" for name, kind in table.columns)
+    shown = ", ".join(text if text.isprintable() else _toml(text) for text in columns)
+    comment = textwrap.fill(shown, 96, initial_indent="# columns: ", subsequent_indent="#   ")
     key, unit = dotted(_name(table, listed)), _unit_column(table)
-    lines = ["", comment, f"[tables.{key if _BARE_KEY.fullmatch(key) else _toml(key)}]"]
+    key = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)
+    lines = ["", comment, f"[tables.{key}]"]
     if unit is not None:
-        lines.append(f"privacy_unit = {_toml(unit)}  # check this: whose row is each row?")
+        lines += [f"privacy_unit = {_toml(unit)}  # check this: whose row is each row?"]
     else:
-        lines.append(
-            f"privacy_unit = {_toml(UNNAMED)}  # whose row is each row? A column, or a link:"
-        )
-        lines.append(f"# privacy_unit = {_link(table, tables, listed)}")
-    unique = [_UNIQUE.format(column=_toml(dotted([item]))) for item in _items(table)[-1:]]
-    return "\n".join([*lines, *unique]) + ("" if unique else "\n")
+        lines += [f'privacy_unit = "{UNNAMED}"  # whose row is each row? A column, or a link:',
+                  f"# privacy_unit = {_link(table, tables, listed)}"]  # fmt: skip
+    for item in _items(table)[-1:]:
+        example = f"# unique_per_person = [{_toml(dotted([item]))}]"
+        lines += [f"{example}  # columns with one value per person; checked"]
+    return "\n".join([*lines, ""])
 
 
 def _items(table: Listed) -> list[str]:
@@ -142,21 +136,10 @@ def _link(table: Listed, tables: Sequence[Listed], listed: Sequence[Listed]) -> 
 def _name(relation: Listed, listed: Sequence[Listed]) -> tuple[str, ...]:
     """The shortest name that means this relation only."""
     parts = tuple(folded(part) for part in relation.parts)
-    return next(
-        parts[-n:]
-        for n in (1, 2, 3)
-        if n == 3 or sum(other.is_called(parts[-n:]) for other in listed) == 1
-    )
+    shorter = (parts[2:], parts[1:])
+    alone = (name for name in shorter if sum(other.is_called(name) for other in listed) == 1)
+    return next(alone, parts)
 
 
 def _toml(text: str) -> str:
-    r"""A string as TOML reads it back.
-
-    >>> print(_toml('a "b"'))
-    "a \"b\""
-    """
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _visible(text: str) -> str:
-    return text if text.isprintable() else _toml(text)

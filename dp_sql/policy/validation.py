@@ -1,7 +1,6 @@
 """Does a policy fit its database? Names and types first, then what it says about rows.
 
-Rows are read only if names and types are right and no built-in function is replaced, so that each
-check means what it says.
+Rows are read only if names and types are right and no built-in function is replaced.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.model import Domain, Link, Name, Policy
 from dp_sql.policy.parser import dotted, guess
 from dp_sql.policy.row_checks import Check, Known, checks
+from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import EXACT_TYPES, can_be, can_be_written, family, without_labels
+from dp_sql.sql.types import EXACT_TYPES, can_be, can_be_written, exact, family, without_labels
 
-Problem = tuple[str, str]
-"""The key that is wrong, and why."""
+Problem = tuple[str, str]  # the key that is wrong, and why
 
 
 def problems(policy: Policy, catalog: Catalogue) -> list[str]:
@@ -26,7 +25,7 @@ def problems(policy: Policy, catalog: Catalogue) -> list[str]:
     Reads private rows where the policy says something about them; shows only that it is not true.
     """
     known: dict[Name, Listed] = {}
-    found = _misfits(policy, catalog, known) or list(_untrue(catalog, checks(policy, known)))
+    found = _misfits(policy, catalog, known) or _untrue(catalog, checks(policy, known))
     return [_with_line(policy, key, why) for key, why in found]
 
 
@@ -93,11 +92,8 @@ def _names(
             if name in policy.views and not found[0].is_view:
                 yield key, f"{written} is a table, and [views] lists views."
             elif found[0].is_view and name not in policy.views:
-                yield (
-                    key,
-                    f"{written} is a view. List it in [views], and the tables that it reads in "
-                    "[tables.…] or [public].",
-                )
+                read = "[views], and the tables that it reads in [tables.…] or [public]."
+                yield key, f"{written} is a view. List it in {read}"
 
 
 def _units(policy: Policy, known: Known) -> Iterator[Problem]:
@@ -120,10 +116,9 @@ def _link(known: Known, name: Name, link: Link) -> list[str]:
     types = [without_labels(kind or "") for kind in (here, there)]
     if types[0] == types[1]:  # two ENUMs, whose labels not every reader may see
         types = ["one ENUM", "another"]
-    return [
-        f"{dotted(name)}.{link.column} is {types[0]}, and {dotted(link.table)}.{link.key} is "
-        f"{types[1]}; give them the same type."
-    ]
+    there_is = f"{dotted(link.table)}.{link.key} is {types[1]}"
+    here_is = f"{dotted(name)}.{link.column} is {types[0]}"
+    return [f"{here_is}, and {there_is}; give them the same type."]
 
 
 def _domains(policy: Policy, known: Known) -> Iterator[Problem]:
@@ -179,3 +174,29 @@ def _untrue(catalog: Catalogue, asked: Iterable[Check]) -> Iterator[Problem]:
                 yield check.key, check.why
         except SourceError as error:
             yield check.key, f"{check.subject} cannot be read: {error.message}"
+
+
+def work_lines(policy: Policy, catalog: Catalogue) -> Iterator[str]:
+    """The limits in force, and how far joins with public tables multiply rows; reads only those."""
+    yield (
+        f"Where a join multiplies rows, at most {policy.limits.max_rows_per_person:,} rows of each "
+        "person enter on each side (max_rows_per_person), and a query whose joins could make more "
+        f"than {policy.limits.max_joined_rows_per_person:,} of them is refused "
+        "(max_joined_rows_per_person)."
+    )
+    listed, named = catalog.listed(), (*policy.tables, *policy.public)
+    means = {name: next(table for table in listed if table.is_called(name)) for name in named}
+    names = {folded(column) for name in policy.tables for column, _ in means[name].columns}
+    for public in sorted(policy.public):
+        for column, kind in means[public].columns:
+            if folded(column) not in names or family(kind) not in EXACT_TYPES:
+                continue
+            counts = f"SELECT system.main.count(*) AS n FROM {means[public].sql}"
+            by = f"WHERE {quote(column)} IS NOT NULL GROUP BY {exact(quote(column), kind)}"
+            most = f"SELECT coalesce(system.main.max(n), 0) FROM ({counts} {by}) AS counted"
+            if (shared := catalog.number(most)) > 1:
+                yield (
+                    f"{dotted(public)}.{folded(column)}: up to {shared:,} rows share a value. "
+                    "A join on it multiplies a row by the number of these rows that differ in the "
+                    "columns that the query reads."
+                )

@@ -224,8 +224,10 @@ class WritesItsCheckpointLater(Ledger):
 class BelievesItsRows(Ledger):
     """Adds up what stands in its rows, and compares it with nothing."""
 
-    def _added_up(self, con: sqlite3.Connection, head: Event) -> Totals:
-        return added_up(con, head)[0]
+    def _current(self, con: sqlite3.Connection, head: Event) -> Totals:
+        if self._totals is None:
+            self._totals = added_up(con, head)[0]
+        return self._totals
 
 
 class ReadsThenWrites(Ledger):

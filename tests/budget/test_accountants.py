@@ -263,7 +263,7 @@ def test_a_budget_for_each_alternative_side_by_side_is_found_out() -> None:
     def apart(spent: Spent) -> bool:
         """As if what is pure and what has a smaller rho were each within their own budget."""
         choices = spent.n - pure_ones(spent)
-        alone = replace(spent, epsilon=spent.epsilon - choices * one.epsilon)
+        alone = spent._replace(epsilon=spent.epsilon - choices * one.epsilon)
         return basic.fits(alone) and choices * (one.rho or 0) <= most
 
     def pure_ones(spent: Spent) -> int:
@@ -361,8 +361,8 @@ def test_pld_refuses_what_would_spoil_its_rule_for_all_who_ask_later() -> None:
 
 def test_an_accountant_that_takes_an_unknown_rho_for_none_is_found_out() -> None:
     class Careless(accountants._Zcdp):
-        def _rule(self, spent: Spent) -> bool:
-            return spent.rho <= self.most
+        def _used(self, spent: Spent) -> int:
+            return spent.rho
 
     assert counts_the_unknown(Careless(CAP, largest_rho(CAP)))
 
