@@ -211,7 +211,7 @@ def _names(connection: Any, schema: str | None, *, view: bool) -> list[str]:
 
 def _tables(connection: Any) -> Tables:
     pooled = connection.connection
-    if not getattr(pooled, "dbapi_connection", pooled).has_policy:
+    if getattr(pooled, "dbapi_connection", pooled).session.analyst is None:
         rows = connection.exec_driver_sql(_OWNER_TABLES).fetchall()
         return {(schema, name): (kind, [schema, name]) for schema, name, kind in rows}
     found: Tables = {}
