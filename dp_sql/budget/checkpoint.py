@@ -28,7 +28,7 @@ from dp_sql.files import open_private
 
 ADOPT = (
     "Restore it; or, if you are sure that this ledger is the newest, run "
-    "`dp-sql ledger witness LEDGER`."
+    "`dp-sql ledger checkpoint LEDGER`."
 )
 _SLOT = 4096
 _PATIENCE = 30.0  # seconds to wait for another process
@@ -205,7 +205,7 @@ def _newest(path: Path, file: int) -> tuple[Checkpoint | None, int]:
     if len(raw) > 2 * _SLOT or (first is None and second is None):
         raise LedgerError(
             f"The checkpoint {path} is damaged. Restore it; or, if you are sure that the ledger is "
-            "the newest, move it away and run `dp-sql ledger witness LEDGER`."
+            "the newest, move it away and run `dp-sql ledger checkpoint LEDGER`."
         )
     if second is None or (first is not None and first.number > second.number):
         return first, 1

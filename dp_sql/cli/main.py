@@ -50,15 +50,19 @@ class DefaultGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the name of the default command before arguments that name none."""
-        own = {*self.list_commands(ctx), *ctx.help_option_names, "--version"}
-        completes = ctx.resilient_parsing  # the user's shell asks what can come here
-        if not completes and (not args or args[0] not in own):
-            args = [self.list_commands(ctx)[0], *args]
+        names = self.list_commands(ctx)
+        is_named = args and args[0] in {*names, *ctx.help_option_names, "--version"}
+        if not (is_named or ctx.resilient_parsing):  # the user's shell asks what can come here
+            args = [names[0], *args]
         return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands as they were declared."""
+        return list(self.commands)
 
 
 class _Commands(DefaultGroup):
-    """The subcommands. Each is imported when it runs; the list of them imports none."""
+    """Each subcommand is imported when it runs; the list of them imports none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

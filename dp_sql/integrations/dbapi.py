@@ -86,10 +86,10 @@ class _Types(frozenset[str]):
 
 STRING = _Types(("VARCHAR", "ENUM", "UUID", "JSON", "BIT"))
 BINARY = _Types(("BLOB",))
-NUMBER = _Types(
-    "TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT BIGNUM "
-    "FLOAT DOUBLE DECIMAL BOOLEAN".split()
-)
+NUMBER = _Types((
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
+    "UBIGINT", "UHUGEINT", "BIGNUM", "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN",
+))  # fmt: skip
 DATETIME = _Types((
     "DATE", "TIME", "TIME_NS", "TIME WITH TIME ZONE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS",
     "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "INTERVAL",
@@ -97,36 +97,31 @@ DATETIME = _Types((
 ROWID = _Types()
 
 
-def DateFromTicks(ticks: float) -> Date:
+def DateFromTicks(ticks: float) -> datetime.date:
     """The local date of a time in seconds since the epoch."""
     return Date(*localtime(ticks)[:3])
 
 
-def TimeFromTicks(ticks: float) -> Time:
+def TimeFromTicks(ticks: float) -> datetime.time:
     """The local time of day of a time in seconds since the epoch."""
     return Time(*localtime(ticks)[3:6])
 
 
-def TimestampFromTicks(ticks: float) -> Timestamp:
+def TimestampFromTicks(ticks: float) -> datetime.datetime:
     """The local date and time of a time in seconds since the epoch."""
     return Timestamp(*localtime(ticks)[:6])
 
 
-def _pep_249(error: Exception) -> type[Exception] | None:
-    match error:
-        case errors.NotSupported():
-            return NotSupportedError
-        case errors.BudgetExceeded() | errors.PolicyError() | errors.LedgerError():
-            return OperationalError
-        case errors.QueryError():
-            return ProgrammingError
-        case errors.InternalError():
-            return InternalError
-        case errors.DpSqlError():
-            return DatabaseError
-        case Error():  # DuckDB's: its exceptions derive from PEP 249's
-            return next(base for base in type(error).__mro__ if base.__name__ in __all__)
-    return None
+_CLASSES: dict[type[Exception], Any] = {  # the first that fits counts
+    errors.NotSupported: NotSupportedError,
+    errors.BudgetExceeded: OperationalError,
+    errors.QueryError: ProgrammingError,
+    errors.PolicyError: OperationalError,
+    errors.LedgerError: OperationalError,
+    errors.InternalError: InternalError,
+    errors.DpSqlError: DatabaseError,
+    Error: Error,
+}
 
 
 def _mapped(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -137,7 +132,9 @@ def _mapped(function: Callable[_P, _T]) -> Callable[_P, _T]:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            kind = _pep_249(error)
+            kind = next((k for known, k in _CLASSES.items() if isinstance(error, known)), None)
+            if kind is Error:  # DuckDB's exceptions derive from PEP 249's
+                kind = next(base for base in type(error).__mro__ if base.__name__ in __all__)
             if kind is None or kind is type(error):
                 raise
             raise kind(str(error)) from error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dp_sql.budget.account import BudgetRow
-from dp_sql.cli.budget_bars import visible
+from dp_sql.cli.budget import visible
 from dp_sql.errors import ParseError
 from dp_sql.releases import Receipt
 from dp_sql.session.base import Session
@@ -36,27 +36,17 @@ def cost_note(
 ) -> str | None:
     """A line on what a statement spent and what is left; None if it releases nothing.
 
-    Args:
-        session: after the statement.
-        n_receipts: how many receipts it had before.
-        budget: its budget before.
-        statement: what it ran.
-        answered: whether the statement succeeded.
+    `n_receipts` and `budget` are the session's before the statement.
     """
     new = session.receipts[n_receipts:]
     if not new and not releases(statement):
         return None
     rows = session.budget()
     if answered:
-        spent = _loss(new) if new else "nothing"
-        return f"spent {spent}; {_left(session, rows)}"
-    if _own_spent(rows) != _own_spent(budget):
+        return f"spent {_loss(new) if new else 'nothing'}; {_left(session, rows)}"
+    if [row.epsilon_spent for row in rows[-1:]] != [row.epsilon_spent for row in budget[-1:]]:
         return f"spent, although there is no answer; {_left(session, rows)}"
     return None
-
-
-def _own_spent(rows: Sequence[BudgetRow]) -> Fraction | None:
-    return rows[-1].epsilon_spent if rows else None
 
 
 def _loss(receipts: Sequence[Receipt]) -> str:

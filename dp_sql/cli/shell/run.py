@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TextIO
 
-from dp_sql.cli.budget_bars import bar
+from dp_sql.cli.budget import bar
 from dp_sql.cli.errors import error_text
 from dp_sql.cli.shell.costs import cost_note, releases
 from dp_sql.cli.shell.output import is_status, render
@@ -27,9 +27,7 @@ _SETTINGS = (
     "SET enable_progress_bar = true",
     "SET enable_progress_bar_print = false",
 )
-_DELAY = 0.5  # seconds before the first progress line
-_PAUSE = 0.1
-_WIDTH = 20
+_DELAY, _PAUSE = 0.5, 0.1  # seconds before the first progress line, and between two
 _WIPE = "\r\x1b[K"
 
 
@@ -41,11 +39,7 @@ def prepare(shell: Shell) -> None:
 
 
 def run_statement(shell: Shell, statement: str) -> bool:
-    """Run a statement and print its result; returns whether it succeeded.
-
-    Raises:
-        BrokenPipeError: no one reads the results any more.
-    """
+    """Run a statement and print its result; returns whether it succeeded."""
     shell.last_statement, started = statement, time.monotonic()
     n_receipts = len(shell.session.receipts)
     budget = shell.session.budget() if releases(statement) else ()
@@ -58,7 +52,7 @@ def run_statement(shell: Shell, statement: str) -> bool:
             sys.stderr if draws else None,
         )  # fmt: skip
         shell.out.flush()
-    except BrokenPipeError:
+    except BrokenPipeError:  # no one reads the results any more
         raise
     except (Exception, KeyboardInterrupt) as error:
         failure = error_text(error, shell.connection, statement)
@@ -70,10 +64,10 @@ def run_statement(shell: Shell, statement: str) -> bool:
     if shell.shows_receipts:
         for receipt in shell.session.receipts[n_receipts:]:
             print(receipt, file=sys.stderr, flush=True)
-    if shell.shows_costs:
-        note = cost_note(shell.session, n_receipts, budget, statement, failure is None)
-        if note is not None:
-            shell.note(note)
+    if shell.shows_costs and (
+        note := cost_note(shell.session, n_receipts, budget, statement, failure is None)
+    ):
+        shell.note(note)
     if shell.shows_times:
         shell.note(f"Run Time (s): real {time.monotonic() - started:.3f}")
     return failure is None
@@ -101,18 +95,9 @@ def run(
     percent: Callable[[], float | None],
     terminal: TextIO | None,
 ) -> None:
-    """Run a function in a thread, to its end.
+    """Run a function in a thread, to its end; it hands each part of its result to `write`.
 
-    Args:
-        work: gets a function to which it hands each part of its result.
-        write: where these parts go.
-        interrupt: makes the work fail soon; called until it has.
-        percent: how much is done; None if that is unknown or must not be shown.
-        terminal: where the progress line is drawn; None draws none.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C stopped the work.
-        Exception: what the work raised.
+    After Ctrl-C, `interrupt` is called until the work has failed, and KeyboardInterrupt is raised.
     """
     line = _ProgressLine(terminal)
     done, stop = threading.Event(), threading.Event()
@@ -143,10 +128,8 @@ def run(
                 is_stopping = stop.is_set()
                 line.draw(_progress(passed, None if is_stopping else percent(), is_stopping))
     line.close()
-    if raised and stop.is_set():
-        raise KeyboardInterrupt
     if raised:
-        raise raised[0]
+        raise KeyboardInterrupt if stop.is_set() else raised[0]
 
 
 class _ProgressLine:
@@ -158,19 +141,15 @@ class _ProgressLine:
         self._is_drawn = False
 
     def draw(self, text: str) -> None:
-        """Replace the line, unless it is closed or there is no terminal."""
         with self._lock:
             if self._stream is not None:
-                self._stream.write(_WIPE + text)
-                self._stream.flush()
+                print(_WIPE + text, end="", file=self._stream, flush=True)
                 self._is_drawn = True
 
     def close(self) -> None:
-        """Wipe the line, for good."""
         with self._lock:
             if self._stream is not None and self._is_drawn:
-                self._stream.write(_WIPE)
-                self._stream.flush()
+                print(_WIPE, end="", file=self._stream, flush=True)
             self._stream = None
 
 
@@ -202,5 +181,5 @@ def _progress(passed: float, percent: float | None, is_stopping: bool) -> str:
         return f"{passed:.1f} s  stopping …"
     drawn = ""
     if percent is not None and 0 <= percent <= 100:
-        drawn = f"{bar(Fraction(int(percent), 100), _WIDTH)}  {int(percent):3} %  "
+        drawn = f"{bar(Fraction(int(percent), 100), 20)}  {int(percent):3} %  "
     return f"{drawn}{passed:.1f} s  Ctrl-C stops it"

@@ -40,8 +40,8 @@ UNION ALL SELECT schema_name, view_name, 'view' FROM duckdb_views()
 WHERE database_name = current_database() AND NOT internal ORDER BY ALL
 """
 
+# By schema and name: the kind of a table, and the parts of its full name.
 Tables = dict[tuple[str, str], tuple[str, list[str]]]
-"""By schema and name: the kind of a table, and the parts of its full name."""
 
 
 class _CreateTable(PGDDLCompiler):  # type: ignore[misc]
@@ -60,8 +60,6 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
     ddl_compiler = _CreateTable
     inspector = Inspector
 
-    # --- connections ---
-
     @classmethod
     def import_dbapi(cls) -> ModuleType:
         return dbapi
@@ -70,12 +68,10 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
 
     @classmethod
     def get_pool_class(cls, url: Any) -> Any:
-        """Pool sessions; a database in memory stays with its thread."""
-        in_memory = url.database in {None, "", ":memory:"}
+        in_memory = url.database in {None, "", ":memory:"}  # it stays with its thread
         return pool.SingletonThreadPool if in_memory else pool.QueuePool
 
     def create_connect_args(self, url: Any) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments of `dp_sql.integrations.dbapi.connect`, from a URL."""
         options = _url_options(url)
         # SQLAlchemy drops a key without a value: a blank policy must not open it as the owner.
         is_owner = options.pop("owner", False)
@@ -91,11 +87,10 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
         return [url.database or ":memory:"], options
 
     def connect(self, *args: Any, **kwargs: Any) -> Any:
-        """Connect; transactions end with commit or rollback, as SQLAlchemy expects."""
         return dbapi.connect(*args, **{"autocommit": False, **kwargs})
 
     def do_begin(self, dbapi_connection: Any) -> None:
-        """Do nothing: the first statement begins a transaction."""
+        pass  # the first statement begins a transaction
 
     def do_rollback(self, dbapi_connection: Any) -> None:
         dbapi_connection.rollback()
@@ -111,7 +106,7 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
         return "SNAPSHOT"
 
     def get_isolation_level_values(self, dbapi_conn: Any) -> Sequence[str]:
-        return ("AUTOCOMMIT", "SNAPSHOT")
+        return "AUTOCOMMIT", "SNAPSHOT"
 
     def get_isolation_level(self, dbapi_connection: Any) -> str:
         return "AUTOCOMMIT" if dbapi_connection.autocommit else "SNAPSHOT"
@@ -127,29 +122,24 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
     def _get_default_schema_name(self, connection: Any) -> str:
         return _SCHEMA
 
-    # --- tables and columns ---
-
     def get_schema_names(self, connection: Any, **_: Any) -> list[str]:
         return sorted({_SCHEMA, *(schema for schema, _ in _tables(connection))})
 
-    def get_table_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
+    def get_table_names(self, connection: Any, schema: Any = None, **_: Any) -> list[str]:
         return _names(connection, schema, view=False)
 
-    def get_view_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
+    def get_view_names(self, connection: Any, schema: Any = None, **_: Any) -> list[str]:
         return _names(connection, schema, view=True)
 
-    def has_table(
-        self, connection: Any, table_name: str, schema: str | None = None, **_: Any
-    ) -> bool:
+    def has_table(self, connection: Any, table_name: str, schema: Any = None, **_: Any) -> bool:
         return (schema or _SCHEMA, table_name) in _tables(connection)
 
     def has_schema(self, connection: Any, schema_name: str, **_: Any) -> bool:
         return schema_name in self.get_schema_names(connection)
 
     def get_columns(
-        self, connection: Any, table_name: str, schema: str | None = None, **_: Any
+        self, connection: Any, table_name: str, schema: Any = None, **_: Any
     ) -> list[dict[str, Any]]:
-        """Names and types of a table's columns; none of a view that analysts cannot read."""
         found = _tables(connection).get((schema or _SCHEMA, table_name))
         if found is None:
             raise NoSuchTableError(table_name)
@@ -158,20 +148,16 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
         try:
             rows = connection.exec_driver_sql(f"DESCRIBE {name}").fetchall()
         except DBAPIError:
-            if kind == "private view":
+            if kind == "private view":  # one that analysts cannot read
                 return []
             raise
         return [
             {
-                "name": row[0],
-                "type": sqlalchemy_type(row[1]),
-                "nullable": len(row) < 3 or row[2] == "YES",
-                "default": None,
-                "autoincrement": False,
-                "comment": None,
+                "name": row[0], "type": sqlalchemy_type(row[1]), "default": None, "comment": None,
+                "nullable": len(row) < 3 or row[2] == "YES", "autoincrement": False,
             }
             for row in rows
-        ]
+        ]  # fmt: skip
 
     # --- what a session does not show, or DuckDB does not have ---
 

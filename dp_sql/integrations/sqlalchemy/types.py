@@ -22,8 +22,6 @@ _NAMES: dict[Any, str] = {
     types.TIMESTAMP: "TIMESTAMP TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS",
 }
 _BY_NAME = {name: found for found, names in _NAMES.items() for name in names.split()}
-# Whole numbers that are too wide for SQLAlchemy's integer types.
-_WIDE = {"UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"}
 
 
 class DuckDBType(types.UserDefinedType):  # type: ignore[misc]  # Any, as SQLAlchemy is skipped
@@ -35,7 +33,7 @@ class DuckDBType(types.UserDefinedType):  # type: ignore[misc]  # Any, as SQLAlc
         self.name = name
 
     def get_col_spec(self, **_: object) -> str:
-        """The type as DuckDB writes it."""
+        """DuckDB's name of the type."""
         return self.name
 
 
@@ -53,7 +51,7 @@ def sqlalchemy_type(name: str) -> Any:
     if name.endswith(" WITH TIME ZONE"):
         of_day = types.TIME if name.startswith("TIME ") else types.TIMESTAMP
         return of_day(timezone=True)
-    if name in _WIDE:
+    if name in {"UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"}:  # too wide for SQLAlchemy's integers
         return types.NUMERIC(40, 0)
     found = _BY_NAME.get(name.split("(")[0])
     return DuckDBType(name) if found is None else found()
