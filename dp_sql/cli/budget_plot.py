@@ -19,11 +19,8 @@ from dp_sql.budget.model import Terms, normal_name
 from dp_sql.files import open_private
 from dp_sql.udfs.mechanism import in_words
 
-POINTS = 1000
-"""The most points of a curve: each takes a call of the accountant."""
+POINTS = 1000  # of a curve at most: each takes a call of the accountant
 _OWN_CURVES = 8
-_NO_MATPLOTLIB = "A picture needs matplotlib: pip install 'dp-sql[plot]', or pip install matplotlib"
-
 _Path = list[tuple[datetime, Spent]]
 
 
@@ -39,8 +36,9 @@ class Curve:
 def curves(ledger: Ledger, terms: Terms, until: datetime) -> list[Curve]:
     """All analysts together, then each one, up to a time; without losses that were given back."""
     paths = _paths(ledger, terms.monthly, until)
-    names = sorted(name for name in paths if name is not None)
-    return [_curve(name, paths[name], terms) for name in (None, *names)]
+    return [
+        _curve(name, paths[name], terms) for name in sorted(paths, key=lambda n: (n is not None, n))
+    ]
 
 
 def _paths(ledger: Ledger, monthly: bool, until: datetime) -> dict[str | None, _Path]:
@@ -81,10 +79,8 @@ def _curve(name: str | None, path: _Path, terms: Terms) -> Curve:
     """The accountant's figures; without a cap, at the delta of all together."""
     cap = terms.total if name is None else terms.analysts.get(name)
     counting = accountant(terms.accountant, cap or terms.total, terms.release_epsilon)
-    points = tuple(
-        (time, Fraction(counting.epsilon_spent(spent), NANO)) for time, spent in _thinned(path)
-    )
-    return Curve(name, None if cap is None else cap.epsilon, points)
+    points = [(time, Fraction(counting.epsilon_spent(at), NANO)) for time, at in _thinned(path)]
+    return Curve(name, None if cap is None else cap.epsilon, tuple(points))
 
 
 def _thinned(path: _Path) -> _Path:
@@ -103,18 +99,16 @@ def _thinned(path: _Path) -> _Path:
 
 
 def draw(drawn: Sequence[Curve], terms: Terms, file: Path) -> None:
-    """Write a picture of curves; the file's suffix is its format: .png, .svg or .pdf.
-
-    Raises:
-        ModuleNotFoundError: matplotlib is not installed.
-    """
+    """Write a picture of curves; the file's suffix is its format: .png, .svg or .pdf."""
     try:
         figure = importlib.import_module("matplotlib.figure").Figure(
             figsize=(9.6, 5.0), dpi=150, layout="constrained"
         )
         dates = importlib.import_module("matplotlib.dates")
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(_NO_MATPLOTLIB) from None
+        raise ModuleNotFoundError(
+            "A picture needs matplotlib: pip install 'dp-sql[plot]', or pip install matplotlib"
+        ) from None
     axes = figure.add_subplot()
     own = sorted(drawn[1:], key=lambda curve: -max(y for _, y in curve.points))
     for number, curve in enumerate([drawn[0], *own[:_OWN_CURVES]]):

@@ -38,18 +38,6 @@ Examples:
 The checkpoint of a ledger file is LEDGER.witness unless --checkpoint names another file. A ledger
 file named list, verify or checkpoint is opened as ./list, ./verify or ./checkpoint.
 """
-_LIST = """\
-List every event, oldest first: its number, time (UTC), kind, ticket, analyst, and the epsilon,
-delta and rho that it moved.
-"""
-_VERIFY = """\
-Read every event, recompute the chain of hashes, and compare the checkpoint file. The exit code
-is 1 if the ledger was changed or is not the newest.
-"""
-_CHECKPOINT = """\
-Write a lost checkpoint file anew, after verifying every event. Do this only if you know that the
-ledger is the newest copy.
-"""
 _F = TypeVar("_F", bound=Callable[..., Any])
 _COLUMNS = ("number", "time", "kind", "ticket", "analyst", "epsilon", "delta", "rho")
 _LINE = "{:>6}  {:20}  {:9}  {:32}  {:16}  {:>12}  {:>12}  {}"
@@ -68,10 +56,15 @@ def _ledger_options(function: _F) -> _F:
     return click.argument("ledger", metavar="LEDGER")(option(older(function)))
 
 
-@command.command("list", help=_LIST, short_help="List every event, oldest first.")
+@command.command("list")
 @_ledger_options
 @format_options
 def _list(ledger: str, checkpoint: str | None, form: str | None) -> None:
+    """List every event, oldest first.
+
+    Of each: its number, time (UTC), kind, ticket, analyst, and the epsilon, delta and rho that it
+    moved.
+    """
     with _open(*_files(ledger, checkpoint)) as opened:
         rows = map(_event_row, opened.events())
         if form is not None:
@@ -82,18 +75,27 @@ def _list(ledger: str, checkpoint: str | None, form: str | None) -> None:
             print(_LINE.format(*(visible(text(value)) for value in row)).rstrip())
 
 
-@command.command("verify", help=_VERIFY, short_help="Verify every event and the checkpoint.")
+@command.command("verify")
 @_ledger_options
 def _verify(ledger: str, checkpoint: str | None) -> None:
+    """Verify every event and the checkpoint.
+
+    This reads every event, recomputes the chain of hashes, and compares the checkpoint file. The
+    exit code is 1 if the ledger was changed or is not the newest.
+    """
     path, file, terms = _files(ledger, checkpoint)
     n = verify(path, file)
     with _open(path, file, terms) as opened:  # a policy's ledger is of its dataset, too
         print(f"{path} is whole: {n} events of {opened.dataset}, and its checkpoint agrees.")
 
 
-@command.command("checkpoint", help=_CHECKPOINT, short_help="Write a lost checkpoint file anew.")
+@command.command("checkpoint")
 @_ledger_options
 def _checkpoint(ledger: str, checkpoint: str | None) -> None:
+    """Write a lost checkpoint file anew.
+
+    First every event is verified. Do this only if you know that the ledger is the newest copy.
+    """
     path, file, terms = _files(ledger, checkpoint)
     n = adopt(path, file)
     with _open(path, file, terms) as opened:
@@ -122,10 +124,10 @@ def _open(path: Path, checkpoint: Path, terms: Terms | None) -> Ledger:
     return Ledger(path, checkpoint, terms.dataset, monthly=terms.monthly, read_only=True)
 
 
-def _event_row(event: Event) -> tuple[Value, ...]:
-    head = (event.number, event.time, event.kind, event.ticket, event.analyst)
-    amount = event.amount
-    if amount is None:
-        return (*head, None, None, None)
-    rho = None if amount.rho is None else Fraction(amount.rho, PICO)
-    return (*head, Fraction(amount.epsilon, NANO), Fraction(amount.delta, ATTO), rho)
+def _event_row(event: Event) -> list[Value]:
+    row: list[Value] = [event.number, event.time, event.kind, event.ticket, event.analyst]
+    if event.amount is None:
+        return [*row, None, None, None]
+    epsilon, delta, rho = event.amount.epsilon, event.amount.delta, event.amount.rho
+    exact = None if rho is None else Fraction(rho, PICO)
+    return [*row, Fraction(epsilon, NANO), Fraction(delta, ATTO), exact]

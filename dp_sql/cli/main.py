@@ -14,7 +14,7 @@ import click
 
 from dp_sql.cli.errors import discard_output, error_text
 
-COMMANDS = {
+COMMANDS = {  # of each, the module whose `command` it is, and what it does
     "shell": ("dp_sql.cli.shell.main", "Query a database: at a prompt, with -c, or from a pipe."),
     "policy": ("dp_sql.cli.policy", "Draft a policy for a database, and check it."),
     "budget": ("dp_sql.cli.budget", "Show how much of a policy's budget is spent and left."),
@@ -22,7 +22,6 @@ COMMANDS = {
     "serve": ("dp_sql.cli.serve", "Let analysts query a database from their own duckdb shell."),
     "token": ("dp_sql.cli.token", "Make, list and remove the tokens of `dp-sql serve`."),
 }
-"""Each subcommand: the module whose `command` it is, and what it does."""
 _HELP = """\
 Query a DuckDB database with differential privacy: SQL with DP_TOPK, DP_COUNT_DISTINCT and
 DP_SELECT. Without COMMAND this is `dp-sql shell`.
@@ -68,9 +67,9 @@ class _Commands(DefaultGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        found: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        found: click.Command | None = None
+        if cmd_name in COMMANDS:
+            found = import_module(COMMANDS[cmd_name][0]).command
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -102,17 +101,12 @@ def command() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        arguments: what follows `dp-sql`; None reads them from `sys.argv`.
-
-    Returns:
-        The exit code.
-    """
-    given = None if arguments is None else list(arguments)
+    """Run the command line (by default that of this process); returns the exit code."""
     try:
-        return int(command.main(given, prog_name="dp-sql", standalone_mode=False) or 0)
+        return int(
+            command.main(arguments and list(arguments), prog_name="dp-sql", standalone_mode=False)
+            or 0
+        )
     except click.ClickException as error:
         error.show()
         return 2

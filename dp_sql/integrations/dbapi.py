@@ -160,9 +160,8 @@ def connect(
         analyst: the analyst's name, with a policy.
         ledger: without a policy: path of a ledger that records every release.
         read_only: open the file read-only; always so with a policy.
-        autocommit: True, as in DuckDB's own module: each statement commits by itself. With False
-            the first statement begins a transaction, which ends with commit or rollback. With a
-            policy nothing can be changed, and it makes no difference.
+        autocommit: whether each statement commits by itself, as in DuckDB's own module. If not,
+            the first statement begins a transaction, which ends with commit or rollback.
     """
     for name, path in (("database", database), ("policy", policy), ("ledger", ledger)):
         if not isinstance(path, str | PathLike) and (path is not None or name == "database"):
@@ -181,18 +180,13 @@ def _open(method: Callable[Concatenate[_C, _P], _T]) -> Callable[Concatenate[_C,
     def wrapper(self: _C, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         if self.closed:
             raise InterfaceError(f"This {type(self).__name__.lower()} is closed; open another one.")
-        return method(self, *args, **kwargs)
+        return _mapped(method)(self, *args, **kwargs)
 
     return wrapper
 
 
 class Connection:
-    """A session. Its cost is in `session.budget()` and `session.receipts`.
-
-    Args:
-        session: what `dp_sql.connect` returned.
-        autocommit: whether each statement commits by itself.
-    """
+    """A session (`dp_sql.connect`). Its cost is in `session.budget()` and `session.receipts`."""
 
     def __init__(self, session: dp_sql.Session, *, autocommit: bool = True) -> None:
         self.session = session
@@ -210,7 +204,6 @@ class Connection:
         return self.cursor().execute(operation, parameters)
 
     @_open
-    @_mapped
     def commit(self) -> None:
         """Commit the transaction, if there is one."""
         self._in_transaction = False
@@ -223,7 +216,7 @@ class Connection:
         self._in_transaction = False
         if self.session.connection is not None:
             try:
-                _mapped(self.session.connection.rollback)()
+                self.session.connection.rollback()
             except OperationalError as error:
                 if "no transaction is active" not in str(error):
                     raise
@@ -293,16 +286,11 @@ class Cursor:
         return self._is_closed or self.connection.closed
 
     @_open
-    @_mapped
     def execute(self, operation: str, parameters: Parameters | None = None) -> Self:
         """Run a statement; each DP call in it is one release and costs the epsilon written in it.
 
         If the statement returns no rows, `description` is None, and `rowcount` is the number of
         changed rows, or -1 if unknown.
-
-        Args:
-            operation: what `session.sql` takes.
-            parameters: values for `?`, or by name; not within DP calls and their sources.
         """
         self.description, self.rowcount, self._rows = None, -1, deque()
         result = self.connection._run(operation, parameters)
@@ -344,11 +332,10 @@ class Cursor:
         """The remaining rows."""
         return self.fetchmany(len(self._rows))
 
-    def setinputsizes(self, sizes: Sequence[object]) -> None:
+    def setinputsizes(self, *_: object) -> None:
         """Do nothing; PEP 249 requires the name."""
 
-    def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Do nothing; PEP 249 requires the name."""
+    setoutputsize = setinputsizes
 
     def close(self) -> None:
         """Discard the rows."""

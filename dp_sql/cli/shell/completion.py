@@ -47,7 +47,9 @@ class ShellCompleter(Completer):
             if name != ".explain":
                 return _matching(argument, ((word, "") for word in self._arguments(name)))
             text, cursor = argument, len(argument)
-        return sql_completions(text, cursor, self._shell.names, self._shell.analyst is not None)
+        return sql_completions(
+            text, cursor, self._shell.names, self._shell.session.analyst is not None
+        )
 
     def _arguments(self, command: str) -> Iterable[str]:
         match command:
@@ -171,8 +173,8 @@ class _Cursor:
         """The values of an argument of a DP call."""
         match name:
             case "mechanism":
-                yield function.default_mechanism, "mechanism, the default"
-                yield from ((mechanism, "mechanism") for mechanism in function.mechanisms)
+                about = {function.default_mechanism: "mechanism, the default"}
+                yield from ((m, about.get(m, "mechanism")) for m in function.mechanisms)
             case "bound_selection":
                 yield from ((selection, "selection") for selection in BOUND_SELECTIONS)
             case "report":

@@ -123,7 +123,7 @@ def _run_dot(shell: Shell, line: str, depth: int) -> bool:
     except BrokenPipeError:
         raise
     except Exception as error:
-        print(error_text(error, shell.connection, line), file=sys.stderr, flush=True)
+        print(error_text(error, shell.session.connection, line), file=sys.stderr, flush=True)
         return False
     return more is None or _run_input(shell, more, depth + 1)
 
@@ -147,10 +147,10 @@ def _run_prompt(shell: Shell, database: str, policy: str | None, read_only: bool
 
     name = visible("memory" if database == ":memory:" else Path(database).stem)
     role = "as its owner" + (", read-only" if read_only else "")
-    if shell.analyst is not None:
-        analyst = visible(shell.analyst)
+    if shell.session.analyst is not None:
+        analyst = visible(shell.session.analyst)
         name, role = f"{analyst}@{name}", f"as {analyst} under a policy"
-    read = prompt_function(shell, name, history_file(policy, shell.analyst))
+    read = prompt_function(shell, name, history_file(policy, shell.session.analyst))
     shell.note(f"{visible(database)}, {role}. End SQL with a semicolon; .help lists the commands.")
     while not shell.is_closing:
         try:

@@ -56,7 +56,7 @@ def _tables(shell: Shell, argument: str) -> None:
 
 def _schema(shell: Shell, argument: str) -> None:
     tables = _matching(shell, argument)
-    is_owner = shell.analyst is None
+    is_owner = shell.session.analyst is None
     if tables:
         shell.out.write(owner_schema(shell.session, tables) if is_owner else analyst_schema(tables))
 
@@ -105,7 +105,7 @@ def _switch(name: str, argument: str, now: bool) -> bool:
 
 
 def _read(shell: Shell, argument: str) -> str:
-    if shell.analyst is not None:
+    if shell.session.analyst is not None:
         raise CommandError(f"{_NO_FILES} Use a pipe: dp-sql shell … < queries.sql")
     path = _path(argument)
     if path is None:
@@ -120,7 +120,7 @@ def _read(shell: Shell, argument: str) -> str:
 
 
 def _output(shell: Shell, argument: str) -> None:
-    if shell.analyst is not None:
+    if shell.session.analyst is not None:
         raise CommandError(f"{_NO_FILES} Redirect the output: dp-sql shell … > results.csv")
     path = _path(argument)
     try:
@@ -144,7 +144,7 @@ def _budget(shell: Shell, _: str) -> None:
     rows = shell.session.budget()
     if not rows:
         why = "There is no ledger: start with --ledger FILE"
-        why = why if shell.analyst is None else "The policy has no [budget]"
+        why = why if shell.session.analyst is None else "The policy has no [budget]"
         raise CommandError(f"{why}. .receipts shows what this session released.")
     width = shell.width or shutil.get_terminal_size().columns
     shell.out.write("\n".join(bar_lines(rows, width)) + "\n")

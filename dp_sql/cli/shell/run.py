@@ -8,16 +8,22 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import TextIO
 
-from dp_sql.cli.budget import bar
+from dp_sql.budget.account import BudgetRow
+from dp_sql.cli.budget import bar, visible
 from dp_sql.cli.errors import error_text
-from dp_sql.cli.shell.costs import cost_note, releases
 from dp_sql.cli.shell.output import is_status, render
 from dp_sql.cli.shell.state import Shell
+from dp_sql.errors import ParseError
+from dp_sql.releases import Receipt
+from dp_sql.session.base import Session
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.tokens import called, tokenize
+from dp_sql.udfs.mechanism import in_words
 
 Write = Callable[[str], object]
 # Python variables are no tables. DuckDB counts progress only where it thinks that it draws it; it
@@ -33,9 +39,11 @@ _WIPE = "\r\x1b[K"
 
 def prepare(shell: Shell) -> None:
     """Set the owner's connection up for a shell; an analyst's has its own locked settings."""
-    for setting in () if shell.connection is None else _SETTINGS:
-        with contextlib.suppress(Exception):  # an older DuckDB has fewer settings
-            shell.connection.execute(setting)
+    connection = shell.session.connection
+    if connection is not None:
+        for setting in _SETTINGS:
+            with contextlib.suppress(Exception):  # an older DuckDB has fewer settings
+                connection.execute(setting)
 
 
 def run_statement(shell: Shell, statement: str) -> bool:
@@ -45,17 +53,24 @@ def run_statement(shell: Shell, statement: str) -> bool:
     budget = shell.session.budget() if releases(statement) else ()
     draws = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     failure: str | None = None
+    width = shell.width  # of the terminal, before a thread asks
+
+    def work(write: Write) -> None:
+        relation = shell.session.sql(statement)
+        if relation is not None and not is_status(statement, relation):
+            for part in render(relation, shell.mode, width):
+                write(part)
+
     try:
         run(
-            partial(_work, shell, statement, shell.width), shell.out.write,
-            shell.session.interrupt, partial(progress_percent, shell),
+            work, shell.out.write, shell.session.interrupt, partial(progress_percent, shell),
             sys.stderr if draws else None,
         )  # fmt: skip
         shell.out.flush()
     except BrokenPipeError:  # no one reads the results any more
         raise
     except (Exception, KeyboardInterrupt) as error:
-        failure = error_text(error, shell.connection, statement)
+        failure = error_text(error, shell.session.connection, statement)
     shell.forget_names()
     if failure is not None:
         with contextlib.suppress(BrokenPipeError):
@@ -73,18 +88,11 @@ def run_statement(shell: Shell, statement: str) -> bool:
     return failure is None
 
 
-def _work(shell: Shell, statement: str, width: int | None, write: Write) -> None:
-    relation = shell.session.sql(statement)
-    if relation is not None and not is_status(statement, relation):
-        for part in render(relation, shell.mode, width):
-            write(part)
-
-
 def progress_percent(shell: Shell) -> float | None:
     """DuckDB's progress, for the owner; None for an analyst, to whom it would leak data."""
-    if shell.connection is not None:
+    if shell.session.connection is not None:
         with contextlib.suppress(Exception):
-            return float(shell.connection.query_progress())
+            return float(shell.session.connection.query_progress())
     return None
 
 
@@ -183,3 +191,64 @@ def _progress(passed: float, percent: float | None, is_stopping: bool) -> str:
     if percent is not None and 0 <= percent <= 100:
         drawn = f"{bar(Fraction(int(percent), 100), 20)}  {int(percent):3} %  "
     return f"{drawn}{passed:.1f} s  Ctrl-C stops it"
+
+
+def releases(statement: str) -> bool:
+    """Whether a statement has DP calls that it runs.
+
+    >>> releases("SELECT DP_TOPK(a) FROM t"), releases("EXPLAIN SELECT DP_TOPK(a) FROM t")
+    (True, False)
+    """
+    try:
+        tokens = tokenize(statement)
+    except ParseError:
+        return False
+    names = {name.upper() for name in called(tokens)}
+    return bool(names & {*FUNCTIONS, "DP"}) and tokens[0].upper not in {
+        "EXPLAIN",
+        "DESCRIBE",
+        "DESC",
+        "SHOW",
+        "PREPARE",
+    }
+
+
+def cost_note(
+    session: Session, n_receipts: int, budget: Sequence[BudgetRow], statement: str, answered: bool
+) -> str | None:
+    """A line on what a statement spent and what is left; None if it releases nothing.
+
+    `n_receipts` and `budget` are the session's before the statement.
+    """
+    new = session.receipts[n_receipts:]
+    if not new and not releases(statement):
+        return None
+    rows = session.budget()
+    if answered:
+        return f"spent {_loss(new) if new else 'nothing'}; {_left(session, rows)}"
+    if [row.epsilon_spent for row in rows[-1:]] != [row.epsilon_spent for row in budget[-1:]]:
+        return f"spent, although there is no answer; {_left(session, rows)}"
+    return None
+
+
+def _loss(receipts: Sequence[Receipt]) -> str:
+    epsilon = sum((receipt.loss.epsilon for receipt in receipts), Fraction(0))
+    delta = sum((receipt.loss.delta for receipt in receipts), Fraction(0))
+    return f"epsilon = {in_words(epsilon)}" + (f", delta = {in_words(delta)}" if delta else "")
+
+
+def _left(session: Session, rows: Sequence[BudgetRow]) -> str:
+    capped = [row for row in rows if row.epsilon_left is not None]
+    if capped:
+        return "left: " + ", ".join(_left_of(row) for row in reversed(capped))
+    if rows:
+        return f"in this ledger: epsilon {in_words(rows[0].epsilon_spent)}"
+    return f"in this session: {_loss(session.receipts)}"
+
+
+def _left_of(row: BudgetRow) -> str:
+    left, total = row.epsilon_left or Fraction(0), row.epsilon_total or Fraction(0)
+    words = f"epsilon {in_words(left)} of {in_words(total)}"
+    if row.delta_total:
+        words += f" and delta {in_words(row.delta_left or Fraction(0))}"
+    return f"{words} for {'all together' if row.analyst is None else visible(row.analyst)}"

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TextIO
 
 from dp_sql.cli.shell.names import Names, analyst_names, owner_names
 from dp_sql.files import open_private
@@ -29,27 +29,17 @@ class Shell:
     _names: Names | None = None
 
     @property
-    def analyst(self) -> str | None:
-        """The analyst; None for the owner. For an analyst no file is opened."""
-        return self.session.analyst
-
-    @property
-    def connection(self) -> Any:
-        """The owner's DuckDB connection; None for an analyst."""
-        return self.session.connection
-
-    @property
     def names(self) -> Names:
         """What a statement may name now; nothing where it cannot be read (a failed transaction)."""
         if self._names is None:
-            read = owner_names if self.analyst is None else analyst_names
+            read = owner_names if self.session.analyst is None else analyst_names
             with contextlib.suppress(Exception):
                 self._names = read(self.session)
         return self._names or Names()
 
     def forget_names(self) -> None:
         """Read the owner's names again after a statement; a policy's do not change."""
-        if self.analyst is None:
+        if self.session.analyst is None:
             self._names = None
 
     @property

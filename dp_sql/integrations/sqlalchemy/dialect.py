@@ -9,7 +9,8 @@ are listed through the session (SHOW TABLES, DESCRIBE): an analyst sees names an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +32,7 @@ except ImportError as error:
     ) from error
 
 _SCHEMA = "main"
+_LEVELS = ("AUTOCOMMIT", "SNAPSHOT")
 _KEYS = ("policy", "analyst", "owner", "ledger", "read_only")
 _SWITCH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _OWNER_TABLES = """
@@ -42,6 +44,11 @@ WHERE database_name = current_database() AND NOT internal ORDER BY ALL
 
 # By schema and name: the kind of a table, and the parts of its full name.
 Tables = dict[tuple[str, str], tuple[str, list[str]]]
+
+
+def _always(answer: Any) -> Callable[..., Any]:
+    """A method with this answer; each call gets a copy of its own."""
+    return lambda *_, **__: copy.copy(answer)
 
 
 class _CreateTable(PGDDLCompiler):  # type: ignore[misc]
@@ -89,9 +96,6 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
     def connect(self, *args: Any, **kwargs: Any) -> Any:
         return dbapi.connect(*args, **{"autocommit": False, **kwargs})
 
-    def do_begin(self, dbapi_connection: Any) -> None:
-        pass  # the first statement begins a transaction
-
     def do_rollback(self, dbapi_connection: Any) -> None:
         dbapi_connection.rollback()
 
@@ -99,28 +103,16 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
         dbapi_connection.execute("SELECT 1").close()
         return True
 
-    def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:
-        return False  # there is no server
-
-    def get_default_isolation_level(self, dbapi_conn: Any) -> str:
-        return "SNAPSHOT"
-
-    def get_isolation_level_values(self, dbapi_conn: Any) -> Sequence[str]:
-        return "AUTOCOMMIT", "SNAPSHOT"
-
     def get_isolation_level(self, dbapi_connection: Any) -> str:
         return "AUTOCOMMIT" if dbapi_connection.autocommit else "SNAPSHOT"
 
     def set_isolation_level(self, dbapi_connection: Any, level: str) -> None:
-        if level not in self.get_isolation_level_values(dbapi_connection):
+        if level not in _LEVELS:
             raise ArgumentError("DuckDB's isolation levels are AUTOCOMMIT and SNAPSHOT.")
         dbapi_connection.autocommit = level == "AUTOCOMMIT"
 
     def detect_autocommit_setting(self, dbapi_conn: Any) -> bool:
         return bool(dbapi_conn.autocommit)
-
-    def _get_default_schema_name(self, connection: Any) -> str:
-        return _SCHEMA
 
     def get_schema_names(self, connection: Any, **_: Any) -> list[str]:
         return sorted({_SCHEMA, *(schema for schema, _ in _tables(connection))})
@@ -159,26 +151,19 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
             for row in rows
         ]  # fmt: skip
 
-    # --- what a session does not show, or DuckDB does not have ---
-
-    def get_pk_constraint(self, *_: Any, **__: Any) -> dict[str, Any]:
-        return {"constrained_columns": [], "name": None}
-
-    def get_table_comment(self, *_: Any, **__: Any) -> dict[str, Any]:
-        return {"text": None}
-
-    def get_table_options(self, *_: Any, **__: Any) -> dict[str, Any]:
-        return {}
-
-    def get_view_definition(self, *_: Any, **__: Any) -> None:
-        return None
-
-    def _none(self, *_: Any, **__: Any) -> list[Any]:
-        return []
-
-    get_foreign_keys = get_indexes = get_unique_constraints = get_check_constraints = _none
-    get_temp_table_names = get_temp_view_names = get_materialized_view_names = _none
-    get_sequence_names = _none
+    # What is the same everywhere, a session does not show, or DuckDB does not have.
+    do_begin = _always(None)  # the first statement begins a transaction
+    is_disconnect = _always(False)  # there is no server
+    get_default_isolation_level = _always("SNAPSHOT")
+    get_isolation_level_values = _always(_LEVELS)
+    _get_default_schema_name = _always(_SCHEMA)
+    get_pk_constraint = _always({"constrained_columns": [], "name": None})
+    get_table_comment = _always({"text": None})
+    get_table_options = _always({})
+    get_view_definition = _always(None)
+    get_foreign_keys = get_indexes = get_unique_constraints = get_check_constraints = _always([])
+    get_temp_table_names = get_temp_view_names = get_materialized_view_names = _always([])
+    get_sequence_names = _always([])
 
 
 # duckdb-engine and PostgreSQL's dialect, on which it is built, query catalogs; SQLAlchemy's own
