@@ -174,13 +174,14 @@ def connect(
 
 
 def _open(method: Callable[Concatenate[_C, _P], _T]) -> Callable[Concatenate[_C, _P], _T]:
-    """A method that needs an open cursor or connection."""
+    """A method that needs an open cursor or connection, with its errors as PEP 249's."""
+    checked = _mapped(method)
 
     @wraps(method)
     def wrapper(self: _C, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         if self.closed:
             raise InterfaceError(f"This {type(self).__name__.lower()} is closed; open another one.")
-        return _mapped(method)(self, *args, **kwargs)
+        return checked(self, *args, **kwargs)
 
     return wrapper
 

@@ -47,9 +47,8 @@ class ShellCompleter(Completer):
             if name != ".explain":
                 return _matching(argument, ((word, "") for word in self._arguments(name)))
             text, cursor = argument, len(argument)
-        return sql_completions(
-            text, cursor, self._shell.names, self._shell.session.analyst is not None
-        )
+        is_analyst = self._shell.session.analyst is not None
+        return sql_completions(text, cursor, self._shell.names, is_analyst)
 
     def _arguments(self, command: str) -> Iterable[str]:
         match command:
@@ -105,11 +104,12 @@ class _Cursor:
         if before and before[-1].is_symbol("."):
             yield from self._after_dot()
             return
-        opening = _innermost_call(before)
-        function = None if opening is None else FUNCTIONS.get(before[opening - 1].upper)
-        if function is not None and opening is not None:
+        opening, level = _innermost(before)
+        is_call = opening > 0 and before[opening].is_symbol("(")
+        function = FUNCTIONS.get(before[opening - 1].upper) if is_call else None
+        if function is not None:
             yield from self._in_call(function, before[opening:])
-        elif _expects_table(before):
+        elif _expects_table(before, level):
             yield from _tables(self.names.tables)
             yield from ((name, "system table") for name in SYSTEM_TABLES)
         else:
@@ -193,33 +193,25 @@ def _cased(word: str, typed: str) -> str:
     return word.lower() if typed.islower() else word
 
 
-def _innermost_call(tokens: Sequence[Token]) -> int | None:
-    """Index of the innermost open bracket, if a name comes before it."""
-    depth = 0
-    for index in range(len(tokens) - 1, 0, -1):
-        if tokens[index].is_symbol(")", "]", "}"):
-            depth += 1
-        elif tokens[index].is_symbol("(", "[", "{"):
-            if depth == 0:
-                return index if tokens[index].is_symbol("(") else None
-            depth -= 1
-    return None
+def _innermost(tokens: Sequence[Token]) -> tuple[int, list[Token]]:
+    """Where the last open bracket is (0: none is), and what follows it, without closed brackets."""
+    levels: list[tuple[int, list[Token]]] = [(0, [])]
+    for index, token in enumerate(tokens):
+        if token.is_symbol("(", "[", "{"):
+            levels.append((index, []))
+        elif not token.is_symbol(")", "]", "}"):
+            levels[-1][1].append(token)
+        elif len(levels) > 1:
+            levels.pop()
+    return levels[-1]
 
 
-def _expects_table(before: Sequence[Token]) -> bool:
+def _expects_table(before: Sequence[Token], level: Sequence[Token]) -> bool:
     """Whether a table comes next: after FROM and the like, or after a comma of its list."""
-    if not before:
-        return False
-    if not before[-1].is_symbol(","):
-        return before[-1].upper in _BEFORE_TABLES
-    depth = 0
-    for token in reversed(before):
-        depth += token.is_symbol(")", "]") - token.is_symbol("(", "[")
-        if depth < 0 or (depth == 0 and token.upper in _AFTER_TABLES):
-            return False
-        if depth == 0 and token.upper in {"FROM", "JOIN"}:
-            return True
-    return False
+    if not (before and before[-1].is_symbol(",")):
+        return bool(before) and before[-1].upper in _BEFORE_TABLES
+    words = [t.upper for t in level if t.upper in {"FROM", "JOIN", *_AFTER_TABLES}]
+    return words[-1:] in (["FROM"], ["JOIN"])
 
 
 def _tables(tables: Iterable[Table]) -> Iterator[Offer]:

@@ -65,8 +65,8 @@ def prompt_function(shell: Shell, name: str, history: Path | None) -> Callable[[
         complete_style=CompleteStyle.MULTI_COLUMN,
         key_bindings=_keys(completer),
         history=_history(history),
-        enable_suspend=shell.session.analyst
-        is None,  # the process behind the shell may be the owner's
+        # The process behind an analyst's shell may be the owner's.
+        enable_suspend=shell.session.analyst is None,
         # If results go to a file, the prompt stays on the screen.
         output=None if is_dumb_terminal() else create_output(always_prefer_tty=True),
     )
