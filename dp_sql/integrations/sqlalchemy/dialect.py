@@ -10,11 +10,12 @@ are listed through the session (SHOW TABLES, DESCRIBE): an analyst sees names an
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from sqlalchemy import pool
+from sqlalchemy import pool, types
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGExecutionContext
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.reflection import Inspector
@@ -22,7 +23,6 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchTableError
 from sqlalchemy.sql.compiler import DDLCompiler
 
 from dp_sql.integrations import dbapi
-from dp_sql.integrations.sqlalchemy.types import sqlalchemy_type
 
 try:
     import duckdb_engine
@@ -42,6 +42,21 @@ UNION ALL SELECT schema_name, view_name, 'view' FROM duckdb_views()
 WHERE database_name = current_database() AND NOT internal ORDER BY ALL
 """
 
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+_LIST = re.compile(r"(.+)\[\d*\]", re.DOTALL)
+_NAMES: dict[Any, str] = {
+    types.BOOLEAN: "BOOLEAN",
+    types.SMALLINT: "TINYINT SMALLINT UTINYINT",
+    types.INTEGER: "INTEGER USMALLINT",
+    types.BIGINT: "BIGINT UINTEGER",
+    types.FLOAT: "FLOAT DOUBLE",
+    types.VARCHAR: "VARCHAR ENUM",
+    types.LargeBinary: "BLOB",
+    types.DATE: "DATE",
+    types.TIME: "TIME",
+    types.TIMESTAMP: "TIMESTAMP TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS",
+}
+_BY_NAME = {name: found for found, names in _NAMES.items() for name in names.split()}
 # By schema and name: the kind of a table, and the parts of its full name.
 Tables = dict[tuple[str, str], tuple[str, list[str]]]
 
@@ -210,3 +225,36 @@ def _url_options(url: Any) -> dict[str, Any]:
                 raise ArgumentError(f"In a dpsql URL {key} is true or false.")
             options[key] = _SWITCH[value.lower()]
     return options
+
+
+class DuckDBType(types.UserDefinedType):  # type: ignore[misc]  # Any, as SQLAlchemy is skipped
+    """A type that only DuckDB has; its values are those of DuckDB's Python module."""
+
+    cache_ok = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def get_col_spec(self, **_: object) -> str:
+        """DuckDB's name of the type."""
+        return self.name
+
+
+def sqlalchemy_type(name: str) -> Any:
+    """The SQLAlchemy type of a type as DuckDB writes it.
+
+    >>> sqlalchemy_type("BIGINT"), sqlalchemy_type("DECIMAL(9,2)"), sqlalchemy_type("VARCHAR[]")
+    (BIGINT(), NUMERIC(precision=9, scale=2), ARRAY(VARCHAR()))
+    """
+    if is_list := _LIST.fullmatch(name):
+        item = sqlalchemy_type(is_list[1])
+        return DuckDBType(name) if isinstance(item, types.ARRAY) else types.ARRAY(item)
+    if is_decimal := _DECIMAL.fullmatch(name):
+        return types.NUMERIC(int(is_decimal[1]), int(is_decimal[2]))
+    if name.endswith(" WITH TIME ZONE"):
+        of_day = types.TIME if name.startswith("TIME ") else types.TIMESTAMP
+        return of_day(timezone=True)
+    if name in {"UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"}:  # too wide for SQLAlchemy's integers
+        return types.NUMERIC(40, 0)
+    found = _BY_NAME.get(name.split("(")[0])
+    return DuckDBType(name) if found is None else found()
