@@ -8,14 +8,8 @@ twice, is never a second release. Threads may share this module but not a connec
 (`threadsafety` is 1). Parameters are `?` or `$1`, with a sequence, or `$name`, with a dictionary;
 DP calls and their sources take none.
 
-The exceptions are DuckDB's own of these names, and dp_sql's errors become:
-
-    ProgrammingError     ParseError, ArgumentError, NotPrivate, SourceError
-    NotSupportedError    NotSupported
-    OperationalError     BudgetExceeded, PolicyError, LedgerError
-    InternalError        InternalError
-
-The original error is the cause (`__cause__`).
+The exceptions are DuckDB's own of these names. An error of dp_sql becomes the one that `_CLASSES`
+says; it is the cause (`__cause__`).
 """
 
 from __future__ import annotations
