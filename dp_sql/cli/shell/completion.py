@@ -45,20 +45,15 @@ class ShellCompleter(Completer):
             if not space:
                 return _matching(name, ((c.name, c.help) for c in META_COMMANDS))
             if name != ".explain":
-                return _matching(argument, ((word, "") for word in self._arguments(name)))
+                tables = [table.name for table in self._shell.names.tables]
+                words: dict[str, Iterable[str]] = {
+                    ".mode": MODES, ".schema": tables, ".tables": tables,
+                    ".receipts": ("off", "on"), ".timer": ("off", "on"),
+                }  # fmt: skip
+                return _matching(argument, ((word, "") for word in words.get(name, ())))
             text, cursor = argument, len(argument)
         is_analyst = self._shell.session.analyst is not None
         return sql_completions(text, cursor, self._shell.names, is_analyst)
-
-    def _arguments(self, command: str) -> Iterable[str]:
-        match command:
-            case ".mode":
-                return MODES
-            case ".timer" | ".receipts":
-                return "off", "on"
-            case ".schema" | ".tables":
-                return (table.name for table in self._shell.names.tables)
-        return ()
 
 
 def sql_completions(text: str, cursor: int, names: Names, is_analyst: bool) -> list[Completion]:
