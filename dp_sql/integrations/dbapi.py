@@ -67,27 +67,28 @@ class InterfaceError(Error):
     """A cursor or connection is closed, or has no rows to fetch."""
 
 
-class _Types(frozenset[str]):
+class _Types:
     """Equal to each type code of its kind: a type code is the name of DuckDB's type."""
 
+    def __init__(self, *names: str) -> None:
+        self._names = frozenset(names)
+
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, str):
-            return other.split("(")[0] in self
-        return super().__eq__(other)
+        return self is other or (isinstance(other, str) and other.split("(")[0] in self._names)
 
-    __hash__ = frozenset.__hash__
+    __hash__ = object.__hash__
 
 
-STRING = _Types(("VARCHAR", "ENUM", "UUID", "JSON", "BIT"))
-BINARY = _Types(("BLOB",))
-NUMBER = _Types((
+STRING = _Types("VARCHAR", "ENUM", "UUID", "JSON", "BIT")
+BINARY = _Types("BLOB")
+NUMBER = _Types(
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
     "UBIGINT", "UHUGEINT", "BIGNUM", "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN",
-))  # fmt: skip
-DATETIME = _Types((
+)  # fmt: skip
+DATETIME = _Types(
     "DATE", "TIME", "TIME_NS", "TIME WITH TIME ZONE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS",
     "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "INTERVAL",
-))  # fmt: skip
+)  # fmt: skip
 ROWID = _Types()
 
 
