@@ -19,7 +19,7 @@ from pathlib import Path
 
 import duckdb
 
-from dp_sql.cli.serve import paste
+from dp_sql.cli.serve import PASTE
 from dp_sql.engines.duckdb.quack_server import load_quack
 from dp_sql.server.tokens import add_token
 
@@ -194,7 +194,7 @@ def _first_answer(folder: Path, where: str, token: str) -> float:
         for name in ("duckdb_cli", "duckdb_extension_httpfs", "duckdb_extension_quack")
     )
     loads = [f"LOAD '{next(path.rglob('*.duckdb_extension'))}';" for path in extensions]
-    lines = [line for line in paste(where).splitlines() if "LOAD" not in line]
+    lines = [line for line in PASTE.format(where=where).splitlines() if "LOAD" not in line]
     text = "\n".join([*loads, *lines]).replace("the token of dp-sql token add", token)
     (folder / "rc").write_text(text, "utf-8")
     question = f"FROM dp($$ {_QUESTIONS['DP_TOPK, k = 10'][0]} $$)"

@@ -126,7 +126,7 @@ def help_of(command: tuple[str, ...]) -> str:
 
 COMMANDS = {
     "shell": (), "serve": (), "budget": (), "policy": ("init", "check"),
-    "ledger": ("list", "verify", "witness"), "token": ("add", "list", "remove"),
+    "ledger": ("list", "verify", "checkpoint"), "token": ("add", "list", "remove"),
 }  # fmt: skip
 DEFAULTS = {(): ("shell",), ("ledger",): ("ledger", "list")}
 

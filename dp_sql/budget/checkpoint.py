@@ -27,7 +27,7 @@ from dp_sql.errors import LedgerError
 from dp_sql.files import open_private
 
 ADOPT = ("Restore it; or, if you are sure that this ledger is the newest, run "
-         "`dp-sql ledger witness LEDGER`.")  # fmt: skip
+         "`dp-sql ledger checkpoint LEDGER`.")  # fmt: skip
 _SLOT, _PATIENCE = 4096, 30.0  # bytes; seconds to wait for another process
 # Without the file's time of change, where the system can: it costs a write of its own.
 _SYNC = getattr(os, "fdatasync", os.fsync)
@@ -187,7 +187,7 @@ def _newest(path: Path, file: int) -> tuple[Checkpoint | None, int]:
     if len(raw) > 2 * _SLOT or (first is None and second is None):
         raise LedgerError(
             f"The checkpoint {path} is damaged. Restore it; or, if you are sure that the ledger is "
-            "the newest, move it away and run `dp-sql ledger witness LEDGER`."
+            "the newest, move it away and run `dp-sql ledger checkpoint LEDGER`."
         )
     if second is None or (first is not None and first.number > second.number):
         return first, 1

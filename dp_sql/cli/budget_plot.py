@@ -19,39 +19,26 @@ from dp_sql.budget.model import Terms, normal_name
 from dp_sql.files import open_private
 from dp_sql.udfs.mechanism import in_words
 
-POINTS = 1000
-"""The most points of a curve: each takes a call of the accountant."""
+POINTS = 1000  # of a curve at most: each takes a call of the accountant
 _OWN_CURVES = 8
-_TICKS = 12  # with fewer matplotlib has no interval for four or five minutes, hours or days
-_TOTAL_STYLE = {"color": "black", "linewidth": 2.4}
-_NO_MATPLOTLIB = "A picture needs matplotlib: pip install 'dp-sql[plot]', or pip install matplotlib"
-
 _Path = list[tuple[datetime, Spent]]
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The epsilon spent over time.
+    """The epsilon spent over time: from each point's time on, so much."""
 
-    Args:
-        analyst: None for all analysts together.
-        cap: None if there is none.
-        points: from each time on, this much epsilon was spent.
-    """
-
-    analyst: str | None
+    analyst: str | None  # None for all together
     cap: Fraction | None
     points: tuple[tuple[datetime, Fraction], ...]
 
 
 def curves(ledger: Ledger, terms: Terms, until: datetime) -> list[Curve]:
-    """The curves of all analysts together and of each one, up to a time.
-
-    A loss that was given back was never spent, so no curve has it.
-    """
+    """All analysts together, then each one, up to a time; without losses that were given back."""
     paths = _paths(ledger, terms.monthly, until)
-    names = sorted(name for name in paths if name is not None)
-    return [_curve(name, paths[name], terms) for name in (None, *names)]
+    return [
+        _curve(name, paths[name], terms) for name in sorted(paths, key=lambda n: (n is not None, n))
+    ]
 
 
 def _paths(ledger: Ledger, monthly: bool, until: datetime) -> dict[str | None, _Path]:
@@ -82,23 +69,18 @@ def _moved(
     if monthly and (before.year, before.month) != (now.year, now.month):
         for path in paths.values():
             if path and path[-1][1].n:
-                first = _month_after(path[-1][0])
+                last = path[-1][0]
+                first = datetime(last.year + last.month // 12, last.month % 12 + 1, 1, tzinfo=UTC)
                 path += [(first, path[-1][1]), (first, Spent())]
     return now
-
-
-def _month_after(time: datetime) -> datetime:
-    return datetime(time.year + time.month // 12, time.month % 12 + 1, 1, tzinfo=UTC)
 
 
 def _curve(name: str | None, path: _Path, terms: Terms) -> Curve:
     """The accountant's figures; without a cap, at the delta of all together."""
     cap = terms.total if name is None else terms.analysts.get(name)
     counting = accountant(terms.accountant, cap or terms.total, terms.release_epsilon)
-    points = tuple(
-        (time, Fraction(counting.epsilon_spent(spent), NANO)) for time, spent in _thinned(path)
-    )
-    return Curve(name, None if cap is None else cap.epsilon, points)
+    points = [(time, Fraction(counting.epsilon_spent(at), NANO)) for time, at in _thinned(path)]
+    return Curve(name, None if cap is None else cap.epsilon, tuple(points))
 
 
 def _thinned(path: _Path) -> _Path:
@@ -117,22 +99,20 @@ def _thinned(path: _Path) -> _Path:
 
 
 def draw(drawn: Sequence[Curve], terms: Terms, file: Path) -> None:
-    """Write a picture of curves; the file's suffix is its format: .png, .svg or .pdf.
-
-    Raises:
-        ModuleNotFoundError: matplotlib is not installed.
-    """
+    """Write a picture of curves; the file's suffix is its format: .png, .svg or .pdf."""
     try:
         figure = importlib.import_module("matplotlib.figure").Figure(
             figsize=(9.6, 5.0), dpi=150, layout="constrained"
         )
         dates = importlib.import_module("matplotlib.dates")
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(_NO_MATPLOTLIB) from None
+        raise ModuleNotFoundError(
+            "A picture needs matplotlib: pip install 'dp-sql[plot]', or pip install matplotlib"
+        ) from None
     axes = figure.add_subplot()
     own = sorted(drawn[1:], key=lambda curve: -max(y for _, y in curve.points))
     for number, curve in enumerate([drawn[0], *own[:_OWN_CURVES]]):
-        style = {"color": f"C{number}", "linewidth": 1.6} if number else _TOTAL_STYLE
+        style = {"color": f"C{number}" if number else "black", "linewidth": 1.6 if number else 2.4}
         times, values = zip(*curve.points, strict=True)
         axes.step(times, list(map(float, values)), where="post", label=_label(curve), **style)
         if curve.cap is not None:
@@ -147,7 +127,8 @@ def draw(drawn: Sequence[Curve], terms: Terms, file: Path) -> None:
     axes.grid(axis="y", color="#d0d7de", linewidth=0.6)
     title = "ε spent this month" if terms.monthly else "ε spent"
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, title=title)
-    locator = dates.AutoDateLocator(maxticks=_TICKS)
+    # With fewer, matplotlib has no interval for four or five minutes, hours or days.
+    locator = dates.AutoDateLocator(maxticks=12)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
     with warnings.catch_warnings():
@@ -163,6 +144,10 @@ def _label(curve: Curve) -> str:
     """The label of a curve: figures first, as a name may begin with anything."""
     name = "all together" if curve.analyst is None else curve.analyst
     name = "".join(c if c.isprintable() else "?" for c in name)
-    name = name if len(name) <= 24 else f"{name[:23]}…"
     of = "" if curve.cap is None else f" of {in_words(curve.cap)}"
-    return f"{in_words(curve.points[-1][1])}{of}: {name}".replace("$", r"\$")
+    return f"{in_words(curve.points[-1][1])}{of}: {shortened(name)}".replace("$", r"\$")
+
+
+def shortened(name: str) -> str:
+    """A name of at most 24 characters."""
+    return name if len(name) <= 24 else f"{name[:23]}…"

@@ -15,13 +15,7 @@ class CommandError(Exception):
 
 
 def error_text(error: BaseException, connection: Any = None, statement: str = "") -> str:
-    """The text of an error.
-
-    Args:
-        error: dp_sql's, DuckDB's, or any other.
-        connection: the owner's DuckDB connection, to locate DuckDB's errors; None for an analyst.
-        statement: the statement that failed.
-    """
+    """The text of an error; the owner's DuckDB connection is used to locate one of DuckDB's."""
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted."
     if isinstance(error, DpSqlError):
@@ -41,11 +35,9 @@ def _located(error: BaseException, connection: Any, statement: str) -> str | Non
         connection.execute(f"EXPLAIN\n{statement}")
     except Exception as again:
         text = str(again)
-        if "^" not in text or text.split("\n", 1)[0] != str(error).split("\n", 1)[0]:
-            return None
-        return re.sub(
-            r"LINE (\d+):", lambda m: f"LINE {int(m[1]) - 1}:".ljust(len(m[0])), text, count=1
-        )
+        if "^" in text and text.split("\n", 1)[0] == str(error).split("\n", 1)[0]:
+            place = re.compile(r"LINE (\d+):")
+            return place.sub(lambda m: f"LINE {int(m[1]) - 1}:".ljust(len(m[0])), text, count=1)
     return None
 
 

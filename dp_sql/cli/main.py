@@ -14,7 +14,7 @@ import click
 
 from dp_sql.cli.errors import discard_output, error_text
 
-COMMANDS = {
+COMMANDS = {  # of each, the module whose `command` it is, and what it does
     "shell": ("dp_sql.cli.shell.main", "Query a database: at a prompt, with -c, or from a pipe."),
     "policy": ("dp_sql.cli.policy", "Draft a policy for a database, and check it."),
     "budget": ("dp_sql.cli.budget", "Show how much of a policy's budget is spent and left."),
@@ -22,7 +22,6 @@ COMMANDS = {
     "serve": ("dp_sql.cli.serve", "Let analysts query a database from their own duckdb shell."),
     "token": ("dp_sql.cli.token", "Make, list and remove the tokens of `dp-sql serve`."),
 }
-"""Each subcommand: the module whose `command` it is, and what it does."""
 _HELP = """\
 Query a DuckDB database with differential privacy: SQL with DP_TOPK, DP_COUNT_DISTINCT and
 DP_SELECT. Without COMMAND this is `dp-sql shell`.
@@ -50,23 +49,27 @@ class DefaultGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the name of the default command before arguments that name none."""
-        own = {*self.list_commands(ctx), *ctx.help_option_names, "--version"}
-        completes = ctx.resilient_parsing  # the user's shell asks what can come here
-        if not completes and (not args or args[0] not in own):
-            args = [self.list_commands(ctx)[0], *args]
+        names = self.list_commands(ctx)
+        is_named = args and args[0] in {*names, *ctx.help_option_names, "--version"}
+        if not (is_named or ctx.resilient_parsing):  # the user's shell asks what can come here
+            args = [names[0], *args]
         return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands as they were declared."""
+        return list(self.commands)
 
 
 class _Commands(DefaultGroup):
-    """The subcommands. Each is imported when it runs; the list of them imports none."""
+    """Each subcommand is imported when it runs; the list of them imports none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        found: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        found: click.Command | None = None
+        if cmd_name in COMMANDS:
+            found = import_module(COMMANDS[cmd_name][0]).command
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -98,17 +101,12 @@ def command() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        arguments: what follows `dp-sql`; None reads them from `sys.argv`.
-
-    Returns:
-        The exit code.
-    """
-    given = None if arguments is None else list(arguments)
+    """Run the command line (by default that of this process); returns the exit code."""
     try:
-        return int(command.main(given, prog_name="dp-sql", standalone_mode=False) or 0)
+        return int(
+            command.main(arguments and list(arguments), prog_name="dp-sql", standalone_mode=False)
+            or 0
+        )
     except click.ClickException as error:
         error.show()
         return 2

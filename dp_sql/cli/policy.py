@@ -27,19 +27,6 @@ Examples:
 
 A database file named policy is opened as ./policy.
 """
-_INIT = """\
-Write a policy for DATABASE, to be finished in an editor.
-
-Every table is private. A column that looks like a person's id (user_id, customer_id, …) is
-proposed; check it. Elsewhere the draft has "?", and the policy is not valid before you replace
-each of them. This reads the names of tables and columns, and no row.
-"""
-_CHECK = """\
-Check that POLICY can be read and fits DATABASE: its tables, columns and types; the links that
-lead to one person each; the columns that are unique_per_person; the domains.
-
-For the owner: it reads rows to check, and says what is wrong without naming anyone.
-"""
 
 
 @click.group("policy", help=_HELP, no_args_is_help=False)
@@ -47,13 +34,19 @@ def command() -> None:
     """Run one of the commands below."""
 
 
-@command.command("init", help=_INIT, short_help="Draft a policy for a database.")
+@command.command("init", short_help="Draft a policy for a database.")
 @click.argument("database", metavar="DATABASE")
 @click.option(
     "-o", "--output", metavar="FILE",
     help="Write it to FILE, which must not exist yet (default: standard output).",
 )  # fmt: skip
 def _init(database: str, output: str | None) -> None:
+    """Write a policy for DATABASE, to be finished in an editor.
+
+    Every table is private. A column that looks like a person's id (user_id, customer_id, …) is
+    proposed; check it. Elsewhere the draft has "?", and the policy is not valid before you replace
+    each of them. This reads the names of tables and columns, and no row.
+    """
     with opened(database) as catalog:
         text = draft(catalog)
     if output is None:
@@ -69,10 +62,17 @@ def _init(database: str, output: str | None) -> None:
     print(f"When it is finished: dp-sql policy check {output} {database}")
 
 
-@command.command("check", help=_CHECK, short_help="Check a policy against its database.")
+@command.command("check")
 @click.argument("policy", metavar="POLICY")
 @click.argument("database", metavar="DATABASE")
 def _check(policy: str, database: str) -> int:
+    """Check a policy against its database.
+
+    This checks that POLICY can be read and fits DATABASE: its tables, columns and types; the links
+    that lead to one person each; the columns that are unique_per_person; the domains.
+
+    For the owner: it reads rows to check, and says what is wrong without naming anyone.
+    """
     read = read_policy(policy)
     with opened(database) as catalog:
         wrong, unnamed = problems(read, catalog), hidden(read, catalog)
@@ -82,8 +82,8 @@ def _check(policy: str, database: str) -> int:
         print(f"{policy}, {problem}", file=sys.stderr)
     if wrong:
         return 1
-    counts = (len(read.tables), len(read.public), len(read.views))
-    print("{} fits {}: {} private, {} public, {} views.".format(policy, database, *counts))
+    private, public, views = len(read.tables), len(read.public), len(read.views)
+    print(f"{policy} fits {database}: {private} private, {public} public, {views} views.")
     if unnamed:
         print(f"Hidden from analysts, because the policy does not name them: {', '.join(unnamed)}")
     for column in enums:

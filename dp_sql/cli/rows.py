@@ -33,7 +33,11 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[Value]], form: str)
         return
     start = "["
     for row in rows:
-        pairs = (f"{json.dumps(name)}: {_json(v)}" for name, v in zip(names, row, strict=True))
+        shown = (
+            literal(v) if isinstance(v, Fraction) else json.dumps(v, ensure_ascii=False)
+            for v in row
+        )
+        pairs = (f"{json.dumps(name)}: {v}" for name, v in zip(names, shown, strict=True))
         print(start + "{" + ", ".join(pairs) + "}", end="")
         start = ",\n"
     print("]" if start != "[" else "[]")
@@ -44,9 +48,3 @@ def text(value: Value) -> str:
     if value is None:
         return ""
     return literal(value) if isinstance(value, Fraction) else str(value)
-
-
-def _json(value: Value) -> str:
-    if isinstance(value, Fraction):
-        return literal(value)
-    return json.dumps(value, ensure_ascii=False)

@@ -35,7 +35,7 @@ Analysts then paste what this command prints:
 
 Stop it with Ctrl-C or SIGTERM. docs/serve.md says what analysts see and what each query costs.
 """
-_PASTE = """\
+PASTE = """\
 LOAD quack;  -- once before: INSTALL quack; INSTALL httpfs;
 ATTACH '{where}' AS dpsql (TOKEN 'the token of dp-sql token add');
 CREATE OR REPLACE TEMP MACRO dp(question) AS TABLE FROM dpsql.query(question);
@@ -55,13 +55,7 @@ _OTHER_HOSTS = """\
 Other machines can reach {where}. Tokens, queries and answers cross the network unencrypted: put a
 TLS proxy in front, and let no one past it.
 """
-_GRACE_SECONDS = 5.0
-"""Seconds that running queries have to end after SIGTERM or SIGINT."""
-
-
-def paste(where: str) -> str:
-    """The lines for the duckdb shell."""
-    return _PASTE.format(where=where)
+_GRACE_SECONDS = 5.0  # that running queries have to end after SIGTERM or SIGINT
 
 
 @click.command("serve", help=_HELP)
@@ -105,7 +99,7 @@ def command(
     try:
         gateway.check()
         server.start(where, gateway.admit, gateway.answer)
-        pasted = textwrap.indent(paste(str(where)), "  ")
+        pasted = textwrap.indent(PASTE.format(where=where), "  ")
         print(_SERVING.format(database=database, where=where, paste=pasted), flush=True)
         if not where.is_local:
             print(_OTHER_HOSTS.format(where=where), file=sys.stderr, flush=True)
@@ -117,28 +111,27 @@ def command(
 
 def _ends_within(seconds: float, act: Callable[[], None]) -> bool:
     """Call a function in a thread of its own; returns whether it ended in time."""
-    errors: list[BaseException] = []
+    raised: list[BaseException] = []
 
     def run() -> None:
         try:
             act()
         except BaseException as error:
-            errors.append(error)
+            raised.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)
-    if errors:
-        raise errors[0]
+    if raised:
+        raise raised[0]
     return not thread.is_alive()
 
 
 def _leave() -> None:
     """End the process although a query is still running: DuckDB cannot interrupt every step.
 
-    This is safe at any moment, as a crash is. The database is open for reading only. A loss was
-    written to the ledger and synced before the first row was read; a query that ends here stays
-    in the ledger as spent, and its answer reaches no client. Files of spilled rows are removed.
+    This is as safe as a crash: the database is open read-only, and the query's loss was written
+    to the ledger and synced before the first row was read. Files of spilled rows are removed.
     """
     print("Stopped. Queries were still running; their cost is spent.", file=sys.stderr)
     remove_spill_folders()
@@ -150,9 +143,8 @@ def _leave() -> None:
 def _until_stopped() -> None:
     """Wait for SIGINT or SIGTERM."""
     stopped = threading.Event()
-    before = {
-        s: signal.signal(s, lambda *_: stopped.set()) for s in (signal.SIGINT, signal.SIGTERM)
-    }
+    both = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda *_: stopped.set()) for number in both}
     try:
         stopped.wait()
     finally:

@@ -51,6 +51,7 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
         Refused: it looks at more than one row, or at what the source does not list.
         Unbound: the engine cannot bind it.
     """
+    _name_columns(node)
     _check_row_wise(node)
     edits, used = [], []
     for column in node.find_all(exp.Column):
@@ -75,6 +76,15 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
             message = message.replace(value.sql, column.name)
         raise Unbound(node, error, message) from None
     return Value(sql, kind)
+
+
+def _name_columns(tree: Node) -> None:
+    """In `title.upper()` sqlglot reads `title` as a bare name; make it the column that it is."""
+    for dot in tree.find_all(exp.Dot):
+        if isinstance(dot.this, exp.Identifier) and isinstance(dot.expression, exp.Identifier):
+            dot.replace(exp.Column(this=dot.expression, table=dot.this))
+        elif isinstance(dot.this, exp.Identifier):
+            dot.set("this", exp.Column(this=dot.this))
 
 
 def _check_row_wise(tree: Node) -> None:

@@ -97,8 +97,8 @@ def test_a_link_to_a_disk_that_is_not_there_is_no_place_for_a_new_ledger(tmp_pat
 
 def test_a_checkpoint_that_is_missing_is_named_with_the_way_on(files: tuple[Path, Path]) -> None:
     files[1].unlink()
-    _refused(files, "checkpoint .* is missing .*`dp-sql ledger witness LEDGER`")
-    with pytest.raises(LedgerError, match="dp-sql ledger witness LEDGER"):
+    _refused(files, "checkpoint .* is missing .*`dp-sql ledger checkpoint LEDGER`")
+    with pytest.raises(LedgerError, match="dp-sql ledger checkpoint LEDGER"):
         verify(*files)
     assert adopt(*files) == 7
     _goes_on(files, 7)

@@ -17,10 +17,9 @@ import pytest
 
 import dp_sql
 from dp_sql.cli.main import main
-from dp_sql.cli.shell.costs import cost_note
 from dp_sql.cli.shell.meta_commands import META_COMMANDS
 from dp_sql.cli.shell.output import MODES
-from dp_sql.cli.shell.run import Write, progress_percent
+from dp_sql.cli.shell.run import Write, cost_note, progress_percent
 from dp_sql.cli.shell.run import run as run_work
 from dp_sql.cli.shell.state import Shell
 from tests.conftest import READING_LOG, SURE

@@ -29,7 +29,7 @@ from dp_sql.budget.amounts import amount_of
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Cap, Terms
 from dp_sql.cli import budget_plot
-from dp_sql.cli.budget_bars import bar, bars
+from dp_sql.cli.budget import bar, bars
 from dp_sql.cli.budget_plot import Curve, curves
 from dp_sql.cli.main import main
 from dp_sql.policy.model import read_policy
@@ -176,8 +176,9 @@ def test_a_whole_ledger_is_reported_with_its_events(
     whole = f"{shop.terms.ledger} is whole: 8 events of shop, and its checkpoint agrees.\n"
     assert output(capsys) == whole
     moved = shop.terms.checkpoint.rename(shop.terms.checkpoint.with_name("elsewhere"))
-    assert main_ledger(["verify", str(shop.terms.ledger), "--witness", str(moved)]) == 0
-    assert output(capsys) == whole
+    for option in ("--checkpoint", "--witness"):  # the second is its older name
+        assert main_ledger(["verify", str(shop.terms.ledger), option, str(moved)]) == 0
+        assert output(capsys) == whole
 
 
 def test_a_changed_event_is_found_and_nothing_is_shown(
@@ -203,20 +204,23 @@ def test_an_older_copy_is_refused_by_every_command(
     kept = shop.terms.ledger.read_bytes()
     shop.spend("reporting", "0.1")
     shop.terms.ledger.write_bytes(kept)
-    for arguments in (["verify", shop.policy], ["witness", shop.policy], [shop.policy]):
+    for arguments in (["verify", shop.policy], ["checkpoint", shop.policy], [shop.policy]):
         assert main_ledger(arguments) == 1
         assert output(capsys, wrong=True).startswith("LedgerError: ")
     assert main_budget([shop.policy, "--csv"]) == 1
     assert output(capsys, wrong=True).startswith("LedgerError: ")
 
 
-def test_a_lost_checkpoint_is_written_anew(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", ["checkpoint", "witness"])  # the second is its older name
+def test_a_lost_checkpoint_is_written_anew(
+    command: str, shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
     shop.terms.checkpoint.unlink()
     assert main_ledger(["verify", shop.policy]) == 1
-    assert "dp-sql ledger witness" in output(capsys, wrong=True)
+    assert "dp-sql ledger checkpoint" in output(capsys, wrong=True)
     assert main_budget([shop.policy]) == 1
-    assert "dp-sql ledger witness" in output(capsys, wrong=True)
-    assert main_ledger(["witness", shop.policy]) == 0
+    assert "dp-sql ledger checkpoint" in output(capsys, wrong=True)
+    assert main_ledger([command, shop.policy]) == 0
     assert output(capsys) == (
         f"{shop.terms.checkpoint} is now the checkpoint of {shop.terms.ledger} (8 events of shop).\n"
     )
@@ -230,7 +234,7 @@ def test_a_policy_of_another_dataset_is_refused(
     ledger = f'ledger = "{shop.terms.ledger}"'
     path.write_text(POLICY.format(more=ledger).replace("shop", "farm", 1))
     for run, arguments in (
-        (main_budget, []), (main_ledger, []), (main_ledger, ["verify"]), (main_ledger, ["witness"]),
+        (main_budget, []), (main_ledger, []), (main_ledger, ["verify"]), (main_ledger, ["checkpoint"]),
     ):  # fmt: skip
         assert run([*arguments, shop.policy]) == 1
         shown = output(capsys, wrong=True)
@@ -252,7 +256,7 @@ def test_a_ledger_is_never_made_or_changed(
     files = sorted(tmp_path.iterdir())
     for run, arguments in (
         (main_budget, [str(new)]), (main_ledger, [str(new)]), (main_ledger, [missing]),
-        (main_ledger, ["verify", str(new)]), (main_ledger, ["witness", missing]),
+        (main_ledger, ["verify", str(new)]), (main_ledger, ["checkpoint", missing]),
     ):  # fmt: skip
         assert run(arguments) == 1
         shown = output(capsys, wrong=True)
@@ -275,8 +279,8 @@ def test_a_policy_without_a_budget_has_none_to_show(
 def test_a_policys_checkpoint_is_not_given_twice(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main_ledger(["verify", shop.policy, "--witness", "x"]) == 1
-    assert "--witness is for a ledger" in output(capsys, wrong=True)
+    assert main_ledger(["verify", shop.policy, "--checkpoint", "x"]) == 1
+    assert "--checkpoint is for a ledger" in output(capsys, wrong=True)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +305,15 @@ def test_help_has_examples_and_says_that_nothing_is_changed(
 ) -> None:
     for run, words in (
         (main_budget, ("dp-sql budget policy.toml --plot burn.png", "stays as it is")),
-        (main_ledger, ("dp-sql ledger verify policy.toml", "witness LEDGER", "--witness /mnt")),
+        (
+            main_ledger,
+            (
+                "dp-sql ledger verify policy.toml",
+                "checkpoint LEDGER",
+                "--checkpoint /mnt",
+                "LEDGER.witness",
+            ),
+        ),
     ):
         assert run(["--help"]) == 0
         shown = output(capsys)

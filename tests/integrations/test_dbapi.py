@@ -122,6 +122,7 @@ def test_values_come_as_python_knows_them_and_type_codes_name_duckdbs_types(
     assert codes["n"] == dbapi.NUMBER == codes["m"]
     assert codes["s"] == dbapi.STRING
     assert codes["s"] != dbapi.NUMBER
+    assert (codes["s"] != dbapi.STRING) is False
     assert codes["d"] == dbapi.DATETIME == codes["t"]
     assert codes["b"] == dbapi.BINARY
     assert cursor.fetchone() == (

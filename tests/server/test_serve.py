@@ -106,7 +106,7 @@ def _paste(where: str, token: str) -> str:
         for name in ("httpfs", "quack")
         for path in (_wheel(f"duckdb_extension_{name}") or Path()).rglob("*.duckdb_extension")
     )
-    pasted = serve.paste(where).replace("the token of dp-sql token add", token)
+    pasted = serve.PASTE.format(where=where).replace("the token of dp-sql token add", token)
     return loads + "\n".join(line for line in pasted.splitlines() if "LOAD" not in line)
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from dp_sql.cli.shell.keywords import ANALYST_KEYWORDS, OWNER_KEYWORDS
 from dp_sql.cli.shell.meta_commands import META_COMMANDS
-from dp_sql.cli.shell.names import Names, Table, written
+from dp_sql.cli.shell.names import ANALYST_KEYWORDS, OWNER_KEYWORDS, Names, Table, written
 from dp_sql.cli.shell.output import MODES
 from dp_sql.cli.shell.state import Shell
 from dp_sql.errors import ParseError
@@ -26,7 +25,6 @@ from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 SYSTEM_TABLES = ("dp_budget()", "dp_ledger()", "dp_release('", "dp_releases()")
 _BEFORE_TABLES = {"FROM", "JOIN", "INTO", "UPDATE", "TABLE", "DESCRIBE", "DESC", "SUMMARIZE"}
 _AFTER_TABLES = {"WHERE", "SELECT", "ON", "USING", "GROUP", "ORDER", "HAVING", "LIMIT", "SET"}
-_SHORTEST = 2  # letters, before functions and keywords are offered
 Offer = tuple[str, str]  # what to insert, and what it is
 
 
@@ -39,38 +37,27 @@ class ShellCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """The completions at the cursor, likeliest first."""
+        """What fits at the cursor, likeliest first."""
         before = document.text_before_cursor.lstrip()
         text, cursor = document.text, document.cursor_position
         if text.lstrip().startswith("."):
             name, space, argument = before.partition(" ")
-            if not (space and name == ".explain"):
-                return self._dot_completions(name, space, argument)
+            if not space:
+                return _matching(name, ((c.name, c.help) for c in META_COMMANDS))
+            if name != ".explain":
+                tables = [table.name for table in self._shell.names.tables]
+                words: dict[str, Iterable[str]] = {
+                    ".mode": MODES, ".schema": tables, ".tables": tables,
+                    ".receipts": ("off", "on"), ".timer": ("off", "on"),
+                }  # fmt: skip
+                return _matching(argument, ((word, "") for word in words.get(name, ())))
             text, cursor = argument, len(argument)
-        return sql_completions(text, cursor, self._shell.names, self._shell.analyst is not None)
-
-    def _dot_completions(self, name: str, space: str, argument: str) -> list[Completion]:
-        if not space:
-            return _matching(name, ((c.name, c.help) for c in META_COMMANDS))
-        words: Iterable[str] = ()
-        if name == ".mode":
-            words = MODES
-        elif name in {".timer", ".receipts"}:
-            words = ("off", "on")
-        elif name in {".schema", ".tables"}:
-            words = (table.name for table in self._shell.names.tables)
-        return _matching(argument, ((word, "") for word in words))
+        is_analyst = self._shell.session.analyst is not None
+        return sql_completions(text, cursor, self._shell.names, is_analyst)
 
 
 def sql_completions(text: str, cursor: int, names: Names, is_analyst: bool) -> list[Completion]:
-    """What can come at the cursor, likeliest first.
-
-    Args:
-        text: the whole input.
-        cursor: offset into it.
-        names: what a statement may name.
-        is_analyst: whether some words have no use, because there is a policy.
-    """
+    """What can come at the cursor, an offset into the whole input; likeliest first."""
     try:
         found = statements(text[:cursor] + "x")  # x marks the cursor
     except ParseError:
@@ -100,31 +87,24 @@ def _matching(typed: str, offers: Iterable[Offer]) -> list[Completion]:
 
 @dataclass(frozen=True)
 class _Cursor:
-    """A place in a statement.
+    """A place in a statement."""
 
-    Args:
-        before: the tokens of the statement before the word at the cursor.
-        tokens: all tokens of the input if it can be tokenized, else those before the cursor.
-        names: what a statement may name.
-        is_analyst: whether there is a policy.
-    """
-
-    before: Sequence[Token]
-    tokens: Sequence[Token]
+    before: Sequence[Token]  # of the statement, before the word at the cursor
+    tokens: Sequence[Token]  # of the whole input if it can be tokenized, else `before`
     names: Names
     is_analyst: bool
 
     def offers(self, typed: str) -> Iterator[Offer]:
-        """What can come here."""
         before = self.before
         if before and before[-1].is_symbol("."):
             yield from self._after_dot()
             return
-        opening = _innermost_call(before)
-        function = None if opening is None else FUNCTIONS.get(before[opening - 1].upper)
-        if function is not None and opening is not None:
+        opening, level = _innermost(before)
+        is_call = opening > 0 and before[opening].is_symbol("(")
+        function = FUNCTIONS.get(before[opening - 1].upper) if is_call else None
+        if function is not None:
             yield from self._in_call(function, before[opening:])
-        elif _expects_table(before):
+        elif _expects_table(before, level):
             yield from _tables(self.names.tables)
             yield from ((name, "system table") for name in SYSTEM_TABLES)
         else:
@@ -134,7 +114,7 @@ class _Cursor:
         named = self._named_tables()
         yield from _columns(named)
         yield from ((f"{_cased(name, typed)}(", "DP function") for name in FUNCTIONS)
-        if len(typed) < _SHORTEST:
+        if len(typed) < 2:  # everything else would be too much
             return
         keywords = ANALYST_KEYWORDS if self.is_analyst else OWNER_KEYWORDS
         yield from ((_cased(word, typed), "keyword") for word in keywords)
@@ -169,12 +149,10 @@ class _Cursor:
                         yield table
 
     def _named_tables(self) -> list[Table]:
-        """The tables that the input names."""
         words = {folded(token.name) for token in self.tokens if token.name is not None}
         return [table for table in self.names.tables if table.folded_path[-1] in words]
 
     def _in_call(self, function: Function, inside: Sequence[Token]) -> Iterator[Offer]:
-        """Inside a DP call: the value of an argument, or a column and the missing arguments."""
         tables = self._named_tables() or self.names.tables
         if inside[-1].is_symbol(":=", "=>"):
             yield from self._values(inside[-2].upper.lower(), function, tables)
@@ -186,60 +164,49 @@ class _Cursor:
                 if name not in used and not (self.is_analyst and name == "privacy_unit"):
                     yield f"{name} := ", "argument"
 
-    def _values(
-        self, argument: str, function: Function, tables: Sequence[Table]
-    ) -> Iterator[Offer]:
+    def _values(self, name: str, function: Function, tables: Sequence[Table]) -> Iterator[Offer]:
         """The values of an argument of a DP call."""
-        if argument == "mechanism":
-            default = function.default_mechanism
-            for name in function.mechanisms:
-                yield name, "mechanism, the default" if name == default else "mechanism"
-        elif argument == "bound_selection":
-            yield from ((name, "selection") for name in BOUND_SELECTIONS)
-        elif argument == "report":
-            yield from (("true", "a struct"), ("false", "a number"))
-        elif argument == "privacy_unit":
-            yield from _columns(tables)
-        elif argument in {"domain", "groups"}:
-            if not self.is_analyst:
-                yield "observed", "you declare that the values in the data are public"
-            for table in self.names.tables:
-                if table.kind not in {"private", "private view"}:
-                    for name, kind in table.columns:
-                        yield f"{table.name}.{written(name)}", kind
+        match name:
+            case "mechanism":
+                about = {function.default_mechanism: "mechanism, the default"}
+                yield from ((m, about.get(m, "mechanism")) for m in function.mechanisms)
+            case "bound_selection":
+                yield from ((selection, "selection") for selection in BOUND_SELECTIONS)
+            case "report":
+                yield from (("true", "a struct"), ("false", "a number"))
+            case "privacy_unit":
+                yield from _columns(tables)
+            case "domain" | "groups":
+                if not self.is_analyst:
+                    yield "observed", "you declare that the values in the data are public"
+                for table in self.names.tables:
+                    if table.kind not in {"private", "private view"}:
+                        yield from ((f"{table.name}.{name}", k) for name, k in _columns([table]))
 
 
 def _cased(word: str, typed: str) -> str:
     return word.lower() if typed.islower() else word
 
 
-def _innermost_call(tokens: Sequence[Token]) -> int | None:
-    """Index of the innermost open bracket, if a name comes before it."""
-    depth = 0
-    for index in range(len(tokens) - 1, 0, -1):
-        if tokens[index].is_symbol(")", "]", "}"):
-            depth += 1
-        elif tokens[index].is_symbol("(", "[", "{"):
-            if depth == 0:
-                return index if tokens[index].is_symbol("(") else None
-            depth -= 1
-    return None
+def _innermost(tokens: Sequence[Token]) -> tuple[int, list[Token]]:
+    """Where the last open bracket is (0: none is), and what follows it, without closed brackets."""
+    levels: list[tuple[int, list[Token]]] = [(0, [])]
+    for index, token in enumerate(tokens):
+        if token.is_symbol("(", "[", "{"):
+            levels.append((index, []))
+        elif not token.is_symbol(")", "]", "}"):
+            levels[-1][1].append(token)
+        elif len(levels) > 1:
+            levels.pop()
+    return levels[-1]
 
 
-def _expects_table(before: Sequence[Token]) -> bool:
+def _expects_table(before: Sequence[Token], level: Sequence[Token]) -> bool:
     """Whether a table comes next: after FROM and the like, or after a comma of its list."""
-    if not before:
-        return False
-    if not before[-1].is_symbol(","):
-        return before[-1].upper in _BEFORE_TABLES
-    depth = 0
-    for token in reversed(before):
-        depth += token.is_symbol(")", "]") - token.is_symbol("(", "[")
-        if depth < 0 or (depth == 0 and token.upper in _AFTER_TABLES):
-            return False
-        if depth == 0 and token.upper in {"FROM", "JOIN"}:
-            return True
-    return False
+    if not (before and before[-1].is_symbol(",")):
+        return bool(before) and before[-1].upper in _BEFORE_TABLES
+    words = [t.upper for t in level if t.upper in {"FROM", "JOIN", *_AFTER_TABLES}]
+    return words[-1:] in (["FROM"], ["JOIN"])
 
 
 def _tables(tables: Iterable[Table]) -> Iterator[Offer]:

@@ -9,16 +9,16 @@ import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
-from dp_sql.cli.budget_bars import visible
+from dp_sql.cli.budget import visible
 from dp_sql.cli.errors import CommandError, error_text
 from dp_sql.cli.shell.meta_commands import run_meta_command
 from dp_sql.cli.shell.run import prepare, run_statement
 from dp_sql.cli.shell.splitting import is_exit, split_input
 from dp_sql.cli.shell.state import Shell
+from dp_sql.session.base import Session
 from dp_sql.session.connect import connect
 
 _HELP = """\
@@ -40,10 +40,6 @@ Without --policy you are the owner: you may read and change everything in DATABA
 you are an analyst: you may run one SELECT at a time, you get no private row, and no dot command
 opens a file.
 """
-_NO_PROMPT = (
-    "A prompt needs prompt_toolkit and pygments: pip install 'dp-sql[shell]'. Without them, use "
-    '-c "SQL".'
-)
 _MAX_DEPTH = 10  # of files that read files
 
 
@@ -53,23 +49,15 @@ _MAX_DEPTH = 10  # of files that read files
 @click.option("--read-only", is_flag=True, help="Open DATABASE read-only.")
 @click.option("--policy", metavar="FILE", help="The owner's policy: query as an analyst.")
 @click.option("--as", "analyst", metavar="NAME", help="With --policy: the analyst's name.")
-@click.option(
-    "--ledger", metavar="FILE", help="Without --policy: record every release in this ledger."
-)
+@click.option("--ledger", metavar="FILE", help="Without --policy: record every release in it.")
 @click.option("--csv", "mode", flag_value="csv", help="Print results as CSV with a header.")
 @click.option("--json", "mode", flag_value="json", help="Print results as a JSON array of rows.")
 @click.option("--markdown", "mode", flag_value="markdown", help="Print results as Markdown tables.")
 @click.option("--receipts", is_flag=True, help="Print each release's receipt to standard error.")
 def command(
-    database: str,
-    text: str | None,
-    read_only: bool,
-    policy: str | None,
-    analyst: str | None,
-    ledger: str | None,
-    mode: str | None,
-    receipts: bool,
-) -> int:
+    database: str, text: str | None, read_only: bool, policy: str | None, analyst: str | None,
+    ledger: str | None, mode: str | None, receipts: bool,
+) -> int:  # fmt: skip
     """Run a shell."""
     if analyst is not None and policy is None:
         raise click.UsageError("--as needs a policy: --policy FILE.")
@@ -79,26 +67,24 @@ def command(
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     _check_streams(reads_input=text is None)
     at_prompt = text is None and sys.stdin.isatty()
-    if text is None and not at_prompt:
-        text = _standard_input()
     if at_prompt:
         _check_prompt()
+    elif text is None:
+        try:
+            text = sys.stdin.read()
+        except UnicodeDecodeError:
+            raise CommandError("Standard input is not UTF-8 text.") from None
     if policy is not None:  # a core file would hold private rows
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    opened: Callable[..., Any] = connect
-    with opened(
-        database, read_only=read_only, policy=policy, analyst=analyst, ledger=ledger
-    ) as session:
-        shell = Shell(
-            session,
-            mode or "table",
-            shows_receipts=receipts,
-            shows_costs=at_prompt or (sys.stderr.isatty() and not receipts),
-        )
+    opened: Callable[..., Session] = connect  # it checks which of these go together
+    options = {"read_only": read_only, "policy": policy, "analyst": analyst, "ledger": ledger}
+    with opened(database, **options) as session:
+        shows_costs = at_prompt or (sys.stderr.isatty() and not receipts)
+        shell = Shell(session, mode or "table", receipts, shows_costs)
         prepare(shell)
         with contextlib.closing(shell):
             if text is not None:
-                return 0 if run_input(shell, text) else 1
+                return 0 if _run_input(shell, text) else 1
             _run_prompt(shell, database, policy, read_only)
             return 0
 
@@ -118,14 +104,7 @@ def _check_streams(*, reads_input: bool) -> None:
         ) from None
 
 
-def _standard_input() -> str:
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError:
-        raise CommandError("Standard input is not UTF-8 text.") from None
-
-
-def run_input(shell: Shell, text: str, depth: int = 0) -> bool:
+def _run_input(shell: Shell, text: str, depth: int = 0) -> bool:
     """Run the statements and dot commands of a string, up to the first that fails."""
     for part in split_input(text):
         is_dot = part.startswith(".")
@@ -144,9 +123,9 @@ def _run_dot(shell: Shell, line: str, depth: int) -> bool:
     except BrokenPipeError:
         raise
     except Exception as error:
-        print(error_text(error, shell.connection, line), file=sys.stderr, flush=True)
+        print(error_text(error, shell.session.connection, line), file=sys.stderr, flush=True)
         return False
-    return more is None or run_input(shell, more, depth + 1)
+    return more is None or _run_input(shell, more, depth + 1)
 
 
 def _check_prompt() -> None:
@@ -156,7 +135,10 @@ def _check_prompt() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"prompt_toolkit", "pygments"}:
             raise
-        raise CommandError(_NO_PROMPT) from None
+        raise CommandError(
+            "A prompt needs prompt_toolkit and pygments: pip install 'dp-sql[shell]'. Without "
+            'them, use -c "SQL".'
+        ) from None
 
 
 def _run_prompt(shell: Shell, database: str, policy: str | None, read_only: bool) -> None:
@@ -165,17 +147,17 @@ def _run_prompt(shell: Shell, database: str, policy: str | None, read_only: bool
 
     name = visible("memory" if database == ":memory:" else Path(database).stem)
     role = "as its owner" + (", read-only" if read_only else "")
-    if shell.analyst is not None:
-        analyst = visible(shell.analyst)
+    if shell.session.analyst is not None:
+        analyst = visible(shell.session.analyst)
         name, role = f"{analyst}@{name}", f"as {analyst} under a policy"
-    read = prompt_function(shell, name, history_file(policy, shell.analyst))
+    read = prompt_function(shell, name, history_file(policy, shell.session.analyst))
     shell.note(f"{visible(database)}, {role}. End SQL with a semicolon; .help lists the commands.")
     while not shell.is_closing:
         try:
             text = read()
             if is_exit(text):
                 break
-            run_input(shell, text)
+            _run_input(shell, text)
         except KeyboardInterrupt:  # the line is cleared
             continue
         except EOFError:

@@ -8,9 +8,9 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from dp_sql.cli.budget_bars import bar_lines
+from dp_sql.cli.budget import bar_lines
 from dp_sql.cli.errors import CommandError
 from dp_sql.cli.shell.names import Table, analyst_schema, owner_schema
 from dp_sql.cli.shell.output import MODES
@@ -26,8 +26,7 @@ read again at no cost, and FROM dp_release('id') reads one.
 """
 
 
-@dataclass(frozen=True)
-class MetaCommand:
+class MetaCommand(NamedTuple):
     """A dot command. `run` gets the shell and the argument, and may return SQL to run."""
 
     name: str
@@ -37,11 +36,7 @@ class MetaCommand:
 
 
 def run_meta_command(shell: Shell, line: str) -> str | None:
-    """Run a line like `.mode csv`; returns SQL that is to run now, if any.
-
-    Raises:
-        CommandError: there is no such command, or it cannot run.
-    """
+    """Run a line like `.mode csv`; returns SQL that is to run now, if any."""
     name, _, argument = line.strip().partition(" ")
     wanted = name.lower()
     found = [c for c in META_COMMANDS if c.name == wanted]
@@ -61,10 +56,9 @@ def _tables(shell: Shell, argument: str) -> None:
 
 def _schema(shell: Shell, argument: str) -> None:
     tables = _matching(shell, argument)
+    is_owner = shell.session.analyst is None
     if tables:
-        is_owner = shell.analyst is None
-        text = owner_schema(shell.session, tables) if is_owner else analyst_schema(tables)
-        shell.out.write(text)
+        shell.out.write(owner_schema(shell.session, tables) if is_owner else analyst_schema(tables))
 
 
 def _matching(shell: Shell, pattern: str) -> Sequence[Table]:
@@ -111,7 +105,7 @@ def _switch(name: str, argument: str, now: bool) -> bool:
 
 
 def _read(shell: Shell, argument: str) -> str:
-    if shell.analyst is not None:
+    if shell.session.analyst is not None:
         raise CommandError(f"{_NO_FILES} Use a pipe: dp-sql shell … < queries.sql")
     path = _path(argument)
     if path is None:
@@ -126,7 +120,7 @@ def _read(shell: Shell, argument: str) -> str:
 
 
 def _output(shell: Shell, argument: str) -> None:
-    if shell.analyst is not None:
+    if shell.session.analyst is not None:
         raise CommandError(f"{_NO_FILES} Redirect the output: dp-sql shell … > results.csv")
     path = _path(argument)
     try:
@@ -149,12 +143,9 @@ def _path(argument: str) -> str | None:
 def _budget(shell: Shell, _: str) -> None:
     rows = shell.session.budget()
     if not rows:
-        is_owner = shell.analyst is None
         why = "There is no ledger: start with --ledger FILE"
-        raise CommandError(
-            f"{why if is_owner else 'The policy has no [budget]'}. .receipts shows what this "
-            "session released."
-        )
+        why = why if shell.session.analyst is None else "The policy has no [budget]"
+        raise CommandError(f"{why}. .receipts shows what this session released.")
     width = shell.width or shutil.get_terminal_size().columns
     shell.out.write("\n".join(bar_lines(rows, width)) + "\n")
 
@@ -181,22 +172,20 @@ def _quit(shell: Shell, _: str) -> None:
     shell.is_closing = True
 
 
-META_COMMANDS = tuple(
-    MetaCommand(*declared)
-    for declared in (
-        (".budget", "", "show what is spent and left", _budget),
-        (".exit", "", "leave", _quit),
-        (".explain", "[SQL]", "show what a statement, or the last one, costs; spends nothing",
-            _explain),
-        (".help", "", "show this list", _help),
-        (".mode", "[MODE]", f"show or set the format of results: {', '.join(MODES)}", _mode),
-        (".output", "[FILE]", "write results to a file; without one, here again", _output),
-        (".quit", "", "leave", _quit),
-        (".read", "FILE", "run the statements of a file", _read),
-        (".receipts", "[on|off]", "show this session's receipts; on: print each as it comes",
-            _receipts),
-        (".schema", "[TABLE]", "show the columns of tables", _schema),
-        (".tables", "[PATTERN]", "list the tables, or those whose name contains PATTERN", _tables),
-        (".timer", "[on|off]", "print how long each statement took", _timer),
-    )
+_C = MetaCommand
+META_COMMANDS = (
+    _C(".budget", "", "show what is spent and left", _budget),
+    _C(".exit", "", "leave", _quit),
+    _C(".explain", "[SQL]", "show what a statement, or the last one, costs; spends nothing",
+       _explain),
+    _C(".help", "", "show this list", _help),
+    _C(".mode", "[MODE]", f"show or set the format of results: {', '.join(MODES)}", _mode),
+    _C(".output", "[FILE]", "write results to a file; without one, here again", _output),
+    _C(".quit", "", "leave", _quit),
+    _C(".read", "FILE", "run the statements of a file", _read),
+    _C(".receipts", "[on|off]", "show this session's receipts; on: print each as it comes",
+       _receipts),
+    _C(".schema", "[TABLE]", "show the columns of tables", _schema),
+    _C(".tables", "[PATTERN]", "list the tables, or those whose name contains PATTERN", _tables),
+    _C(".timer", "[on|off]", "print how long each statement took", _timer),
 )  # fmt: skip

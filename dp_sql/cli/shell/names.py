@@ -5,10 +5,10 @@ An analyst gets what SHOW TABLES and DESCRIBE show; an owner gets DuckDB's own l
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dp_sql.cli.shell.keywords import RESERVED
 from dp_sql.session.base import Session
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
@@ -41,21 +41,39 @@ _SCHEMAS = f"""
     UNION ALL SELECT sql FROM duckdb_views()
     WHERE NOT internal AND lower(view_name) IN (SELECT unnest($1)) AND sql IS NOT NULL
 """
+_QUOTED = """
+    ALL ANALYSE ANALYZE AND ANY ARRAY AS ASC ASYMMETRIC BOTH CASE CAST CHECK COLLATE COLUMN
+    CONSTRAINT CREATE DEFAULT DEFERRABLE DESC DESCRIBE DISTINCT DO ELSE END EXCEPT FALSE FETCH FOR
+    FOREIGN FROM GROUP HAVING IN INITIALLY INTERSECT INTO LAMBDA LATERAL LEADING LIMIT NOT NULL
+    OFFSET ON ONLY OR ORDER PIVOT PIVOT_LONGER PIVOT_WIDER PLACING PRIMARY QUALIFY REFERENCES
+    RETURNING SELECT SHOW SOME SUMMARIZE SYMMETRIC TABLE THEN TO TRAILING TRUE UNION UNIQUE UNPIVOT
+    USING VARIADIC WHEN WHERE WINDOW WITH
+"""
+_MORE = """
+    ALTER ANTI ASOF ATTACH BEGIN BETWEEN BY CALL CHECKPOINT COMMIT COPY CROSS CURRENT_DATE DELETE
+    DETACH DROP EXCLUDE EXECUTE EXISTS EXPLAIN EXPORT FILTER FULL GLOB IF ILIKE IMPORT INNER INSERT
+    INSTALL INTERVAL IS JOIN LEFT LIKE LOAD MACRO MATERIALIZED NATURAL NULLS OVER PARTITION
+    POSITIONAL PRAGMA PREPARE RECURSIVE REPLACE RIGHT ROLLBACK ROWS SAMPLE SCHEMA SEMI SET TABLES
+    TEMP TRANSACTION TRY_CAST TYPE UPDATE USE VALUES VIEW
+"""
+_ANALYST = """
+    ALL AND ANY AS ASC BETWEEN BY CASE CAST DESC DESCRIBE DISTINCT ELSE END EXCEPT EXPLAIN FALSE
+    FILTER FROM GROUP HAVING ILIKE IN INNER INTERSECT IS JOIN LEFT LIKE LIMIT NOT NULL NULLS OFFSET
+    ON OR ORDER OVER PARTITION QUALIFY SELECT SHOW TABLES THEN TRUE UNION USING VALUES WHEN WHERE
+    WINDOW WITH
+"""
+RESERVED = frozenset(_QUOTED.split())  # names only in quotes
+OWNER_KEYWORDS = tuple(sorted({*RESERVED, *_MORE.split()}))
+ANALYST_KEYWORDS = tuple(sorted(_ANALYST.split()))  # under a policy one SELECT runs at a time
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table or view.
+    """A table or view."""
 
-    Args:
-        path: database and schema where they are needed, then the name.
-        kind: table or view; under a policy private, public or private view.
-        columns: names and types.
-    """
-
-    path: tuple[str, ...]
-    kind: str
-    columns: tuple[tuple[str, str], ...]
+    path: tuple[str, ...]  # database and schema where they are needed, then the name
+    kind: str  # table or view; under a policy private, public or private view
+    columns: tuple[tuple[str, str], ...]  # names and types
 
     @property
     def name(self) -> str:
@@ -91,11 +109,10 @@ def analyst_names(session: Session) -> Names:
     found = []
     for name, kind in session.sql("SHOW TABLES").fetchall():
         table = Table(tuple(name.split(".")), kind, ())
-        try:
+        with contextlib.suppress(Exception):  # a view that analysts cannot read shows its name
             columns = tuple(session.sql(f"DESCRIBE {table.name}").fetchall())
-        except Exception:  # a view that analysts cannot read shows its name alone
-            columns = ()
-        found.append(Table(table.path, kind, columns))
+            table = replace(table, columns=columns)
+        found.append(table)
     return Names(tuple(found))
 
 
@@ -114,7 +131,7 @@ def analyst_schema(tables: Sequence[Table]) -> str:
     lines = []
     for table in tables:
         lines += [f"{table.name} ({table.kind})\n"]
-        lines += [f"  {written(name)} {column_type}\n" for name, column_type in table.columns]
+        lines += [f"  {written(name)} {kind}\n" for name, kind in table.columns]
     return "".join(lines)
 
 

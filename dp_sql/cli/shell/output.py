@@ -14,9 +14,7 @@ from typing import Any
 
 from dp_sql.session.explain import COST_COLUMNS
 
-_QUERY = ("SELECT", "FROM", "WITH", "VALUES")
 _BATCH = 1024
-_MOST_ROWS = 40  # as in DuckDB's shell
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?\b|FLOAT|DOUBLE|DECIMAL")
 # DuckDB writes these, which JSON does not have; within a string they are just words.
 _NO_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|-?(?:NaN|Infinity)')
@@ -25,18 +23,14 @@ Row = Sequence[str | None]
 
 def is_status(statement: str, relation: Any) -> bool:
     """Whether a relation only says that a command is done (2.0 returns one, 1.5 none)."""
-    is_query = statement.lstrip("( \n\t")[:6].upper().startswith(_QUERY)
+    is_query = (
+        statement.lstrip("( \n\t")[:6].upper().startswith(("SELECT", "FROM", "WITH", "VALUES"))
+    )
     return not is_query and relation.columns in (["Count"], ["Success"])
 
 
 def render(relation: Any, mode: str, width: int | None) -> Iterator[str]:
-    """A result in one of the MODES, part by part.
-
-    Args:
-        relation: what `session.sql` returned; it is read once.
-        mode: one of MODES.
-        width: of the terminal, for tables; None if there is none.
-    """
+    """A result in one of the MODES, part by part; `width` is the terminal's, if there is one."""
     return _table(relation, width) if mode == "table" else MODES[mode](relation)
 
 
@@ -50,10 +44,8 @@ def _table(relation: Any, width: int | None = None) -> Iterator[str]:
     else:
         shown = io.StringIO()
         with contextlib.redirect_stdout(shown):
-            if width is None:
-                relation.show()
-            else:
-                relation.show(max_width=width, max_rows=_MOST_ROWS)
+            # As many rows as in DuckDB's shell.
+            relation.show(**({} if width is None else {"max_width": width, "max_rows": 40}))
         yield shown.getvalue().rstrip("\n") + "\n"
 
 
@@ -95,14 +87,10 @@ def _markdown(relation: Any) -> Iterator[str]:
 
 
 def _markdown_line(row: Row) -> str:
-    cells = ("NULL" if value is None else _markdown_value(value) for value in row)
-    return f"| {' | '.join(cells)} |\n"
-
-
-def _markdown_value(value: str) -> str:
-    """A value as a cell: a backslash before a pipe is doubled, else it would free the pipe."""
-    escaped = re.sub(r"(\\*)\|", r"\1\1\\|", value)
-    return re.sub(r"\r\n?|\n", "<br>", escaped)
+    """The values as cells: a backslash before a pipe is doubled, else it would free the pipe."""
+    cells = (re.sub(r"(\\*)\|", r"\1\1\\|", "NULL" if v is None else v) for v in row)
+    line = " | ".join(re.sub(r"\r\n?|\n", "<br>", cell) for cell in cells)
+    return f"| {line} |\n"
 
 
 def _lines(relation: Any) -> Iterator[str]:

@@ -29,17 +29,11 @@ from dp_sql.sql.functions import FUNCTIONS
 
 _DP_NAMES = {*FUNCTIONS, "DP", *(name.partition("(")[0].upper() for name in SYSTEM_TABLES)}
 _ARGUMENTS = {name for function in FUNCTIONS.values() for name in function.named}
-_STYLE = Style.from_dict(
-    {
-        "prompt": "bold",
-        "pygments.keyword": "ansiblue",
-        "pygments.name.builtin": "ansiblue",
-        "pygments.name.function.magic": "ansimagenta bold",
-        "pygments.literal.string": "ansigreen",
-        "pygments.literal.number": "ansicyan",
-        "pygments.comment": "ansibrightblack",
-    }
-)
+_STYLE = Style.from_dict({
+    "prompt": "bold", "pygments.keyword": "ansiblue", "pygments.name.builtin": "ansiblue",
+    "pygments.name.function.magic": "ansimagenta bold", "pygments.literal.string": "ansigreen",
+    "pygments.literal.number": "ansicyan", "pygments.comment": "ansibrightblack",
+})  # fmt: skip
 
 
 class _SqlLexer(PostgresLexer):  # type: ignore[misc]
@@ -53,14 +47,9 @@ class _SqlLexer(PostgresLexer):  # type: ignore[misc]
 
 
 def prompt_function(shell: Shell, name: str, history: Path | None) -> Callable[[], str]:
-    """A function that reads one input from the terminal.
+    """A function that reads one input: KeyboardInterrupt at Ctrl-C, EOFError at Ctrl-D.
 
-    It raises KeyboardInterrupt at Ctrl-C and EOFError at Ctrl-D.
-
-    Args:
-        shell: whose tables and columns are offered.
-        name: shown before the >.
-        history: the file of the history; None keeps it in memory.
+    `name` is shown before the >; without a file the history stays in memory.
     """
     prompt = f"{name}> "
     completer = ShellCompleter(shell)
@@ -76,7 +65,8 @@ def prompt_function(shell: Shell, name: str, history: Path | None) -> Callable[[
         complete_style=CompleteStyle.MULTI_COLUMN,
         key_bindings=_keys(completer),
         history=_history(history),
-        enable_suspend=shell.analyst is None,  # the process behind the shell may be the owner's
+        # The process behind an analyst's shell may be the owner's.
+        enable_suspend=shell.session.analyst is None,
         # If results go to a file, the prompt stays on the screen.
         output=None if is_dumb_terminal() else create_output(always_prefer_tty=True),
     )

@@ -8,16 +8,22 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import TextIO
 
-from dp_sql.cli.budget_bars import bar
+from dp_sql.budget.account import BudgetRow
+from dp_sql.cli.budget import bar, visible
 from dp_sql.cli.errors import error_text
-from dp_sql.cli.shell.costs import cost_note, releases
 from dp_sql.cli.shell.output import is_status, render
 from dp_sql.cli.shell.state import Shell
+from dp_sql.errors import ParseError
+from dp_sql.releases import Receipt
+from dp_sql.session.base import Session
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.tokens import called, tokenize
+from dp_sql.udfs.mechanism import in_words
 
 Write = Callable[[str], object]
 # Python variables are no tables. DuckDB counts progress only where it thinks that it draws it; it
@@ -27,41 +33,44 @@ _SETTINGS = (
     "SET enable_progress_bar = true",
     "SET enable_progress_bar_print = false",
 )
-_DELAY = 0.5  # seconds before the first progress line
-_PAUSE = 0.1
-_WIDTH = 20
+_DELAY, _PAUSE = 0.5, 0.1  # seconds before the first progress line, and between two
 _WIPE = "\r\x1b[K"
 
 
 def prepare(shell: Shell) -> None:
     """Set the owner's connection up for a shell; an analyst's has its own locked settings."""
-    for setting in () if shell.connection is None else _SETTINGS:
-        with contextlib.suppress(Exception):  # an older DuckDB has fewer settings
-            shell.connection.execute(setting)
+    connection = shell.session.connection
+    if connection is not None:
+        for setting in _SETTINGS:
+            with contextlib.suppress(Exception):  # an older DuckDB has fewer settings
+                connection.execute(setting)
 
 
 def run_statement(shell: Shell, statement: str) -> bool:
-    """Run a statement and print its result; returns whether it succeeded.
-
-    Raises:
-        BrokenPipeError: no one reads the results any more.
-    """
+    """Run a statement and print its result; returns whether it succeeded."""
     shell.last_statement, started = statement, time.monotonic()
     n_receipts = len(shell.session.receipts)
     budget = shell.session.budget() if releases(statement) else ()
     draws = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     failure: str | None = None
+    width = shell.width  # of the terminal, before a thread asks
+
+    def work(write: Write) -> None:
+        relation = shell.session.sql(statement)
+        if relation is not None and not is_status(statement, relation):
+            for part in render(relation, shell.mode, width):
+                write(part)
+
     try:
         run(
-            partial(_work, shell, statement, shell.width), shell.out.write,
-            shell.session.interrupt, partial(progress_percent, shell),
+            work, shell.out.write, shell.session.interrupt, partial(progress_percent, shell),
             sys.stderr if draws else None,
         )  # fmt: skip
         shell.out.flush()
-    except BrokenPipeError:
+    except BrokenPipeError:  # no one reads the results any more
         raise
     except (Exception, KeyboardInterrupt) as error:
-        failure = error_text(error, shell.connection, statement)
+        failure = error_text(error, shell.session.connection, statement)
     shell.forget_names()
     if failure is not None:
         with contextlib.suppress(BrokenPipeError):
@@ -70,27 +79,20 @@ def run_statement(shell: Shell, statement: str) -> bool:
     if shell.shows_receipts:
         for receipt in shell.session.receipts[n_receipts:]:
             print(receipt, file=sys.stderr, flush=True)
-    if shell.shows_costs:
-        note = cost_note(shell.session, n_receipts, budget, statement, failure is None)
-        if note is not None:
-            shell.note(note)
+    if shell.shows_costs and (
+        note := cost_note(shell.session, n_receipts, budget, statement, failure is None)
+    ):
+        shell.note(note)
     if shell.shows_times:
         shell.note(f"Run Time (s): real {time.monotonic() - started:.3f}")
     return failure is None
 
 
-def _work(shell: Shell, statement: str, width: int | None, write: Write) -> None:
-    relation = shell.session.sql(statement)
-    if relation is not None and not is_status(statement, relation):
-        for part in render(relation, shell.mode, width):
-            write(part)
-
-
 def progress_percent(shell: Shell) -> float | None:
     """DuckDB's progress, for the owner; None for an analyst, to whom it would leak data."""
-    if shell.connection is not None:
+    if shell.session.connection is not None:
         with contextlib.suppress(Exception):
-            return float(shell.connection.query_progress())
+            return float(shell.session.connection.query_progress())
     return None
 
 
@@ -101,18 +103,9 @@ def run(
     percent: Callable[[], float | None],
     terminal: TextIO | None,
 ) -> None:
-    """Run a function in a thread, to its end.
+    """Run a function in a thread, to its end; it hands each part of its result to `write`.
 
-    Args:
-        work: gets a function to which it hands each part of its result.
-        write: where these parts go.
-        interrupt: makes the work fail soon; called until it has.
-        percent: how much is done; None if that is unknown or must not be shown.
-        terminal: where the progress line is drawn; None draws none.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C stopped the work.
-        Exception: what the work raised.
+    After Ctrl-C, `interrupt` is called until the work has failed, and KeyboardInterrupt is raised.
     """
     line = _ProgressLine(terminal)
     done, stop = threading.Event(), threading.Event()
@@ -143,10 +136,8 @@ def run(
                 is_stopping = stop.is_set()
                 line.draw(_progress(passed, None if is_stopping else percent(), is_stopping))
     line.close()
-    if raised and stop.is_set():
-        raise KeyboardInterrupt
     if raised:
-        raise raised[0]
+        raise KeyboardInterrupt if stop.is_set() else raised[0]
 
 
 class _ProgressLine:
@@ -158,19 +149,15 @@ class _ProgressLine:
         self._is_drawn = False
 
     def draw(self, text: str) -> None:
-        """Replace the line, unless it is closed or there is no terminal."""
         with self._lock:
             if self._stream is not None:
-                self._stream.write(_WIPE + text)
-                self._stream.flush()
+                print(_WIPE + text, end="", file=self._stream, flush=True)
                 self._is_drawn = True
 
     def close(self) -> None:
-        """Wipe the line, for good."""
         with self._lock:
             if self._stream is not None and self._is_drawn:
-                self._stream.write(_WIPE)
-                self._stream.flush()
+                print(_WIPE, end="", file=self._stream, flush=True)
             self._stream = None
 
 
@@ -202,5 +189,66 @@ def _progress(passed: float, percent: float | None, is_stopping: bool) -> str:
         return f"{passed:.1f} s  stopping …"
     drawn = ""
     if percent is not None and 0 <= percent <= 100:
-        drawn = f"{bar(Fraction(int(percent), 100), _WIDTH)}  {int(percent):3} %  "
+        drawn = f"{bar(Fraction(int(percent), 100), 20)}  {int(percent):3} %  "
     return f"{drawn}{passed:.1f} s  Ctrl-C stops it"
+
+
+def releases(statement: str) -> bool:
+    """Whether a statement has DP calls that it runs.
+
+    >>> releases("SELECT DP_TOPK(a) FROM t"), releases("EXPLAIN SELECT DP_TOPK(a) FROM t")
+    (True, False)
+    """
+    try:
+        tokens = tokenize(statement)
+    except ParseError:
+        return False
+    names = {name.upper() for name in called(tokens)}
+    return bool(names & {*FUNCTIONS, "DP"}) and tokens[0].upper not in {
+        "EXPLAIN",
+        "DESCRIBE",
+        "DESC",
+        "SHOW",
+        "PREPARE",
+    }
+
+
+def cost_note(
+    session: Session, n_receipts: int, budget: Sequence[BudgetRow], statement: str, answered: bool
+) -> str | None:
+    """A line on what a statement spent and what is left; None if it releases nothing.
+
+    `n_receipts` and `budget` are the session's before the statement.
+    """
+    new = session.receipts[n_receipts:]
+    if not new and not releases(statement):
+        return None
+    rows = session.budget()
+    if answered:
+        return f"spent {_loss(new) if new else 'nothing'}; {_left(session, rows)}"
+    if [row.epsilon_spent for row in rows[-1:]] != [row.epsilon_spent for row in budget[-1:]]:
+        return f"spent, although there is no answer; {_left(session, rows)}"
+    return None
+
+
+def _loss(receipts: Sequence[Receipt]) -> str:
+    epsilon = sum((receipt.loss.epsilon for receipt in receipts), Fraction(0))
+    delta = sum((receipt.loss.delta for receipt in receipts), Fraction(0))
+    return f"epsilon = {in_words(epsilon)}" + (f", delta = {in_words(delta)}" if delta else "")
+
+
+def _left(session: Session, rows: Sequence[BudgetRow]) -> str:
+    capped = [row for row in rows if row.epsilon_left is not None]
+    if capped:
+        return "left: " + ", ".join(_left_of(row) for row in reversed(capped))
+    if rows:
+        return f"in this ledger: epsilon {in_words(rows[0].epsilon_spent)}"
+    return f"in this session: {_loss(session.receipts)}"
+
+
+def _left_of(row: BudgetRow) -> str:
+    left, total = row.epsilon_left or Fraction(0), row.epsilon_total or Fraction(0)
+    words = f"epsilon {in_words(left)} of {in_words(total)}"
+    if row.delta_total:
+        words += f" and delta {in_words(row.delta_left or Fraction(0))}"
+    return f"{words} for {'all together' if row.analyst is None else visible(row.analyst)}"

@@ -6,63 +6,40 @@ import contextlib
 import os
 import shutil
 import sys
-from typing import Any, TextIO
+from dataclasses import dataclass
+from typing import TextIO
 
 from dp_sql.cli.shell.names import Names, analyst_names, owner_names
 from dp_sql.files import open_private
 from dp_sql.session.base import Session
 
 
+@dataclass
 class Shell:
-    """A session and how its user wants results.
+    """A session and how its user wants results."""
 
-    Args:
-        session: the owner's or an analyst's.
-        mode: one of `output.MODES`.
-        shows_receipts: whether to print the receipt of each release.
-        shows_costs: whether to print a line on what a statement spent.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        mode: str,
-        *,
-        shows_receipts: bool = False,
-        shows_costs: bool = False,
-    ) -> None:
-        self.session = session
-        self.mode = mode
-        self.shows_receipts = shows_receipts
-        self.shows_costs = shows_costs
-        self.shows_times = False
-        self.last_statement = ""
-        self.is_closing = False
-        self._file: TextIO | None = None
-        self._names: Names | None = None
-
-    @property
-    def analyst(self) -> str | None:
-        """The analyst; None for the owner. For an analyst no file is opened."""
-        return self.session.analyst
-
-    @property
-    def connection(self) -> Any:
-        """The owner's DuckDB connection; None for an analyst."""
-        return self.session.connection
+    session: Session
+    mode: str  # one of `output.MODES`
+    shows_receipts: bool = False
+    shows_costs: bool = False  # a line on what each statement spent
+    shows_times: bool = False
+    last_statement: str = ""
+    is_closing: bool = False
+    _file: TextIO | None = None
+    _names: Names | None = None
 
     @property
     def names(self) -> Names:
         """What a statement may name now; nothing where it cannot be read (a failed transaction)."""
         if self._names is None:
-            read = owner_names if self.analyst is None else analyst_names
+            read = owner_names if self.session.analyst is None else analyst_names
             with contextlib.suppress(Exception):
                 self._names = read(self.session)
         return self._names or Names()
 
     def forget_names(self) -> None:
         """Read the owner's names again after a statement; a policy's do not change."""
-        if self.analyst is None:
+        if self.session.analyst is None:
             self._names = None
 
     @property
@@ -76,11 +53,7 @@ class Shell:
         return shutil.get_terminal_size().columns if self.out.isatty() else None
 
     def write_to(self, path: str | None) -> None:
-        """Write results to a new file, or to standard output again.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Write results to a new file, or to standard output again."""
         file = None
         if path is not None:
             file = open(path, "w", encoding="utf-8", opener=open_private)  # noqa: SIM115

@@ -9,11 +9,13 @@ are listed through the session (SHOW TABLES, DESCRIBE): an analyst sees names an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import re
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from sqlalchemy import pool
+from sqlalchemy import pool, types
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGExecutionContext
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.reflection import Inspector
@@ -21,7 +23,6 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchTableError
 from sqlalchemy.sql.compiler import DDLCompiler
 
 from dp_sql.integrations import dbapi
-from dp_sql.integrations.sqlalchemy.types import sqlalchemy_type
 
 try:
     import duckdb_engine
@@ -31,6 +32,7 @@ except ImportError as error:
     ) from error
 
 _SCHEMA = "main"
+_LEVELS = ("AUTOCOMMIT", "SNAPSHOT")
 _KEYS = ("policy", "analyst", "owner", "ledger", "read_only")
 _SWITCH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _OWNER_TABLES = """
@@ -40,8 +42,28 @@ UNION ALL SELECT schema_name, view_name, 'view' FROM duckdb_views()
 WHERE database_name = current_database() AND NOT internal ORDER BY ALL
 """
 
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+_LIST = re.compile(r"(.+)\[\d*\]", re.DOTALL)
+_NAMES: dict[Any, str] = {
+    types.BOOLEAN: "BOOLEAN",
+    types.SMALLINT: "TINYINT SMALLINT UTINYINT",
+    types.INTEGER: "INTEGER USMALLINT",
+    types.BIGINT: "BIGINT UINTEGER",
+    types.FLOAT: "FLOAT DOUBLE",
+    types.VARCHAR: "VARCHAR ENUM",
+    types.LargeBinary: "BLOB",
+    types.DATE: "DATE",
+    types.TIME: "TIME",
+    types.TIMESTAMP: "TIMESTAMP TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS",
+}
+_BY_NAME = {name: found for found, names in _NAMES.items() for name in names.split()}
+# By schema and name: the kind of a table, and the parts of its full name.
 Tables = dict[tuple[str, str], tuple[str, list[str]]]
-"""By schema and name: the kind of a table, and the parts of its full name."""
+
+
+def _always(answer: Any) -> Callable[..., Any]:
+    """A method with this answer; each call gets a copy of its own."""
+    return lambda *_, **__: copy.copy(answer)
 
 
 class _CreateTable(PGDDLCompiler):  # type: ignore[misc]
@@ -60,8 +82,6 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
     ddl_compiler = _CreateTable
     inspector = Inspector
 
-    # --- connections ---
-
     @classmethod
     def import_dbapi(cls) -> ModuleType:
         return dbapi
@@ -70,12 +90,10 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
 
     @classmethod
     def get_pool_class(cls, url: Any) -> Any:
-        """Pool sessions; a database in memory stays with its thread."""
-        in_memory = url.database in {None, "", ":memory:"}
+        in_memory = url.database in {None, "", ":memory:"}  # it stays with its thread
         return pool.SingletonThreadPool if in_memory else pool.QueuePool
 
     def create_connect_args(self, url: Any) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments of `dp_sql.integrations.dbapi.connect`, from a URL."""
         options = _url_options(url)
         # SQLAlchemy drops a key without a value: a blank policy must not open it as the owner.
         is_owner = options.pop("owner", False)
@@ -91,11 +109,7 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
         return [url.database or ":memory:"], options
 
     def connect(self, *args: Any, **kwargs: Any) -> Any:
-        """Connect; transactions end with commit or rollback, as SQLAlchemy expects."""
         return dbapi.connect(*args, **{"autocommit": False, **kwargs})
-
-    def do_begin(self, dbapi_connection: Any) -> None:
-        """Do nothing: the first statement begins a transaction."""
 
     def do_rollback(self, dbapi_connection: Any) -> None:
         dbapi_connection.rollback()
@@ -104,52 +118,35 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
         dbapi_connection.execute("SELECT 1").close()
         return True
 
-    def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:
-        return False  # there is no server
-
-    def get_default_isolation_level(self, dbapi_conn: Any) -> str:
-        return "SNAPSHOT"
-
-    def get_isolation_level_values(self, dbapi_conn: Any) -> Sequence[str]:
-        return ("AUTOCOMMIT", "SNAPSHOT")
-
     def get_isolation_level(self, dbapi_connection: Any) -> str:
         return "AUTOCOMMIT" if dbapi_connection.autocommit else "SNAPSHOT"
 
     def set_isolation_level(self, dbapi_connection: Any, level: str) -> None:
-        if level not in self.get_isolation_level_values(dbapi_connection):
+        if level not in _LEVELS:
             raise ArgumentError("DuckDB's isolation levels are AUTOCOMMIT and SNAPSHOT.")
         dbapi_connection.autocommit = level == "AUTOCOMMIT"
 
     def detect_autocommit_setting(self, dbapi_conn: Any) -> bool:
         return bool(dbapi_conn.autocommit)
 
-    def _get_default_schema_name(self, connection: Any) -> str:
-        return _SCHEMA
-
-    # --- tables and columns ---
-
     def get_schema_names(self, connection: Any, **_: Any) -> list[str]:
         return sorted({_SCHEMA, *(schema for schema, _ in _tables(connection))})
 
-    def get_table_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
+    def get_table_names(self, connection: Any, schema: Any = None, **_: Any) -> list[str]:
         return _names(connection, schema, view=False)
 
-    def get_view_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
+    def get_view_names(self, connection: Any, schema: Any = None, **_: Any) -> list[str]:
         return _names(connection, schema, view=True)
 
-    def has_table(
-        self, connection: Any, table_name: str, schema: str | None = None, **_: Any
-    ) -> bool:
+    def has_table(self, connection: Any, table_name: str, schema: Any = None, **_: Any) -> bool:
         return (schema or _SCHEMA, table_name) in _tables(connection)
 
     def has_schema(self, connection: Any, schema_name: str, **_: Any) -> bool:
         return schema_name in self.get_schema_names(connection)
 
     def get_columns(
-        self, connection: Any, table_name: str, schema: str | None = None, **_: Any
+        self, connection: Any, table_name: str, schema: Any = None, **_: Any
     ) -> list[dict[str, Any]]:
-        """Names and types of a table's columns; none of a view that analysts cannot read."""
         found = _tables(connection).get((schema or _SCHEMA, table_name))
         if found is None:
             raise NoSuchTableError(table_name)
@@ -158,41 +155,30 @@ class Dialect(duckdb_engine.Dialect):  # type: ignore[misc]
         try:
             rows = connection.exec_driver_sql(f"DESCRIBE {name}").fetchall()
         except DBAPIError:
-            if kind == "private view":
+            if kind == "private view":  # one that analysts cannot read
                 return []
             raise
         return [
             {
-                "name": row[0],
-                "type": sqlalchemy_type(row[1]),
-                "nullable": len(row) < 3 or row[2] == "YES",
-                "default": None,
-                "autoincrement": False,
-                "comment": None,
+                "name": row[0], "type": sqlalchemy_type(row[1]), "default": None, "comment": None,
+                "nullable": len(row) < 3 or row[2] == "YES", "autoincrement": False,
             }
             for row in rows
-        ]
+        ]  # fmt: skip
 
-    # --- what a session does not show, or DuckDB does not have ---
-
-    def get_pk_constraint(self, *_: Any, **__: Any) -> dict[str, Any]:
-        return {"constrained_columns": [], "name": None}
-
-    def get_table_comment(self, *_: Any, **__: Any) -> dict[str, Any]:
-        return {"text": None}
-
-    def get_table_options(self, *_: Any, **__: Any) -> dict[str, Any]:
-        return {}
-
-    def get_view_definition(self, *_: Any, **__: Any) -> None:
-        return None
-
-    def _none(self, *_: Any, **__: Any) -> list[Any]:
-        return []
-
-    get_foreign_keys = get_indexes = get_unique_constraints = get_check_constraints = _none
-    get_temp_table_names = get_temp_view_names = get_materialized_view_names = _none
-    get_sequence_names = _none
+    # What is the same everywhere, a session does not show, or DuckDB does not have.
+    do_begin = _always(None)  # the first statement begins a transaction
+    is_disconnect = _always(False)  # there is no server
+    get_default_isolation_level = _always("SNAPSHOT")
+    get_isolation_level_values = _always(_LEVELS)
+    _get_default_schema_name = _always(_SCHEMA)
+    get_pk_constraint = _always({"constrained_columns": [], "name": None})
+    get_table_comment = _always({"text": None})
+    get_table_options = _always({})
+    get_view_definition = _always(None)
+    get_foreign_keys = get_indexes = get_unique_constraints = get_check_constraints = _always([])
+    get_temp_table_names = get_temp_view_names = get_materialized_view_names = _always([])
+    get_sequence_names = _always([])
 
 
 # duckdb-engine and PostgreSQL's dialect, on which it is built, query catalogs; SQLAlchemy's own
@@ -211,7 +197,7 @@ def _names(connection: Any, schema: str | None, *, view: bool) -> list[str]:
 
 def _tables(connection: Any) -> Tables:
     pooled = connection.connection
-    if not getattr(pooled, "dbapi_connection", pooled).has_policy:
+    if getattr(pooled, "dbapi_connection", pooled).session.analyst is None:
         rows = connection.exec_driver_sql(_OWNER_TABLES).fetchall()
         return {(schema, name): (kind, [schema, name]) for schema, name, kind in rows}
     found: Tables = {}
@@ -239,3 +225,36 @@ def _url_options(url: Any) -> dict[str, Any]:
                 raise ArgumentError(f"In a dpsql URL {key} is true or false.")
             options[key] = _SWITCH[value.lower()]
     return options
+
+
+class DuckDBType(types.UserDefinedType):  # type: ignore[misc]  # Any, as SQLAlchemy is skipped
+    """A type that only DuckDB has; its values are those of DuckDB's Python module."""
+
+    cache_ok = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def get_col_spec(self, **_: object) -> str:
+        """DuckDB's name of the type."""
+        return self.name
+
+
+def sqlalchemy_type(name: str) -> Any:
+    """The SQLAlchemy type of a type as DuckDB writes it.
+
+    >>> sqlalchemy_type("BIGINT"), sqlalchemy_type("DECIMAL(9,2)"), sqlalchemy_type("VARCHAR[]")
+    (BIGINT(), NUMERIC(precision=9, scale=2), ARRAY(VARCHAR()))
+    """
+    if is_list := _LIST.fullmatch(name):
+        item = sqlalchemy_type(is_list[1])
+        return DuckDBType(name) if isinstance(item, types.ARRAY) else types.ARRAY(item)
+    if is_decimal := _DECIMAL.fullmatch(name):
+        return types.NUMERIC(int(is_decimal[1]), int(is_decimal[2]))
+    if name.endswith(" WITH TIME ZONE"):
+        of_day = types.TIME if name.startswith("TIME ") else types.TIMESTAMP
+        return of_day(timezone=True)
+    if name in {"UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"}:  # too wide for SQLAlchemy's integers
+        return types.NUMERIC(40, 0)
+    found = _BY_NAME.get(name.split("(")[0])
+    return DuckDBType(name) if found is None else found()

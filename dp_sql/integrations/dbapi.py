@@ -1,35 +1,56 @@
-"""PEP 249's connections and cursors over a session.
+"""PEP 249: sessions for programs that use Python's DB-API.
+
+    from dp_sql.integrations import dbapi
+    con = dbapi.connect("shop.duckdb", policy="policy.toml", analyst="reporting")
 
 A statement runs when it is executed, and its rows are read then: fetching them, in parts or
-twice, is never a second release.
+twice, is never a second release. Threads may share this module but not a connection
+(`threadsafety` is 1). Parameters are `?` or `$1`, with a sequence, or `$name`, with a dictionary;
+DP calls and their sources take none.
 
-Threads may share this module but not a connection (`threadsafety` is 1). Parameters are `?` or
-`$1`, with a sequence, or `$name`, with a dictionary; DP calls and their sources take none.
+The exceptions are DuckDB's own of these names. An error of dp_sql becomes the one that `_CLASSES`
+says; it is the cause (`__cause__`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from os import PathLike
-from types import TracebackType
+from time import localtime
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-import dp_sql
-from dp_sql.integrations.dbapi import errors
-from dp_sql.integrations.dbapi.errors import (
-    InterfaceError,
+from duckdb import (
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InternalError,
+    NotSupportedError,
     OperationalError,
     ProgrammingError,
-    mapped,
+    Warning,
 )
+
+import dp_sql
+from dp_sql import errors
 from dp_sql.sql.tokens import tokenize
+
+__all__ = [
+    "BINARY", "DATETIME", "NUMBER", "ROWID", "STRING", "Binary", "Connection", "Cursor",
+    "DataError", "DatabaseError", "Date", "DateFromTicks", "Error", "IntegrityError",
+    "InterfaceError", "InternalError", "NotSupportedError", "OperationalError", "ProgrammingError",
+    "Time", "TimeFromTicks", "Timestamp", "TimestampFromTicks", "Warning", "apilevel", "connect",
+    "paramstyle", "threadsafety",
+]  # fmt: skip
 
 apilevel = "2.0"
 threadsafety = 1
 paramstyle = "qmark"
+Date, Time, Timestamp, Binary = datetime.date, datetime.time, datetime.datetime, bytes
 
 Parameters = Sequence[object] | Mapping[str, object]
 Row = tuple[Any, ...]
@@ -42,7 +63,81 @@ _T = TypeVar("_T")
 _C = TypeVar("_C", bound="Connection | Cursor")
 
 
-@mapped
+class InterfaceError(Error):
+    """A cursor or connection is closed, or has no rows to fetch."""
+
+
+class _Types:
+    """Equal to each type code of its kind: a type code is the name of DuckDB's type."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = frozenset(names)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, str) and other.split("(")[0] in self._names)
+
+    __hash__ = object.__hash__
+
+
+STRING = _Types("VARCHAR", "ENUM", "UUID", "JSON", "BIT")
+BINARY = _Types("BLOB")
+NUMBER = _Types(
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
+    "UBIGINT", "UHUGEINT", "BIGNUM", "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN",
+)  # fmt: skip
+DATETIME = _Types(
+    "DATE", "TIME", "TIME_NS", "TIME WITH TIME ZONE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS",
+    "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "INTERVAL",
+)  # fmt: skip
+ROWID = _Types()
+
+
+def DateFromTicks(ticks: float) -> datetime.date:
+    """The local date of a time in seconds since the epoch."""
+    return Date(*localtime(ticks)[:3])
+
+
+def TimeFromTicks(ticks: float) -> datetime.time:
+    """The local time of day of a time in seconds since the epoch."""
+    return Time(*localtime(ticks)[3:6])
+
+
+def TimestampFromTicks(ticks: float) -> datetime.datetime:
+    """The local date and time of a time in seconds since the epoch."""
+    return Timestamp(*localtime(ticks)[:6])
+
+
+_CLASSES: dict[type[Exception], Any] = {  # the first that fits counts
+    errors.NotSupported: NotSupportedError,
+    errors.BudgetExceeded: OperationalError,
+    errors.QueryError: ProgrammingError,
+    errors.PolicyError: OperationalError,
+    errors.LedgerError: OperationalError,
+    errors.InternalError: InternalError,
+    errors.DpSqlError: DatabaseError,
+    Error: Error,
+}
+
+
+def _mapped(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """The same function, with its errors as PEP 249's."""
+
+    @wraps(function)
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            kind = next((k for known, k in _CLASSES.items() if isinstance(error, known)), None)
+            if kind is Error:  # DuckDB's exceptions derive from PEP 249's
+                kind = next(base for base in type(error).__mro__ if base.__name__ in __all__)
+            if kind is None or kind is type(error):
+                raise
+            raise kind(str(error)) from error
+
+    return wrapper
+
+
+@_mapped
 def connect(
     database: str = ":memory:",
     *,
@@ -60,76 +155,40 @@ def connect(
         analyst: the analyst's name, with a policy.
         ledger: without a policy: path of a ledger that records every release.
         read_only: open the file read-only; always so with a policy.
-        autocommit: True, as in DuckDB's own module: each statement commits by itself. With False
-            the first statement begins a transaction, which ends with commit or rollback. With a
-            policy nothing can be changed, and it makes no difference.
+        autocommit: whether each statement commits by itself, as in DuckDB's own module. If not,
+            the first statement begins a transaction, which ends with commit or rollback.
     """
     for name, path in (("database", database), ("policy", policy), ("ledger", ledger)):
         if not isinstance(path, str | PathLike) and (path is not None or name == "database"):
             raise ProgrammingError(f"{name} is one path: {name}='…'.")
     if any("\0" in str(value) for value in (database, policy, ledger, analyst)):
         raise ProgrammingError("A path or name contains a NUL byte.")
-    opened: Callable[..., dp_sql.Session] = (
-        dp_sql.connect
-    )  # which arguments go together, it checks itself
+    opened: Callable[..., dp_sql.Session] = dp_sql.connect  # it checks which of these go together
     session = opened(database, policy=policy, analyst=analyst, ledger=ledger, read_only=read_only)
     return Connection(session, autocommit=autocommit)
 
 
 def _open(method: Callable[Concatenate[_C, _P], _T]) -> Callable[Concatenate[_C, _P], _T]:
-    """A method that needs an open cursor or connection."""
+    """A method that needs an open cursor or connection, with its errors as PEP 249's."""
+    checked = _mapped(method)
 
     @wraps(method)
     def wrapper(self: _C, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         if self.closed:
             raise InterfaceError(f"This {type(self).__name__.lower()} is closed; open another one.")
-        return method(self, *args, **kwargs)
+        return checked(self, *args, **kwargs)
 
     return wrapper
 
 
-class _Context:
-    """Closes itself at the end of a `with` block."""
-
-    def close(self) -> None:
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class Connection(_Context):
-    """A session. Its cost is in `session.budget()` and `session.receipts`.
-
-    Args:
-        session: what `dp_sql.connect` returned.
-        autocommit: whether each statement commits by itself.
-    """
-
-    Warning, Error, InterfaceError = errors.Warning, errors.Error, errors.InterfaceError
-    DatabaseError, DataError = errors.DatabaseError, errors.DataError
-    OperationalError, IntegrityError = errors.OperationalError, errors.IntegrityError
-    InternalError, ProgrammingError = errors.InternalError, errors.ProgrammingError
-    NotSupportedError = errors.NotSupportedError
+class Connection:
+    """A session (`dp_sql.connect`). Its cost is in `session.budget()` and `session.receipts`."""
 
     def __init__(self, session: dp_sql.Session, *, autocommit: bool = True) -> None:
         self.session = session
         self.autocommit = autocommit
         self.closed = False
         self._in_transaction = False
-
-    @property
-    def has_policy(self) -> bool:
-        """Whether this is an analyst's session, which can change nothing."""
-        return self.session.analyst is not None
 
     @_open
     def cursor(self) -> Cursor:
@@ -141,7 +200,6 @@ class Connection(_Context):
         return self.cursor().execute(operation, parameters)
 
     @_open
-    @mapped
     def commit(self) -> None:
         """Commit the transaction, if there is one."""
         self._in_transaction = False
@@ -154,7 +212,7 @@ class Connection(_Context):
         self._in_transaction = False
         if self.session.connection is not None:
             try:
-                mapped(self.session.connection.rollback)()
+                self.session.connection.rollback()
             except OperationalError as error:
                 if "no transaction is active" not in str(error):
                     raise
@@ -168,6 +226,12 @@ class Connection(_Context):
         if not self.closed:
             self.closed = True
             self.session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _run(self, operation: object, parameters: object) -> Any:
         """A DuckDB connection to fetch from; None for an empty statement."""
@@ -196,7 +260,12 @@ class Connection(_Context):
         return False
 
 
-class Cursor(_Context):
+for _name in __all__:  # PEP 249: the exceptions are attributes of a connection, too
+    if _name.endswith("Error") or _name == "Warning":
+        setattr(Connection, _name, globals()[_name])
+
+
+class Cursor:
     """One statement at a time, and its rows, which are read when it is executed."""
 
     def __init__(self, connection: Connection) -> None:
@@ -213,16 +282,11 @@ class Cursor(_Context):
         return self._is_closed or self.connection.closed
 
     @_open
-    @mapped
     def execute(self, operation: str, parameters: Parameters | None = None) -> Self:
         """Run a statement; each DP call in it is one release and costs the epsilon written in it.
 
         If the statement returns no rows, `description` is None, and `rowcount` is the number of
         changed rows, or -1 if unknown.
-
-        Args:
-            operation: what `session.sql` takes.
-            parameters: values for `?`, or by name; not within DP calls and their sources.
         """
         self.description, self.rowcount, self._rows = None, -1, deque()
         result = self.connection._run(operation, parameters)
@@ -264,16 +328,21 @@ class Cursor(_Context):
         """The remaining rows."""
         return self.fetchmany(len(self._rows))
 
-    def setinputsizes(self, sizes: Sequence[object]) -> None:
+    def setinputsizes(self, *_: object) -> None:
         """Do nothing; PEP 249 requires the name."""
 
-    def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Do nothing; PEP 249 requires the name."""
+    setoutputsize = setinputsizes
 
     def close(self) -> None:
         """Discard the rows."""
         self._is_closed = True
         self._rows.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __iter__(self) -> Self:
         return self
