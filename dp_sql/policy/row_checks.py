@@ -54,8 +54,8 @@ def _link(policy: Policy, known: Known, name: Name, link: Link) -> Check:
         target,
         f"SELECT 1 FROM {source} WHERE {value} IS NOT NULL GROUP BY {value} "
         f"HAVING system.main.count(DISTINCT {person}) > 1",
-        f"{target}.{link.key} holds values that several people share, so it does not say "
-        "whose a row is.",
+        f"{target}.{link.key} holds values that several people share, so it does not "
+        "identify one person.",
     )
 
 

@@ -104,10 +104,10 @@ def _section(table: Listed, tables: Sequence[Listed], listed: Sequence[Listed]) 
     key, unit = dotted(_name(table, listed)), _unit_column(table)
     lines = ["", comment, f"[tables.{key if _BARE_KEY.fullmatch(key) else _toml(key)}]"]
     if unit is not None:
-        lines.append(f"privacy_unit = {_toml(unit)}  # check this: whose row is each row?")
+        lines.append(f"privacy_unit = {_toml(unit)}  # check this: does it identify the person?")
     else:
         lines.append(
-            f"privacy_unit = {_toml(UNNAMED)}  # whose row is each row? A column, or a link:"
+            f"privacy_unit = {_toml(UNNAMED)}  # the column that identifies the person, or a link:"
         )
         lines.append(f"# privacy_unit = {_link(table, tables, listed)}")
     unique = [_UNIQUE.format(column=_toml(dotted([item]))) for item in _items(table)[-1:]]

@@ -54,8 +54,9 @@ MAX_TEXT_BYTES = 10_000
 """The longest string, in bytes, that functions read; they read a longer one as NULL."""
 _COLUMN = re.compile(r"r\d+c\d+", re.ASCII)
 WAY_OUT = (
-    "Known: comparisons with literals, BETWEEN, IN (a list), IS NULL, AND, OR, NOT, LIKE, lower, "
-    "upper, trim, substr, date_trunc, year, month, day, coalesce with a literal."
+    "Under a policy, and over groups, you can use comparisons with literals, BETWEEN, IN (a list), "
+    "IS NULL, AND, OR, NOT, LIKE, lower, upper, trim, substr, date_trunc, year, month, day, and "
+    "coalesce with a literal. For anything else the owner can add a column to the table."
 )
 
 

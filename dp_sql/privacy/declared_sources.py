@@ -198,7 +198,9 @@ class DeclaredTables(Tables):
         for named in function.find_all(exp.Identifier, exp.Var):
             if folded(named.name) in _BY_PLACE:
                 raise refuse(
-                    named, f"{named.name} goes by the place of a row, not by a person's data", ""
+                    named,
+                    f"{named.name} is a row's physical position and not a value of a person",
+                    "",
                 )
         return _call(function, name)
 

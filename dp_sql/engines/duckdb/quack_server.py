@@ -43,7 +43,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 _PORT = 9494
 _MEMORY = "2GB"  # of all held answers together; they are not written to disk
 _MAX_ANSWER = 256 * 10**6  # bytes of one answer
-_BUG = "The server failed, not your question. Its cost may be spent."
+_BUG = "The server failed, not your query. Its cost may be spent."
 
 
 @dataclass(frozen=True)
