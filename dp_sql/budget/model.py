@@ -52,7 +52,7 @@ class Terms:
     total: the cap of all analysts together. analysts: caps of single analysts, within the total.
     accountant: how losses add up.
     release_epsilon: what every release is charged as; for the accountant "pld" only.
-    monthly: whether the budget starts anew each calendar month (UTC).
+    monthly: whether the budget starts again each calendar month (UTC).
     keep_releases: whether an analyst who repeats a question gets the stored answer, free.
     ledger, checkpoint: the ledger's file, and a second file that shows whether it is the newest.
     """

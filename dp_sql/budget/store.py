@@ -28,7 +28,7 @@ _NO_ROOM_FOR_LOCKS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 
 
 def resolved(path: Path) -> Path:
-    """The file itself, whatever links lead to it: SQLite keeps its log beside that.
+    """The file itself, whatever links lead to it: SQLite keeps its log next to that.
 
     Raises:
         LedgerError: the path is a broken link.
@@ -46,7 +46,7 @@ def create(path: Path, dataset: str, time: str) -> None:
             return
         if any(os.path.lexists(side) for side in side_files(path)):
             raise LedgerError(
-                f"The ledger {path} is missing, but SQLite's files beside it exist. "
+                f"The ledger {path} is missing, but SQLite's files next to it exist. "
                 "Restore the ledger."
             )
         draft = Path(f"{path}.{uuid.uuid4().hex}.new")
@@ -61,7 +61,7 @@ def create(path: Path, dataset: str, time: str) -> None:
 
 
 def side_files(path: Path) -> list[Path]:
-    """What SQLite keeps beside a file."""
+    """What SQLite keeps next to a file."""
     return [Path(f"{path}{end}") for end in ("-wal", "-shm", "-journal")]
 
 
@@ -184,7 +184,7 @@ class LedgerFile:
 
 
 def _connect(path: Path, read_only: bool) -> tuple[sqlite3.Connection, object]:
-    """A connection, and the state of the file if SQLite may keep no locks beside it."""
+    """A connection, and the state of the file if SQLite cannot keep locks next to it."""
     if not read_only:
         return _checked(path, "mode=rw"), None
     try:

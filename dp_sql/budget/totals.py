@@ -33,7 +33,7 @@ def month_of(time: str) -> str:
 class _Sum:
     """The sum for one analyst, or for all; can be reduced again.
 
-    width: all ranges together, so that none can change unseen beside a wider one. ranges: how
+    width: all ranges together, so that none can change unnoticed next to a wider one. ranges: how
     many reservations have each range, since the widest may be cancelled.
     """
 

@@ -45,7 +45,7 @@ Read every event, recompute the chain of hashes, and compare the checkpoint file
 is 1 if the ledger was changed or is not the newest.
 """
 _WITNESS = """\
-Write a lost checkpoint file anew, after verifying every event. Do this only if you know that the
+Recreate a lost checkpoint file, after verifying every event. Do this only if you know that the
 ledger is the newest copy.
 """
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -90,7 +90,7 @@ def _verify(ledger: str, witness: str | None) -> None:
         print(f"{path} is whole: {n} events of {opened.dataset}, and its checkpoint agrees.")
 
 
-@command.command("witness", help=_WITNESS, short_help="Write a lost checkpoint file anew.")
+@command.command("witness", help=_WITNESS, short_help="Recreate a lost checkpoint file.")
 @_ledger_options
 def _witness(ledger: str, witness: str | None) -> None:
     path, checkpoint, terms = _files(ledger, witness)

@@ -29,11 +29,11 @@ Examples:
 A database file named policy is opened as ./policy.
 """
 _INIT = """\
-Write a policy for DATABASE, to be finished in an editor.
+Draft a policy for DATABASE; finish it in an editor.
 
 Every table is private. A column that looks like a person's id (user_id, customer_id, …) is
-proposed; check it. Elsewhere the draft has "?", and the policy is not valid before you replace
-each of them. This reads the names of tables and columns, and no row.
+proposed; check it. Elsewhere the draft has "?"; replace each, or the policy is not valid. This
+reads the names of tables and columns, and no row.
 """
 _CHECK = """\
 Check that POLICY can be read and fits DATABASE: its tables, columns and types; the links that

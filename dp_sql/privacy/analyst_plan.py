@@ -33,8 +33,8 @@ def analyst_plans(
     """The plans of the calls of one SELECT.
 
     Args:
-        select: where its parts stand in the text.
-        bodies: the texts of the CTEs in scope, by folded name, in their order.
+        select: where its parts are in the statement.
+        bodies: the SQL of the CTEs in scope, by folded name, in their order.
         policy: the owner's.
         side: answers what names mean.
 

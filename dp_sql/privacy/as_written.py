@@ -160,7 +160,7 @@ def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:
 
 
 def span(node: Node) -> tuple[int, int] | None:
-    """Where an expression of a list, of WHERE or of ON stands in the SQL that was parsed.
+    """Where an expression of a list, of WHERE or of ON is in the SQL that was parsed.
 
     None where sqlglot kept no place of any part of it.
     """

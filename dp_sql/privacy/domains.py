@@ -105,7 +105,7 @@ def domain_of(
     """The domain that some values are.
 
     Args:
-        select: where the call stands.
+        select: the SELECT that contains the call.
         call: the call.
         at: how the domain is written, and where.
         values: the values.
@@ -222,7 +222,7 @@ def declared_domain(
     """The domain of a call as the owner writes it.
 
     Args:
-        select: where the call stands.
+        select: the SELECT that contains the call.
         call: the call.
         given: how the domain is written.
         item_type: of the items.

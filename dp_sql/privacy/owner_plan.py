@@ -48,7 +48,7 @@ def owners_plan(
     """The plan of one call on the owner's connection.
 
     Args:
-        select: the SELECT that the call stands in.
+        select: the SELECT that contains the call.
         call: the call.
         tokens: of the whole statement, for its CTEs.
         engine: answers what names mean.

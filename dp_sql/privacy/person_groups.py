@@ -99,7 +99,7 @@ class _Groups:
         return replace(value, sql=f"r0c{len(self._keys) + written.index(value.sql)}")
 
     def listed(self, node: Node) -> Value:
-        """An expression that is a key as it stands, or made of keys and aggregates."""
+        """An expression that is a key itself, or made of keys and aggregates."""
         if not _aggregates(node):
             key = self._by.get(compiled(node, self._rows).sql)
             if key is not None:

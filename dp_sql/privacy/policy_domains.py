@@ -187,7 +187,7 @@ def _labels(item: Value) -> LabelValues:
 
 
 def _list(select: DpSelect, given: ListLiteral) -> ListValues:
-    """The literals of a list, written anew."""
+    """The literals of a list, as new SQL."""
     tree = projection(given.text)
     if not isinstance(tree, exp.Array) or not all(is_literal(node) for node in tree.expressions):
         raise no_literals(select, given)
@@ -207,7 +207,7 @@ def _literal(select: DpSelect, given: ListLiteral, node: Node) -> str:
     if isinstance(node, exp.Boolean):
         return "TRUE" if node.this else "FALSE"
     raise ArgumentError(
-        "A domain list holds texts, plain numbers, TRUE and FALSE.",
+        "A domain list may hold strings, plain numbers, TRUE and FALSE.",
         text=select.text,
         position=given.position,
     )

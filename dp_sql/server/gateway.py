@@ -118,7 +118,7 @@ class Gateway:
         return True
 
     def answer(self, connection: str, text: str) -> str:
-        """SQL that reads the answer to a text.
+        """SQL that reads the answer to a client's statement.
 
         An answer that has cost something is held for its connection, and so is a failure: the
         same text again is the same answer, for free. A client that binds a query twice, asks

@@ -1,4 +1,4 @@
-"""The SELECTs that hold DP calls: where they may stand, and the parts of each. Pure: no catalog."""
+"""The SELECTs that hold DP calls: where they may be, and the parts of each. Pure: no catalog."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def read_selects(
 
 
 def _refuse_in_sources(selects: Sequence[DpSelect]) -> None:
-    """A release inside the source of another call would be made anew when that source is read."""
+    """A release inside the source of another call would be drawn again whenever that source is read."""
     calls = [call for select in selects for call in select.calls]
     for outer in selects:
         for call in calls:

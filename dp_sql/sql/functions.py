@@ -273,7 +273,7 @@ class Select(Shape):
         return types["candidate"]
 
     def column(self, name: str, sql: str, kind: str) -> str:
-        """A number as a string, which is exact; the digits of a DOUBLE only tell which it is."""
+        """A number as a string, which is exact; the digits of a DOUBLE only say which it is."""
         if name == "candidate":
             return super().column(name, sql, kind)
         if family(kind) in {"FLOAT", "DOUBLE"}:

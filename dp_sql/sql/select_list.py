@@ -1,4 +1,4 @@
-"""What may be beside DP calls in the list of a SELECT?
+"""What may a SELECT list contain besides DP calls?
 
 After rewriting, the SELECT reads the releases and no longer the source. A column of the source
 would not be found there, and an aggregate such as count(*) would silently count releases.
@@ -29,10 +29,10 @@ class Functions(Protocol):
 
 
 def check_list(select: DpSelect, functions: Functions) -> None:
-    """Refuse items beside the DP calls that would need the source's rows.
+    """Refuse other items than the DP calls that would need the source's rows.
 
     Raises:
-        NotSupported: a column, a star, an aggregate or a window beside the calls.
+        NotSupported: a column, a star, an aggregate or a window next to the calls.
     """
     trees = [projection(_blanked(select, *item)) for item in select.items]
     aliases = {tree.alias.lower() for tree in trees if isinstance(tree, exp.Alias)}

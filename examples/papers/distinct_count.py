@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 
 from examples.papers.distinct import tpch
 from examples.papers.distinct.covers import CURVE, ONE_PASS, Study
-from examples.papers.distinct.judged import judge_table, write_note
 from examples.papers.distinct.distribution import write_distribution
+from examples.papers.distinct.judged import judge_table, write_note
 from examples.papers.distinct.printed import (
     BEST,
     GREEDY,

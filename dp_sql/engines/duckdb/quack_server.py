@@ -197,7 +197,7 @@ class QuackServer:
             raise
 
     def start(self, where: Address, admit: Admit, answer: Answer) -> None:
-        """Listen, and test that clients' texts do not run before anyone can know of it.
+        """Listen, and test that clients' statements do not run, before any client can connect.
 
         Raises:
             NotSupported: the address cannot be used, or this Quack does not ask the functions.

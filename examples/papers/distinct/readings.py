@@ -1,4 +1,4 @@
-"""Which epsilon and beta fit the bounds that the paper prints? A search, by exact distributions: no trials.
+"""Which epsilon and beta fit the bounds that the paper prints? Exact distributions, no trials.
 
 The paper prints no beta with its tables, and spends its epsilon otherwise than its theorem says, it
 seems. Here is what each pair would give, where the cover is fixed: by matching, and in one pass
