@@ -111,7 +111,7 @@ def _check_functions(node: Node, engine: OwnersEngine) -> None:
     for name, kinds in sorted(engine.function_kinds(frozenset(places)).items() if places else ()):
         if kinds != {"scalar"}:
             refusal = refuse(
-                node, f"The function {name} does not depend on the values of one row alone", WAY_OUT
+                node, f"The function {name} depends on more than the values of one row", WAY_OUT
             )
             refusal.offset = start + places.get(name, 0) if stop else None
             raise refusal

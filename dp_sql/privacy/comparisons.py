@@ -1,6 +1,6 @@
 """A value and a literal: in which type are the two compared, so that nothing can fail?
 
-Owns the values of expressions, the refusals, and DuckDB's rules for a column compared with a constant. A
+Owns the values of expressions, the refusals, and DuckDB's rules for a column and a constant. A
 comparison here is exact, or it is in the floating type in which DuckDB itself would compare; a
 literal that fits neither is refused. Casts of a column are only ever to a type that holds every
 value of its own.

@@ -190,8 +190,8 @@ class DeclaredTables(Tables):
         if name not in READERS or kinds != frozenset({"table"}):
             raise refuse(
                 function,
-                f"The table function {name} is not known to read one row at a time",
-                f"Known: {', '.join(sorted(READERS))}. {WAY_OUT}",
+                f"The table function {name} is not supported in a source",
+                f"Supported: {', '.join(sorted(READERS))}. {WAY_OUT}",
             )
         if function.find(exp.Query) is not None:
             raise refuse(function, "The file to read must be written in the statement", "")

@@ -282,7 +282,7 @@ def _named_values(
         if family(found) == "ENUM":
             return LabelValues(found, labels)
         raise refused(
-            f"The domain {given.text} is no ENUM type and no list.",
+            f"The domain {given.text} is neither an ENUM type nor a list.",
             "Name a public table's column with its table, domain := catalog.title; a list, "
             "domain := ['a', 'b']; an ENUM; or domain := observed.",
         )

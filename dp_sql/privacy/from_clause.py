@@ -65,7 +65,7 @@ class Rows:
         return replace(self, values=tuple(values))
 
     def without_unit(self) -> Rows:
-        """The same where the privacy unit may be NULL although the row has a person, as after a left join."""
+        """The same where the privacy unit may be NULL, as after a left join."""
         return replace(self, values=tuple(replace(v, is_person=False) for v in self.values))
 
 

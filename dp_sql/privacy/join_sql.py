@@ -119,7 +119,7 @@ def is_found(found: str, left: str) -> str:
 def matched_sql(
     select: Select, source: FromSql, part: PartSql, still: Collection[str], before: Sequence[int]
 ) -> FromSql:
-    """A LEFT JOIN whose ON says more than equal columns: all rows so far, joined to those that match.
+    """A LEFT JOIN whose ON says more than equal columns: all rows so far, with their matches.
 
     For such an ON DuckDB 1.5 would compare each row with each, or not run it at all.
     """

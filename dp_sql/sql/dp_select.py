@@ -88,7 +88,7 @@ def read_selects(
 
 
 def _refuse_in_sources(selects: Sequence[DpSelect]) -> None:
-    """A release inside the source of another call would be drawn again whenever that source is read."""
+    """A release inside the source of another call would be drawn again at each reading."""
     calls = [call for select in selects for call in select.calls]
     for outer in selects:
         for call in calls:

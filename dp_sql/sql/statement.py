@@ -110,7 +110,7 @@ class Statement:
 
 
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:
-    """The statements of a string of SQL, cut at the semicolons outside brackets; empty ones left out.
+    """The statements of SQL, cut at the semicolons outside brackets; empty ones left out.
 
     Raises:
         ParseError: a quote or comment is never closed, or a character cannot be read.

@@ -113,7 +113,7 @@ def _end_of_comment(text: str, start: int) -> int:
 
 
 def statements(text: str) -> list[Sequence[Token]]:
-    """The statements of a string of SQL, cut at the semicolons outside brackets; empty ones left out."""
+    """The statements of SQL, cut at the semicolons outside brackets; empty ones left out."""
     found: list[list[Token]] = [[]]
     depth = 0
     for token in tokenize(text):

@@ -105,7 +105,7 @@ def _note(study: Study, tried: Tried) -> str:
     return (
         f"{study.title}: 10 / 50 / 90 %, or the one value there is. {EACH.name}, with beta "
         f"{float(EACH.beta):g}, is fitted to the paper's values; {IN_ALL.name} is what it says, "
-        f"with a beta that we chose, {float(IN_ALL.beta):g}. A given bound has epsilon = 1 for noise. "
+        f"and our beta, {float(IN_ALL.beta):g}. A given bound has epsilon = 1 for noise. "
         f"True number {study.n_items:,} (the paper's: {study.table.n_items:,}). The last column "
         f"has our trials, no seed; the paper's are {N_TRIALS}. {GREEDY} is Algorithm 2 of the "
         f"paper; {ONE_PASS}, is what its greedy rows agree with, found by trying, here on "

@@ -174,7 +174,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := rating
 -- ^ nowhere.title
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := nowhere.title) FROM ratings
 
--- ArgumentError: The domain everything is no ENUM type and no list
+-- ArgumentError: The domain everything is neither an ENUM type nor a list
 -- ^ everything
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := everything) FROM ratings
 
@@ -430,11 +430,11 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ year = ?
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE year = ?
 
--- NotPrivate: The function error does not depend on the values of one row alone
+-- NotPrivate: The function error depends on more than the values of one row
 -- ^ error(
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE CASE WHEN user_id = 7 THEN error('x') ELSE true END
 
--- NotPrivate: The function random does not depend on the values of one row alone
+-- NotPrivate: The function random depends on more than the values of one row
 -- ^ random()
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE random() < 0.5
 
@@ -442,7 +442,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ row_number()
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM (SELECT *, row_number() OVER () AS place FROM ratings)
 
--- NotPrivate: The table function query is not known to read one row at a time
+-- NotPrivate: The table function query is not supported in a source
 -- ^ query(
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM query('FROM ratings')
 

@@ -1,7 +1,7 @@
 """Is one mean larger than another, and does a claim hold? Knows means and errors, not of what.
 
-A difference is told where it exceeds its 99 % sampling error. A claim is inside where every
-difference that it speaks of is significant and has the claimed sign. Where one has the other sign, or
+A difference is significant if it exceeds its 99 % sampling error. A claim is inside where every
+difference that it speaks of is significant and has the claimed sign. Where one has the other, or
 enough trials do not show it, it is outside; too few trials that show nothing judge nothing.
 """
 
