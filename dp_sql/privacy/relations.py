@@ -221,7 +221,7 @@ class Compiler:
             return rows, path
         body = self.tables.view(parts)
         if body is None:
-            raise no_table(node, parts)
+            raise no_table(node, parts, self.tables.names())
         return self._view(body, parts, node), path if self.tables.trusted else path[-1:]
 
     def listed_view(self, parts: Sequence[str]) -> Rows | None:

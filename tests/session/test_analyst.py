@@ -200,6 +200,7 @@ def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> Non
         ("SELECT DP_TOPK(title, 1, epsilon := 1, domain := ratings.title) FROM ratings", "ArgumentError", "is not a column of a public table"),
         ("SELECT DP_TOPK(year, 1, epsilon := 1) FROM ratings", "ArgumentError", "The policy declares none for year"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM unnamed", "NotPrivate", "There is no table unnamed"),
+        ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM rating", "NotPrivate", "Did you mean ratings"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM catalog", "NotPrivate", "This source is public"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings LIMIT 1", "NotSupported", "LIMIT next to a DP call"),
         ("SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings", "NotSupported", "is not available under a policy"),
