@@ -1,1 +1,1 @@
-"""Measurements against the same questions without privacy. Run by `make bench`; never by tests."""
+"""Measurements against the same queries without privacy. Run by `make bench`; never by tests."""

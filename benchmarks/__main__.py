@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure everything, print it, and write RESULTS.md beside this file."""
+"""`python -m benchmarks`: measure everything, print it, and write RESULTS.md next to this file."""
 
 from __future__ import annotations
 

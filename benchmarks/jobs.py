@@ -324,9 +324,9 @@ def selection_error() -> list[str]:
             counts = session.sql(sql).fetchnumpy()["n"].astype(np.int64)
         for k in (10, 50, 100):
             shown = []
-            for mechanism in names:
-                udf = REGISTRY["topk"].get(mechanism)
-                draw = getattr(baselines, mechanism, None) or partial(_drawn, udf, public)
+            for choice in names:
+                mechanism = REGISTRY["topk"].get(choice)
+                draw = getattr(baselines, choice, None) or partial(_drawn, mechanism, public)
                 draws = [draw(counts, k, public["epsilon"]) for _ in range(50)]
                 error = statistics.median(_shortfall(counts, picks) for picks in draws)
                 length = statistics.median(len(picks) for picks in draws)
@@ -336,11 +336,13 @@ def selection_error() -> list[str]:
 
 
 def _drawn(
-    udf: Mechanism, public: dict[str, Fraction], counts: object, k: int, _: Fraction
+    mechanism: Mechanism, public: dict[str, Fraction], counts: object, k: int, _: Fraction
 ) -> list[int]:
     given = {"k": k, **public}
-    largest = counts if udf.n_largest is None else counts[: udf.n_largest(k)]  # type: ignore[index]
-    found: list[int] = udf.run(largest, **{name: given[name] for name in udf.parameters})
+    largest = counts if mechanism.n_largest is None else counts[: mechanism.n_largest(k)]  # type: ignore[index]
+    found: list[int] = mechanism.run(
+        largest, **{name: given[name] for name in mechanism.parameters}
+    )
     return found
 
 
@@ -377,18 +379,18 @@ def mechanisms() -> list[str]:
         "max_contributions": 100, "bound": "gem",
     }  # fmt: skip
     for function, named in REGISTRY.items():
-        for name, udf in named.items():
-            given = {key: public[key] for key in udf.parameters}
+        for name, mechanism in named.items():
+            given = {key: public[key] for key in mechanism.parameters}
             values = data[function]
-            if udf.n_largest is not None:
-                values = (counts[: udf.n_largest(100)],)
-            spent = median(lambda u=udf, v=values, g=given: u.run(*v, **g))
+            if mechanism.n_largest is not None:
+                values = (counts[: mechanism.n_largest(100)],)
+            spent = median(lambda m=mechanism, v=values, g=given: m.run(*v, **g))
             lines.append(f"| {function} | {name} | {spent:.1f} |")
     return lines
 
 
-def guarded() -> list[str]:
-    """The same questions under a policy, where the answer crosses to a second DuckDB instance."""
+def under_policy() -> list[str]:
+    """The same queries under a policy, where the answer crosses to a second DuckDB instance."""
     lines = [
         "## Under a policy",
         "",
@@ -416,11 +418,11 @@ def guarded() -> list[str]:
             duckdb.connect(str(database), read_only=True) as con,
         ):
             for name in names:
-                lines += _guarded(session, con, name)
+                lines += _under_policy(session, con, name)
     return lines + missing(("gowalla", "imdb_words"))
 
 
-def _guarded(session: AnalystSession, con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
+def _under_policy(session: AnalystSession, con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
     grouped = (
         f"SELECT m, DP_TOPK(item, 10, epsilon := 1, max_groups_contributed := 1, "
         f"groups := ['0', '1', '2']) FROM (SELECT user_id, item, "
@@ -456,6 +458,6 @@ def _guarded(session: AnalystSession, con: duckdb.DuckDBPyConnection, name: str)
 
 
 ALL: tuple[Callable[[], list[str]], ...] = (
-    top_k, count_distinct, guarded, budget, flow, own_time, mechanisms, first_answer, accuracy,
+    top_k, count_distinct, under_policy, budget, flow, own_time, mechanisms, first_answer, accuracy,
     selection_error,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Clocks: questions asked in turn, so that a machine that slows down slows both."""
+"""Timing: queries run in turn, so that a machine that slows down slows both."""
 
 from __future__ import annotations
 

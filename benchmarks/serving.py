@@ -1,4 +1,4 @@
-"""`python -m benchmarks.serving`: what a Quack server costs, beside one without privacy.
+"""`python -m benchmarks.serving`: what a Quack server costs, compared with one without privacy.
 
 Needs the packages of `make serve-test`, and prints its section of the results.
 """

@@ -56,18 +56,18 @@ def _debit(folder: Path) -> list[str]:
 
 
 def _old_ledger(folder: Path) -> list[str]:
-    path, witness = folder / "old", folder / "old.witness"
-    with Ledger(path, witness, "seen") as ledger:
+    path, checkpoint = folder / "old", folder / "old.witness"
+    with Ledger(path, checkpoint, "seen") as ledger:
         for first in range(0, N_EVENTS, 1000):
             name = f"analyst {first // 1000 % 10}"
             ledger.reserve(name, [_AMOUNT] * 1000, lambda of_all, own: None)
 
     def opened() -> None:
-        with Ledger(path, witness, "seen") as ledger:
+        with Ledger(path, checkpoint, "seen") as ledger:
             assert ledger.spent().n == N_EVENTS
 
     opening = median(opened, rounds=5)
-    with Ledger(path, witness, "seen") as ledger:
+    with Ledger(path, checkpoint, "seen") as ledger:
         reserving = median(
             lambda: ledger.reserve("ann", [_AMOUNT], lambda of_all, own: None), rounds=51
         )

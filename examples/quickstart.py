@@ -1,4 +1,4 @@
-"""Data and a policy of an owner; a question of an analyst, its price, and its answer."""
+"""An owner's data and policy; an analyst's query, its cost and its answer."""
 
 import tempfile
 from pathlib import Path

@@ -266,7 +266,7 @@ def test_a_range_in_the_document_is_the_range_in_the_code(call: str, shown: str)
     assert [*map(float, said)] == [*map(float, re.findall(numbers, shown))]
 
 
-def test_every_mechanism_has_its_proof_beside_it() -> None:
+def test_every_mechanism_has_its_proof_next_to_it() -> None:
     notes = re.findall(r"\[proof\]\(\.\./([^)]+)\)", TEXT["mechanisms.md"])
     assert len(notes) == sum(len(mechanisms) for mechanisms in REGISTRY.values())
     for note in (*notes, "udfs/exact_sampling.md"):

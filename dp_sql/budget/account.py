@@ -138,7 +138,9 @@ class Account:
             spent = self._ledger.spent(share.analyst)
             if not share.counting.fits(spent.plus(*amounts)):
                 return _too_much(amounts, share.row(of, spent), self._largest(scaled, amounts))
-        return BudgetExceeded("The budget was full a moment ago; nothing was spent. Ask again.")
+        return BudgetExceeded(
+            "The budget was full a moment ago; nothing was spent. Run the query again."
+        )
 
     def _largest(self, scaled: Scaled, amounts: Sequence[Amount]) -> Fraction | None:
         """The largest epsilon of the query that would still fit, in whole 1e-9; None: none."""

@@ -42,7 +42,7 @@ class Event:
 
 
 def origin(ledger_id: str, dataset: str) -> Event:
-    """What stands before the first event: number 0, with a hash that ties the chain to its file."""
+    """What precedes the first event: number 0, with a hash that ties the chain to its file."""
     tie = _digest(["dp_sql ledger 1", ledger_id, dataset])
     return Event(0, "", "opened", "", "", None, "", tie)
 

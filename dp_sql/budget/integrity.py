@@ -95,5 +95,5 @@ def append(
                       sums=totals.sums(analyst))  # fmt: skip
     schema.add(con, event)
     if [next_event(head, row) for row in schema.rows_after(con, head.number)] != [event]:
-        raise LedgerError("The ledger did not store an event as it was meant; nothing counts.")
+        raise LedgerError("The ledger did not store an event as intended; nothing was recorded.")
     return event

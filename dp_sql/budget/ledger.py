@@ -140,7 +140,7 @@ class Ledger:
     def _open(self) -> None:
         missing = self._checkpoint.read() is None
         try:
-            self._look()  # nothing is written beside a ledger that is refused
+            self._look()  # nothing is written next to a ledger that is refused
         except LedgerError:
             if not missing or self._checkpoint.read() is None:
                 raise

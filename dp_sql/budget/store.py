@@ -41,7 +41,7 @@ def create(path: Path, dataset: str, time: str) -> None:
         if os.path.lexists(path):
             return
         if any(os.path.lexists(side) for side in side_files(path)):
-            missing = f"The ledger {path} is missing, but SQLite's files beside it exist."
+            missing = f"The ledger {path} is missing, but SQLite's files next to it exist."
             raise LedgerError(f"{missing} Restore the ledger.")
         draft = Path(f"{path}.{uuid.uuid4().hex}.new")
         try:
@@ -55,7 +55,7 @@ def create(path: Path, dataset: str, time: str) -> None:
 
 
 def side_files(path: Path) -> list[Path]:
-    """What SQLite keeps beside a file."""
+    """What SQLite keeps next to a file."""
     return [Path(f"{path}{end}") for end in ("-wal", "-shm", "-journal")]
 
 
@@ -156,7 +156,7 @@ class LedgerFile:
 
 
 def _connect(path: Path, read_only: bool) -> tuple[sqlite3.Connection, object]:
-    """A connection, and the state of the file if SQLite may keep no locks beside it."""
+    """A connection, and the state of the file if SQLite cannot keep locks next to it."""
     if not read_only:
         return _checked(path, "mode=rw"), None
     try:

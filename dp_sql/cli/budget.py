@@ -80,7 +80,7 @@ def bars(rows: Sequence[BudgetRow], terms: Terms, width: int) -> str:
 
 
 def bar_lines(rows: Sequence[BudgetRow], width: int) -> list[str]:
-    """A bar for each row, as wide as the figures beside it leave room for."""
+    """A bar for each row, as wide as the figures next to it leave room for."""
     names = [rows[0].dataset, *(f"  {shortened(visible(row.analyst or ''))}" for row in rows[1:])]
     figures = [_figures(row) for row in rows]
     longest = max(map(len, names))

@@ -63,7 +63,7 @@ _GRACE_SECONDS = 5.0  # that running queries have to end after SIGTERM or SIGINT
 @click.option("--policy", metavar="FILE", help="What analysts may query (docs/policy.md).")
 @click.option(
     "--tokens", metavar="FILE",
-    help="The tokens of `dp-sql token` (default: the file beside the policy).",
+    help="The tokens of `dp-sql token` (default: the file in the policy's folder).",
 )  # fmt: skip
 @click.option(
     "--listen", metavar="quack:HOST:PORT", default="quack:localhost:9494", show_default=True,

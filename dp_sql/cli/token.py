@@ -12,10 +12,10 @@ from dp_sql.errors import PolicyError
 from dp_sql.server.tokens import add_token, read_tokens, remove_token, tokens_beside
 
 _HELP = """\
-Make, list and remove the tokens by which `dp-sql serve` knows its analysts.
+Make, list and remove the tokens that identify analysts to `dp-sql serve`.
 
 A token lets its holder query as one analyst. It is shown once, when it is made; the file keeps
-only a hash of it. With --policy policy.toml the file is policy.tokens, beside the policy. A
+only a hash of it. With --policy policy.toml the file is policy.tokens, in the policy's folder. A
 running server sees every change at the next query.
 
 \b

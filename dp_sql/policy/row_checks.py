@@ -51,7 +51,7 @@ def _link(policy: Policy, known: Known, name: Name, link: Link) -> Check:
         f"HAVING system.main.count(DISTINCT {person}) > 1"
     )
     shared = f"{target}.{link.key} holds values that several people share"
-    why = f"{shared}, so it does not say whose a row is."
+    why = f"{shared}, so it does not identify one person."
     return Check(f"tables.{dotted(name)}.privacy_unit", target, select, why)
 
 

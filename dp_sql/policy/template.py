@@ -98,9 +98,9 @@ def _section(table: Listed, tables: Sequence[Listed], listed: Sequence[Listed]) 
     key = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)
     lines = ["", comment, f"[tables.{key}]"]
     if unit is not None:
-        lines += [f"privacy_unit = {_toml(unit)}  # check this: whose row is each row?"]
+        lines += [f"privacy_unit = {_toml(unit)}  # check this: does it identify the person?"]
     else:
-        lines += [f'privacy_unit = "{UNNAMED}"  # whose row is each row? A column, or a link:',
+        lines += [f'privacy_unit = "{UNNAMED}"  # the column that identifies the person, or a link:',
                   f"# privacy_unit = {_link(table, tables, listed)}"]  # fmt: skip
     for item in _items(table)[-1:]:
         example = f"# unique_per_person = [{_toml(dotted([item]))}]"

@@ -33,8 +33,8 @@ def analyst_plans(
     """The plans of the calls of one SELECT.
 
     Args:
-        select: where its parts stand in the text.
-        bodies: the texts of the CTEs in scope, by folded name, in their order.
+        select: where its parts are in the statement.
+        bodies: the SQL of the CTEs in scope, by folded name, in their order.
         policy: the owner's.
         side: answers what names mean.
 
@@ -47,7 +47,7 @@ def analyst_plans(
     source = compiled_source(select, bodies, compiler)
     if source.person is None:
         raise NotPrivate(
-            "This source is public: it holds no one's rows.",
+            "This source is public: it contains no private rows.",
             text=select.text,
             position=select.source[0],
             hint="Ask it without DP: SELECT … FROM it is free.",
@@ -57,7 +57,7 @@ def analyst_plans(
         _check_limits(select, call, policy)
         rows = rows_of(source, call)
         if not side.agrees(rows.sql, rows.tables):
-            raise InternalError("What was built reads other tables than it should.")
+            raise InternalError("The generated SQL reads other tables than it should.")
         plans.append(
             compiled_plan(
                 source,
@@ -78,7 +78,7 @@ def analyst_plans(
 def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
     limits, asked = policy.limits, call.parameters.limited
     if asked["delta"] is not None and limits.max_delta_per_query is None:
-        raise _over(select, call, "The policy allows no delta, and this mechanism needs one")
+        raise _over(select, call, "The policy allows no delta: choose a mechanism that needs none")
     for name, value, limit in (
         ("epsilon", asked["epsilon"], limits.max_epsilon_per_query),
         ("delta", asked.get("delta"), limits.max_delta_per_query),
@@ -87,7 +87,7 @@ def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
     ):
         if value is not None and limit is not None and value > limit:
             shown = in_words(Fraction(limit))
-            raise _over(select, call, f"{name} is more than the policy allows, which is {shown}")
+            raise _over(select, call, f"{name} is more than the policy allows: at most {shown}")
 
 
 def _over(select: DpSelect, call: DpCall, message: str) -> QueryError:

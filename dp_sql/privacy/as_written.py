@@ -21,8 +21,8 @@ from dp_sql.sql.tokens import Token, called, split, tokenize
 from dp_sql.sql.types import family
 
 WAY_OUT = (
-    "If each row of the result still is one person's, make it a table (CREATE TABLE … AS …) "
-    "and name that table: its rows are then taken as you declare them."
+    "If each row of the result still belongs to one person, store it (CREATE TABLE … AS …) and "
+    "name that table: you then declare the person of each of its rows."
 )
 _ROW_WISE = (
     exp.Condition, exp.Identifier, exp.DataType, exp.DataTypeParam, exp.Var, exp.Interval,
@@ -101,7 +101,7 @@ def _check_row_wise(tree: Node) -> None:
         elif isinstance(node, exp.Parameter | exp.Placeholder):
             why = "a parameter: write the value into the statement"
         elif isinstance(node, _ACROSS_ROWS) or not isinstance(node, _ROW_WISE):
-            why = f"{type(node).__name__}, which is not known to look at one row only"
+            why = "a part that may look at other rows"
         else:
             continue
         where = "WHERE of the source of a DP call"
@@ -121,7 +121,7 @@ def _check_functions(node: Node, engine: OwnersEngine) -> None:
     for name, kinds in sorted(engine.function_kinds(frozenset(places)).items() if places else ()):
         if kinds != {"scalar"}:
             refusal = refuse(
-                node, f"The function {name} is not a pure function of one row", WAY_OUT
+                node, f"The function {name} depends on more than the values of one row", WAY_OUT
             )
             refusal.offset = start + places.get(name, 0) if stop else None
             raise refusal
@@ -170,7 +170,7 @@ def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:
 
 
 def span(node: Node) -> tuple[int, int] | None:
-    """Where an expression of a list, of WHERE or of ON stands in the SQL that was parsed.
+    """Where an expression of a list, of WHERE or of ON is in the SQL that was parsed.
 
     None where sqlglot kept no place of any part of it.
     """

@@ -62,6 +62,6 @@ def unknown(node: Node) -> Refused:
     """The refusal of a comparison under a collation that is not known to be linear."""
     return refuse(
         node,
-        "This column has a collation whose comparisons are not known to be fast on every string",
+        "Strings with this collation cannot be compared here: it may be slow on some strings",
         "Its owner can offer the column without a collation, or with NOCASE or NOACCENT.",
     )

@@ -1,6 +1,6 @@
-"""A value beside a literal: in which type are the two compared, so that nothing can fail?
+"""A value and a literal: in which type are the two compared, so that nothing can fail?
 
-Owns the values of expressions, the refusals, and DuckDB's rules for a column beside a constant. A
+Owns the values of expressions, the refusals, and DuckDB's rules for a column and a constant. A
 comparison here is exact, or it is in the floating type in which DuckDB itself would compare; a
 literal that fits neither is refused. Casts of a column are only ever to a type that holds every
 value of its own.
@@ -54,8 +54,9 @@ MAX_TEXT_BYTES = 10_000
 """The longest string, in bytes, that functions read; they read a longer one as NULL."""
 _COLUMN = re.compile(r"r\d+c\d+", re.ASCII)
 WAY_OUT = (
-    "Known: comparisons with literals, BETWEEN, IN (a list), IS NULL, AND, OR, NOT, LIKE, lower, "
-    "upper, trim, substr, date_trunc, year, month, day, coalesce with a literal."
+    "Under a policy, and over groups, you can use comparisons with literals, BETWEEN, IN (a list), "
+    "IS NULL, AND, OR, NOT, LIKE, lower, upper, trim, substr, date_trunc, year, month, day, and "
+    "coalesce with a literal. For anything else the owner can add a column to the table."
 )
 
 
@@ -86,9 +87,9 @@ class Scope:
     """What an expression may use.
 
     column: finds a column by its parts, or refuses it.
-    constant: whether a text can be read as a type; asked of the engine, over no rows.
+    constant: whether a string can be read as a type; asked of the engine, over no rows.
     listed: the values of a public one-column query, or a refusal.
-    aggregate: compiles an aggregate, where one may stand.
+    aggregate: compiles an aggregate, where one is allowed.
     as_written: takes an expression that cannot be compiled as the owner wrote it; None where the
         person who asks is not the owner.
     """
@@ -103,7 +104,7 @@ class Scope:
 class Refused(NotPrivate):
     """A refusal that knows its node, so that a caret can be put under it.
 
-    offset: where it stands in the SQL that was parsed, where the node does not say it.
+    offset: its place in the SQL that was parsed, if the node does not say it.
     """
 
     node: Node
@@ -140,7 +141,7 @@ def short(sql: str) -> str:
 
 
 def is_literal(node: Node) -> bool:
-    """Whether a node is a constant that stands in the text."""
+    """Whether a node is a constant written in the SQL."""
     if isinstance(node, exp.Paren | exp.Neg) and any(
         node.args[k] for k in node.args if k != "this"
     ):
@@ -161,7 +162,7 @@ def is_double(node: Node) -> bool:
 
 
 def whole_number(node: Node | None) -> int | None:
-    """The integer that stands in the text; None for everything else."""
+    """The integer written in the SQL; None for everything else."""
     number = _number(node) if node is not None and is_literal(node) else None
     return int(number) if number is not None and number.denominator == 1 else None
 
@@ -189,7 +190,7 @@ def beside(value: Value, constant: Node, scope: Scope) -> tuple[str, str]:
     return found
 
 
-# --- texts ----------------------------------------------------------------------------------------
+# --- strings --------------------------------------------------------------------------------------
 
 
 def _cast_beside(value: Value, constant: Node, scope: Scope) -> tuple[str, str] | None:

@@ -190,15 +190,17 @@ class DeclaredTables(Tables):
         if name not in READERS or kinds != frozenset({"table"}):
             raise refuse(
                 function,
-                f"The table function {name} is not known to read one row at a time",
-                f"Known: {', '.join(sorted(READERS))}. {WAY_OUT}",
+                f"The table function {name} is not supported in a source",
+                f"Supported: {', '.join(sorted(READERS))}. {WAY_OUT}",
             )
         if function.find(exp.Query) is not None:
             raise refuse(function, "The file to read must be written in the statement", "")
         for named in function.find_all(exp.Identifier, exp.Var):
             if folded(named.name) in _BY_PLACE:
                 raise refuse(
-                    named, f"{named.name} goes by the place of a row, not by a person's data", ""
+                    named,
+                    f"{named.name} is a row's physical position and not a value of a person",
+                    "",
                 )
         return _call(function, name)
 

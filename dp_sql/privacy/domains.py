@@ -105,7 +105,7 @@ def domain_of(
     """The domain that some values are.
 
     Args:
-        select: where the call stands.
+        select: the SELECT that contains the call.
         call: the call.
         at: how the domain is written, and where.
         values: the values.
@@ -222,7 +222,7 @@ def declared_domain(
     """The domain of a call as the owner writes it.
 
     Args:
-        select: where the call stands.
+        select: the SELECT that contains the call.
         call: the call.
         given: how the domain is written.
         item_type: of the items.
@@ -282,7 +282,7 @@ def _named_values(
         if family(found) == "ENUM":
             return LabelValues(found, labels)
         raise refused(
-            f"The domain {given.text} is no ENUM type and no list.",
+            f"The domain {given.text} is neither an ENUM type nor a list.",
             "Name a public table's column with its table, domain := catalog.title; a list, "
             "domain := ['a', 'b']; an ENUM; or domain := observed.",
         )

@@ -1,10 +1,10 @@
-"""Which expressions may an analyst compute on private rows? Those that are total, row by row.
+"""Which expressions may an analyst compute on private rows? Those that never fail, row by row.
 
 Compiles sqlglot's tree of an expression into new SQL, or refuses it. Nothing that is
 compiled here can raise an error on any row, look at another row, the clock or the session: an
-error that only some rows raise would tell about them. Each form names the parts of its node that
+error that only some rows raise would reveal them. Each form names the parts of its node that
 it reads, and a node with any other part is refused: a part that is not read would change the
-question without a word.
+query silently.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, family, same_bits
 
 COMPARABLE = EXACT_TYPES | FLOATS
-"""Types with an order and an equality that fail on no value, and a text of every value."""
+"""Types with an order and an equality that fail on no value, and a string for every value."""
 _COMPARISONS: Mapping[type, str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }  # fmt: skip
@@ -47,7 +47,7 @@ def compiled(node: Node, scope: Scope) -> Value:
     """Compile an expression.
 
     Raises:
-        Refused: it is not known to be total.
+        Refused: it is not known to succeed on every row.
     """
     try:
         for kinds, compile_one in _COMPILERS:
@@ -59,7 +59,7 @@ def compiled(node: Node, scope: Scope) -> Value:
             return _named(node, scope)
     except RecursionError:
         raise refuse(node, "This is nested too deeply") from None
-    raise refuse(node, f"{_shown(node)} is not known to be total on every row")
+    raise _unsupported(node)
 
 
 def is_aggregate(node: Node) -> bool:
@@ -68,14 +68,44 @@ def is_aggregate(node: Node) -> bool:
     return named or isinstance(node, exp.AggFunc)
 
 
+_ARITHMETIC = (
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.Neg, exp.BitwiseAnd,
+    exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift,
+)  # fmt: skip
+_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (_ARITHMETIC, "Arithmetic on columns"),
+    ((exp.Subquery, exp.SubqueryPredicate, exp.Query), "A subquery in this place"),
+    (exp.Window, "A window function"),
+    ((exp.Literal, exp.Null, exp.Boolean), "A constant without a column"),
+    (exp.DPipe, "The operator ||"),
+    ((exp.NullSafeEQ, exp.NullSafeNEQ), "IS DISTINCT FROM"),
+    (exp.Between, "BETWEEN"),
+    (exp.In, "IN"),
+    (exp.Case, "CASE"),
+    (exp.Cast, "A cast"),
+)
+"""What messages call an expression; functions go by their names."""
+
+
 def _shown(node: Node) -> str:
-    return node.sql(dialect="duckdb")[:60] if isinstance(node, exp.Func) else type(node).__name__
+    found = next((word for kinds, word in _WORDS if isinstance(node, kinds)), None)
+    name = node.sql(dialect="duckdb").partition("(")[0].lower()
+    if found is None and isinstance(node, exp.Func) and name.isidentifier():
+        return f"The function {name}"
+    return found or "This expression"
+
+
+def _unsupported(node: Node) -> Exception:
+    why = "dp_sql cannot prove that it depends on one row alone and never fails"
+    if isinstance(node, _ARITHMETIC):
+        why = "it fails on some values, and the error would reveal a row"
+    return refuse(node, f"{_shown(node)} is not supported here: {why}")
 
 
 def _plain(node: Node, *allowed: str) -> None:
     for key, value in node.args.items():
         if value and key not in allowed:
-            raise refuse(node, f"{_shown(node)} has a part that is not known here")
+            raise refuse(node, f"{_shown(node)} is supported here only in its basic form")
 
 
 def settled(value: Value, node: Node) -> Value:
@@ -135,7 +165,7 @@ def _operand(node: Node, scope: Scope) -> Value:
     """A side of a comparison: of a = b = c, parsers may differ about what is compared first."""
     several = isinstance(node, exp.Predicate | exp.And | exp.Or | exp.Not | exp.In | exp.Between)
     if several and not isinstance(node, exp.SubqueryPredicate):
-        raise refuse(node, "A comparison beside another needs brackets around it")
+        raise refuse(node, "Put brackets around one of these two comparisons")
     return compiled(node, scope)
 
 
@@ -146,7 +176,7 @@ def _is(node: Node, scope: Scope) -> Value:
         return _maybe_not(node, f"{left.sql} IS NULL")
     if isinstance(right, exp.Boolean) and left.type == "BOOLEAN":
         return _maybe_not(node, f"{left.sql} IS {'TRUE' if right.this else 'FALSE'}")
-    raise refuse(node, "IS takes NULL, TRUE or FALSE")
+    raise refuse(node, "IS must be followed by NULL, TRUE or FALSE")
 
 
 def _compare(node: Node, scope: Scope) -> Value:
@@ -172,7 +202,7 @@ def _compare(node: Node, scope: Scope) -> Value:
     if {family(value.type), family(other.type)} <= SMALL:
         return _boolean(f"CAST({value.sql} AS HUGEINT) {sign} CAST({other.sql} AS HUGEINT)")
     raise refuse(
-        node, f"{value.type} and {other.type} are compared only after a cast that may fail"
+        node, f"{value.type} and {other.type} cannot be compared without a cast that may fail"
     )
 
 
@@ -181,7 +211,7 @@ def _between(node: Node, scope: Scope) -> Value:
     value = _operand(node.this, scope)
     limits = [node.args["low"], node.args["high"]]
     if not all(is_literal(limit) for limit in limits):
-        raise refuse(node, "BETWEEN takes literals")
+        raise refuse(node, "BETWEEN is supported only with literals")
     _same_kind(node, limits)
     agree(node, value)
     bounds = []
@@ -194,7 +224,7 @@ def _between(node: Node, scope: Scope) -> Value:
 def _same_kind(node: Node, literals: Sequence[Node]) -> None:
     """DuckDB compares a list in one type for all, which one 1e0 makes DOUBLE."""
     if len({is_double(literal) for literal in literals}) == 2:
-        raise refuse(node, "Numbers with an exponent and without one stand together here")
+        raise refuse(node, "Write these numbers either all with an exponent or all without one")
 
 
 def _in(node: Node, scope: Scope) -> Value:
@@ -205,7 +235,9 @@ def _in(node: Node, scope: Scope) -> Value:
         return _among(node, value, query, scope)
     choices = node.expressions
     if not choices or not all(is_literal(choice) for choice in choices):
-        raise refuse(node, "IN takes a list of literals, or a column of a public table")
+        raise refuse(
+            node, "IN is supported only with a list of literals or a column of a public table"
+        )
     _same_kind(node, choices)
     agree(node, value)
     pairs = [beside(value, choice, scope) for choice in choices]
@@ -217,7 +249,9 @@ def _in(node: Node, scope: Scope) -> Value:
 def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
     listed = scope.listed(query)
     if listed.type != value.type or family(value.type) not in COMPARABLE:
-        raise refuse(node, f"{value.type} is looked for among {listed.type}")
+        raise refuse(
+            node, f"IN compares {value.type} with {listed.type}; both must have the same type"
+        )
     agree(node, value, listed)
     return _boolean(f"{value.sql} IN {listed.sql}")
 
@@ -227,7 +261,7 @@ def _like(node: Node, scope: Scope) -> Value:
     value, pattern = _operand(node.this, scope), node.expression
     plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\0" not in pattern.this
     if family(value.type) != "VARCHAR" or not plain:
-        raise refuse(node, "LIKE takes a text column and a pattern in quotes")
+        raise refuse(node, "LIKE is supported only for a string column and a pattern in quotes")
     return _maybe_not(node, like(node, value, pattern.this, isinstance(node, exp.ILike)))
 
 
@@ -243,7 +277,7 @@ def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:
     """A function of a string; what it returns keeps the collation."""
     value = compiled(node, scope)
     if family(value.type) != "VARCHAR":
-        raise refuse(node, f"This takes text, not {value.type}")
+        raise refuse(node, f"This function takes a string, not {value.type}")
     listed = ", ".join([short(value.sql), *more])
     return Value(f"system.main.{word}({listed})", "VARCHAR", collation=value.collation)
 
@@ -254,7 +288,7 @@ def _trim(node: Node, scope: Scope) -> Value:
         str(node.args.get("position") or "").upper()
     )
     if word is None:
-        raise refuse(node, "This form of trim is not known here")
+        raise refuse(node, "This form of trim is not supported here")
     return _of_string(word, node.this, scope)
 
 
@@ -267,7 +301,7 @@ def _substring(node: Node, scope: Scope) -> Value:
     for bound in given:
         number = whole_number(bound)
         if bound is None or number is None or is_double(bound) or abs(number) > _FARTHEST:
-            raise refuse(node, "substr takes literal bounds up to a million")
+            raise refuse(node, "substr is supported only with literal bounds of up to a million")
         bounds.append(str(number))
     return _of_string("substr", node.this, scope, *bounds)
 
@@ -292,21 +326,21 @@ def _named(node: Node, scope: Scope) -> Value:
         return _of_string(word, given[0], scope)
     if word.upper() in _PARTS and len(given) == 1:
         return _date_part(word, given[0], scope)
-    raise refuse(node, f"{_shown(node)} is not known to be total on every row")
+    raise _unsupported(node)
 
 
 def _of_main(node: Node, scope: Scope) -> Value:
     """main.lower(…) in stored views is DuckDB's own: macros of that name are refused at opening."""
     _plain(node, "this", "expression")
     if not isinstance(node.expression, exp.Func) or node.this.name.lower() != "main":
-        raise refuse(node, "This is no column")
+        raise refuse(node, "This is not a column")
     return compiled(node.expression, scope)
 
 
 def _part_name(node: Node) -> str:
     word = str(node.name).upper()
     if word not in _PARTS:
-        raise refuse(node, f"{word.lower()} is not known here")
+        raise refuse(node, f"The date part {word.lower()} is not supported here")
     return word.lower()
 
 
@@ -322,7 +356,7 @@ def _truncate(node: Node, scope: Scope) -> Value:
     unit = str(node.args["unit"].name).upper()
     value = compiled(node.this, scope)
     if unit not in _PARTS or family(value.type) not in TIMES:
-        raise refuse(node, "date_trunc takes a part such as 'month', and a date")
+        raise refuse(node, "date_trunc needs a part such as 'month', and a date")
     kind = "TIMESTAMP WITH TIME ZONE" if value.type.endswith("ZONE") else "TIMESTAMP"
     # TRY: at the ends of the calendar there is no beginning of the week.
     call = f"TRY(system.main.date_trunc({literal(unit.lower())}, {value.sql}))"
@@ -333,21 +367,24 @@ def _coalesce(node: Node, scope: Scope) -> Value:
     _plain(node, "this", "expressions")
     value, others = compiled(node.this, scope), node.expressions
     if len(others) != 1 or not is_literal(others[0]):
-        raise refuse(node, "coalesce takes a column and one literal")
+        raise refuse(node, "coalesce is supported only with a column and one literal")
     sql, other = beside(value, others[0], scope)
     if sql != value.sql:
-        raise refuse(node, f"The literal of coalesce must be a {value.type}")
+        raise refuse(node, f"The literal in coalesce must be of type {value.type}")
     return Value(f"coalesce({sql}, {other})", value.type, collation=value.collation)
 
 
 def _to_text(node: Node, scope: Scope) -> Value:
-    """Everything has a text; other casts may fail."""
+    """Everything can be written as a string; other casts may fail."""
     _plain(node, "this", "to")
     if node.args["to"].sql(dialect="duckdb").upper() not in {"TEXT", "VARCHAR"}:
-        raise refuse(node, "Only a cast to VARCHAR succeeds on every row")
+        raise refuse(
+            node,
+            "Only a cast to VARCHAR is supported here, because other casts fail on some values",
+        )
     value = compiled(node.this, scope)
     if family(value.type) not in COMPARABLE:
-        raise refuse(node, f"The text of {value.type} is not known here")
+        raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
     return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR", collation=value.collation)
 
 
@@ -356,11 +393,11 @@ _BEYOND = {"TIMESTAMP_S", "TIMESTAMP_MS"}
 
 def _column(node: Node, scope: Scope) -> Value:
     if not isinstance(node, exp.Column):
-        raise refuse(node, "This is no column")
+        raise refuse(node, "This is not a column")
     value = scope.column(node)
     if value.type in _BEYOND:
         why = f"{value.type} holds times that DuckDB cannot show"
-        raise refuse(node, why, "Its owner can offer it as a TIMESTAMP.")
+        raise refuse(node, why, "The owner can store it as a TIMESTAMP.")
     return value
 
 

@@ -18,9 +18,9 @@ from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
 
 ALLOWED = (
-    "Allowed: private tables, joins of them on the privacy unit, joins with public tables on equal "
-    "columns, WHERE of total functions, CTEs and subqueries of those, GROUP BY the privacy unit, "
-    "UNION ALL."
+    "A source may use private tables, joins of them on the privacy unit, joins with public tables "
+    "on equal columns, WHERE on one row at a time, CTEs and subqueries of these, GROUP BY the "
+    "privacy unit, and UNION ALL."
 )
 
 
@@ -65,7 +65,7 @@ class Rows:
         return replace(self, values=tuple(values))
 
     def without_unit(self) -> Rows:
-        """The same where the privacy unit may be NULL beside a person, as after a left join."""
+        """The same where the privacy unit may be NULL, as after a left join."""
         return replace(self, values=tuple(replace(v, is_person=False) for v in self.values))
 
 
@@ -155,7 +155,8 @@ class From:
             found = list(self._called(tuple(names[: n_parts - 1]), names[n_parts - 1]))
             if len(found) > 1:
                 shown = node.sql(dialect="duckdb")
-                raise refuse(node, f"{shown} is more than one column of the source", ALLOWED)
+                hint = "Write the table before the column, as in r.title."
+                raise refuse(node, f"{shown} is more than one column of the source", hint)
             if found:
                 return found[0], n_parts
         raise self.unknown(node)
@@ -191,6 +192,6 @@ def only(node: Node, allowed: set[str]) -> None:
             where = at if hasattr(at, "walk") else node
             clause = _CLAUSES.get(key, key.upper())
             raise refuse(
-                where, f"{clause[0].upper()}{clause[1:]} in a source would let one person's rows "
-                "depend on another's, or we cannot prove that it does not", ALLOWED,
+                where, f"{clause[0].upper()}{clause[1:]} is not supported in the source of a DP "
+                "call, because one person's rows could then depend on another's", ALLOWED,
             )  # fmt: skip

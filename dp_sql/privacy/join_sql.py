@@ -22,7 +22,7 @@ from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, same_bits
 class PartSql:
     """A relation of FROM with its own conditions, as a SELECT of `r0p`, `r0c1`, and so on.
 
-    most: the most rows of one person in it. is_table: whether it is a table as it stands. fan: the
+    most: the most rows of one person in it. is_table: whether it is a table itself. fan: the
     most of its rows that one row before it matches. None: not known.
     """
 
@@ -119,9 +119,9 @@ def is_found(found: str, left: str) -> str:
 def matched_sql(
     select: Select, source: FromSql, part: PartSql, still: Collection[str], before: Sequence[int]
 ) -> FromSql:
-    """A LEFT JOIN whose ON says more than equal columns: all rows so far, beside those that match.
+    """A LEFT JOIN whose ON says more than equal columns: all rows so far, with their matches.
 
-    For an ON as it stands DuckDB 1.5 would compare each row with each, or not run it at all.
+    For such an ON DuckDB 1.5 would compare each row with each, or not run it at all.
     """
     rows = [*_so_far(select, still, before), "system.main.row_number() OVER () AS __dp_row"]
     first = f"SELECT {listed_sql(rows)} FROM {source.sql}{where_sql(source.conditions)}"

@@ -26,7 +26,7 @@ def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
     """The condition that a string matches a pattern of LIKE.
 
     Args:
-        node: where it stands, for messages.
+        node: its place, for messages.
         value: the string.
         pattern: what is on the right of LIKE, with % and _; no character escapes them.
         fold: whether case is ignored, as in ILIKE.

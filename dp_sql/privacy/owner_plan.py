@@ -48,7 +48,7 @@ def owners_plan(
     """The plan of one call on the owner's connection.
 
     Args:
-        select: the SELECT that the call stands in.
+        select: the SELECT that contains the call.
         call: the call.
         tokens: of the whole statement, for its CTEs.
         engine: answers what names mean.
@@ -105,11 +105,11 @@ def _source(
         )
     if not value_of(select, unit, source.scope).is_person:
         raise NotPrivate(
-            f"{unit.text} is not the privacy unit of a table as it stands: it is an expression, "
-            "or a column of a table that is joined and may be missing.",
+            f"{unit.text} is not the privacy unit of a table: it is an expression, or a column "
+            "that a LEFT JOIN may set to NULL.",
             text=select.text,
             position=unit.position,
-            hint="Name the column of the table whose rows are people's.",
+            hint="Name the column as it is in the table that holds people's rows.",
         )
     return source
 
@@ -188,7 +188,7 @@ def _groups(source: Source, call: DpCall, own: frozenset[str], schema: OwnersSch
     if given is None:
         raise ArgumentError(
             f"{call.function.name} with GROUP BY needs groups: the public set of groups. A group "
-            "that only one person is in would tell of that person.",
+            "with only one person in it would reveal that person.",
             text=select.text,
             position=call.start,
             hint="Write groups := regions.region (a public table's column), groups := ['north', "
@@ -198,7 +198,8 @@ def _groups(source: Source, call: DpCall, own: frozenset[str], schema: OwnersSch
         return Groups(tuple(_observed(source, i) for i in range(len(keys))), cap)
     if len(keys) > 1:
         raise ArgumentError(
-            "For several keys groups can only be observed here; a policy declares them key by key.",
+            "With several GROUP BY columns write groups := observed; only a policy can list "
+            "their values.",
             text=select.text,
             position=given.position,
         )
@@ -227,7 +228,7 @@ def _assumed(
     if domain is None:
         return said
     if isinstance(domain, Observed):
-        also = "" if select.condition_text is None else ", also of the rows that WHERE keeps"
+        also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"
         return (*said, f"the set of values in {call.item.text} is public{also}")
     if isinstance(call.domain, ListLiteral):
         return said

@@ -25,7 +25,7 @@ def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
     group = tree.args.get("group")
     if group is None or source.private is None or tree.args.get("distinct") is not None:
         raise refuse(
-            tree, "Groups are formed of one person's rows: GROUP BY the privacy unit", ALLOWED
+            tree, "A source with groups must GROUP BY the privacy unit, without DISTINCT", ALLOWED
         )
     only(group, {"expressions", "all"})
     listed = [node.unalias() for node in tree.expressions]
@@ -35,9 +35,7 @@ def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
     keys = [_key(node, listed) for node in keys]
     by = {key.sql: settled(key, node) for node in keys for key in [compiled(node, scope)]}
     if not any(key.is_person for key in by.values()):
-        raise refuse(
-            group, "GROUP BY must hold the privacy unit: then each group is one person's", ALLOWED
-        )
+        raise refuse(group, "GROUP BY in a source must list the privacy unit", ALLOWED)
     groups = _Groups(scope, by)
     names = [column_name(node) for node in tree.expressions]
     values = [groups.listed(node) for node in listed]
@@ -84,7 +82,11 @@ class _Groups:
     def _column(self, node: exp.Column) -> Value:
         found = self._by.get(self._rows.column(node).sql)
         if found is None:
-            raise refuse(node, f"{node.sql(dialect='duckdb')} is no key of GROUP BY", ALLOWED)
+            raise refuse(
+                node,
+                f"{node.sql(dialect='duckdb')} must be in GROUP BY or in an aggregate",
+                ALLOWED,
+            )
         return found
 
     def _aggregate(self, node: Node) -> Value:
@@ -97,7 +99,7 @@ class _Groups:
         return replace(value, sql=f"r0c{len(self._keys) + written.index(value.sql)}")
 
     def listed(self, node: Node) -> Value:
-        """An expression that is a key as it stands, or made of keys and aggregates."""
+        """An expression that is a key itself, or made of keys and aggregates."""
         if not _aggregates(node):
             key = self._by.get(compiled(node, self._rows).sql)
             if key is not None:
@@ -143,7 +145,7 @@ def _aggregate(node: Node, scope: Scope) -> Value:
         if isinstance(inner, exp.Distinct):
             only(inner, {"expressions"})
             if len(inner.expressions) != 1:
-                raise refuse(node, "count(DISTINCT …) takes one column", ALLOWED)
+                raise refuse(node, "count(DISTINCT …) is supported only for one column", ALLOWED)
             value = settled(compiled(inner.expressions[0], scope), node)
             return Value(f"system.main.count(DISTINCT {value.sql})", "BIGINT")
         return Value(f"system.main.count({compiled(inner, scope).sql})", "BIGINT")
@@ -158,5 +160,5 @@ def _aggregate(node: Node, scope: Scope) -> Value:
         if family(value.type) in SMALL:  # 2^63 rows of them fit HUGEINT
             return Value(f"system.main.sum({value.sql})", "HUGEINT")
     raise refuse(
-        node, "Known aggregates: count, min, max, and sum of integers up to 64 bits", ALLOWED
+        node, "A source may only use count, min, max, and sum of integers up to 64 bits", ALLOWED
     )

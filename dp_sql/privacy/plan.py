@@ -150,9 +150,9 @@ def shared(call: DpCall, groups: Groups) -> tuple[Shape, PrivacyLoss]:
 def needs_cap(select: DpSelect, call: DpCall) -> ArgumentError:
     """The refusal of GROUP BY without a word on how many groups a person is in."""
     return ArgumentError(
-        f"{call.function.name} with GROUP BY needs max_groups_contributed: in how many groups one "
-        "person counts. Each group is answered with epsilon divided by it.",
+        f"{call.function.name} with GROUP BY needs max_groups_contributed := <number>: in how many "
+        "groups one person may count. Each group gets epsilon divided by that number.",
         text=select.text,
         position=call.start,
-        hint="Add max_groups_contributed := 1, or more where people are in several groups.",
+        hint="Add max_groups_contributed := 1, or more if people are in several groups.",
     )

@@ -36,7 +36,7 @@ from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be, family
 
 _NEEDED = {
-    "domain": "a domain: the public set of items that may be answered.",
+    "domain": "a domain: the public set of items that the answer may contain.",
     "groups": "groups: the public set of groups.",
 }
 
@@ -65,7 +65,7 @@ def public_values(
     observed = isinstance(given, Reference) and folded(given.text) == "observed"
     if observed and (declared != "observed" or item.origin is None):
         raise ArgumentError(
-            "Under a policy the observed values are no domain, unless the policy says so.",
+            f"Under a policy {what} := observed is allowed only if the policy declares it.",
             text=select.text,
             position=at[1],
             hint=hint,
@@ -148,7 +148,7 @@ def _declared_values(declared: object, item: Value, side: Schema) -> Values:
 def _column(full: Parts | None, column: str, side: Schema) -> ColumnValues:
     """The column of a public table."""
     if full is None:
-        raise ArgumentError("The policy's domain of this item is not there.")
+        raise ArgumentError("The table that the policy names as this item's domain does not exist.")
     table = full_name(full)
     listed = {folded(name): name for name, _ in side.columns(f"SELECT * FROM {table}")}
     if folded(column) not in listed:
@@ -187,7 +187,7 @@ def _labels(item: Value) -> LabelValues:
 
 
 def _list(select: DpSelect, given: ListLiteral) -> ListValues:
-    """The literals of a list, written anew."""
+    """The literals of a list, as new SQL."""
     tree = projection(given.text)
     if not isinstance(tree, exp.Array) or not all(is_literal(node) for node in tree.expressions):
         raise no_literals(select, given)
@@ -207,7 +207,7 @@ def _literal(select: DpSelect, given: ListLiteral, node: Node) -> str:
     if isinstance(node, exp.Boolean):
         return "TRUE" if node.this else "FALSE"
     raise ArgumentError(
-        "A domain list holds texts, plain numbers, TRUE and FALSE.",
+        "A domain list may hold strings, plain numbers, TRUE and FALSE.",
         text=select.text,
         position=given.position,
     )

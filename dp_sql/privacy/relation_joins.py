@@ -101,7 +101,7 @@ def on_equal(select: Select, number: int, before: Sequence[int]) -> list[str]:
 
 
 def on_beside(select: Select, number: int) -> list[str]:
-    """What the ON of a LEFT JOIN says beside its equal columns of more than the new relation."""
+    """What the ON of a LEFT JOIN says, besides its equal columns, of more than the new relation."""
     join = left_joins_of(select).get(number)
     return [term for term in (join.terms if join else ()) if relations_in(term) != {number}]
 

@@ -308,7 +308,7 @@ class _Writer:
             return self._public(select, part, keys, every_row)
         if part.most == 1:
             return replace(part, fan=1)
-        if is_keyed:  # with the person, its columns tell its distinct rows apart
+        if is_keyed:  # with the person, its columns distinguish its rows
             return replace(part, sql=distinct_sql(select, part), fan=1)
         return part
 
@@ -339,7 +339,7 @@ class _Writer:
         )
 
     def _kept(self, select: Select, part: PartSql, every_row: bool) -> PartSql:
-        """A private relation beside a join that multiplies rows: capped, and reduced first."""
+        """A private relation in a join that multiplies rows: capped, and reduced first."""
         if part.fan == 1 or not select.relations[part.number].is_private:
             return part
         cap = None if self.limits is None else self.limits.rows_per_person

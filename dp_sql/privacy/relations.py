@@ -65,7 +65,9 @@ class Compiler:
         """The compiler with names that mean CTEs whose bodies it was not given."""
 
         def refused() -> Rows:
-            raise NotPrivate("This CTE is recursive, renames its columns, or stands in brackets.")
+            raise NotPrivate(
+                "A CTE that is recursive, has a column list or is in brackets is not supported."
+            )
 
         return replace(self, ctes={**self.ctes, **dict.fromkeys(names, refused)})
 
@@ -85,15 +87,13 @@ class Compiler:
         if isinstance(tree, exp.Union):
             return self._union(tree)
         if not isinstance(tree, exp.Select):
-            raise refuse(tree, "A source is made of SELECTs", ALLOWED)
+            raise refuse(tree, "A source must be a SELECT, or a UNION ALL of SELECTs", ALLOWED)
         return self._select(tree)
 
     def _union(self, tree: exp.Union) -> Rows:
         only(tree, {"this", "expression", "distinct", "with", "with_"})
         if tree.args.get("distinct"):
-            raise refuse(
-                tree, "UNION drops rows by comparing people; UNION ALL keeps them", ALLOWED
-            )
+            raise refuse(tree, "UNION compares rows of different people; write UNION ALL", ALLOWED)
         compiler = self._with(tree)
         left, right = compiler.query(tree.this), compiler.query(tree.expression)
         types = [[v.type for v in rows.values] for rows in (left, right)]
@@ -124,7 +124,7 @@ class Compiler:
         if distinct is not None:
             only(distinct, set())
             if source.private is not None and not any(value.is_person for value in values):
-                raise refuse(distinct, "DISTINCT without the privacy unit mixes people", ALLOWED)
+                raise refuse(distinct, "SELECT DISTINCT must list the privacy unit", ALLOWED)
             values = [compiler._settled(value, distinct) for value in values]
         relation = source.select(values, distinct=distinct is not None)
         return Rows(relation, tuple(names), tuple(values), source.person_type)
@@ -147,9 +147,11 @@ class Compiler:
             only(cte, {"this", "alias", "materialized"})
             alias = cte.args["alias"]
             if alias.args.get("columns"):
-                raise refuse(cte, "Give columns their names inside the CTE", ALLOWED)
+                raise refuse(
+                    cte, "Name the columns inside the CTE, not in a list after its name", ALLOWED
+                )
             if folded(alias.name) in bodies:
-                raise refuse(cte, "Two CTEs have one name", ALLOWED)
+                raise refuse(cte, "Two CTEs have the same name", ALLOWED)
             bodies[folded(alias.name)] = cte.this
         return self.with_ctes(bodies)
 
@@ -159,13 +161,13 @@ class Compiler:
         """The FROM clause of a SELECT with its joins."""
         clause = tree.args.get("from_") or tree.args.get("from")
         if clause is None:
-            raise refuse(tree, "A source without FROM holds no one's rows", ALLOWED)
+            raise refuse(tree, "A source needs a FROM clause", ALLOWED)
         first, joins = _flattened(clause.this)
         source = From()
         source.parts.append(self._part(first, source))
         for join in [*joins, *(tree.args.get("joins") or [])]:
             if join.this.args.get("joins"):
-                raise refuse(join.this, "Joins in brackets are not known here", ALLOWED)
+                raise refuse(join.this, "Joins in brackets are not supported in a source", ALLOWED)
             self._join(join, source)
         return source
 
@@ -174,7 +176,7 @@ class Compiler:
         alias = node.args.get("alias")
         if alias is not None and alias.args.get("columns"):
             raise refuse(
-                node, "FROM … AS name(column, …) hides whose row a row is",
+                node, "An alias with a column list, AS name(…), is not supported in a source",
                 "Write the alias without the column list.",
             )  # fmt: skip
         path: Parts = ()
@@ -187,14 +189,14 @@ class Compiler:
             only(node, {"this", "db", "catalog", "alias", "joins"})
             rows, path = self._named(node)
         else:
-            raise refuse(node, "A source reads tables by their names", ALLOWED)
+            raise refuse(node, "FROM of a source takes tables, views, CTEs and subqueries", ALLOWED)
         if alias is not None:
             path = (folded(alias.name),)
         if self.tables.trusted:
             rows = rows.with_clear_unit()
         part = FromPart(path, len(source.parts), rows.read_from())
         if part.name is not None and any(other.name == part.name for other in source.parts):
-            raise refuse(node, f"Two relations are called {part.name} here", "Give each an alias.")
+            raise refuse(node, f"Two tables in FROM are called {part.name}", "Give each an alias.")
         return part
 
     def _named(self, node: exp.Table) -> tuple[Rows, Parts]:
@@ -219,7 +221,7 @@ class Compiler:
             return rows, path
         body = self.tables.view(parts)
         if body is None:
-            raise no_table(node, parts)
+            raise no_table(node, parts, self.tables.names())
         return self._view(body, parts, node), path if self.tables.trusted else path[-1:]
 
     def listed_view(self, parts: Sequence[str]) -> Rows | None:
@@ -238,7 +240,7 @@ class Compiler:
             self.tables.check(body)
             rows = Compiler(self.tables.inside(parts)).query(tree_of(body))
         except (Unreadable, NotPrivate, Unbound) as inner:
-            why, hint = "", "Its owner can write it in the grammar that analysts have."
+            why, hint = "", "The owner can rewrite it with the SQL that analysts may use."
             if self.tables.trusted:
                 why = f": {inner.message.rstrip('.')}" if isinstance(inner, QueryError) else ""
                 hint = "Make it a table (CREATE TABLE … AS …), and name that table."
@@ -253,11 +255,17 @@ class Compiler:
         side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
         on, using = join.args.get("on"), join.args.get("using") or []
         if side not in {"", "LEFT"} or kind not in {"", "INNER", "OUTER"} or not (on or using):
-            raise refuse(join, "Only inner and left joins on equal columns are known here", ALLOWED)
+            raise refuse(
+                join, "A source may only use inner and left joins on equal columns", ALLOWED
+            )
         part = self._part(join.this, source)
         left = From(list(source.parts), set(source.hidden))
         if side == "LEFT" and left.private is None and part.rows.private:
-            raise refuse(join, "A left join keeps public rows that belong to no one", ALLOWED)
+            raise refuse(
+                join,
+                "Put the private table first: this LEFT JOIN keeps rows that belong to no one",
+                ALLOWED,
+            )
         source.parts.append(part)
         equal, terms = self._on(on, source, left, part)
         for name in using:
@@ -307,7 +315,7 @@ class Compiler:
             agree(join, a, b)
         both_private = owner is not None and part.rows.private
         if not equal and (both_private or not self.tables.trusted):
-            raise refuse(join, "A join needs an equal column on both sides", ALLOWED)
+            raise refuse(join, "A join must compare a column of each side for equality", ALLOWED)
         if owner is not None and part.rows.private:
             same_person = any(
                 (a.is_person and b.is_person)
@@ -317,8 +325,8 @@ class Compiler:
             )
             if not same_person or owner.rows.person_type != part.rows.person_type:
                 raise refuse(
-                    join, "Two private tables are joined on their privacy units, or one person's "
-                    "rows would stand beside another's", ALLOWED,
+                    join, "Two private tables must be joined on their privacy units, so that no "
+                    "row depends on two people", ALLOWED,
                 )  # fmt: skip
 
     # --- expressions ---
@@ -342,7 +350,9 @@ class Compiler:
         """A public query of one column, as the right side of IN."""
         rows = self.query(query)
         if rows.private or len(rows.values) != 1:
-            raise refuse(query, "IN takes one column of public tables", ALLOWED)
+            raise refuse(
+                query, "IN (SELECT …) must select one column, from public tables only", ALLOWED
+            )
         return rows
 
     def written(self, relation: Relation, *, every_row: bool = False) -> Written:

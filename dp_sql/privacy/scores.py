@@ -120,7 +120,7 @@ def _sql(reference: Reference) -> str:
 def _blamed(
     error: SourceError, select: DpSelect, references: list[Reference], engine: OwnersEngine
 ) -> int:
-    """Where the part stands that causes an error: a column, the condition or the source."""
+    """Where the part is that causes an error: a column, the condition or the source."""
     for reference in references:
         if any(f'"{part}"' in error.message for part in reference.parts):
             return reference.position

@@ -67,7 +67,7 @@ def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compi
     """Compile the source of a SELECT.
 
     Args:
-        select: where its parts stand in the text.
+        select: where its parts are in the statement.
         bodies: the SQL of the CTEs in scope, by folded name, in their order.
         compiler: knows which tables are private.
 
@@ -216,7 +216,7 @@ def unreadable(select: DpSelect) -> ParseError:
 
 
 def _place(select: DpSelect, refusal: Refused | Unbound) -> int:
-    """Where the refused node stands; the beginning of the source where that is not known."""
+    """Where the refused node is; the beginning of the source where that is not known."""
     begin, end = select.source
     starts = [node.meta["start"] for node in refusal.node.walk() if "start" in node.meta]
     if isinstance(refusal, Refused) and refusal.offset is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,9 +19,12 @@ from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import EXACT_TYPES, as_key, family, without_labels
 
 
-def no_table(node: Node, parts: Sequence[str]) -> Exception:
-    """The refusal of a name that means nothing."""
-    return refuse(node, f"There is no table {'.'.join(parts)}", "SHOW TABLES lists what there is.")
+def no_table(node: Node, parts: Sequence[str], names: Collection[str] = ()) -> Exception:
+    """The refusal of a name that means nothing; `names` are those that are known."""
+    near = difflib.get_close_matches(folded(parts[-1]), names, n=1)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    message = f"There is no table {'.'.join(parts)}"
+    return refuse(node, message, f"{hint}SHOW TABLES lists the tables.")
 
 
 def public_rows(
@@ -78,6 +82,10 @@ class Tables:
         """The query of a view; None where the name means no view that may be read."""
         raise NotImplementedError
 
+    def names(self) -> list[str]:
+        """The names to propose for one that means nothing."""
+        return []
+
     def inside(self, view: Sequence[str]) -> Tables:
         """The same as the query of a view reads names."""
         return replace(self, schema=self.schema.inside(view))
@@ -120,6 +128,11 @@ class PolicyTables(Tables):
         wanted = tuple(folded(part) for part in parts)
         listed = any(name[-len(wanted) :] == wanted for name in self.policy.views)
         return self.schema.view(parts) if listed else None
+
+    def names(self) -> list[str]:
+        """The names of what the policy lists."""
+        listed = [*self.policy.tables, *self.policy.public, *self.policy.views]
+        return sorted({name[-1] for name in listed})
 
     def columns_of(self, full: Parts) -> list[tuple[str, str]]:
         """Names and types of a base table's columns, as analysts see them.

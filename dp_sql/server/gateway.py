@@ -100,7 +100,7 @@ class Gateway:
         known = read_tokens(self._tokens)
         if not known:
             raise PolicyError(
-                f"There is no token in {self._tokens}, so no one could ask. "
+                f"There is no token in {self._tokens}, so no one could query. "
                 f"dp-sql token add NAME --file {self._tokens} makes one."
             )
         analyst = self._analyst(known[0].analyst)
@@ -118,7 +118,7 @@ class Gateway:
         return True
 
     def answer(self, connection: str, text: str) -> str:
-        """SQL that reads the answer to a text.
+        """SQL that reads the answer to a client's statement.
 
         An answer that has cost something is held for its connection, and so is a failure: the
         same text again is the same answer, for free. A client that binds a query twice, asks
@@ -160,7 +160,7 @@ class Gateway:
         with _report_to_owner():
             name = None if client is None else owner_of(client.digest, read_tokens(self._tokens))
         if client is None or name is None or not self._is_open:
-            raise NotSupported("This token is not known here. ATTACH again with one that is.")
+            raise NotSupported("This token is not valid here. ATTACH again with a valid one.")
         return client, name
 
     @contextmanager
@@ -171,13 +171,13 @@ class Gateway:
             asked = sum(other.asking for other in self._analysts.values())
             if analyst.asking > _WAITING_PER_ANALYST:
                 busy = (
-                    f"Busy: {_WAITING_PER_ANALYST} questions of yours are waiting already. "
-                    "Ask again when one is answered; this one has cost nothing."
+                    f"Busy: {_WAITING_PER_ANALYST} of your queries are already waiting. "
+                    "Send this one again when one is answered; it has cost nothing."
                 )
             elif asked >= (_WAITING_AT_ONCE if analyst.asking else _ASKED_AT_ONCE):
                 busy = (
-                    f"Busy: {asked} open questions of all analysts together. "
-                    "Ask again later; this one has cost nothing."
+                    f"Busy: {asked} queries of all analysts are open. "
+                    "Send this one again later; it has cost nothing."
                 )
             if busy is not None:
                 raise NotSupported(busy)

@@ -173,9 +173,9 @@ class AnalystSession(Session):
         ):
             if most is not None and total > most:
                 raise ArgumentError(
-                    f"The calls of this query cost {what} = {in_words(Fraction(total))} together, "
-                    f"and the policy allows {in_words(most)} for one query.",
-                    hint="Ask them one by one.",
+                    f"The DP calls of this query cost {what} = {in_words(Fraction(total))} "
+                    f"together, and the policy allows {in_words(most)} for one query.",
+                    hint="Put them into separate queries.",
                 )
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
@@ -260,7 +260,7 @@ def _one_statement(text: str) -> Statement:
     found = parse(text, under_policy=True)
     if len(found) != 1:
         raise NotSupported(
-            "Under a policy one statement is answered at a time.",
+            "Under a policy you can run one statement at a time.",
             text=text,
             position=found[1].span[0] if len(found) > 1 else 0,
         )
@@ -280,8 +280,8 @@ def _check_query(statement: Statement) -> None:
     """Refuse all statements except queries; DuckDB's own options of EXPLAIN are not taken."""
     if not statement.is_explain and not statement.may_be_query:
         raise NotSupported(
-            "Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES and DESCRIBE.",
-            hint="SELECT DP_TOPK(…) FROM …",
+            "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE.",
+            hint="For example: SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1) FROM ratings",
         )
     if statement.is_explain and not statement.is_query:
-        raise NotSupported("EXPLAIN takes a SELECT with DP calls.")
+        raise NotSupported("EXPLAIN must be followed by a SELECT with DP calls.")

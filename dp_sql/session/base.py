@@ -209,7 +209,7 @@ class Session(ABC):
 
     @abstractmethod
     def _parse(self, text: str, params: object) -> list[Statement] | None:
-        """The statements of a text; None if DuckDB may run it as written."""
+        """The statements of a string of SQL; None if DuckDB may run it as written."""
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:

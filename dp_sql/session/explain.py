@@ -89,7 +89,7 @@ class Cost:
                 left, then = in_words(before.epsilon_left), in_words(after.epsilon_left)
                 lines.append(f"budget of {name}: epsilon {left} left, {then} after")
         if not self.fits:
-            lines.append("This is more than is left.")
+            lines.append("This costs more than is left.")
         return "\n".join(lines)
 
 
@@ -134,7 +134,7 @@ def cost_sql(cost: Cost) -> str:
         NotSupported: there is no DP call.
     """
     if not cost.calls:
-        raise NotSupported("EXPLAIN shows what DP calls would cost, and there is none here.")
+        raise NotSupported("EXPLAIN shows what DP calls would cost, and this query has none.")
     left = [_least(rows) for rows in (cost.before, cost.after)]
     rows = []
     for call in cost.calls:
@@ -155,7 +155,7 @@ def _least(rows: Sequence[BudgetRow]) -> str:
 
 def _price(one: Explanation) -> str:
     if one.kept is not None:
-        return f"nothing: release {one.kept} is kept"
+        return f"nothing: it is stored as release {one.kept}"
     price = f"epsilon = {in_words(one.loss.epsilon)}"
     if one.loss.delta:
         price += f", delta = {in_words(one.loss.delta)}"
@@ -169,7 +169,7 @@ def _work(plan: Plan) -> str:
     if plan.work is None:
         return "not limited on the owner's connection"
     if plan.work.joined_rows_per_person is None:
-        return "every row of a person once; no join multiplies rows"
+        return "reads each row once; no join multiplies rows"
     return (
         f"at most {plan.work.rows_per_person:,} rows per person enter each join, and at most "
         f"{plan.work.joined_rows_per_person:,} leave the joins"
@@ -182,4 +182,4 @@ def _accuracy(plan: Plan, engine: PublicValues) -> str:
         count = f"SELECT system.main.count(*) FROM ({plan.domain.select}) AS domain"
         size = int(str(engine.public_values(count)[0]))
     known = plan.parameters.public_accuracy(plan.mechanism, size)
-    return known or "known after the release, on its receipt"
+    return known or "shown on the receipt, after the release"

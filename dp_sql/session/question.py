@@ -24,8 +24,8 @@ from typing import TypeVar
 from dp_sql.errors import QueryError
 
 T = TypeVar("T")
-INTERRUPTED = "The question was interrupted. What it costs is spent."
-INTERRUPTED_UNSPENT = "The question was interrupted before anything was spent."
+INTERRUPTED = "The query was interrupted. Its cost is spent."
+INTERRUPTED_UNSPENT = "The query was interrupted before anything was spent."
 _PAUSE = 0.05  # seconds between two attempts to stop abandoned work
 
 

@@ -129,7 +129,7 @@ class ReleaseStore:
     def _unreadable(self) -> LedgerError:
         return LedgerError(
             f"The stored releases in {self._path or 'memory'} cannot be read or written. Check "
-            "the file and its permissions, or move it away: then every question is asked anew, "
+            "the file and its permissions, or move it away: then every query is answered again, "
             "and spends."
         )
 

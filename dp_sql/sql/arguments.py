@@ -129,14 +129,14 @@ def _refuse_under_policy(function: Function, given: Given) -> None:
     """Refuse what only an owner may state."""
     if not function.shape.reads_people:
         raise NotSupported(
-            f"{function.name} is not available under a policy: its sensitivities are what the "
-            "owner declares, and a policy declares none.",
+            f"{function.name} is not available under a policy: the owner must declare its "
+            "sensitivities, and a policy cannot.",
             text=given.text,
             position=given.position,
         )
     if "privacy_unit" in given.arguments:
         raise given.arguments["privacy_unit"].refuse(
-            "The policy states the privacy unit; a statement has no privacy_unit.",
+            "Under a policy privacy_unit is not an argument: the policy names the privacy unit.",
             "Leave privacy_unit out.",
         )
 

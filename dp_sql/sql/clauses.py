@@ -42,7 +42,7 @@ class Select:
         return next((c for c in self.clauses if c.keyword == keyword), None)
 
     def clause_of(self, index: int) -> Clause | None:
-        """The clause in which a token stands."""
+        """The clause that contains a token."""
         return next((c for c in self.clauses if c.start <= index < c.stop), None)
 
 

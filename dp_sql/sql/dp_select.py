@@ -1,4 +1,4 @@
-"""The SELECTs that hold DP calls: where they may stand, and the parts of each. Pure: no catalog."""
+"""The SELECTs that hold DP calls: where they may be, and the parts of each. Pure: no catalog."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def read_selects(
 
 
 def _refuse_in_sources(selects: Sequence[DpSelect]) -> None:
-    """A release inside the source of another call would be made anew when that source is read."""
+    """A release inside the source of another call would be drawn again at each reading."""
     calls = [call for select in selects for call in select.calls]
     for outer in selects:
         for call in calls:
@@ -208,12 +208,12 @@ def _read_select(
 
 
 def _refuse_limit(text: str, tokens: Sequence[Token], select: Select) -> None:
-    """LIMIT beside an answer of one row would look as if it limited people's rows."""
+    """LIMIT next to an answer of one row would look as if it limited people's rows."""
     for keyword in ("LIMIT", "OFFSET", "FETCH"):
         found = select.clause(keyword)
         if found is not None:
             raise NotSupported(
-                f"{keyword} beside a DP call limits nothing of the source.",
+                f"{keyword} next to a DP call does not limit the source.",
                 text=text,
                 position=tokens[found.start].start,
                 hint="Choose k, or limit the answer in an outer query.",
@@ -226,9 +226,9 @@ def _check_groups(text: str, calls: Sequence[DpCall], grouped: bool) -> None:
     for call in calls:
         wrong = None
         if not grouped and (call.groups is not None or call.max_groups_contributed is not None):
-            wrong = "groups and max_groups_contributed go with GROUP BY."
+            wrong = "groups and max_groups_contributed need a GROUP BY clause."
         elif len(written) > 1:
-            wrong = "The calls of one SELECT have the same groups."
+            wrong = "All DP calls of one SELECT must have the same groups."
         if wrong is not None:
             raise NotSupported(
                 wrong,

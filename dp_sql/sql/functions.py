@@ -55,8 +55,8 @@ class TopK(Shape):
         has_domain = "domain" in given.arguments
         if not has_domain and mechanism.n_largest is None and not given.under_policy:
             raise given.refuse(
-                f"{given.name} needs a domain: the public set of items that may be answered. "
-                "Without one, the answer could show an item that only one person has.",
+                f"{given.name} needs a domain: the public set of items that the answer may "
+                "contain. Without one, the answer could show an item that only one person has.",
                 "Write domain := catalog.title (a public table's column), "
                 "domain := ['a', 'b'] (a list), domain := genre (an ENUM column or type), or, if "
                 "the set of values in this column is itself public, domain := observed. If no "
@@ -273,7 +273,7 @@ class Select(Shape):
         return types["candidate"]
 
     def column(self, name: str, sql: str, kind: str) -> str:
-        """A number as a string, which is exact; the digits of a DOUBLE only tell which it is."""
+        """A number as a string, which is exact; the digits of a DOUBLE only say which it is."""
         if name == "candidate":
             return super().column(name, sql, kind)
         if family(kind) in {"FLOAT", "DOUBLE"}:

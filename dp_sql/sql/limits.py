@@ -75,11 +75,11 @@ MAX_CALLS = 100
 """DP calls. Each is a release, with a plan of its own."""
 
 MAX_READINGS = 150_000
-"""Words and symbols times DP calls. Each call reads its source again: 100 calls beside a list of
+"""Words and symbols times DP calls. Each call reads its source again: 100 calls next to a list of
 21,000 values took 30 s."""
 
 MAX_ITEMS = 1000
-"""Items beside DP calls in SELECT lists. sqlglot reads each: 20,000 constants took 6 s."""
+"""Other items in SELECT lists with DP calls. sqlglot reads each: 20,000 constants took 6 s."""
 
 MAX_DIGITS = 500
 """Digits of a number. 200,000 took 2.0.0 3 s; DuckDB's longest type has 38, a double 309."""

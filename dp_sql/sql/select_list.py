@@ -1,4 +1,4 @@
-"""What may be beside DP calls in the list of a SELECT?
+"""What may a SELECT list contain besides DP calls?
 
 After rewriting, the SELECT reads the releases and no longer the source. A column of the source
 would not be found there, and an aggregate such as count(*) would silently count releases.
@@ -29,10 +29,10 @@ class Functions(Protocol):
 
 
 def check_list(select: DpSelect, functions: Functions) -> None:
-    """Refuse items beside the DP calls that would need the source's rows.
+    """Refuse other items than the DP calls that would need the source's rows.
 
     Raises:
-        NotSupported: a column, a star, an aggregate or a window beside the calls.
+        NotSupported: a column, a star, an aggregate or a window next to the calls.
     """
     trees = [projection(_blanked(select, *item)) for item in select.items]
     aliases = {tree.alias.lower() for tree in trees if isinstance(tree, exp.Alias)}
@@ -46,11 +46,11 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                 isinstance(node, exp.Column) and node.name.lower() not in aliases
             ):
                 raise NotSupported(
-                    f"{_shown(node)} would show rows of the source beside the private answer.",
+                    f"{_shown(node)} would show rows of the source next to the private answer.",
                     text=select.text,
                     position=start,
-                    hint="A SELECT with a DP call answers with DP calls, constants and "
-                    "expressions of them. Ask for other things in a query of their own.",
+                    hint="A SELECT with a DP call may list DP calls, constants and "
+                    "expressions of these. For an answer per group add GROUP BY.",
                 )
 
 
@@ -123,9 +123,9 @@ def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
         return
     shown, at = found[0]
     raise NotSupported(
-        f"{shown} beside a DP call would be computed over the answer, not over the source.",
+        f"{shown} next to a DP call would be computed over the answer, not over the source.",
         text=select.text,
         position=at,
-        hint="Ask for it in a query of its own, or compute it over the answer in an outer query: "
+        hint="Write a separate query for it, or compute it over the answer in an outer query: "
         "SELECT … FROM (SELECT DP_…(…) AS answer FROM …)",
     )

@@ -22,7 +22,7 @@ SYSTEM_TABLES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")
 
 
 def mentions_dp(text: str) -> bool:
-    """Whether a text may hold a DP call; any other text goes to DuckDB unread.
+    """Whether SQL may contain a DP call; all other SQL goes to DuckDB unread.
 
     >>> mentions_dp("SELECT count(*) FROM t"), mentions_dp("SELECT dp_topk(a, 3) FROM t")
     (False, True)
@@ -32,7 +32,7 @@ def mentions_dp(text: str) -> bool:
 
 
 def mentions_system_tables(text: str) -> bool:
-    """Whether a text may read a system table."""
+    """Whether SQL may read a system table."""
     lower = text.lower()
     return any(name in lower for name in SYSTEM_TABLES)
 
@@ -49,7 +49,7 @@ class SystemTableCall:
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of a text.
+    """One statement of a string of SQL.
 
     Args:
         text: the whole text, for places in messages.
@@ -110,7 +110,7 @@ class Statement:
 
 
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:
-    """The statements of a text, cut at the semicolons outside brackets; empty ones left out.
+    """The statements of SQL, cut at the semicolons outside brackets; empty ones left out.
 
     Raises:
         ParseError: a quote or comment is never closed, or a character cannot be read.

@@ -1,4 +1,4 @@
-"""The words, literals, symbols and brackets of a text.
+"""The words, literals, symbols and brackets of a string of SQL.
 
 DuckDB's own tokenizer would not make this shorter: it reports where a token begins and not where it
 ends, in bytes, without comments on 1.5, and drops what it cannot read instead of refusing it.
@@ -67,7 +67,7 @@ class Token:
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of a text, without comments and spaces.
+    """The tokens of a string of SQL, without comments and spaces.
 
     >>> [t.text for t in tokenize("SELECT 5!, $$a'b$$ /* x /* y */ */ FROM t -- end")]
     ['SELECT', '5', '!', ',', "$$a'b$$", 'FROM', 't']
@@ -113,7 +113,7 @@ def _end_of_comment(text: str, start: int) -> int:
 
 
 def statements(text: str) -> list[Sequence[Token]]:
-    """The statements of a text, cut at the semicolons outside brackets; empty ones left out."""
+    """The statements of SQL, cut at the semicolons outside brackets; empty ones left out."""
     found: list[list[Token]] = [[]]
     depth = 0
     for token in tokenize(text):
@@ -139,7 +139,7 @@ def matching(tokens: Sequence[Token], opening: int, text: str) -> int:
 
 
 def at_depth_zero(tokens: Sequence[Token], start: int, stop: int) -> Iterator[int]:
-    """Indices in [start, stop) that stand outside every bracket opened in between."""
+    """Indices in [start, stop) that are outside every bracket opened in between."""
     depth = 0
     for index in range(start, stop):
         token = tokens[index]

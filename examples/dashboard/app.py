@@ -61,7 +61,7 @@ def main() -> None:
     shared = opened(FOLDER, ANALYST)
     st.title("What people read", anchor=False)
     st.caption(
-        "All answers together tell little about any one reader: how little is a fixed budget. "
+        "All answers together reveal little about any one reader: how little is a fixed budget. "
         "**Asking** spends some of it. **Looking** is free: move the slider, reload, as you like."
     )
     asking, books = st.columns([5, 3], gap="large")
@@ -138,7 +138,7 @@ def helped(
 ) -> None:
     """Why a question is not answered, and what would be."""
     fits = largest(shared, question, hundredths)
-    why = refused.message if refused else "This is more than is left of the budget."
+    why = refused.message if refused else "This costs more than is left of the budget."
     then = (
         "Nothing fits any more. What was answered can still be read below."
         if fits is None
@@ -166,7 +166,7 @@ def asked(shared: Shared, sql: str) -> None:
 
 
 def answers() -> dict[str, str]:
-    """What this browser asked, for policies that keep no releases."""
+    """What this browser asked, for policies that store no releases."""
     known: dict[str, str] = st.session_state.setdefault("answers", {})
     return known
 
@@ -189,7 +189,7 @@ def drawn(value: Any) -> None:
         )
         st.caption(
             "Best first. The bars are equally long on purpose: the answer is an order. How many "
-            "people read each book was not asked, and is not known here."
+            "people read each book is not part of the answer."
         )
         return
     sure = f"{100 * value['confidence']:.0f} %"

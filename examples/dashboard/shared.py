@@ -80,7 +80,7 @@ SELECT epsilon FROM dp_ledger() WHERE kind = 'spent' AND ticket NOT IN
 def burn_down(left: Fraction, total: Fraction, losses: Sequence[Fraction]) -> list[Fraction]:
     """What was left before and after each loss, oldest first, computed from what is left now.
 
-    With a budget that begins anew each month, the losses of earlier months are not in `left`: what
+    With a budget that starts again each month, the losses of earlier months are not in `left`: what
     would lift it above the total is theirs.
 
     >>> burn_down(Fraction(1), Fraction(2), [Fraction(5), Fraction(1, 2), Fraction(1, 2)])

@@ -4,6 +4,6 @@
     topk/       distinct/       selecting/           what they are made of
     frame/                                           data, trials, tables, figures, verdicts
 
-Each script stands on the package's public interface. docs/papers.md shows the figures and says
+Each script uses the package's public interface. docs/papers.md shows the figures and says
 what they teach; docs/data.md says where to get the data.
 """

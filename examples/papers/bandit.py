@@ -5,8 +5,8 @@ before and after. Which policy earns most? Needs no data. `python -m examples.pa
 
 The losses of a private policy: epsilon = 1 about each action, and about each reward 4 by the
 released means and 2 by the released quantiles, which make the sensitivities. kRR needs no
-quantiles and has their epsilon for its actions, 3 each; it is also tried with 2 and 1. Why these
-are the losses stands in policies.py. A simulation: it protects no one.
+quantiles and has their epsilon for its actions, 3 each; it is also tried with 2 and 1. policies.py
+explains why these are the losses. A simulation: it protects no one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ one in the first half."""
 N_STEPS, QUICK_STEPS = 2000, 400
 N_RUNS, QUICK_RUNS = 80, 6
 N_KEPT = 100
-"""Steps of a run that are kept for the figures."""
+"""Steps of a run that are stored for the figures."""
 _ENOUGH = 20
 """Runs from which on two policies ought to be told apart."""
 _SETTING = (
@@ -106,7 +106,7 @@ CONTESTANTS |= {
 }
 
 Traces = dict[str, NDArray[np.float64]]
-"""By policy: shape (runs, kept steps, 3): the cumulative reward and the two estimated means."""
+"""By policy: shape (runs, stored steps, 3): the cumulative reward and the two estimated means."""
 
 
 def run(setting: Setting) -> None:
@@ -136,12 +136,12 @@ def run(setting: Setting) -> None:
 
 
 def kept_steps(n_steps: int) -> list[int]:
-    """Return the steps, from 1, that are kept: the last one and those evenly before it."""
+    """Return the steps, from 1, that are stored: the last one and those evenly before it."""
     return list(range(n_steps // N_KEPT, n_steps + 1, n_steps // N_KEPT))
 
 
 def play(make: Callable[[], Policy], n_steps: int) -> list[tuple[float, ...]]:
-    """Play one run: at each kept step the cumulative reward and the estimated means."""
+    """Play one run: at each stored step the cumulative reward and the estimated means."""
     policy, rewards = make(), _rewards(n_steps)
     kept, total, trace = set(kept_steps(n_steps)), 0, []
     for step in range(1, n_steps + 1):

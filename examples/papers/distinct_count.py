@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 
 from examples.papers.distinct import tpch
 from examples.papers.distinct.covers import CURVE, ONE_PASS, Study
+from examples.papers.distinct.distribution import write_distribution
 from examples.papers.distinct.judged import judge_table, write_note
-from examples.papers.distinct.law import write_law
 from examples.papers.distinct.printed import (
     BEST,
     GREEDY,
@@ -63,7 +63,7 @@ def run(setting: Setting) -> None:
         _write_rows(study, of_study, setting)
     if studies:
         verdicts += write_readings(studies, tried, setting)
-        verdicts += write_law(studies, tried, setting)
+        verdicts += write_distribution(studies, tried, setting)
         _draw_covers(studies, tried, setting)
     of_tpch = tpch.write_errors(setting)
     verdicts += of_tpch
@@ -86,7 +86,7 @@ def _with_people(name: str, setting: Setting) -> Source | None:
 
 
 def _write_rows(study: Study, tried: Tried, setting: Setting) -> None:
-    """Write one of tables 4 and 7 beside the paper's."""
+    """Write one of tables 4 and 7 next to the paper's."""
     lines = []
     for row in study.table.rows:
         for way in (ONE_PASS, GREEDY) if row.counting == GREEDY else (row.counting,):
@@ -105,7 +105,7 @@ def _note(study: Study, tried: Tried) -> str:
     return (
         f"{study.title}: 10 / 50 / 90 %, or the one value there is. {EACH.name}, with beta "
         f"{float(EACH.beta):g}, is fitted to the paper's values; {IN_ALL.name} is what it says, "
-        f"with a beta of ours, {float(IN_ALL.beta):g}. A given bound has epsilon = 1 for noise. "
+        f"and our beta, {float(IN_ALL.beta):g}. A given bound has epsilon = 1 for noise. "
         f"True number {study.n_items:,} (the paper's: {study.table.n_items:,}). The last column "
         f"has our trials, no seed; the paper's are {N_TRIALS}. {GREEDY} is Algorithm 2 of the "
         f"paper; {ONE_PASS}, is what its greedy rows agree with, found by trying, here on "
@@ -120,7 +120,7 @@ def _spread(values: Values) -> Spread:
 
 
 def _shown(spread: Spread) -> str:
-    """Write a spread as the paper's columns would stand side by side.
+    """Write a spread as the paper's columns would be side by side.
 
     >>> _shown((6.9, 9.0, 13.1)), _shown((None, 1428, None))
     ('6.9 / 9 / 13.1', '1428')

@@ -1,7 +1,7 @@
 """The joint top-k (Gillenwater et al. 2022) and its pruning (Wu and Zhang 2024), tried again.
 
 Errors of joint, pnf_peel and cdp_peel against k; where a list errs most, and how far its first five
-are off; permute-and-flip over whole lists; and how long a list takes, beside the published
+are off; permute-and-flip over whole lists; and how long a list takes, next to the published
 algorithms.
 """
 
@@ -62,7 +62,7 @@ def run(setting: Setting) -> None:
 
 
 def _known(trials: Trials, sets: list[Source], quick: bool) -> tuple[list[Verdict], str]:
-    """Judge the values of the published programs, and say what they can tell."""
+    """Judge the values of the published programs, and say what they can show."""
     known = [source for source in sets if source.name in known_values.SETS]
     if not known:
         return [], ""

@@ -131,7 +131,7 @@ def _draw_errors(
 
 
 def _draw_candidates(axes: Axes, scenario: Scenario) -> None:
-    """Draw one data set of each group; a dot's area tells how many candidates it stands for."""
+    """Draw one data set of each group; a dot's area shows how many candidates it represents."""
     told = []
     for group, colour in zip(scenario.groups, ("blue", "orange"), strict=False):
         candidates = group()

@@ -1,93 +1,93 @@
 -- Rows and answers that would depend on several people at once.
 
--- NotPrivate: EXISTS(SELECT 1 FROM ratings AS x WHERE x.user_id > 90000000 is
+-- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE EXISTS (SELECT 1 FROM ratings x WHERE x.user_id > 900000000)
 
 -- NotPrivate|ParseError
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NOT EXISTS (FROM ratings x WHERE x.user_id > 900000000)
 
--- NotPrivate: IN takes one column of public tables.
+-- NotPrivate: IN (SELECT …) must select one column, from public tables only.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM ratings WHERE user_id > 900000000)
 
--- NotPrivate: IN takes one column of public tables.
+-- NotPrivate: IN (SELECT …) must select one column, from public tables only.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title NOT IN (SELECT title FROM recent)
 
--- NotPrivate: Subquery is not known to be total on every row.
+-- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > (SELECT avg(score) FROM ratings)
 
 -- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = ANY (SELECT score FROM ratings)
 
--- NotPrivate: All is not known to be total on every row.
+-- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score >= ALL (SELECT score FROM ratings)
 
--- NotPrivate: Subquery is not known to be total on every row.
+-- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > (SELECT count(*) FROM ratings x WHERE x.user_id = ratings.user_id)
 
 -- NotPrivate: ratings.region is not a column of the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog WHERE genre = ratings.region)
 
--- NotPrivate: IN takes one column of public tables.
+-- NotPrivate: IN (SELECT …) must select one column, from public tables only.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT c.title FROM catalog c JOIN ratings r USING (title))
 
--- NotPrivate: IN takes one column of public tables.
+-- NotPrivate: IN (SELECT …) must select one column, from public tables only.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (FROM catalog)
 
--- NotPrivate: MAX(title) is not known to be total on every row.
+-- NotPrivate: The function max is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT max(title) FROM catalog)
 
--- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+-- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog LIMIT 1)
 
--- NotPrivate: UNION drops rows by comparing people; UNION ALL keeps them.
+-- NotPrivate: UNION compares rows of different people; write UNION ALL.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog UNION SELECT title FROM ratings)
 
--- NotPrivate: Subquery is not known to be total on every row.
+-- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (SELECT true)
 
--- NotPrivate: Subquery is not known to be total on every row.
+-- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = (SELECT title FROM catalog LIMIT 1)
 
--- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+-- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings LIMIT 5)
 
--- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+-- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings ORDER BY score LIMIT 5)
 
--- NotPrivate: OFFSET in a source would let one person's rows depend on another
+-- NotPrivate: OFFSET is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings OFFSET 1)
 
--- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+-- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings LIMIT 10%)
 
--- NotPrivate: A sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 10)
 
--- NotPrivate: A sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings USING SAMPLE 10% (bernoulli, 42))
 
--- NotPrivate: QUALIFY in a source would let one person's rows depend on anothe
+-- NotPrivate: QUALIFY is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings QUALIFY row_number() OVER (PARTITION BY title) = 1)
 
--- NotPrivate: WINDOW in a source would let one person's rows depend on another
+-- NotPrivate: WINDOW is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings WINDOW w AS (PARTITION BY title))
 
--- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+-- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings FETCH FIRST 5 ROWS ONLY)
 
--- NotPrivate: A sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings TABLESAMPLE 10%
 
--- NotPrivate: A sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings TABLESAMPLE reservoir(5)
 
 -- NotSupported: A SELECT with DP_TOPK cannot have USING SAMPLE.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings USING SAMPLE 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings LIMIT 5
 
--- NotSupported: OFFSET beside a DP call limits nothing of the source.
+-- NotSupported: OFFSET next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings OFFSET 5
 
 -- NotSupported: A SELECT with DP_TOPK cannot have QUALIFY.
@@ -99,202 +99,202 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings HAVING count(*) > 5
 -- NotSupported: A SELECT with DP_TOPK cannot have WINDOW.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WINDOW w AS ()
 
--- NotPrivate: Literal is not known to be total on every row.
+-- NotPrivate: A constant without a column is not supported here: dp_sql cannot prove
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT title, 1 AS user_id FROM ratings)
 
--- NotPrivate: DISTINCT ON in a source would let one person's rows depend on an
+-- NotPrivate: DISTINCT ON is not supported in the source of a DP call, because one
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT ON (title) * FROM ratings)
 
--- NotPrivate: DISTINCT ON in a source would let one person's rows depend on an
+-- NotPrivate: DISTINCT ON is not supported in the source of a DP call, because one
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT ON (title) user_id, title FROM ratings ORDER BY score)
 
--- NotPrivate: DISTINCT without the privacy unit mixes people.
+-- NotPrivate: SELECT DISTINCT must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT DISTINCT title FROM ratings)
 
--- NotPrivate: Window is not known to be total on every row.
+-- NotPrivate: A window function is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) OVER () AS title FROM ratings)
 
--- NotPrivate: Window is not known to be total on every row.
+-- NotPrivate: A window function is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, lag(title) OVER (ORDER BY score) AS title FROM ratings)
 
--- NotPrivate: Window is not known to be total on every row.
+-- NotPrivate: A window function is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, row_number() OVER () AS title FROM ratings)
 
--- NotPrivate: GROUP BY must hold the privacy unit: then each group is one pers
+-- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, max(user_id) AS user_id FROM ratings GROUP BY title)
 
--- NotPrivate: GROUP BY must hold the privacy unit: then each group is one pers
+-- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, count(*) AS n FROM ratings GROUP BY title)
 
--- NotPrivate: MAX(user_id) is not known to be total on every row.
+-- NotPrivate: The function max is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT max(user_id) AS user_id, max(title) AS title FROM ratings)
 
--- NotPrivate: GROUP BY must hold the privacy unit: then each group is one pers
+-- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title FROM ratings GROUP BY ALL)
 
--- NotPrivate: R
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY ROLLUP (user_id, title))
 
--- NotPrivate: C
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY CUBE (user_id, title))
 
--- NotPrivate: G
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY GROUPING SETS ((user_id, title), ()))
 
--- NotPrivate: Known aggregates: count, min, max, and sum of integers up to 64
+-- NotPrivate: A source may only use count, min, max, and sum of integers up to 64 bits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, first(title) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: Known aggregates: count, min, max, and sum of integers up to 64
+-- NotPrivate: A source may only use count, min, max, and sum of integers up to 64 bits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, string_agg(title) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: Known aggregates: count, min, max, and sum of integers up to 64
+-- NotPrivate: A source may only use count, min, max, and sum of integers up to 64 bits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, arg_max(title, score) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: Filter is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) FILTER (WHERE score > 3) AS title FROM ratings GROUP BY user_id)
 
--- ArgumentError: DP_TOPK needs a domain: the public set of items that may be answ
+-- ArgumentError: DP_TOPK needs a domain: the public set of items that the answer may
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, sum(score) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: Known aggregates: count, min, max, and sum of integers up to 64
+-- NotPrivate: A source may only use count, min, max, and sum of integers up to 64 bits.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, avg(score) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: title is no key of GROUP BY.
+-- NotPrivate: title must be in GROUP BY or in an aggregate.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY user_id)
 
 -- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, min(title, 2) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: DPipe is not known to be total on every row.
+-- NotPrivate: The operator || is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, upper(max(title)) || 'x' AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: GROUP BY must hold the privacy unit: then each group is one pers
+-- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT coalesce(user_id, 7) AS user_id, max(title) AS title FROM ratings GROUP BY coalesce(user_id, 7))
 
--- NotPrivate: Subquery is not known to be total on every row.
+-- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) AS title FROM ratings GROUP BY user_id HAVING max(score) > (SELECT avg(score) FROM ratings))
 
--- NotPrivate: score is no key of GROUP BY.
+-- NotPrivate: score must be in GROUP BY or in an aggregate.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) AS title FROM ratings GROUP BY user_id HAVING score > 1)
 
--- NotPrivate: score is no key of GROUP BY.
+-- NotPrivate: score must be in GROUP BY or in an aggregate.
 SELECT DP_COUNT_DISTINCT(n, epsilon := 1) FROM (SELECT user_id, count(*) > score AS n FROM ratings GROUP BY user_id)
 
--- NotPrivate: Two private tables are joined on their privacy units, or one per
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.title = b.title
 
--- NotPrivate: Two private tables are joined on their privacy units, or one per
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id = b.score
 
--- NotPrivate: A join needs an equal column on both sides.
+-- NotPrivate: A join must compare a column of each side for equality.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id <> b.user_id
 
--- NotPrivate: A join needs an equal column on both sides.
+-- NotPrivate: A join must compare a column of each side for equality.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id < b.user_id
 
--- NotPrivate: A join needs an equal column on both sides.
+-- NotPrivate: A join must compare a column of each side for equality.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON a.user_id = b.user_id OR a.title = b.title
 
--- NotPrivate: Two private tables are joined on their privacy units, or one per
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b USING (title)
 
--- NotPrivate: A join needs an equal column on both sides.
+-- NotPrivate: A join must compare a column of each side for equality.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON true
 
--- NotPrivate: Only inner and left joins on equal columns are known here.
+-- NotPrivate: A source may only use inner and left joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN ratings b
 
--- NotPrivate: Only inner and left joins on equal columns are known here.
+-- NotPrivate: A source may only use inner and left joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, ratings b
 
--- NotPrivate: Only inner and left joins on equal columns are known here.
+-- NotPrivate: A source may only use inner and left joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, catalog c WHERE a.title = c.title
 
--- NotPrivate: This kind of join in a source would let one person's rows depend
+-- NotPrivate: This kind of join is not supported in the source of a DP call, because one
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings NATURAL JOIN orders
 
--- NotPrivate: This kind of join in a source would let one person's rows depend
+-- NotPrivate: This kind of join is not supported in the source of a DP call, because one
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings POSITIONAL JOIN catalog
 
--- NotPrivate: This kind of join in a source would let one person's rows depend
+-- NotPrivate: This kind of join is not supported in the source of a DP call, because one
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a ASOF JOIN ratings b ON a.user_id = b.user_id AND a.day >= b.day
 
--- NotPrivate: Only inner and left joins on equal columns are known here.
+-- NotPrivate: A source may only use inner and left joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings SEMI JOIN orders USING (user_id)
 
--- NotPrivate: Only inner and left joins on equal columns are known here.
+-- NotPrivate: A source may only use inner and left joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings ANTI JOIN orders USING (user_id)
 
--- NotPrivate: Only inner and left joins on equal columns are known here.
+-- NotPrivate: A source may only use inner and left joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a FULL JOIN orders USING (user_id)
 
--- NotPrivate: Only inner and left joins on equal columns are known here.
+-- NotPrivate: A source may only use inner and left joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a RIGHT JOIN orders USING (user_id)
 
--- NotPrivate: A left join keeps public rows that belong to no one.
+-- NotPrivate: Put the private table first: this LEFT JOIN keeps rows that belong to no
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM catalog LEFT JOIN ratings USING (title)
 
--- NotPrivate: Only inner and left joins on equal columns are known here.
+-- NotPrivate: A source may only use inner and left joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM catalog RIGHT JOIN ratings USING (title)
 
--- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+-- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN (SELECT * FROM ratings LIMIT 1) b USING (user_id)
 
--- NotPrivate: GROUP BY must hold the privacy unit: then each group is one pers
+-- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a LEFT JOIN (SELECT title, count(*) AS n FROM ratings GROUP BY title) b USING (title)
 
--- NotPrivate: Only inner and left joins on equal columns are known here.
+-- NotPrivate: A source may only use inner and left joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, LATERAL (SELECT * FROM ratings b WHERE b.title = a.title) c
 
--- NotPrivate: A source reads tables by their names.
+-- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN LATERAL (SELECT 1) b ON true
 
--- NotPrivate: Only inner and left joins on equal columns are known here.
+-- NotPrivate: A source may only use inner and left joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN unnest([1, 2]) u
 
--- NotPrivate: Two private tables are joined on their privacy units, or one per
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN order_items ON ratings.score = order_items.order_id
 
--- NotPrivate: Two private tables are joined on their privacy units, or one per
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN order_items ON ratings.user_id = order_items.order_id
 
 -- NotPrivate: There is no table secret.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN secret ON user_id = x
 
--- NotPrivate: Two private tables are joined on their privacy units, or one per
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN recent ON ratings.title = recent.title
 
--- NotPrivate: A join needs an equal column on both sides.
+-- NotPrivate: A join must compare a column of each side for equality.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings LEFT JOIN catalog ON ratings.title < catalog.title
 
--- NotPrivate: A join needs an equal column on both sides.
+-- NotPrivate: A join must compare a column of each side for equality.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON upper(a.title) = upper(b.title)
 
--- NotPrivate: A join needs an equal column on both sides.
+-- NotPrivate: A join must compare a column of each side for equality.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN orders b ON coalesce(a.user_id, 1) = b.user_id
 
--- NotPrivate: UNION drops rows by comparing people; UNION ALL keeps them.
+-- NotPrivate: UNION compares rows of different people; write UNION ALL.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION SELECT user_id, title FROM ratings)
 
--- NotPrivate: A source is made of SELECTs.
+-- NotPrivate: A source must be a SELECT, or a UNION ALL of SELECTs.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT SELECT user_id, title FROM ratings)
 
--- NotPrivate: A source is made of SELECTs.
+-- NotPrivate: A source must be a SELECT, or a UNION ALL of SELECTs.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings EXCEPT ALL SELECT user_id, title FROM recent)
 
--- NotPrivate: A source is made of SELECTs.
+-- NotPrivate: A source must be a SELECT, or a UNION ALL of SELECTs.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings INTERSECT SELECT user_id, title FROM recent)
 
--- NotPrivate: A source without FROM holds no one's rows.
+-- NotPrivate: A source needs a FROM clause.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT 7, 'x')
 
--- NotPrivate: BY_NAME in a source would let one person's rows depend on anothe
+-- NotPrivate: BY_NAME is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL BY NAME SELECT title, user_id FROM ratings)
 
 -- NotPrivate: Both sides of UNION ALL must have the same columns and types.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT user_id, score FROM ratings)
 
--- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+-- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT score, title FROM ratings LIMIT 3)
 
 -- NotPrivate: Both sides of UNION ALL must have the same columns and types.
@@ -303,22 +303,22 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, genre FROM catalog UN
 -- NotPrivate: There is no table secret.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (FROM ratings UNION ALL FROM secret)
 
--- NotPrivate: In r: This CTE is recursive, renames its columns, or stands 
+-- NotPrivate: In r: A CTE that is recursive, has a column list or is in brackets is not
 WITH RECURSIVE r AS (SELECT user_id, title FROM ratings UNION ALL SELECT r.user_id + 1, x.title FROM r JOIN ratings x USING (title)) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
--- NotPrivate: In r: LIMIT in a source would let one person's rows depend on an
+-- NotPrivate: In r: LIMIT is not supported in the source of a DP call, because one
 WITH r AS (SELECT user_id, title FROM ratings LIMIT 3) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
--- NotPrivate: A source is made of SELECTs.
+-- NotPrivate: A source must be a SELECT, or a UNION ALL of SELECTs.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (PIVOT ratings ON region USING max(title) GROUP BY user_id)
 
--- NotPrivate: A source is made of SELECTs.
+-- NotPrivate: A source must be a SELECT, or a UNION ALL of SELECTs.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (UNPIVOT ratings ON title, region INTO NAME n VALUE title)
 
--- NotPrivate: PIVOT in a source would let one person's rows depend on another'
+-- NotPrivate: PIVOT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings PIVOT (max(title) FOR region IN ('north', 'south'))
 
--- NotPrivate: PIVOT in a source would let one person's rows depend on another'
+-- NotPrivate: PIVOT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings UNPIVOT (x FOR y IN (title, region))
 
 -- NotPrivate: c.n is not a column of the source.
@@ -369,5 +369,5 @@ SELECT DP_TOPK(title, DP_COUNT_DISTINCT(title, epsilon := 1), epsilon := 1) FROM
 -- NotSupported: A DP call is not allowed in the source of another DP call.
 SELECT DP_COUNT_DISTINCT(x, epsilon := 1) FROM (SELECT unnest(DP_TOPK(title, 2, epsilon := 1)) AS x FROM ratings)
 
--- NotPrivate: UNNEST(DP_TOPK(title, 2, epsilon := 1)) is not known to be total
+-- NotPrivate: The function unnest is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT unnest(DP_TOPK(title, 2, epsilon := 1)) FROM ratings)

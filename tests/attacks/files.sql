@@ -60,49 +60,49 @@ FROM 's3://bucket/x.parquet'
 -- NotSupported: read_csv is not available under a policy
 SELECT * FROM read_csv('/dev/stdin')
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 COPY (SELECT 1) TO 'x.csv'
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 COPY ratings TO 'x.csv'
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 COPY (SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings) TO 'x.csv'
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 COPY catalog FROM 'x.csv'
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 COPY FROM DATABASE shop TO memory
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 EXPORT DATABASE 'x'
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 IMPORT DATABASE 'x'
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 ATTACH 'shop.duckdb' AS y
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 ATTACH ':memory:' AS y
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 DETACH memory
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 ATTACH 'shop.duckdb' AS y (READ_ONLY)
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 LOAD httpfs
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 INSTALL httpfs
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 FORCE INSTALL httpfs
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 CREATE SECRET s (TYPE s3)
 
 -- NotPrivate: There is no table shop.duckdb.
@@ -111,7 +111,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM 'shop.duckdb'
 -- NotPrivate: There is no table ratings.parquet.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM 'ratings.parquet'
 
--- NotPrivate: A source reads tables by their names.
+-- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM read_csv('ratings.csv')
 
 -- NotPrivate: There is no table x.csv.

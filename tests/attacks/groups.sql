@@ -1,6 +1,6 @@
 -- Groups, their bounds, and what would stand beside them.
 
--- ArgumentError: DP_TOPK with GROUP BY needs max_groups_contributed: in how many
+-- ArgumentError: DP_TOPK with GROUP BY needs max_groups_contributed := <number>: in how
 SELECT region, DP_TOPK(title, 2, epsilon := 1) FROM ratings GROUP BY region
 
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
@@ -60,22 +60,22 @@ SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM
 -- NotSupported: A SELECT with DP_TOPK cannot have QUALIFY.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region QUALIFY row_number() OVER () = 1
 
--- NotSupported: user_id would show rows of the source beside the private answer.
+-- NotSupported: user_id would show rows of the source next to the private answer.
 SELECT user_id, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region
 
--- NotSupported: max beside a DP call would be computed over the answer, not over
+-- NotSupported: max next to a DP call would be computed over the answer, not over the
 SELECT max(title), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region
 
--- NotSupported: * would show rows of the source beside the private answer.
+-- NotSupported: * would show rows of the source next to the private answer.
 SELECT *, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region
 
--- NotSupported: count beside a DP call would be computed over the answer, not ov
+-- NotSupported: count next to a DP call would be computed over the answer, not over the
 SELECT count(*), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region
 
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
 SELECT region, (SELECT count(*) FROM ratings), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region
 
--- NotSupported: r.user_id would show rows of the source beside the private answe
+-- NotSupported: r.user_id would show rows of the source next to the private answer.
 SELECT r.user_id, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings r GROUP BY region
 
 -- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
@@ -120,13 +120,13 @@ SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := true) F
 -- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1e400) FROM ratings GROUP BY region
 
--- ArgumentError: epsilon is more than the policy allows, which is 10.
+-- ArgumentError: epsilon is more than the policy allows: at most 10.
 SELECT region, DP_TOPK(title, 2, epsilon := 11, max_groups_contributed := 1) FROM ratings GROUP BY region
 
 -- ArgumentError: max_groups_contributed is given twice.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1, max_groups_contributed := 2) FROM ratings GROUP BY region
 
--- ArgumentError: Under a policy the observed values are no domain, unless the pol
+-- ArgumentError: Under a policy domain := observed is allowed only if the policy declares
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1, domain := observed) FROM ratings GROUP BY region
 
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
@@ -144,10 +144,10 @@ SELECT price, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM 
 -- NotPrivate: There is no table secret.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM secret GROUP BY region
 
--- NotPrivate: This source is public: it holds no one's rows.
+-- NotPrivate: This source is public: it contains no private rows.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM catalog GROUP BY region
 
--- NotPrivate: This source is public: it holds no one's rows.
+-- NotPrivate: This source is public: it contains no private rows.
 SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM catalog GROUP BY genre
 
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
@@ -156,19 +156,19 @@ SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM 
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
 SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, ratings.title, genre FROM ratings LEFT JOIN catalog USING (title)) GROUP BY genre
 
--- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+-- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT title, region FROM ratings LIMIT 3) GROUP BY region
 
--- NotPrivate: DISTINCT without the privacy unit mixes people.
+-- NotPrivate: SELECT DISTINCT must list the privacy unit.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT DISTINCT region, title FROM ratings) GROUP BY region
 
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, title, upper(region) AS region FROM ratings) GROUP BY region
 
--- ArgumentError: DP_TOPK needs a domain: the public set of items that may be 
+-- ArgumentError: DP_TOPK needs a domain: the public set of items that the answer may
 SELECT n, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, max(title) AS title, count(*) AS n FROM ratings GROUP BY user_id) GROUP BY n
 
--- ArgumentError: DP_COUNT_DISTINCT with GROUP BY needs max_groups_contributed: in
+-- ArgumentError: DP_COUNT_DISTINCT with GROUP BY needs max_groups_contributed := <number>:
 SELECT region, DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings GROUP BY region
 
 -- ArgumentError: DP_COUNT_DISTINCT needs groups: the public set of groups. The po
@@ -177,11 +177,11 @@ SELECT user_id, DP_COUNT_DISTINCT(title, epsilon := 1, max_groups_contributed :=
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region, user_id
 
--- NotSupported: groups and max_groups_contributed go with GROUP BY.
+-- NotSupported: groups and max_groups_contributed need a GROUP BY clause.
 SELECT DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings
 
 -- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
 SELECT user_id AS region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ALL
 
--- ArgumentError: Under a policy the observed values are no domain, unless the pol
+-- ArgumentError: Under a policy groups := observed is allowed only if the policy declares
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1, groups := observed) FROM ratings GROUP BY region

@@ -1,6 +1,6 @@
 -- The labels of a private ENUM, which differ with one person's rows.
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLE
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 SUMMARIZE ratings
 
 -- ArgumentError: mood is not a column of a public table.
@@ -12,16 +12,16 @@ SELECT DP_TOPK(mood, 1, epsilon := 1, domain := ratings.mood) FROM ratings
 -- ArgumentError: mood is not a column of a public table.
 SELECT DP_TOPK(r.mood, 1, epsilon := 1, domain := mood) FROM ratings r
 
--- ArgumentError: Under a policy the observed values are no domain, unless the
+-- ArgumentError: Under a policy domain := observed is allowed only if the policy declares
 SELECT DP_TOPK(mood, 1, epsilon := 1, domain := observed) FROM ratings
 
 -- ArgumentError: recent.mood is not a column of a public table.
 SELECT DP_TOPK(mood, 1, epsilon := 1, domain := recent.mood) FROM ratings
 
--- ArgumentError: DP_TOPK needs a domain: the public set of items that may be 
+-- ArgumentError: DP_TOPK needs a domain: the public set of items that the answer may
 SELECT DP_TOPK(mood, 1, epsilon := 1) FROM ratings
 
--- ArgumentError: DP_TOPK needs a domain: the public set of items that may be 
+-- ArgumentError: DP_TOPK needs a domain: the public set of items that the answer may
 SELECT DP_TOPK(mood, 1, epsilon := 1) FROM recent
 
 -- ArgumentError: k = 3 is more than the 2 items of the domain.
@@ -30,28 +30,28 @@ SELECT DP_TOPK(mood, 3, epsilon := 1, domain := ['calm', 'merry']) FROM ratings
 -- ArgumentError: domain must be written in the statement: a public column, a 
 SELECT DP_TOPK(mood, 1, epsilon := 1, domain := enum_range(NULL::mood)) FROM ratings
 
--- ArgumentError: A domain list holds texts, plain numbers, TRUE and FALSE.
+-- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE.
 SELECT DP_TOPK(mood, 1, epsilon := 1, domain := ['calm'::mood]) FROM ratings
 
--- ArgumentError: A domain list holds texts, plain numbers, TRUE and FALSE.
+-- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE.
 SELECT DP_TOPK(mood, 1, epsilon := 1, domain := [CAST('calm' AS mood)]) FROM ratings
 
 -- ArgumentError: mood has type VARCHAR, and its domain, a list in the stateme
 SELECT DP_TOPK(mood, 1, epsilon := 1, domain := [1, 2]) FROM ratings
 
--- NotPrivate: ENUM_RANGE(mood) is not known to be total on every row.
+-- NotPrivate: The function enum_range is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(enum_range(mood), 1, epsilon := 1, domain := ['calm']) FROM ratings
 
--- NotPrivate: ENUM_FIRST(mood) is not known to be total on every row.
+-- NotPrivate: The function enum_first is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(enum_first(mood), 1, epsilon := 1, domain := ['calm']) FROM ratings
 
--- NotPrivate: ENUM_CODE(mood) is not known to be total on every row.
+-- NotPrivate: The function enum_code is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(enum_code(mood), 1, epsilon := 1, domain := [0]) FROM ratings
 
--- NotPrivate: TYPEOF(mood) is not known to be total on every row.
+-- NotPrivate: The function typeof is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(typeof(mood), 1, epsilon := 1, domain := ['calm']) FROM ratings
 
--- NotPrivate: ENUM_RANGE_BOUNDARY(mood, NULL) is not known to be total on 
+-- NotPrivate: The function enum_range_boundary is not supported here: dp_sql cannot
 SELECT DP_COUNT_DISTINCT(enum_range_boundary(mood, NULL), epsilon := 1) FROM ratings
 
 -- ArgumentError: DP_COUNT_DISTINCT needs groups: the public set of groups. Th
@@ -60,7 +60,7 @@ SELECT mood, DP_COUNT_DISTINCT(title, epsilon := 1, max_groups_contributed := 1)
 -- ArgumentError: mood is not a column of a public table.
 SELECT mood, DP_COUNT_DISTINCT(title, epsilon := 1, groups := mood, max_groups_contributed := 1) FROM ratings GROUP BY mood
 
--- ArgumentError: Under a policy the observed values are no domain, unless the
+-- ArgumentError: Under a policy groups := observed is allowed only if the policy declares
 SELECT mood, DP_COUNT_DISTINCT(title, epsilon := 1, groups := observed, max_groups_contributed := 1) FROM ratings GROUP BY mood
 
 -- BinderException: Binder Error: This function needs an ENUM as an argument
@@ -126,16 +126,16 @@ SELECT * FROM from_json('{}', '{"m": "mood"}')
 -- NotSupported: duckdb_types is not available under a policy
 SELECT * FROM duckdb_types() WHERE logical_type = 'ENUM'
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLE
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 CREATE TYPE mood2 AS ENUM (SELECT mood FROM ratings)
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLE
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 ALTER TABLE catalog ADD COLUMN m mood
 
 -- NotPrivate: This literal cannot be compared with VARCHAR.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = 'nobody'::mood
 
--- NotPrivate: Only a cast to VARCHAR succeeds on every row.
+-- NotPrivate: Only a cast to VARCHAR is supported here, because other casts fail on some
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood::mood = 'calm'
 
 -- NotPrivate: This literal cannot be compared with VARCHAR.
@@ -153,28 +153,28 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = TRUE
 -- NotPrivate: A condition must be true or false.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood
 
--- NotPrivate: VARCHAR and BIGINT are compared only after a cast that may f
+-- NotPrivate: VARCHAR and BIGINT cannot be compared without a cast that may fail.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = score
 
 -- NotPrivate: year takes a date, not VARCHAR.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE year(mood) = 1
 
--- NotPrivate: A source without FROM holds no one's rows.
+-- NotPrivate: A source needs a FROM clause.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood IN (SELECT 1)
 
--- NotPrivate: In has a part that is not known here.
+-- NotPrivate: IN is supported here only in its basic form.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood IN enum_range(NULL::mood)
 
 -- NotPrivate: This literal cannot be compared with VARCHAR.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE coalesce(mood, 7) = 'calm'
 
--- NotPrivate: ENUM_CODE(mood) is not known to be total on every row.
+-- NotPrivate: The function enum_code is not supported here: dp_sql cannot prove that it
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE enum_code(mood) = 1
 
--- NotPrivate: Only a cast to VARCHAR succeeds on every row.
+-- NotPrivate: Only a cast to VARCHAR is supported here, because other casts fail on some
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE CAST(mood AS INTEGER) = 1
 
--- NotPrivate: Known aggregates: count, min, max, and sum of integers up to
+-- NotPrivate: A source may only use count, min, max, and sum of integers up to 64 bits.
 SELECT DP_COUNT_DISTINCT(m, epsilon := 1) FROM (SELECT user_id, sum(mood) AS m FROM ratings GROUP BY user_id)
 
 -- NotPrivate: Both sides of UNION ALL must have the same columns and types

@@ -42,10 +42,10 @@ SHOW VARIABLES
 -- NotSupported: There is no table tables.shop.
 SHOW TABLES FROM shop
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 SHOW
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 DESCRIBE
 
 -- NotSupported: There is no table ratings.title.x.y.
@@ -54,25 +54,25 @@ DESCRIBE ratings.title.x.y
 -- NotSupported: There is no table columns.ratings.
 SHOW COLUMNS FROM ratings
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA storage_info('ratings')
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA table_info('ratings')
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA show_tables
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA database_size
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA metadata_info
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA database_list
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PRAGMA functions
 
 -- NotSupported: pragma_storage_info is not available under a policy
@@ -147,25 +147,25 @@ SELECT favourite(1)
 -- CatalogException|BinderException
 FROM shop.main.favourite(1)
 
--- NotPrivate: A source reads tables by their names.
+-- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM duckdb_tables()
 
 -- NotPrivate: There is no table information_schema.tables.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM information_schema.tables
 
--- NotPrivate: A source reads tables by their names.
+-- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM pragma_storage_info('ratings')
 
 -- NotPrivate: There is no table duckdb_tables.
 SELECT DP_COUNT_DISTINCT(table_name, epsilon := 1) FROM duckdb_tables
 
--- NotPrivate: A source reads tables by their names.
+-- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(table_name, 1, epsilon := 1, domain := ['ratings']) FROM duckdb_tables()
 
 -- ArgumentError: duckdb_tables.table_name is not a column of a public table.
 SELECT DP_TOPK(title, 1, epsilon := 1, domain := duckdb_tables.table_name) FROM ratings
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 COMMENT ON TABLE ratings IS 'x'
 
 -- NotSupported: duckdb_prepared_statements is not available under a policy
@@ -258,7 +258,7 @@ SELECT * EXCLUDE (database_oid, schema_oid, table_oid) FROM duckdb_tables()
 -- NotSupported: duckdb_columns is not available under a policy
 SELECT * EXCLUDE (database_oid, schema_oid, table_oid) FROM duckdb_columns() WHERE NOT internal
 
--- NotSupported: EXPLAIN takes a SELECT with DP calls.
+-- NotSupported: EXPLAIN must be followed by a SELECT with DP calls.
 EXPLAIN (FORMAT json) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
 

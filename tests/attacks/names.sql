@@ -1,15 +1,15 @@
 -- Names that mean something else than they seem: shadowing, renaming, full names, our own names.
 
--- NotPrivate: In ratings: A source without FROM holds no one's rows.
+-- NotPrivate: In ratings: A source needs a FROM clause.
 WITH ratings AS (SELECT 1 AS user_id, 'a' AS title) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
--- NotPrivate: This source is public: it holds no one's rows.
+-- NotPrivate: This source is public: it contains no private rows.
 WITH ratings AS (FROM catalog) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
--- NotPrivate: This source is public: it holds no one's rows.
+-- NotPrivate: This source is public: it contains no private rows.
 WITH ratings AS (SELECT title AS user_id, title FROM catalog) SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
--- ArgumentError: Under a policy the observed values are no domain, unless the pol
+-- ArgumentError: Under a policy domain := observed is allowed only if the policy declares
 WITH catalog AS (SELECT user_id, title FROM ratings) SELECT DP_TOPK(title, 1, epsilon := 1, domain := observed) FROM catalog
 
 -- ArgumentError: c.title is not a column of a public table.
@@ -36,16 +36,16 @@ WITH a AS (SELECT * FROM a) SELECT DP_TOPK(title, 2, epsilon := 1) FROM a
 -- NotPrivate: In secret: There is no table secret.
 WITH secret AS (SELECT * FROM secret) SELECT DP_COUNT_DISTINCT(x, epsilon := 1) FROM secret
 
--- NotPrivate: FROM … AS name(column, …) hides whose row a row is.
+-- NotPrivate: An alias with a column list, AS name(…), is not supported in a source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings AS r(title, user_id)
 
--- NotPrivate: FROM … AS name(column, …) hides whose row a row is.
+-- NotPrivate: An alias with a column list, AS name(…), is not supported in a source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r(title)
 
--- NotPrivate: FROM … AS name(column, …) hides whose row a row is.
+-- NotPrivate: An alias with a column list, AS name(…), is not supported in a source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings) AS r(title, user_id)
 
--- NotPrivate: In r: This CTE is recursive, renames its columns, or stands 
+-- NotPrivate: In r: A CTE that is recursive, has a column list or is in brackets is not
 WITH r(title, user_id) AS (SELECT user_id, title FROM ratings) SELECT DP_TOPK(title, 2, epsilon := 1) FROM r
 
 -- NotPrivate: There is no table RATINGS .
@@ -72,7 +72,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM memory.main.ratings
 -- NotPrivate: There is no table system.main.ratings.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM system.main.ratings
 
--- NotPrivate: A source reads tables by their names.
+-- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM a.b.c.ratings
 
 -- NotPrivate: There is no table ratings.ratings.
@@ -183,13 +183,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := orders.user_id) FROM ratings
 -- ArgumentError: "observed" is not a column of a public table.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := "observed") FROM ratings
 
--- ArgumentError: Under a policy the observed values are no domain, unless the pol
+-- ArgumentError: Under a policy domain := observed is allowed only if the policy declares
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := OBSERVED) FROM ratings
 
--- ArgumentError: The policy states the privacy unit
+-- ArgumentError: Under a policy privacy_unit is not an argument: the policy names the
 SELECT DP_TOPK(title, 2, epsilon := 1, privacy_unit := title) FROM ratings
 
--- ArgumentError: The policy states the privacy unit
+-- ArgumentError: Under a policy privacy_unit is not an argument: the policy names the
 SELECT DP_TOPK(title, 2, epsilon := 1, privacy_unit := score) FROM ratings
 
 -- NotSupported: DP_TOPK belongs to no schema; write it without one.
@@ -222,7 +222,7 @@ FROM dp($$ SELECT 1 $$)
 -- CatalogException: Catalog Error: Table Function with name dp does not exist!
 FROM dp('FROM ratings')
 
--- NotPrivate: This source is public: it holds no one's rows.
+-- NotPrivate: This source is public: it contains no private rows.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title, title AS user_id FROM catalog)
 
 -- NotPrivate: There is no table secret.
@@ -231,8 +231,8 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title AS user_id, user_id AS
 -- NotPrivate: title is not a column of the source.
 SELECT DP_TOPK(user_id, 1, epsilon := 1, domain := catalog.title) FROM (SELECT title AS user_id, user_id AS who FROM ratings) WHERE title = 'b0'
 
--- NotPrivate: Only inner and left joins on equal columns are known here.
+-- NotPrivate: A source may only use inner and left joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r, ratings s
 
--- NotPrivate: Two relations are called r here.
+-- NotPrivate: Two tables in FROM are called r.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r JOIN catalog r USING (title)

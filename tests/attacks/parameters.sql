@@ -48,10 +48,10 @@ SELECT DP_TOPK(title, 2, epsilon := 0e999999999) FROM ratings
 -- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 10001) FROM ratings
 
--- ArgumentError: epsilon is more than the policy allows, which is 10.
+-- ArgumentError: epsilon is more than the policy allows: at most 10.
 SELECT DP_TOPK(title, 2, epsilon := 11) FROM ratings
 
--- ArgumentError: epsilon is more than the policy allows, which is 10.
+-- ArgumentError: epsilon is more than the policy allows: at most 10.
 SELECT DP_TOPK(title, 2, epsilon := 10.0000001) FROM ratings
 
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
@@ -225,7 +225,7 @@ SELECT DP_TOPK(title, 1e9, epsilon := 1) FROM ratings
 -- ArgumentError: k must be a whole number from 1 to 100000.
 SELECT DP_TOPK(title, 1000000000, epsilon := 1) FROM ratings
 
--- ArgumentError: k is more than the policy allows, which is 100.
+-- ArgumentError: k is more than the policy allows: at most 100.
 SELECT DP_TOPK(title, 101, epsilon := 1) FROM ratings
 
 -- ArgumentError: k must be a whole number from 1 to 100000.
@@ -306,7 +306,7 @@ SELECT DP_TOPK(title, ٢, epsilon := 1) FROM ratings
 -- ArgumentError: k must be a number written in the statement, not a column, a par
 SELECT DP_TOPK(title, count(*), epsilon := 1) FROM ratings
 
--- ArgumentError: The policy allows no delta, and this mechanism needs one.
+-- ArgumentError: The policy allows no delta: choose a mechanism that needs none.
 SELECT DP_TOPK(title, 2, epsilon := 1, delta := 1e-9) FROM ratings
 
 -- ArgumentError: delta (the probability with which the guarantee may fail) must be
@@ -345,7 +345,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, delta := ?) FROM ratings
 -- ArgumentError: The mechanism limited_domain needs delta: the probability with w
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := 'limited_domain') FROM ratings
 
--- ArgumentError: The policy allows no delta, and this mechanism needs one.
+-- ArgumentError: The policy allows no delta: choose a mechanism that needs none.
 SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := limited_domain, delta := 1e-6) FROM ratings
 
 -- ArgumentError: mechanism must be one of: joint, pnf_joint, em_peel, pnf_peel, c
@@ -432,7 +432,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := $$joint$$) FROM ratings
 -- ArgumentError: k = 2 is more than the 0 items of the domain.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := []) FROM ratings
 
--- ArgumentError: A domain list holds texts, plain numbers, TRUE and FALSE.
+-- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := [NULL]) FROM ratings
 
 -- ArgumentError: k = 2 is more than the 1 items of the domain.
@@ -510,7 +510,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', E'b1']) FROM ratings
 -- ArgumentError: A domain list holds literals only.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', x'00']) FROM ratings
 
--- ArgumentError: A domain list holds texts, plain numbers, TRUE and FALSE.
+-- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 'b1'::VARCHAR]) FROM ratings
 
 -- ArgumentError: A domain list holds literals only.
@@ -531,7 +531,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', -'x']) FROM ratings
 -- ArgumentError: domain must be written in the statement: a public column, a list
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := array['b0', 'b1']) FROM ratings
 
--- ArgumentError: Under a policy the observed values are no domain, unless the pol
+-- ArgumentError: Under a policy domain := observed is allowed only if the policy declares
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := observed) FROM ratings
 
 -- ArgumentError: domain must be written in the statement: a public column, a list
@@ -561,7 +561,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 0) FROM ratin
 -- ArgumentError: max_contributions must be a whole number from 1 to 10000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := -1) FROM ratings
 
--- ArgumentError: max_contributions is more than the policy allows, which is 1000.
+-- ArgumentError: max_contributions is more than the policy allows: at most 1000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 1001) FROM ratings
 
 -- ArgumentError: max_contributions must be a whole number from 1 to 10000.
@@ -588,7 +588,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := '5') FROM rat
 -- ArgumentError: contribution_bound must be a whole number from 1 to 10000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 0) FROM ratings
 
--- ArgumentError: max_contributions is more than the policy allows, which is 1000.
+-- ArgumentError: max_contributions is more than the policy allows: at most 1000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 1001) FROM ratings
 
 -- ArgumentError: contribution_bound must be a number written in the statement, no
@@ -654,7 +654,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, domain := ['b0']) FROM ratings
 -- ArgumentError: DP_COUNT_DISTINCT has no argument k.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, k := 3) FROM ratings
 
--- ArgumentError: The policy states the privacy unit
+-- ArgumentError: Under a policy privacy_unit is not an argument: the policy names the
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FROM ratings
 
 -- ArgumentError: max_groups_contributed must be a whole number from 1 to 1000.

@@ -1,9 +1,9 @@
 -- Texts that two parsers may read differently, and texts that none reads.
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings /* LIMIT */ LIMIT /* 5 */ 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings /* /* */ WHERE true */ LIMIT 5
 
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
@@ -54,13 +54,13 @@ FROM ratings r SELECT r
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
 FROM ratings WHERE user_id > 900000000
 
--- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+-- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 FROM (FROM ratings LIMIT 3) SELECT DP_TOPK(title, 2, epsilon := 1)
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 FROM ratings SELECT DP_TOPK(title, 2, epsilon := 1) LIMIT 3
 
--- NotSupported: title would show rows of the source beside the private answer.
+-- NotSupported: title would show rows of the source next to the private answer.
 FROM ratings SELECT DP_TOPK(title, 2, epsilon := 1), title
 
 -- NotPrivate: There is no table secret.
@@ -69,7 +69,7 @@ FROM secret SELECT DP_TOPK(title, 2, epsilon := 1)
 -- ParserException: Parser Error: syntax error at or near "FROM"
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings FROM secret
 
--- NotPrivate: Only inner and left joins on equal columns are known here.
+-- NotPrivate: A source may only use inner and left joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1), DP_TOPK(title, 2, epsilon := 1) FROM ratings, ratings
 
 -- ParserException: Parser Error: syntax error at or near "SELECT"
@@ -111,7 +111,7 @@ SELECT DP_TOPK(title, k := 2, epsilon := 1) FROM ratings
 -- ArgumentError: DP_TOPK has no argument item.
 SELECT DP_TOPK(item := title, k := 2, epsilon := 1) FROM ratings
 
--- NotPrivate: {'a': title} is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(struct_pack(a := title), 2, epsilon := 1) FROM ratings
 
 -- ArgumentError: DP_TOPK has no argument seed.
@@ -147,22 +147,22 @@ SELECT DP_TOPK(title, 2, epsilon := 1)
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
 SELECT DP_TOPK FROM ratings
 
--- NotPrivate: ByteString is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = E'\x62\x30'
 
--- NotPrivate: RawString is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = $$b0$$
 
--- NotPrivate: RawString is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = $t$b0$t$
 
--- NotPrivate: CONCAT('b', '0') is not known to be total on every row.
+-- NotPrivate: The function concat is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = 'b' '0'
 
 -- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = x'6230'
 
--- NotPrivate: BitwiseAnd is not known to be total on every row.
+-- NotPrivate: Arithmetic on columns is not supported here: it fails on some values, and
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = U&'b0'
 
 -- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
@@ -174,34 +174,34 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = 0x10
 -- ParseError|NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 5!
 
--- NotPrivate: ABS(5) is not known to be total on every row.
+-- NotPrivate: The function abs is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > @ 5
 
 -- NotPrivate: This literal cannot be compared with BIGINT.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 1e400
 
--- NotPrivate: NullSafeNEQ is not known to be total on every row.
+-- NotPrivate: IS DISTINCT FROM is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IS DISTINCT FROM 3
 
--- NotPrivate: NullSafeEQ is not known to be total on every row.
+-- NotPrivate: IS DISTINCT FROM is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IS NOT DISTINCT FROM title
 
--- NotPrivate: Subquery is not known to be total on every row.
+-- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score NOTNULL AND (SELECT true)
 
--- NotPrivate: Between has a part that is not known here.
+-- NotPrivate: BETWEEN is supported here only in its basic form.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score BETWEEN SYMMETRIC 5 AND 1
 
--- NotPrivate: BETWEEN takes literals.
+-- NotPrivate: BETWEEN is supported only with literals.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score BETWEEN 1 AND user_id
 
--- NotPrivate: IN takes a list of literals, or a column of a public table.
+-- NotPrivate: IN is supported only with a list of literals or a column of a public table.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IN (1, user_id)
 
--- NotPrivate: IN takes a list of literals, or a column of a public table.
+-- NotPrivate: IN is supported only with a list of literals or a column of a public table.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IN ()
 
--- NotPrivate: In has a part that is not known here.
+-- NotPrivate: IN is supported here only in its basic form.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN catalog
 
 -- NotPrivate: A condition must be true or false.
@@ -210,61 +210,61 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NOT title
 -- NotPrivate: A condition must be true or false.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score
 
--- NotPrivate: Literal is not known to be total on every row.
+-- NotPrivate: A constant without a column is not supported here: dp_sql cannot prove
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE 1
 
--- NotPrivate: Null is not known to be total on every row.
+-- NotPrivate: A constant without a column is not supported here: dp_sql cannot prove
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NULL
 
--- NotPrivate: 'x' COLLATE NOCASE is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = 'x' COLLATE NOCASE
 
--- NotPrivate: Bracket is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title[1] = 'b'
 
--- NotPrivate: Bracket is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title[1:2] = 'b0'
 
 -- NotPrivate: title.x is not a column of the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title.x = 1
 
--- NotPrivate: [x FOR x IN [title]] is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE [x FOR x IN [title]] = ['b0']
 
--- NotPrivate: LIST_FILTER([title],
+-- NotPrivate: The function list_filter is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_filter([title], x -> x = 'b0') = ['b0']
 
--- NotPrivate: LIST_FILTER([title], LAMBDA x : x = 'b0') is not known to be tot
+-- NotPrivate: The function list_filter is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_filter([title], lambda x: x = 'b0') = ['b0']
 
--- NotPrivate: A source without FROM holds no one's rows.
+-- NotPrivate: A source needs a FROM clause.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT unnest([x FOR x IN ['b0']]))
 
--- NotPrivate: Star is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE *
 
--- NotPrivate: COLUMNS(*) is not known to be total on every row.
+-- NotPrivate: The function columns is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE COLUMNS(*) > 3
 
 -- NotPrivate: ratings.* is not a column of the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE ratings.* = 1
 
--- NotPrivate: Placeholder is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE ? = 1
 
--- NotPrivate: Placeholder is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE $1 = 1
 
--- NotPrivate: Placeholder is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE $name = 1
 
--- NotPrivate: Placeholder is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = :name
 
--- NotPrivate: ABS(x) is not known to be total on every row.
+-- NotPrivate: The function abs is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE user_id = @x
 
--- NotPrivate: PositionalColumn is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE #1 = 3
 
 -- BinderException: Binder Error: Referenced column "score" not found in FROM clause
@@ -273,10 +273,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = 1 WHERE score 
 -- NotSupported: GROUP BY names no column here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = 1 GROUP BY
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3 LIMIT 3
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3 ORDER BY title LIMIT 3
 
 -- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
@@ -310,10 +310,10 @@ FROM ratings NEAREST JOIN catalog USING (title)
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
 SELECT * FROM ratings ORDER BY ALL
 
--- NotPrivate: A sample in a source would let one person's rows depend on anoth
+-- NotPrivate: A sample is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r TABLESAMPLE 5
 
--- NotSupported: EXPLAIN shows what DP calls would cost, and there is none here.
+-- NotSupported: EXPLAIN shows what DP calls would cost, and this query has none.
 EXPLAIN SELECT 1
 
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
@@ -352,7 +352,7 @@ $$
 -- ParseError: This quote is never closed.
 SELECT '
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 E'\'
 
 -- ParseError: This quote is never closed.
@@ -361,25 +361,25 @@ SELECT "x
 -- ParseError: This quote is never closed
 SELECT $a$ b $c$
 
--- NotSupported: Under a policy one statement is answered at a time.
+-- NotSupported: Under a policy you can run one statement at a time.
 <U+002D>- nothing
 
--- NotSupported: Under a policy one statement is answered at a time.
+-- NotSupported: Under a policy you can run one statement at a time.
 <EMPTY>
 
--- NotSupported: Under a policy one statement is answered at a time.
+-- NotSupported: Under a policy you can run one statement at a time.
 <U+0020><U+0020><U+0020>
 
--- NotSupported: Under a policy one statement is answered at a time.
+-- NotSupported: Under a policy you can run one statement at a time.
 ;
 
--- NotSupported: Under a policy one statement is answered at a time.
+-- NotSupported: Under a policy you can run one statement at a time.
 ;;
 
 -- ParserException: Parser Error: syntax error at or near ")"
 ()
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 )
 
 -- ParserException: Parser Error: SELECT clause without selection list
@@ -397,22 +397,22 @@ WITH x AS
 -- ParserException: Parser Error: syntax error at
 VALUES
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 \
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 ?
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 $1
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 \d
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 !ls
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 .tables
 
 -- NotSupported: A statement has at most 500 digits in one number

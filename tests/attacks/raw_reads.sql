@@ -7,7 +7,7 @@ SELECT * FROM ratings
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
 FROM ratings
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 TABLE ratings
 
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
@@ -58,37 +58,37 @@ SELECT [x.title FOR x IN (FROM ratings)]
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
 SELECT DP_TOPK(title, 2, epsilon := 1), (SELECT max(user_id) FROM ratings) FROM ratings
 
--- NotSupported: count beside a DP call would be computed over the answer, not ov
+-- NotSupported: count next to a DP call would be computed over the answer, not over the
 SELECT DP_TOPK(title, 2, epsilon := 1), count(*) FROM ratings
 
--- NotSupported: title would show rows of the source beside the private answer.
+-- NotSupported: title would show rows of the source next to the private answer.
 SELECT DP_TOPK(title, 2, epsilon := 1), title FROM ratings
 
--- NotSupported: * would show rows of the source beside the private answer.
+-- NotSupported: * would show rows of the source next to the private answer.
 SELECT *, DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
--- NotSupported: ratings would show rows of the source beside the private answer.
+-- NotSupported: ratings would show rows of the source next to the private answer.
 SELECT DP_TOPK(title, 2, epsilon := 1), ratings FROM ratings
 
--- NotSupported: max beside a DP call would be computed over the answer, not over
+-- NotSupported: max next to a DP call would be computed over the answer, not over the
 SELECT DP_TOPK(title, 2, epsilon := 1), max(title) FROM ratings
 
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
 SELECT DP_TOPK(title, 2, epsilon := 1), (SELECT list(title) FROM ratings r2) FROM ratings
 
--- NotSupported: OVER beside a DP call would be computed over the answer, not ove
+-- NotSupported: OVER next to a DP call would be computed over the answer, not over the
 SELECT DP_TOPK(title, 2, epsilon := 1), count(*) OVER () FROM ratings
 
 -- NotSupported
 SELECT DP_TOPK(title, 2, epsilon := 1), COLUMNS('.*') FROM ratings
 
--- NotSupported: * would show rows of the source beside the private answer.
+-- NotSupported: * would show rows of the source next to the private answer.
 SELECT DP_TOPK(title, 2, epsilon := 1), * EXCLUDE (title) FROM ratings
 
--- NotSupported: ratings.* would show rows of the source beside the private answe
+-- NotSupported: ratings.* would show rows of the source next to the private answer.
 SELECT DP_TOPK(title, 2, epsilon := 1), ratings.* FROM ratings
 
--- NotSupported: title would show rows of the source beside the private answer.
+-- NotSupported: title would show rows of the source next to the private answer.
 SELECT DP_TOPK(title, 2, epsilon := 1) || [title] FROM ratings
 
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
@@ -115,13 +115,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM main.secret
 -- NotPrivate: There is no table secret.
 SELECT DP_COUNT_DISTINCT(x, epsilon := 1) FROM secret
 
--- NotPrivate: This source is public: it holds no one's rows.
+-- NotPrivate: This source is public: it contains no private rows.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM catalog
 
 -- NotPrivate: ratings is not a column of the source.
 SELECT DP_COUNT_DISTINCT(ratings, epsilon := 1) FROM ratings
 
--- NotPrivate: Star is not known to be total on every row.
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_COUNT_DISTINCT(*, epsilon := 1) FROM ratings
 
 -- NotPrivate: ratings.* is not a column of the source.
@@ -148,13 +148,13 @@ FROM public_looking
 -- NotPrivate: There is no table public_looking.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM public_looking
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 PIVOT ratings ON title USING count(*)
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 UNPIVOT ratings ON title INTO NAME n VALUE v
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 SUMMARIZE ratings
 
 -- NotSupported: There is no table select.from.

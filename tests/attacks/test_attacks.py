@@ -187,7 +187,7 @@ def test_the_public_side_holds_public_tables_and_releases_only(sides: tuple[Side
         assert {path for (path,) in paths} == {None}
 
 
-def test_a_person_alone_in_a_table_and_nobody_are_answered_alike(tmp_path: Path) -> None:
+def test_a_table_of_one_person_and_an_empty_one_are_answered_alike(tmp_path: Path) -> None:
     shapes = []
     for n in (0, 1):
         path, policy = tmp_path / f"{n}.duckdb", tmp_path / "policy.toml"

@@ -98,14 +98,14 @@ def refusal(side: Side, statement: str, params: object = None) -> str:
     "name",
     list(LARGE),
 )
-def test_large_texts_are_refused_in_words_of_ours_or_of_duckdb(name: str, side: Side) -> None:
+def test_large_statements_are_refused_by_dp_sql_or_duckdb(name: str, side: Side) -> None:
     kind = refusal(side, LARGE[name])
     assert kind != "answered"
     assert not kind.startswith("foreign")
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_long_texts_are_answered_or_refused_in_words(name: str, side: Side) -> None:
+def test_long_statements_are_answered_or_refused_with_a_message(name: str, side: Side) -> None:
     found = side.ask(LONG[name])
     assert not found.kind.startswith("foreign") and "is spent" not in found.text
     assert side.ask(RIGHT).kind == "answered"
@@ -164,7 +164,7 @@ def test_parameters_reach_no_call_and_no_source(statement: str, side: Side) -> N
 
 
 @pytest.mark.parametrize("text", [5, None, b"SELECT 1", ["SELECT 1"]])
-def test_what_is_no_text_is_no_query(text: object, side: Side) -> None:
+def test_what_is_not_a_string_is_not_a_query(text: object, side: Side) -> None:
     with pytest.raises(dp_sql.QueryError, match="must be a string"):
         side.session.sql(text)  # type: ignore[arg-type]
 
@@ -224,7 +224,7 @@ def test_people_whose_names_differ_in_case_only_stay_apart(source: str, tmp_path
         assert session.sql(f"SELECT {call} FROM {source}").fetchall() == [([1],)]
 
 
-def test_a_time_that_has_no_text_fails_for_nobody_alone(tmp_path: Path) -> None:
+def test_a_time_that_cannot_be_shown_fails_for_no_one_alone(tmp_path: Path) -> None:
     """Seconds far beyond the calendar come from arrow; read as text they must not be an error."""
     said: list[object] = []
     for seconds in (1, 9 * 10**17):
@@ -252,7 +252,7 @@ def test_a_time_that_has_no_text_fails_for_nobody_alone(tmp_path: Path) -> None:
         "FROM query('FROM enable_profiling(format := ''json'', save_location := ''x.json'')')",
     ],
 )
-def test_nobody_can_switch_on_logs_or_profiles(switch: str, tmp_path: Path) -> None:
+def test_no_one_can_switch_on_logs_or_profiles(switch: str, tmp_path: Path) -> None:
     path = shop(tmp_path, "shop", "CREATE TABLE seen AS SELECT 1 AS u, 'a' AS t")
     program = (
         "import duckdb, sys, dp_sql\n"

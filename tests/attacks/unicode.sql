@@ -1,6 +1,6 @@
 -- Signs that look like others, like nothing, or like the end of the text.
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 SEL<U+200B>ECT * FROM ratings
 
 -- CatalogException: Catalog Error: Table with name rat does not exist!
@@ -30,10 +30,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM r<U+0430>tings
 -- NotPrivate: There is no table ratings
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+FEFF>
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 <U+FEFF>SELECT * FROM ratings
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 <U+FEFF>SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
 -- CatalogException: Catalog Error: Table with name r
@@ -42,55 +42,55 @@ SELECT * FROM r<U+0430>tings
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
 SELECT DP_T<U+041E>PK(title, 2, epsilon := 1) FROM ratings
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 <U+0405>ELECT * FROM ratings
 
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
 SELECT<U+00A0>*<U+00A0>FROM<U+00A0>ratings
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+00A0>LIMIT<U+00A0>5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2003>LIMIT 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+3000>LIMIT 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+0085>LIMIT 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2028>LIMIT 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+000B>LIMIT 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+000C>LIMIT 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+001C>LIMIT 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+180E>LIMIT 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+200B>LIMIT 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2060>LIMIT 5
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 <U+FF33><U+FF25><U+FF2C><U+FF25><U+FF23><U+FF34> * FROM ratings
 
 -- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings <U+FF2C><U+FF29><U+FF2D><U+FF29><U+FF34> 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings l<U+0131>m<U+0131>t 5
 
--- NotPrivate: LIMIT in a source would let one person's rows depend on another'
+-- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings l<U+0131>m<U+0131>t 5)
 
 -- NotSupported: A SELECT with DP_TOPK cannot have USING SAMPLE.
@@ -144,13 +144,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+037E> SELECT 1
 -- ParserException: Parser Error: syntax error at or near "SELECT"
 SELECT 1<U+FF1B> SELECT * FROM ratings
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 <U+202E>SELECT * FROM ratings
 
 -- CatalogException: Catalog Error: Table with name ratings does not exist!
 SELECT '<U+202E>' FROM ratings
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings /*<U+202E>*/ LIMIT 5
 
 -- NotPrivate
@@ -237,15 +237,15 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = '<U+D800>'
 -- ParseError: This character is half of a pair.
 <U+DFFF>
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings --<U+000D> LIMIT 5
 LIMIT 5
 
--- NotSupported: LIMIT beside a DP call limits nothing of the source.
+-- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings --<U+2028>
 LIMIT 5
 
--- NotSupported: Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES an
+-- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 <U+001A>SELECT * FROM ratings
 
 -- CatalogException|ParserException

@@ -307,7 +307,7 @@ def test_a_failure_after_the_debit_stays_spent(opened: Opened, folder: Path) -> 
     both = TOP.format("0.1").replace(
         " FROM", ", DP_COUNT_DISTINCT(title, epsilon := 0.2) AS n FROM"
     )
-    with pytest.raises(dp_sql.QueryError, match="What it costs is spent") as failed:
+    with pytest.raises(dp_sql.QueryError, match="Its cost is spent") as failed:
         session.sql(both)
     assert "somebody" not in str(failed.value)
     assert kinds(folder) == ["reserved", "reserved", "failed", "failed"]
@@ -372,7 +372,7 @@ def test_before_the_deadline_no_ledger_shows_that_an_answer_is_ready(
 # --- what it would cost ---------------------------------------------------------------------------
 
 
-def test_explain_tells_the_cost_and_spends_nothing(opened: Opened, folder: Path) -> None:
+def test_explain_shows_the_cost_and_spends_nothing(opened: Opened, folder: Path) -> None:
     session = opened()
     watched = watch(session, folder)
     text = TOP.format("0.25")
@@ -426,7 +426,7 @@ def test_an_analyst_sees_own_events_only(opened: Opened) -> None:
     assert bob.sql("FROM dp_budget() SELECT epsilon_left").fetchall()[0] == (Decimal("0.625"),)
 
 
-def test_the_numbers_of_an_analysts_events_count_nobody_elses(opened: Opened) -> None:
+def test_the_numbers_of_an_analysts_events_count_no_one_elses(opened: Opened) -> None:
     ann, bob = opened("ann"), opened("bob")
     for session in (ann, bob, ann, bob, bob):
         session.sql(COUNT.format("0.01")).fetchall()
@@ -531,7 +531,7 @@ def test_a_dashboard_that_refreshes_spends_once(asked: str, opened: Opened, fold
     assert kinds(folder) == ["reserved", "answered"]
 
 
-def test_a_kept_release_is_of_its_own_database(opened: Opened, folder: Path) -> None:
+def test_a_stored_release_is_of_its_own_database(opened: Opened, folder: Path) -> None:
     ann = opened("ann", "keep_releases = true\n")
     ann.sql(TOP.format("0.125")).fetchall()
     (folder / "newer").mkdir()
@@ -541,7 +541,7 @@ def test_a_kept_release_is_of_its_own_database(opened: Opened, folder: Path) -> 
         assert session.cost([TOP.format("0.125")]).epsilon > 0
 
 
-def test_a_kept_release_answers_its_own_question_and_analyst_only(opened: Opened) -> None:
+def test_a_stored_release_answers_its_own_question_and_analyst_only(opened: Opened) -> None:
     keep = "keep_releases = true\n"
     ann = opened("ann", keep)
     ann.sql(TOP.format("0.125")).fetchall()
@@ -581,7 +581,7 @@ def test_an_interrupted_query_is_spent_and_the_session_goes_on(
         return watched._inner.execute(sql, parameters)
 
     watched.execute = slow  # type: ignore[method-assign]
-    with pytest.raises(dp_sql.QueryError, match="What it costs is spent"):
+    with pytest.raises(dp_sql.QueryError, match="Its cost is spent"):
         session.sql(COUNT.format("0.1"))
     assert kinds(folder) == ["reserved", "failed"]
     del watched.execute
@@ -721,7 +721,7 @@ def test_one_database_has_one_ledger_in_a_process(owner: dp_sql.Session, folder:
     assert own(folder) == HALF * 2
 
 
-def test_a_ledger_is_not_opened_beside_sessions_without_one(folder: Path) -> None:
+def test_a_ledger_is_not_opened_while_sessions_without_one_are_open(folder: Path) -> None:
     with (
         dp_sql.connect(str(folder / "shop.duckdb")),
         pytest.raises(PolicyError, match="without a ledger"),

@@ -31,7 +31,7 @@ def test_without_a_file_there_is_no_at(checkpoint: CheckpointFile) -> None:
     assert not checkpoint.path.exists()
 
 
-def test_it_tells_the_newest_at(checkpoint: CheckpointFile) -> None:
+def test_it_returns_the_newest_at(checkpoint: CheckpointFile) -> None:
     for number in (1, 2, 3, 7, 8):
         checkpoint.advance(_at(number))
         assert CheckpointFile(checkpoint.path).read() == _at(number)

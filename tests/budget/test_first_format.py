@@ -62,7 +62,7 @@ def test_what_was_spent_still_counts_and_the_ledger_goes_on(folder: Path) -> Non
     assert verify(folder / LEDGER, folder / f"{LEDGER}.witness") == 14
 
 
-def test_kept_releases_are_read_again(folder: Path) -> None:
+def test_stored_releases_are_read_again(folder: Path) -> None:
     with session(folder, "bob") as bob:
         (release,) = bob.releases
         (best,) = bob.sql(f"SELECT answer FROM dp_release('{release.id}')").fetchall()[0]

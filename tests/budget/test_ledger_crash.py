@@ -78,7 +78,7 @@ def test_a_child_forked_inside_of_a_debit_has_no_part_in_it(folder: Path) -> Non
     assert not _run("fork_inside", folder)
 
 
-def test_who_is_killed_inside_of_a_debit_holds_nobody_up(folder: Path) -> None:
+def test_a_process_killed_during_a_debit_blocks_no_one(folder: Path) -> None:
     assert not _run("kill_inside", folder)
 
 

@@ -114,7 +114,7 @@ def test_a_new_ledger_without_a_checkpoint_gets_one(tmp_path: Path) -> None:
     assert CheckpointFile(files[1]).read() is not None
 
 
-def test_a_file_of_somebody_else_beside_a_new_ledger_stays(tmp_path: Path) -> None:
+def test_another_programs_file_next_to_a_new_ledger_stays(tmp_path: Path) -> None:
     files = paths(tmp_path)
     others = [Path(f"{files[0]}{end}") for end in (".new", ".new-journal", ".new-wal")]
     for file in others:
@@ -235,7 +235,7 @@ def test_statistics_of_another_program_are_no_damage(files: tuple[Path, Path]) -
     _refused(files, "is not a ledger of dp_sql|is damaged")
 
 
-def test_a_ledger_where_no_lock_can_be_kept_is_read_between_two_writings(
+def test_a_ledger_where_no_lock_can_be_held_is_read_between_two_writings(
     files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked = store._checked

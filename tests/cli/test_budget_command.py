@@ -493,7 +493,7 @@ def test_matplotlib_is_not_read_before_a_picture_is_asked_for(
     capsys.readouterr()
 
 
-def test_a_picture_is_written_beside_the_bars(
+def test_a_picture_is_written_along_with_the_bars(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("matplotlib")

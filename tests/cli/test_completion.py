@@ -50,7 +50,7 @@ def test_tables_come_after_from_and_its_like(offered: Offered) -> None:
     assert "dp_budget()" in offered("FROM dp|")
 
 
-def test_columns_are_those_of_the_tables_that_the_text_names(offered: Offered) -> None:
+def test_columns_are_those_of_the_tables_that_the_statement_names(offered: Offered) -> None:
     assert offered("SELECT ti| FROM catalog") == ["title"]
     assert offered("SELECT | FROM catalog")[:2] == ["title", "price"]
     assert "user_id" not in offered("SELECT | FROM catalog")

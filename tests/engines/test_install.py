@@ -55,7 +55,7 @@ def test_dp_works_on_cursors_in_joins_views_and_tables(con: Con) -> None:
     assert releases(con) == 5
 
 
-def test_dp_takes_its_text_as_a_parameter(con: Con) -> None:
+def test_dp_takes_its_query_as_a_parameter(con: Con) -> None:
     assert con.execute("FROM dp(?)", [TOP]).fetchall() == BEST
     assert con.sql("FROM dp($text)", params={"text": TOP}).fetchall() == BEST
     assert releases(con) == 2
@@ -121,7 +121,7 @@ def test_a_filter_outside_is_not_pushed_below_the_release(con: Con) -> None:
     assert releases(con) == 2
 
 
-def test_equal_calls_in_one_text_are_releases_of_their_own(con: Con) -> None:
+def test_equal_calls_in_one_query_are_separate_releases(con: Con) -> None:
     call = NOISE.split("SELECT ")[1].split(" AS n")[0]
     ((a, b),) = con.sql(f"FROM dp($$ SELECT {call} AS a, {call} AS b FROM ratings $$)").fetchall()
     assert a != b

@@ -110,7 +110,7 @@ def test_the_page_shows_cost_and_accuracy_before_anything_is_spent(
     page = opened()
     shown = metrics(page)
     assert (shown["Costs"], shown["Left afterwards"]) == ("ε 0.25", "ε 1.75")
-    assert "no item is listed whose count is more than 325 below" in spoken(page)
+    assert "no listed item has over 325 people fewer" in spoken(page)
     assert bars(page) == [
         "Yours (reporting): **ε 2** of 2 left",
         "All analysts together: **ε 3** of 3 left",
@@ -190,7 +190,7 @@ def test_after_a_restart_of_the_server_the_answer_is_still_there(
     assert kinds(folder) == ["reserved", "answered"]
 
 
-def test_without_kept_releases_a_browser_keeps_its_own_answers(
+def test_without_stored_releases_a_browser_keeps_its_own_answers(
     opened: Opened, folder: Path
 ) -> None:
     change_policy(folder, "keep_releases = true", "keep_releases = false")
@@ -264,7 +264,7 @@ def test_the_books_are_drawn_in_the_order_of_the_answer(opened: Opened, folder: 
     assert "equally long on purpose" in spoken(page)
 
 
-def test_a_count_stands_beside_its_lower_bound_and_confidence(opened: Opened) -> None:
+def test_a_count_is_shown_with_its_lower_bound_and_confidence(opened: Opened) -> None:
     page = opened()
     page.segmented_control(key="question").set_value(SEARCHES).run()
     ask(page)
@@ -321,7 +321,7 @@ def test_what_is_more_than_is_left_is_not_asked_and_the_largest_that_fits_is_one
 def test_a_limit_of_the_policy_is_shown_with_what_it_allows(opened: Opened, folder: Path) -> None:
     page = opened()
     page.slider(key="epsilon").set_value(1.5).run()
-    assert "more than the policy allows, which is 1. The largest ε that fits is 1." in spoken(page)
+    assert "more than the policy allows: at most 1. The largest ε that fits is 1." in spoken(page)
     assert buttons(page) == ["Take ε = 1"] and kinds(folder) == []
 
 

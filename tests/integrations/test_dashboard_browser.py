@@ -182,7 +182,7 @@ def test_a_browser_is_helped_where_the_policy_allows_less(
     browser = opened()
     assert sees(browser, "Costs")
     slider(browser).send_keys(Keys.END)
-    assert sees(browser, "more than the policy allows, which is 1. The largest ε that fits is 1.")
+    assert sees(browser, "more than the policy allows: at most 1. The largest ε that fits is 1.")
     browser.find_element(By.XPATH, "//button[contains(., 'Take ε = 1')]").click()
     assert sees(browser, "Costs\n\nε 1", "Left afterwards\n\nε 1")
     assert ask_button(browser).is_enabled() and spent(folder) == []

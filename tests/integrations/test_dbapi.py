@@ -131,7 +131,7 @@ def test_values_come_as_python_knows_them_and_type_codes_name_duckdbs_types(
     )  # fmt: skip
 
 
-def test_parameters_go_beside_dp_calls_and_not_into_them(analyst: dbapi.Connection) -> None:
+def test_parameters_go_next_to_dp_calls_and_not_into_them(analyst: dbapi.Connection) -> None:
     text = f"SELECT title, ? AS n FROM ({TOP}) WHERE title = ?"
     assert analyst.execute(text, (7, "Emma")).fetchall() == [("Emma", 7)]
     assert (

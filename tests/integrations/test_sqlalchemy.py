@@ -244,7 +244,7 @@ def test_a_reflected_public_table_can_be_queried_by_expressions(analyst: Any) ->
         assert con.execute(asked).scalars().all() == ["Beloved", "Dune"]
 
 
-def test_values_stand_beside_a_dp_call_as_parameters(analyst: Any, shop: Path) -> None:
+def test_values_next_to_a_dp_call_can_be_parameters(analyst: Any, shop: Path) -> None:
     asked = sqlalchemy.text(f"SELECT title FROM ({TOP}) AS t WHERE title LIKE :like LIMIT :n")
     with analyst.connect() as con:
         assert con.execute(asked, {"like": "%mm%", "n": 5}).fetchall() == [("Emma",)]
@@ -260,7 +260,7 @@ def test_errors_come_as_sqlalchemys_with_ours_within(analyst: Any) -> None:
         assert con.execute(sqlalchemy.text("SELECT 1")).scalar() == 1
 
 
-def test_an_owners_transaction_is_kept_or_undone(owner: Any) -> None:
+def test_an_owners_transaction_is_committed_or_undone(owner: Any) -> None:
     with owner.begin() as con:
         con.execute(sqlalchemy.text("CREATE TABLE t AS SELECT 1 AS i"))
     with owner.connect() as con:

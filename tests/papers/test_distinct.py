@@ -13,7 +13,7 @@ import pytest
 
 from dp_sql.udfs.count_distinct import bounded
 from examples.papers import distinct_count
-from examples.papers.distinct import law, tpch
+from examples.papers.distinct import distribution, tpch
 from examples.papers.distinct.covers import ONE_PASS, Study, one_pass
 from examples.papers.distinct.judged import judge_rows, judge_table, write_note
 from examples.papers.distinct.printed import (
@@ -33,7 +33,7 @@ from examples.papers.distinct.readings import (
     allowed,
     fit,
     judge_words,
-    range_of_law,
+    range_of_distribution,
 )
 from examples.papers.distinct.rows import (
     EACH,
@@ -194,15 +194,17 @@ def test_the_note_counts_what_is_not_judged(tmp_path: Path) -> None:
     assert "90 times in 100" in note and "21 of them hang on that reading" in note
 
 
-def law_of(weights: Sequence[int]) -> list[tuple[Fraction, Fraction]]:
+def distribution_of(weights: Sequence[int]) -> list[tuple[Fraction, Fraction]]:
     parts = [Fraction(weight, sum(weights)) for weight in weights]
     return [(part, part) for part in parts]
 
 
 @pytest.mark.parametrize("percent", LEVELS)
-def test_the_range_of_a_law_holds_its_percentiles_and_not_anothers(percent: int) -> None:
+def test_the_range_of_a_distribution_contains_its_percentiles_and_not_anothers(
+    percent: int,
+) -> None:
     weights = [1, 2, 4, 8, 16, 16, 8, 4, 2, 1]
-    low, high = range_of_law(law_of(weights), percent, 100)
+    low, high = range_of_distribution(distribution_of(weights), percent, 100)
     draws = np.random.default_rng().choice(10, size=(2000, 100), p=np.array(weights) / sum(weights))
     found = np.percentile(draws + 1, percent, axis=1)
     assert np.mean((low <= found) & (found <= high)) > 0.98
@@ -217,8 +219,8 @@ TRUE = Reading("true", Fraction(1), Fraction(3, 100))
 def planted(reading: Reading) -> Fixed:
     """Rows as the paper would have them whose trials were of this reading."""
 
-    law = bounded.distribution_of_bound(COVER, reading.epsilon, reading.beta, "gem")
-    p = np.array([float(low + high) / 2 for low, high in law])
+    exact = bounded.distribution_of_bound(COVER, reading.epsilon, reading.beta, "gem")
+    p = np.array([float(low + high) / 2 for low, high in exact])
     draws = 1 + np.random.default_rng().choice(len(p), size=10_001, p=p / p.sum())
     low, middle, high = (float(np.percentile(draws, level)) for level in LEVELS)
     best = best_bound(COVER, reading)
@@ -308,9 +310,9 @@ def test_errors_of_tpch_are_inside_where_like_and_outside_where_not(
     assert not any(verdict.inside for verdict in unlike)
 
 
-def test_a_median_is_judged_by_the_laws_middle_for_some_beta() -> None:
+def test_a_median_is_judged_by_the_middle_of_the_distribution_for_some_beta() -> None:
     spans = {0.01: (7, 8), 0.05: (8, 10)}
-    assert law.judge_median("Set", 9.0, spans).inside
+    assert distribution.judge_median("Set", 9.0, spans).inside
     for other in (6.0, 11.0):
-        outside = law.judge_median("Set", other, spans)
+        outside = distribution.judge_median("Set", other, spans)
         assert not outside.inside and outside.ours == "for none"

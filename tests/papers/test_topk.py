@@ -216,7 +216,7 @@ def test_the_error_of_the_first_five_knows_nothing_of_the_ranks_behind() -> None
     assert errors(counts, [2, 1])[of_five] == 20
 
 
-def test_trials_kept_without_the_first_five_are_not_mixed_in(tmp_path: Path) -> None:
+def test_trials_stored_without_the_first_five_are_not_mixed_in(tmp_path: Path) -> None:
     trials = Trials(tmp_path, "paper")
     kept = source(LARGE, 30)
     measure(trials, "new", [kept], ("joint",), (3,), 2)

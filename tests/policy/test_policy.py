@@ -72,7 +72,7 @@ def test_names_are_folded_as_duckdb_folds_them() -> None:
     assert policy.domains == {(name, "home"): "observed"}
 
 
-def test_a_name_with_a_dot_in_it_stands_in_sqls_quotes() -> None:
+def test_a_name_with_a_dot_is_written_in_sqls_quotes() -> None:
     policy = parse_policy("""[tables.'"my.table"']\nprivacy_unit = "u"\n""")
     assert list(policy.tables) == [("my.table",)]
 
@@ -183,7 +183,7 @@ def test_what_no_policy_says_is_refused_with_its_line(text: str, line: int, mess
 
 
 @pytest.mark.parametrize("text", ["max_k = " + "9" * 5000, "x = " + "[" * 5000, "max_k = "])
-def test_a_text_that_is_no_toml_is_refused(text: str) -> None:
+def test_a_file_that_is_not_toml_is_refused(text: str) -> None:
     with pytest.raises(PolicyError, match="TOML"):
         parse_policy(text)
 
@@ -217,7 +217,7 @@ def test_a_long_list_is_read_in_good_time() -> None:
     assert policy.lines["limits.max_k"] == 50_000 + 7
 
 
-def test_lines_are_counted_past_texts_comments_and_lists() -> None:
+def test_lines_are_counted_past_strings_comments_and_lists() -> None:
     text = (
         'a = """\n[x]\n"""\n# b = [\nc = \'#"[\'\n[d."e#"]  # [\nf = [\n "]",\n]\ng.h = { i = 1 }\n'
     )

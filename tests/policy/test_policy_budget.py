@@ -102,7 +102,7 @@ def test_the_older_name_of_the_checkpoint_is_still_read() -> None:
             terms_of(f"{SHORT}{both}\n")
 
 
-def test_paths_begin_at_the_policys_folder_whoever_reads_it(
+def test_paths_begin_at_the_policys_folder_for_every_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "p.toml").write_text(SHORT)
@@ -124,14 +124,14 @@ def test_a_policy_has_one_ledger_by_whatever_name_it_is_found(tmp_path: Path) ->
     assert renamed.ledger == terms_of(SHORT).ledger
 
 
-def test_an_analysts_name_is_any_text_and_case_counts() -> None:
+def test_an_analysts_name_is_any_string_and_case_counts() -> None:
     text = f'{SHORT}[budget.analysts.ann]\nepsilon = 1\n[budget.analysts."Ann; x\'s"]\nepsilon = 1'
     assert set(terms_of(text).analysts) == {"ann", "Ann; x's"}
 
 
 @settings(deadline=None)
 @given(nanos=st.integers(1, 10**15))
-def test_epsilon_keeps_its_decimal_text(nanos: int) -> None:
+def test_epsilon_keeps_its_decimals(nanos: int) -> None:
     whole, rest = divmod(nanos, 10**9)
     text = f'[budget]\ndataset = "s"\nepsilon = {whole}.{rest:09}\n'
     assert terms_of(text).total.epsilon == Fraction(nanos, 10**9)
@@ -216,7 +216,7 @@ def test_the_ends_of_each_range_are_taken(text: str) -> None:
     assert terms_of(text).dataset
 
 
-def test_an_owner_is_told_of_a_checkpoint_beside_its_ledger(tmp_path: Path) -> None:
+def test_an_owner_is_warned_of_a_checkpoint_in_the_ledgers_folder(tmp_path: Path) -> None:
     (sentence,) = advice(terms_of(SHORT, tmp_path))
     assert "same folder" in sentence and 'checkpoint = "/' in sentence
     assert advice(terms_of(f'{SHORT}checkpoint = "/mnt/b/w"', tmp_path)) == []

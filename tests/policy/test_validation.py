@@ -121,7 +121,7 @@ def test_all_problems_are_told_at_once(shop: duckdb.DuckDBPyConnection) -> None:
     ]  # fmt: skip
 
 
-def test_no_problem_tells_a_value_of_a_private_row(shop: duckdb.DuckDBPyConnection) -> None:
+def test_no_problem_reveals_a_value_of_a_private_row(shop: duckdb.DuckDBPyConnection) -> None:
     shop.execute("INSERT INTO orders VALUES (777777, 888888, 'canary'), (777777, 999999, 'canary')")
     shop.execute("INSERT INTO ratings VALUES (888888, 'canary', 'a', 1), (888888, 'x', 'b', 1)")
     found = wrong(f'{RATINGS}unique_per_person = ["title", "region"]\n{ORDERS}{ITEMS}', shop)

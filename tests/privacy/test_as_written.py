@@ -129,12 +129,18 @@ def test_what_is_taken_as_written_is_answered_as_by_duckdb(
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("(SELECT user_id, title, random() AS r FROM ratings)", "random is not a pure function"),
+        (
+            "(SELECT user_id, title, random() AS r FROM ratings)",
+            "random depends on more than the values",
+        ),
         ("(SELECT user_id, title || max(title) OVER () AS title FROM ratings)", "window function"),
         ("ratings r JOIN ranges e ON r.year > (SELECT min(lo) FROM ranges)", "a subquery"),
-        ("ratings r JOIN ranges e ON r.year + random() > e.lo", "random is not a pure function"),
-        ("ratings r JOIN ratings q ON r.year > q.year", "an equal column on both sides"),
-        ("ratings WHERE nextval('s') > 0", "nextval is not a pure function"),
+        (
+            "ratings r JOIN ranges e ON r.year + random() > e.lo",
+            "random depends on more than the values",
+        ),
+        ("ratings r JOIN ratings q ON r.year > q.year", "a column of each side"),
+        ("ratings WHERE nextval('s') > 0", "nextval depends on more than the values"),
         ("ratings WHERE year + rowid > 3", "rowid is not a column"),
         ("(SELECT user_id, title, title.nope AS x FROM ratings)", "not a column"),
     ],

@@ -92,7 +92,9 @@ def test_a_temporary_view_does_not_step_in_between_check_and_reading(
         ("k", '(SELECT * EXCLUDE ("\u212a"), user_id AS k FROM kelvin)'),
     ],
 )
-def test_the_unit_is_a_column_as_it_stands(session: dp_sql.Session, unit: str, source: str) -> None:
+def test_the_unit_is_a_column_and_not_an_expression(
+    session: dp_sql.Session, unit: str, source: str
+) -> None:
     session.execute("CREATE TABLE acc AS SELECT 1 AS user_id")
     session.execute("CREATE VIEW joined AS SELECT c.*, r.* FROM ratings r JOIN acc c ON true")
     session.execute(
@@ -200,7 +202,7 @@ def test_functions_are_what_they_are_in_this_database(
      "EXTRACT(year FROM read_on) = 2024", "read_on::TIMESTAMP AT TIME ZONE 'UTC' IS NOT NULL",
      "[1, 2][1:1] = [1]", "ratings.year > 1", "main.ratings.year > 1", "list_contains(['Dune', 'Emma'], title) OR true"],
 )  # fmt: skip
-def test_operators_and_clocks_are_welcome(session: dp_sql.Session, condition: str) -> None:
+def test_operators_and_clocks_are_allowed(session: dp_sql.Session, condition: str) -> None:
     session.execute("ALTER TABLE ratings ADD COLUMN read_on DATE DEFAULT DATE '2024-01-01'")
     assert session.sql(f"SELECT {COUNT} FROM ratings WHERE {condition}").fetchall() == [(4,)]
 
@@ -256,7 +258,7 @@ def test_what_we_cannot_read_is_refused_and_not_guessed(
         f"CREATE TABLE t AS SELECT {COUNT} AS n, nope FROM (SELECT 1)",
     ],
 )  # fmt: skip
-def test_nothing_is_spent_on_a_text_that_duckdb_will_not_run(
+def test_nothing_is_spent_on_a_query_that_duckdb_will_not_run(
     session: dp_sql.Session, statement: str
 ) -> None:
     with pytest.raises((duckdb.Error, dp_sql.QueryError)):

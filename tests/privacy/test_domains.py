@@ -285,7 +285,7 @@ def test_the_labels_of_a_private_enum_are_nowhere(session: AnalystSession, text:
         "FROM duckdb_types()",
     ],
 )  # fmt: skip
-def test_no_refusal_tells_a_label(session: AnalystSession, text: str) -> None:
+def test_no_refusal_reveals_a_label(session: AnalystSession, text: str) -> None:
     with pytest.raises((errors.DpSqlError, duckdb.Error)) as caught:
         session.sql(text).fetchall()
     said = str(caught.value).replace("canary_type", "").replace("CANARY_TYPE", "")

@@ -61,7 +61,7 @@ def test_a_person_counts_in_at_most_so_many_groups(log: dp_sql.Session, cap: int
     assert sum(n for _, n in found) == 90 * min(cap, 3)  # type: ignore[misc]
 
 
-def test_the_groups_kept_are_drawn_evenly(log: dp_sql.Session) -> None:
+def test_the_groups_of_a_person_are_drawn_evenly(log: dp_sql.Session) -> None:
     log.execute("INSERT INTO seen SELECT 100 + i % 3000, region, title FROM seen, range(3000) t(i)")
     call = (
         f"DP_COUNT_DISTINCT(user_id, {SURE}, {UNIT}, groups := observed, "
@@ -101,7 +101,7 @@ def test_having_order_and_limit_work_on_what_was_released(log: dp_sql.Session) -
     assert found == [("south", 1)]
 
 
-def test_two_calls_stand_beside_each_other_group_by_group(log: dp_sql.Session) -> None:
+def test_two_calls_are_answered_group_by_group(log: dp_sql.Session) -> None:
     more = f"{SURE}, {UNIT}, groups := regions.name, max_groups_contributed := 3"
     found = asked(
         log,

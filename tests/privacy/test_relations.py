@@ -102,7 +102,7 @@ def test_a_chain_of_a_thousand_conditions_is_no_depth(database: Database) -> Non
     ],
     ids=["NOT", "subqueries"],
 )
-def test_a_text_that_would_grow_without_end_is_refused(text: str, database: Database) -> None:
+def test_a_query_that_would_grow_without_end_is_refused(text: str, database: Database) -> None:
     with pytest.raises((NotPrivate, Unreadable)):
         compiled(text, database)
 

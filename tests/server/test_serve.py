@@ -77,8 +77,8 @@ REFUSALS = {
     "CREATE TABLE x AS SELECT 1": "Under a policy a SELECT is answered",
     "BEGIN TRANSACTION": "Under a policy a SELECT is answered",
     "INSERT INTO catalog VALUES ('x')": "Authorization failed",
-    "SELECT 1; SELECT 2": "one statement is answered at a time",
-    f"{COUNT}; FROM ratings": "one statement is answered at a time",
+    "SELECT 1; SELECT 2": "can run one statement at a time",
+    f"{COUNT}; FROM ratings": "can run one statement at a time",
     "FROM read_csv('/etc/passwd')": "",
     "FROM quack_active_connections()": "quack_active_connections",
     "FROM quack_server_list()": "quack_server_list",
@@ -306,7 +306,7 @@ def test_a_token_identifies_its_analyst_until_it_is_removed(served: Served) -> N
     assert asked(one, own) == [("first", 3)]
     assert asked(other, own) == [("second", 0)]
     remove_token(served.tokens, "second")
-    with pytest.raises(duckdb.Error, match="not known here"):
+    with pytest.raises(duckdb.Error, match="not valid here"):
         asked(other, "SELECT 1")
     assert asked(one, "SELECT 1") == [(1,)]
 
@@ -320,7 +320,9 @@ def test_an_analysts_cap_holds_over_connections(served: Served) -> None:
 
 
 @real
-def test_the_same_text_on_one_connection_is_spent_once_however_it_is_asked(served: Served) -> None:
+def test_the_same_statement_on_one_connection_is_spent_once_however_it_is_sent(
+    served: Served,
+) -> None:
     question = "dp($$ SELECT DP_COUNT_DISTINCT(title, epsilon := 2) AS n FROM ratings $$)"
     served.shell(
         f"EXPLAIN FROM {question};\nDESCRIBE FROM {question};\nFROM {question};\n"
@@ -363,7 +365,7 @@ def test_explain_over_quack_shows_the_cost_and_spends_nothing(served: Served) ->
 
 
 @real
-def test_no_text_of_a_client_is_ever_run_in_the_served_instance(served: Served) -> None:
+def test_no_statement_of_a_client_is_ever_run_in_the_served_instance(served: Served) -> None:
     client = served.python("spy")
     asked(client, COUNT)
     for name in ("memory.main", "main"):
@@ -630,7 +632,7 @@ def test_all_addresses_are_listened_on_only_where_that_is_asked_for() -> None:
 
 @real
 @pytest.mark.parametrize("told", [[(1,)], None])
-def test_a_quack_that_would_run_the_clients_text_is_not_served(
+def test_a_quack_that_would_run_the_clients_statement_is_not_served(
     monkeypatch: pytest.MonkeyPatch, told: list[Any] | None
 ) -> None:
     monkeypatch.setattr(duckdb_quack, "_asked", lambda *_: told)
@@ -712,11 +714,11 @@ def gateway(tmp_path: Path) -> Iterator[tuple[Gateway, Served]]:
 def test_a_gateway_answers_no_one_who_was_not_admitted(gateway: tuple[Gateway, Served]) -> None:
     it, served = gateway
     assert not it.admit("one", "wrong")
-    with pytest.raises(NotSupported, match="not known here"):
+    with pytest.raises(NotSupported, match="not valid here"):
         it.answer("one", "SELECT 1")
     assert it.admit("one", served.token("reporting"))
     assert it.answer("one", "SELECT 1") == "FROM answer_0"
-    with pytest.raises(NotSupported, match="not known here"):
+    with pytest.raises(NotSupported, match="not valid here"):
         it.answer("two", "SELECT 1")
 
 
@@ -756,7 +758,7 @@ def test_a_closed_gateway_answers_no_one(gateway: tuple[Gateway, Served]) -> Non
     assert it.admit("one", served.token("reporting"))
     it.interrupt()
     assert not it.admit("two", served.token("reporting"))
-    with pytest.raises(NotSupported, match="not known here"):
+    with pytest.raises(NotSupported, match="not valid here"):
         it.answer("one", "SELECT 1")
 
 
@@ -771,7 +773,7 @@ def test_a_gateway_repeats_what_has_cost_and_nothing_else(gateway: tuple[Gateway
     assert served.spent("reporting") == 20_000
 
 
-def test_a_text_asked_twice_at_once_on_one_connection_is_spent_once(
+def test_a_statement_sent_twice_at_once_on_one_connection_is_spent_once(
     gateway: tuple[Gateway, Served],
 ) -> None:
     it, served = gateway
@@ -812,7 +814,7 @@ def test_five_questions_of_an_analyst_are_taken_and_the_sixth_is_refused_at_once
         for thread in asking:
             thread.start()
         until(lambda: analyst.asking == 5)
-        with pytest.raises(NotSupported, match=r"Busy: 4 questions .* cost nothing"):
+        with pytest.raises(NotSupported, match=r"Busy: 4 of your queries .* cost nothing"):
             it.answer(names[5], "SELECT 1")
         assert it.answer("other", "SELECT 1").startswith("FROM answer")
     for thread in asking:
@@ -832,12 +834,12 @@ def test_waiting_questions_leave_room_for_other_analysts(
     reporting, other = it._analyst("reporting"), it._analyst("other")
     reporting.asking = 3
     with pytest.raises(
-        NotSupported, match=r"Busy: 3 open questions of all analysts .* cost nothing"
+        NotSupported, match=r"Busy: 3 queries of all analysts are open.* cost nothing"
     ):
         it.answer("a", "SELECT 1")
     assert it.answer("b", "SELECT 1").startswith("FROM answer")  # it asks nothing else
     other.asking = 1
-    with pytest.raises(NotSupported, match="Busy: 4 open questions of all analysts"):
+    with pytest.raises(NotSupported, match="Busy: 4 queries of all analysts"):
         it.answer("b", "SELECT 1")
     reporting.asking = other.asking = 0
     assert it.answer("a", "SELECT 1").startswith("FROM answer")
@@ -879,7 +881,7 @@ def test_a_question_that_waited_is_not_asked_for_a_client_that_is_gone(
         else:
             remove_token(served.tokens, "reporting")
     asking.join()
-    assert "closed before its turn" in told[0] or "not known here" in told[0]
+    assert "closed before its turn" in told[0] or "not valid here" in told[0]
     assert served.spent("reporting") == 0
 
 
@@ -927,7 +929,7 @@ def test_a_gateway_forgets_connections_that_are_gone(
     it.answer("one", "SELECT 1")  # just admitted, and not listed as open yet
     monkeypatch.setattr(dp_sql.server.gateway, "_GRACE_SECONDS", -1.0)
     assert it.admit("three", served.token("reporting"))
-    with pytest.raises(NotSupported, match="not known here"):
+    with pytest.raises(NotSupported, match="not valid here"):
         it.answer("one", "SELECT 1")
 
 

@@ -155,7 +155,7 @@ def test_explain_spends_nothing_and_shows_the_cost(analyst: AnalystSession) -> N
     assert told == ["dp_topk(title, 2)", "joint", "1", "0", "0.25"]
     assert "with probability at least 0.95" in accuracy and "__dp_sql_topk" in sql
     assert (before, after, kept) == ("", "", "")  # no budget here
-    assert work == "every row of a person once; no join multiplies rows"
+    assert work == "reads each row once; no join multiplies rows"
     assert analyst.receipts == ()
 
 
@@ -192,21 +192,22 @@ def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
-        ("SELECT DP_TOPK(title, 51, epsilon := 1, domain := ['a']) FROM ratings", "ArgumentError", "k is more than the policy allows, which is 50"),
+        ("SELECT DP_TOPK(title, 51, epsilon := 1, domain := ['a']) FROM ratings", "ArgumentError", "k is more than the policy allows: at most 50"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1, delta := 1e-9) FROM ratings", "ArgumentError", "The policy allows no delta"),
         ("SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 201) FROM ratings", "ArgumentError", "max_contributions is more than"),
         ("SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 201) FROM ratings", "ArgumentError", "max_contributions is more than"),
-        ("SELECT DP_TOPK(title, 1, epsilon := 1, domain := observed) FROM ratings", "ArgumentError", "observed values are no domain"),
+        ("SELECT DP_TOPK(title, 1, epsilon := 1, domain := observed) FROM ratings", "ArgumentError", "domain := observed is allowed only if the policy"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1, domain := ratings.title) FROM ratings", "ArgumentError", "is not a column of a public table"),
         ("SELECT DP_TOPK(year, 1, epsilon := 1) FROM ratings", "ArgumentError", "The policy declares none for year"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM unnamed", "NotPrivate", "There is no table unnamed"),
+        ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM rating", "NotPrivate", "Did you mean ratings"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM catalog", "NotPrivate", "This source is public"),
-        ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings LIMIT 1", "NotSupported", "LIMIT beside a DP call"),
+        ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings LIMIT 1", "NotSupported", "LIMIT next to a DP call"),
         ("SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings", "NotSupported", "is not available under a policy"),
-        ("CREATE TABLE x AS SELECT 1", "NotSupported", "Under a policy a SELECT is answered"),
+        ("CREATE TABLE x AS SELECT 1", "NotSupported", "Under a policy you can run SELECT"),
         ("SELECT 1; SELECT 2", "NotSupported", "one statement"),
-        ("EXPLAIN SELECT 1", "NotSupported", "there is none here"),
-        ("EXPLAIN ANALYZE SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings", "NotSupported", "EXPLAIN takes a SELECT"),
+        ("EXPLAIN SELECT 1", "NotSupported", "this query has none"),
+        ("EXPLAIN ANALYZE SELECT DP_TOPK(title, 1, epsilon := 1) FROM ratings", "NotSupported", "EXPLAIN must be followed"),
         ("SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY title, region, user_id", "ArgumentError", "DP_COUNT_DISTINCT needs groups"),
     ],
 )  # fmt: skip

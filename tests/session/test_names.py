@@ -194,7 +194,7 @@ def test_the_owner_sees_one_row_and_one_curve_for_an_analyst(old: Ledger, tmp_pa
     assert [curve.analyst for curve in drawn] == [None, ZOE, "bob"]
 
 
-def test_releases_kept_under_an_old_name_are_still_the_analysts(
+def test_releases_stored_under_an_old_name_are_still_the_analysts(
     shop: tuple[str, str], tmp_path: Path
 ) -> None:
     with dp_sql.connect(shop[0], policy=shop[1], analyst=ZOE) as session:

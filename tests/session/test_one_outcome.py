@@ -213,7 +213,7 @@ def test_an_interrupt_does_not_show_whether_the_answer_was_ready(
     ready, passed = interrupted(folder, "ready", DEADLINE, False, after)
     slow, passed_slow = interrupted(folder, "slow", DEADLINE, True, after)
     assert ready == slow
-    assert "The question was interrupted" in ready[1]
+    assert "The query was interrupted" in ready[1]
     assert ready[-1] == ["reserved", "failed", "reserved", "answered"]
     for seconds in (passed, passed_slow):
         assert seconds >= DEADLINE and seconds % DEADLINE < 1
@@ -221,7 +221,7 @@ def test_an_interrupt_does_not_show_whether_the_answer_was_ready(
 
 def test_without_a_deadline_an_interrupt_stops_what_runs(folder: Path) -> None:
     slow, passed = interrupted(folder, "slow", None, True, 0.1)
-    assert "The question was interrupted" in slow[1] and passed < 20
+    assert "The query was interrupted" in slow[1] and passed < 20
     assert slow[-1] == ["reserved", "failed", "reserved", "answered"]
 
 

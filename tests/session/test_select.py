@@ -117,7 +117,7 @@ def test_each_group_gets_its_own_choice_whatever_the_default_order(
         assert set(found) == {("n", "b", "b"), ("s", "a", "a"), (None, "d", "d")}
 
 
-def test_names_of_subqueries_beside_a_grouped_call_are_their_own(session: dp_sql.Session) -> None:
+def test_names_of_subqueries_next_to_a_grouped_call_do_not_clash(session: dp_sql.Session) -> None:
     call = "DP_SELECT(tree, votes, weight, epsilon := 1)"
     found = asked(
         session,

@@ -183,7 +183,7 @@ def test_what_the_owner_asserts_is_on_the_receipt(session: dp_sql.Session) -> No
     assert receipt.assumptions == (
         "each row of ratings belongs to the person in user_id",
         "each row of catalog is public, or belongs to the person it is joined to",
-        "the set of values in title is public, also of the rows that WHERE keeps",
+        "the set of values in title is public, also among the rows that WHERE keeps",
     )
     assert receipt.source == "v WHERE year > 1"
     assert (receipt.mechanism, receipt.loss.epsilon, receipt.loss.delta) == ("joint", 10000, 0)

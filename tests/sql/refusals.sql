@@ -174,7 +174,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := rating
 -- ^ nowhere.title
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := nowhere.title) FROM ratings
 
--- ArgumentError: The domain everything is no ENUM type and no list
+-- ArgumentError: The domain everything is neither an ENUM type nor a list
 -- ^ everything
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := everything) FROM ratings
 
@@ -318,7 +318,7 @@ SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, max
 -- ^ title, max
 SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := title, max_groups_contributed := 2) FROM ratings GROUP BY title
 
--- ArgumentError: For several keys groups can only be observed here
+-- ArgumentError: With several GROUP BY columns write groups := observed
 -- ^ ['a']
 SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['a'], max_groups_contributed := 2) FROM ratings GROUP BY title, year
 
@@ -326,11 +326,11 @@ SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, gro
 -- ^ 0)
 SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['a'], max_groups_contributed := 0) FROM ratings GROUP BY title
 
--- NotSupported: groups and max_groups_contributed go with GROUP BY
+-- NotSupported: groups and max_groups_contributed need a GROUP BY clause
 -- ^ DP_COUNT
 SELECT DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, max_groups_contributed := 1) FROM ratings
 
--- NotSupported: The calls of one SELECT have the same groups
+-- NotSupported: All DP calls of one SELECT must have the same groups
 -- ^ DP_COUNT
 SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['a'], max_groups_contributed := 1), DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['b'], max_groups_contributed := 1) FROM ratings GROUP BY title
 
@@ -374,15 +374,15 @@ SELECT user_id, DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain 
 -- ^ *,
 SELECT *, DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
--- NotSupported: count beside a DP call would be computed over the answer
+-- NotSupported: count next to a DP call would be computed over the answer
 -- ^ count(*)
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed), count(*) FROM ratings
 
--- NotSupported: max beside a DP call would be computed over the answer
+-- NotSupported: max next to a DP call would be computed over the answer
 -- ^ max(
 SELECT max(len(DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed))) FROM ratings
 
--- NotSupported: OVER beside a DP call would be computed over the answer
+-- NotSupported: OVER next to a DP call would be computed over the answer
 -- ^ OVER
 SELECT rank() OVER (), DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
@@ -394,23 +394,23 @@ CREATE VIEW best AS SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_
 -- ^ CALL
 CALL f((SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings))
 
--- NotPrivate: LIMIT in a source would let one person's rows depend on another's
+-- NotPrivate: LIMIT is not supported in the source of a DP call
 -- ^ 5)
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM (SELECT * FROM ratings LIMIT 5)
 
--- NotPrivate: Two private tables are joined on their privacy units
+-- NotPrivate: Two private tables must be joined on their privacy units
 -- ^ ratings b
 SELECT DP_TOPK(a.title, 3, epsilon := 1, privacy_unit := a.user_id, domain := observed) FROM ratings a JOIN ratings b ON a.title = b.title
 
--- NotPrivate: Only inner and left joins on equal columns are known here
+-- NotPrivate: A source may only use inner and left joins on equal columns
 -- ^ catalog
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings, catalog
 
--- NotPrivate: A sample in a source would let one person's rows depend on another's
+-- NotPrivate: A sample is not supported in the source of a DP call
 -- ^ 10%
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings TABLESAMPLE 10%
 
--- NotPrivate: FROM … AS name(column, …) hides whose row a row is
+-- NotPrivate: An alias with a column list, AS name(…), is not supported
 -- ^ ratings AS r
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings AS r(title, user_id)
 
@@ -430,11 +430,11 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ year = ?
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE year = ?
 
--- NotPrivate: The function error is not a pure function of one row
+-- NotPrivate: The function error depends on more than the values of one row
 -- ^ error(
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE CASE WHEN user_id = 7 THEN error('x') ELSE true END
 
--- NotPrivate: The function random is not a pure function of one row
+-- NotPrivate: The function random depends on more than the values of one row
 -- ^ random()
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE random() < 0.5
 
@@ -442,11 +442,11 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ row_number()
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM (SELECT *, row_number() OVER () AS place FROM ratings)
 
--- NotPrivate: The table function query is not known to read one row at a time
+-- NotPrivate: The table function query is not supported in a source
 -- ^ query(
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM query('FROM ratings')
 
--- NotPrivate: In ratings: A source without FROM holds no one's rows
+-- NotPrivate: In ratings: A source needs a FROM clause
 -- ^ ratings
 WITH ratings AS (SELECT 1 AS user_id, 'a' AS title) SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
@@ -562,7 +562,7 @@ SELECT upper(title), DP_SELECT(title, year, 1, epsilon := 1) FROM ratings GROUP 
 -- ^ HAVING
 SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings HAVING true
 
--- NotSupported: user_id would show rows of the source beside the private answer
+-- NotSupported: user_id would show rows of the source next to the private answer
 -- ^ user_id
 SELECT user_id, DP_SELECT(title, year, 1, epsilon := 1) FROM ratings
 

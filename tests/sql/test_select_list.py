@@ -33,7 +33,7 @@ def test_the_file_is_read_whole() -> None:
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_a_session_leaves_the_text_around_a_call_alone(
+def test_a_session_leaves_the_sql_around_a_call_alone(
     session: dp_sql.Session, statement: str
 ) -> None:
     relation = session.sql(statement.replace(":answer", CALL))
@@ -46,7 +46,7 @@ def test_a_session_leaves_the_text_around_a_call_alone(
 @pytest.mark.parametrize(
     "statement", [s for s in STATEMENTS if not s.startswith(("DESCRIBE", "PIVOT"))]
 )
-def test_the_dp_macro_leaves_the_text_around_a_call_alone(
+def test_the_dp_macro_leaves_the_sql_around_a_call_alone(
     con: duckdb.DuckDBPyConnection, statement: str
 ) -> None:
     text = statement.replace(":answer", CALL)

@@ -275,8 +275,8 @@ def case_of_peeling(mechanism, take, one_round, loss):
             ),
         },
         loss=loss,
-        says="with probability at least 0.95 no item is listed whose count is more than 122 below "
-        "the count that belongs at its rank (d = 1000, k = 10, epsilon = 1)",
+        says="with probability at least 0.95, no listed item has over 122 people fewer than the item "
+        "that belongs at its rank (domain of 1000 items, k = 10, epsilon = 1)",
         fits=fit,
         tight={"one round less": range_of(3, 2, 6, 1)} if one_round is normalized else {},
     )

@@ -104,7 +104,7 @@ def check_choice(selection, pairs):
 
 
 @each
-def test_the_choice_tells_no_neighbours_apart(selection):
+def test_the_choice_does_not_distinguish_neighbours(selection):
     check_choice(selection, [(cover, near) for cover in COVERS for near in neighbours(cover)])
 
 
@@ -224,7 +224,7 @@ def test_rnm_is_the_exponential_mechanism_for_the_largest_bound():
         assert rnm_distribution(cover) == normalized(defined)
 
 
-def test_rnm_tells_no_neighbours_apart():
+def test_rnm_does_not_distinguish_neighbours():
     check_rnm()
 
 

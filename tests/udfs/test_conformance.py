@@ -119,7 +119,7 @@ def test_it_takes_data_and_the_declared_numbers_without_defaults(name):
 
 
 @each
-def test_it_has_a_proof_beside_it_and_says_its_privacy_and_source(name):
+def test_it_has_a_proof_next_to_it_and_states_its_privacy_and_source(name):
     mechanism = MECHANISMS[name]
     proof = (ROOT / "udfs" / mechanism.function / f"{name}.md").read_text()
     for part in ("Precondition", "Pseudocode", "Postcondition", "Proof", "Differences"):

@@ -103,7 +103,7 @@ def test_a_product_rounded_the_wrong_way_would_be_noticed(monkeypatch, fresh_pow
 
 
 @pytest.mark.parametrize("odds", ODDS)
-def test_a_decision_stands_when_more_bits_are_read(odds):
+def test_a_decision_holds_when_more_bits_are_read(odds):
     for prefix, more in product(range(1 << 6), range(1 << 4)):
         decided = odds.decide(prefix, 6)
         if decided is not None:

@@ -120,7 +120,7 @@ def test_a_path_from_a_person_may_pass_through_everybody() -> None:
 
 
 @pytest.mark.parametrize("times", READS)
-def test_a_long_chain_is_covered_but_for_one_item(times: int) -> None:
+def test_a_long_chain_is_covered_except_for_one_item(times: int) -> None:
     with reading(times):
         assert check_every_bound(chain(20_000), 2) == [20_000, 20_001]
 
@@ -164,7 +164,7 @@ def test_where_everybody_has_everything_each_covers_as_much_as_the_bound(times: 
 
 
 @pytest.mark.parametrize("times", READS)
-def test_items_that_nobody_shares_are_covered_up_to_the_bound(times: int) -> None:
+def test_items_that_no_one_shares_are_covered_up_to_the_bound(times: int) -> None:
     runs = [[person] for person in range(40) for _ in range(person)]
     with reading(times):
         counts = check_every_bound(runs, 45)
@@ -270,7 +270,7 @@ def test_bounds_out_of_range_are_refused_at_once(ask: Callable[..., Any], max_bo
         ask(graph_of([[0]]), max_bound)
 
 
-def test_kernels_compile_where_the_result_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_compile_where_the_result_cannot_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     def njit(**options: bool) -> Callable[[Any], Any]:
         if "cache" in options:
             raise RuntimeError("no place")

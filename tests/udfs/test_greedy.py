@@ -58,7 +58,7 @@ def test_larger_counts_are_those_of_algorithm_2(runs):
 
 @given(runs=runs, leaver=st.sampled_from((*range(9), 14, 30)))
 @settings(max_examples=200, deadline=None)
-def test_whoever_leaves_moves_larger_counts_by_at_most_the_bound(runs, leaver):
+def test_a_person_who_leaves_moves_larger_counts_by_at_most_the_bound(runs, leaver):
     rest = [[person for person in run if person != leaver] for run in runs]
     moves = np.subtract(in_turns(runs, 12), in_turns(rest, 12)).tolist()
     assert all(0 <= move <= bound for bound, move in enumerate(moves, start=1))

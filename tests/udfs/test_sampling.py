@@ -106,6 +106,6 @@ def test_a_very_large_epsilon_leaves_the_samples_without_noise():
     assert 2 <= release.estimate <= 4
 
 
-def test_a_bound_that_nobody_exceeds_counts_everything():
+def test_a_bound_that_no_one_exceeds_counts_everything():
     release = sampling.SAMPLING.run(*GRAPH, Fraction(10**4), BETA, 5, 2)
     assert (release.estimate, release.lower_bound, release.contribution_bound) == (4, 4, 2)

@@ -94,9 +94,9 @@ def accuracy(size: int, k: int, epsilon: Fraction, delta: Fraction, beta: Fracti
     check_probability("beta", beta)
     shortfall, excess = error_bounds(k, constants, beta)
     return (
-        f"with probability at least {in_words(1 - beta)} no item is listed whose count is more "
-        f"than {shortfall} below the count that belongs at its rank, and only a full list leaves "
-        f"out an item whose count is more than {excess} above the count at rank {n_largest(k)} "
+        f"with probability at least {in_words(1 - beta)}, no listed item has over {shortfall} "
+        f"people fewer than the item that belongs at its rank, and only a full list leaves out an "
+        f"item that has over {excess} people more than the item at rank {n_largest(k)} "
         f"(k = {k}, epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
     )
 

@@ -115,7 +115,7 @@ def sentence(d: int, k: int, n_outcomes: int, rate: Fraction, beta: Fraction, pr
     beta = max(beta, _TAIL)
     bound = error_bound(n_outcomes, rate, beta)
     return (
-        f"with probability at least {in_words(1 - beta)} no item is listed whose count is more "
-        f"than {bound} below the count that belongs at its rank "
-        f"(d = {d}, k = {k}, {price})"
+        f"with probability at least {in_words(1 - beta)}, no listed item has over {bound} people "
+        f"fewer than the item that belongs at its rank (domain of {d} items, k = {k}, "
+        f"{price})"
     )

@@ -67,7 +67,7 @@ class Shell:
         self._file = None
 
     def note(self, text: str) -> None:
-        """Print a line beside the results, dim if the terminal can show that."""
+        """Print a line in addition to the results, dim if the terminal can show that."""
         with contextlib.suppress(BrokenPipeError):
             self.out.flush()
         plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"

@@ -31,7 +31,7 @@ from dp_sql.privacy.private_sql import private_sql, release_columns
 from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.tokens import folded
 
-FAILED = "The answer could not be computed. What it costs is spent."
+FAILED = "The answer could not be computed. Its cost is spent."
 """The only message for an error after the debit."""
 
 # These would let one person's row decide how long a query takes, or whether it fails:
@@ -170,7 +170,7 @@ class PrivateConnection:
             self._public_rows.move_to_end(parts)
             return full_name(parts), frozenset({parts})
         if not self.agrees(f"({select}) AS t", tables):
-            raise InternalError("What was built reads other tables than it should.")
+            raise InternalError("The generated SQL reads other tables than it should.")
         try:
             self._run(f"CREATE TEMP TABLE {full_name(parts)} AS {select}")
         except duckdb.Error as error:
@@ -209,7 +209,7 @@ class PrivateConnection:
             self._run(f"DESCRIBE {_released_sql(plan, ticket)}").fetchall()
         except Exception:
             self.tickets.withdraw(ticket)
-            raise InternalError("What was built for this query does not bind.") from None
+            raise InternalError("DuckDB cannot bind the SQL generated for this query.") from None
         return ticket
 
     def release(self, plan: Plan, ticket: str) -> list[tuple[object, ...]]:

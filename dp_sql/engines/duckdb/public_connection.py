@@ -121,4 +121,4 @@ class PublicConnection(Engine):
         """
         found = self.connection.extract_statements(sql)
         if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
-            raise NotSupported("Under a policy one SELECT is answered, and nothing else.")
+            raise NotSupported("Under a policy you can run one SELECT at a time.")

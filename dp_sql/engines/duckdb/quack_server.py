@@ -43,7 +43,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 _PORT = 9494
 _MEMORY = "2GB"  # of all held answers together; they are not written to disk
 _MAX_ANSWER = 256 * 10**6  # bytes of one answer
-_BUG = "The server failed, not your question. Its cost may be spent."
+_BUG = "The server failed, not your query. Its cost may be spent."
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class QuackServer:
             raise
 
     def start(self, where: Address, admit: Admit, answer: Answer) -> None:
-        """Listen, and test that clients' texts do not run before anyone can know of it.
+        """Listen, and test that clients' statements do not run, before any client can connect.
 
         Raises:
             NotSupported: the address cannot be used, or this Quack does not ask the functions.

@@ -1,6 +1,6 @@
 """Where private queries spill what does not fit into memory, and how much memory and disk they use.
 
-DuckDB would write beside the database file, up to 90 % of that disk, in files that others can read.
+DuckDB would write next to the database, up to 90 % of that disk, in files that others can read.
 Here each database file of a process has a folder of its own, for its owner alone (0700), removed
 when the last session on the file closes. The folder holds rows of people.
 

@@ -108,7 +108,7 @@ class Tickets:
         return ticket
 
     def issue(self, plan: Plan, text: str, number: int) -> str:
-        """A ticket for a release in each execution; the same call of a text has the same ticket.
+        """A ticket for a release in each execution; the same call has the same ticket.
 
         Args:
             plan: what each execution releases.

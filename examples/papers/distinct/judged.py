@@ -76,7 +76,7 @@ def n_inside(verdicts: Sequence[Verdict | None]) -> int:
 
 
 def write_note(studies: Sequence[Study], tried: Sequence[Tried], of_tpch: Sequence[Verdict]) -> str:
-    """Say what stands behind the verdicts, what is fitted, and what is not judged."""
+    """Say what the verdicts rest on, what is fitted, and what is not judged."""
     words, fitted = (
         [x for s, t in zip(studies, tried, strict=True) for x in judge_rows(s, t, s.table.rows, h)]
         for h in (WORDS, FITTED)

@@ -1,4 +1,4 @@
-"""Which epsilon and beta fit the bounds that the paper prints? A search, by exact laws: no trials.
+"""Which epsilon and beta fit the bounds that the paper prints? Exact distributions, no trials.
 
 The paper prints no beta with its tables, and spends its epsilon otherwise than its theorem says, it
 seems. Here is what each pair would give, where the cover is fixed: by matching, and in one pass
@@ -114,8 +114,10 @@ def fit(reading: Reading, covers: Sequence[Fixed]) -> Fit:
     """Count the printed bounds that lie where 100 trials of the exact distribution have them."""
     inside, best = [], []
     for fixed in covers:
-        law = bounded.distribution_of_bound(fixed.cover, reading.epsilon, reading.beta, "gem")
-        spans = {level: range_of_law(law, level, N_TRIALS) for level in LEVELS}
+        distribution = bounded.distribution_of_bound(
+            fixed.cover, reading.epsilon, reading.beta, "gem"
+        )
+        spans = {level: range_of_distribution(distribution, level, N_TRIALS) for level in LEVELS}
         hits = [spans[p][0] <= bound <= spans[p][1] for p, bound in _printed(fixed.rows)]
         inside.append(sum(hits))
         found = best_bound(fixed.cover, reading)
@@ -123,17 +125,19 @@ def fit(reading: Reading, covers: Sequence[Fixed]) -> Fit:
     return Fit(reading, tuple(inside), tuple(best))
 
 
-def range_of_law(law: Sequence[tuple[Fraction, Fraction]], percent: int, n: int) -> Range:
+def range_of_distribution(
+    distribution: Sequence[tuple[Fraction, Fraction]], percent: int, n: int
+) -> Range:
     """Where a percentile of n draws of a distribution on 1, 2, ... lies 99 times in 100.
 
     numpy's percentile lies between two order statistics; the distribution of each of them is exact.
 
     Args:
-        law: (at least, at most) of each bound's probability; the enclosures are narrow.
+        distribution: (at least, at most) of each bound's probability; the enclosures are narrow.
         percent: of the draws, in (0, 100).
         n: number of draws.
     """
-    up_to = [min(1.0, x) for x in accumulate(float(low + high) / 2 for low, high in law)]
+    up_to = [min(1.0, x) for x in accumulate(float(low + high) / 2 for low, high in distribution)]
     place = Fraction((n - 1) * percent, 100)
     lower, upper = math.floor(place) + 1, math.ceil(place) + 1
     low = _first(up_to, lambda p: beta_law.cdf(p, lower, n + 1 - lower) >= (1 - LEVEL) / 2)

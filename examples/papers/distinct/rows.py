@@ -55,11 +55,11 @@ IN_ALL = Reading("epsilon = 1 in all", Fraction(1), Fraction(3, 100))
 """The paper's own words: Algorithm 1, as its theorem has it. No beta is printed with its tables.
 Without privacy the bounds of most utility are 17 (Fashion, matching), 20 (Fashion, greedy) and 19
 (IMDb, matching) there; of 0.010, 0.015, ..., 0.050 those that give all three under this reading are
-0.020 to 0.040, see the table that law.py writes, and this is the middle."""
+0.020 to 0.040, see the table that distribution.py writes, and this is the middle."""
 READINGS = (EACH, IN_ALL)
 PAPER = "distinct_count"
 N_ORDERS = 20
-"""Of the people, where the paper's own order is unknown; fewer cannot tell where its values lie."""
+"""Of the people, where the paper's own order is unknown; fewer cannot show where its values lie."""
 
 
 @dataclass(frozen=True)

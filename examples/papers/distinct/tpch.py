@@ -72,7 +72,7 @@ def _cover(scale: str, column: str, mechanism: str, most: int) -> list[int]:
 
 
 def write_errors(setting: Setting) -> list[Verdict]:
-    """Write table 2 beside ours, and judge its values at one scale; at scale 1 only show them.
+    """Write table 2 next to ours, and judge its values at one scale; at scale 1 only show them.
 
     Returns:
         The verdicts on matching and greedy; none where the trials are too few, or cannot be had.

@@ -1,1 +1,1 @@
-"""What all scripts stand on: data, trials, tables, figures, verdicts, the command line."""
+"""What all scripts share: data, trials, tables, figures, verdicts, the command line."""

@@ -52,7 +52,7 @@ def band(
 
 
 def save(figure: Figure, folder: Path, name: str, note: str) -> None:
-    """Write NAME.png, with a note at its foot that tells how many trials it shows."""
+    """Write NAME.png, with a note at its foot that says how many trials it shows."""
     folder.mkdir(parents=True, exist_ok=True)
     figure.supxlabel(note, fontsize=8, color=COLOURS["grey"])
     figure.savefig(folder / f"{name}.png")

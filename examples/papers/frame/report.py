@@ -18,8 +18,8 @@ def write_table(
         folder: made if need be.
         name: of the files, without an ending.
         columns: the heads.
-        rows: numbers, texts, or None for an empty cell.
-        note: a sentence that tells how many trials stand behind the numbers.
+        rows: numbers, strings, or None for an empty cell.
+        note: a sentence that says how many trials the numbers rest on.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
@@ -47,7 +47,7 @@ def write_verdicts(
         folder: where the table goes.
         paper: the name of its script.
         verdicts: in the order of the table.
-        note: stands below it: what its ranges or errors are.
+        note: is printed below it: what its ranges or errors are.
     """
     rows = [
         (

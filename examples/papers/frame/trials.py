@@ -28,7 +28,7 @@ _SECONDS_AT_RISK = 2.0
 class Point:
     """One point of a figure or a table: what is tried there, and how often.
 
-    key: tells it from all other points: names, numbers, the digest of the data.
+    key: distinguishes it from all other points: names, numbers, the digest of the data.
     once: runs one trial; its result is what JSON can keep.
     """
 
@@ -42,7 +42,7 @@ class Trials:
 
     Args:
         folder: where the file is, made if need be. Its name carries a digest of the mechanisms'
-            code, so that other code tries everything anew.
+            code, so that other code repeats all trials.
         paper: the name of the file.
     """
 
@@ -71,7 +71,7 @@ class Trials:
         """Return the results of every point's trials, after running those that are missing.
 
         Args:
-            what: is shown beside the progress.
+            what: is shown with the progress.
             points: each with its own key.
         """
         missing = sum(max(0, point.n_trials - len(self._of(point))) for point in points)

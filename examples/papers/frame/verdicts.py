@@ -4,8 +4,9 @@ A paper prints a statistic of its own few trials. Ours come from many more, or f
 distribution. Had the paper's trials been ours, where would its statistic lie 99 times in 100? A
 value inside that range agrees; one outside needs a reason, which docs/papers.md gives.
 
-Where ours are not many more, their own error counts as well: n trials beside N of ours err as
-nN / (n + N) trials beside the distribution itself, as the variances of the two add up.
+Where ours are not many more, their own error counts as well: n trials err compared
+with N of ours as nN / (n + N) trials do compared with the distribution itself, because the
+variances of the two add up.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Verdict:
-    """One printed value beside ours.
+    """One printed value next to ours.
 
     what: which value of the paper.
     printed: the value as the paper prints it, or its claim in words.
@@ -49,7 +50,7 @@ class Verdict:
 def judge(
     what: str, printed: float, ours: float, within: Range, trials: str, why: str = ""
 ) -> Verdict:
-    """Say whether a printed number lies in the range; `why` is kept where it does not."""
+    """Say whether a printed number lies in the range; `why` is stored if it does not."""
     inside = within[0] <= printed <= within[1]
     return Verdict(what, printed, ours, within, inside, trials, "" if inside else why)
 
@@ -62,7 +63,7 @@ def range_of_quantile(ours: Sequence[float], p: float, n: int) -> Range:
         p: in (0, 1).
         n: the paper's number of trials.
     """
-    both = _beside(n, len(ours))
+    both = _effective(n, len(ours))
     place = (both - 1) * p
     below, above = math.floor(place) + 1, math.ceil(place) + 1
     low = beta.ppf((1 - LEVEL) / 2, below, both + 1 - below)
@@ -74,15 +75,15 @@ def range_of_quantile(ours: Sequence[float], p: float, n: int) -> Range:
 
 
 def range_of(ours: Sequence[float], statistic: Callable[[np.ndarray], float], n: int) -> Range:
-    """Where any statistic of n trials lies, by drawing so many of ours again and again."""
+    """Where any statistic of n trials lies, by drawing that many of our trials repeatedly."""
     rng = np.random.default_rng()
-    size = (_RESAMPLES, _beside(n, len(ours)))
+    size = (_RESAMPLES, _effective(n, len(ours)))
     drawn = rng.choice(np.asarray(ours, dtype=float), size=size)
     found = [statistic(row) for row in drawn]
     low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
-def _beside(n: int, ours: int) -> int:
-    """Return how many trials beside the distribution err as n do beside our trials; at least 2."""
+def _effective(n: int, ours: int) -> int:
+    """Return how many trials err against the distribution as n do against ours; at least 2."""
     return max(2, n * ours // (n + ours))

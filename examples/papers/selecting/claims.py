@@ -1,9 +1,9 @@
-"""What the selection paper claims, beside our trials. Knows errors; never mechanisms.
+"""What the selection paper claims, next to our trials. Knows errors; never mechanisms.
 
 Next to no printed number of the paper survives in the text that we have, so its sentences are
 judged. That one mechanism errs less than another holds where the difference of their mean squared
 errors has that sign and exceeds its 99 % sampling error. Fewer than _ENOUGH trials, those of a
-quick run, need not tell: then a claim is judged only where they do, either way.
+quick run, may not decide: then a claim is judged only where they do, either way.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _scenario_3(errors: Errors) -> list[Claim]:
 
 
 def _rnm_and_gem(errors: Errors) -> Claim:
-    """Compare RNM and GEM at the scenario's own ratio of sensitivities, and tell the others."""
+    """Compare RNM and GEM at the scenario's own ratio of sensitivities, and report the others."""
     found = {
         robust: {name: errors[scenario_3(robust).name, name, RATIO_AT] for name in ("rnm", "gem")}
         for robust in RATIOS
@@ -208,7 +208,7 @@ def _sweep(errors: Errors, measured: Measured, width: str, epsilon: Fraction) ->
 def _mgem_and_stopping(errors: Errors) -> Claim:
     """Count the points at which one of the two errs less, beyond sampling error.
 
-    Were the two alike, each point would tell one of them by chance as often as LEVEL allows.
+    Were the two alike, each point would favour one of them by chance as often as LEVEL allows.
     """
     keys = [(s, epsilon) for s, name, epsilon in errors if name == "random_stopping"]
     pairs = [(errors[s, "mgem", e], errors[s, "random_stopping", e]) for s, e in keys]
@@ -217,7 +217,7 @@ def _mgem_and_stopping(errors: Errors) -> Claim:
     return Claim(
         f"all {len(pairs)} points of scenarios 1 to 8",
         "mGEM behaves as RS does but typically outperforms it: it errs less at more points",
-        f"mGEM errs less at {signs.count(1)}, RS at {signs.count(-1)}; the others are not told "
+        f"mGEM errs less at {signs.count(1)}, RS at {signs.count(-1)}; the others are not decided "
         f"apart. Were the two alike, these numbers would differ by at most {Z_99 * chance:.1f}, "
         f"{100 * LEVEL:g} times in 100",
         {"mgem and random_stopping": sign_of(sum(signs), chance)},

@@ -1,8 +1,8 @@
 """Is one mean larger than another, and does a claim hold? Knows means and errors, not of what.
 
-A difference is told where it exceeds its 99 % sampling error. A claim is inside where every
-difference that it speaks of is told and has the claimed sign. Where one has the other sign, or
-enough trials cannot tell it, it is outside; too few trials that tell nothing judge nothing.
+A difference is significant if it exceeds its 99 % sampling error. A claim is inside where every
+difference that it speaks of is significant and has the claimed sign. Where one has the other, or
+enough trials do not show it, it is outside; too few trials that show nothing judge nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Claim:
     where: of the paper.
     text: the claim, in the paper's sense.
     seen: the numbers.
-    signs: by what is compared: 1 as claimed, -1 the other way round, 0 cannot be told.
+    signs: by what is compared: 1 as claimed, -1 the other way round, 0 cannot be decided.
     enough: whether there are so many trials that what cannot be told speaks against the claim.
     trials: how many, ours and the paper's own.
     why: where it is outside: the reason, if one is known.
@@ -40,7 +40,7 @@ class Claim:
     why: str = ""
 
     def verdict(self) -> Verdict | None:
-        """Judge it; None where too few trials tell nothing."""
+        """Judge it; None if too few trials show nothing."""
         holds = all(sign > 0 for sign in self.signs.values())
         if not (holds or self.enough or min(self.signs.values()) < 0):
             return None
@@ -50,7 +50,7 @@ class Claim:
 
 
 def sign_of(gap: float, error: float) -> int:
-    """Tell the sign of a gap, 0 where it is within 99 % of its sampling error.
+    """Return the sign of a gap, 0 where it is within 99 % of its sampling error.
 
     >>> sign_of(3, 1), sign_of(-3, 1), sign_of(2, 1), sign_of(0, 0)
     (1, -1, 0, 0)
@@ -67,13 +67,15 @@ def judged(claims: Sequence[Claim]) -> tuple[list[Verdict], str]:
     """Judge claims.
 
     Returns:
-        The verdicts on those that the trials can tell, and how many others there are, in words;
+        The verdicts on those that the trials can decide, and how many others there are, in words;
         nothing where there are none.
     """
     verdicts = [verdict for claim in claims if (verdict := claim.verdict()) is not None]
     left = len(claims) - len(verdicts)
     told = (
-        f"{left} of {len(claims)} claims are not judged: so few trials cannot tell." if left else ""
+        f"{left} of {len(claims)} claims are not judged: so few trials cannot decide."
+        if left
+        else ""
     )
     return verdicts, told
 

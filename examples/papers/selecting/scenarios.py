@@ -2,7 +2,7 @@
 
 Knows distributions; never mechanisms. All numbers are integers, in thousandths. The paper's own
 parameters did not survive in the text that we have: all constants here are ours. Where the paper
-draws the candidates' means and spreads once, each trial here draws them anew, so that no result
+draws the candidates' means and spreads once, each trial here draws new ones, so that no result
 hangs on one draw; and its 10 % and 90 % quantiles over all trials are the distributions' own.
 """
 

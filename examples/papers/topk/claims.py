@@ -3,7 +3,7 @@
 It speaks of sets with large gaps between the top counts and of sets with small ones. Here the
 gaps are large where the median of the first 200 exceeds (2/epsilon) ln d, about what joint pays
 for one of d items. A claim holds if it holds on each set that it speaks of. The paper gives no
-numbers for "slightly", "matches", "plateau"; ours stand with each claim.
+numbers for "slightly", "matches", "plateau"; ours are given with each claim.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def _falls_back(measured: Measured, source: Source) -> Said:
 
 
 def _same(measured: Measured, source: Source) -> Said:
-    """No k at which the two samples tell the mechanisms apart, all k and sets taken together."""
+    """No k at which the two samples distinguish the mechanisms, all k and sets taken together."""
     joint, other = (measured.of(source.name, name, "l_inf") for name in measured.mechanisms)
     alike = min(float(ks_2samp(a, b).pvalue) for a, b in zip(joint, other, strict=True))
     level = (1 - LEVEL) / (len(measured.grid) * len(measured.sources))

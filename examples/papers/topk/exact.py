@@ -1,4 +1,4 @@
-"""Joint and pnf_joint where they differ: both laws by their definitions, list by list.
+"""Joint and pnf_joint where they differ: both distributions by their definitions, list by list.
 
 For a few items only. The published numbers of appendix D.3 are not at hand; these are exact.
 """

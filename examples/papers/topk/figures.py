@@ -61,7 +61,7 @@ def positions(folder: Path, measured: Measured) -> None:
 
 
 def first_five(folder: Path, measured: Measured) -> None:
-    """Draw how far the first five of a list are off, which the largest error does not tell."""
+    """Draw how far the first five of a list are off, which the largest error does not show."""
     figure, axes = _one_per_set(measured)
     for one, source in zip(axes, measured.sources, strict=True):
         _draw_errors(one, measured, source, "first_five")
@@ -75,7 +75,7 @@ def first_five(folder: Path, measured: Measured) -> None:
 
 
 def flipped(folder: Path, measured: Measured) -> None:
-    """Draw permute-and-flip over lists beside joint, for small k."""
+    """Draw permute-and-flip over lists next to joint, for small k."""
     figure, axes = _one_per_set(measured)
     for one, source in zip(axes, measured.sources, strict=True):
         _draw_errors(one, measured, source, "l_inf")
@@ -86,7 +86,7 @@ def flipped(folder: Path, measured: Measured) -> None:
 
 
 def times(folder: Path, timed: Timed) -> None:
-    """Draw how long a list takes, beside the published algorithms."""
+    """Draw how long a list takes, next to the published algorithms."""
     figure, axes = panels(1, 1, 4.2)
     figure.set_size_inches(6.4, 4.7)
     (one,) = axes[0]

@@ -1,4 +1,4 @@
-"""Errors that the published programs made, beside ours. The paper prints none of them in a table.
+"""Errors that the published programs made, next to ours. The paper prints none of them in a table.
 
 They are medians over a few lists of the published joint, PNF-Peel and CDP-Peel (the l-infinity
 error at epsilon = 1, delta = 1e-6), run once on the same files; where those runs gave a range, it
@@ -31,7 +31,7 @@ KNOWN: dict[str, dict[str, tuple[int | tuple[int, int], ...]]] = {
 """By set and mechanism, for each k of GRID: a median, or the range of some."""
 SETS = tuple(KNOWN)
 SCALES = (Fraction(1, 2), Fraction(7, 10), Fraction(13, 10), Fraction(2))
-"""Our epsilon over theirs, to see what the known values could tell."""
+"""Our epsilon over theirs, to see what the known values could show."""
 
 
 def verdicts(measured: Measured) -> list[Verdict]:
@@ -45,7 +45,7 @@ def verdicts(measured: Measured) -> list[Verdict]:
 
 
 def note(values: Measured, scaled: Mapping[Fraction, Measured]) -> str:
-    """Say where the values come from and how little they can tell.
+    """Say where the values come from and how little they can show.
 
     Args:
         values: tried at the epsilon of the published programs.
@@ -56,7 +56,7 @@ def note(values: Measured, scaled: Mapping[Fraction, Measured]) -> str:
     text = (
         f"The {len(judged)} values of published code are medians of a few lists of the published "
         "programs, run once on the same files; the paper does not print them, and their table is "
-        f"not in this repository. They tell little: {single} of the ranges are a single count, "
+        f"not in this repository. They show little: {single} of the ranges are a single count, "
         f"the others those of a median of {_N_RUNS}."
     )
     if not scaled:
@@ -76,7 +76,7 @@ def _verdict(
     ours = measured.at(name, mechanism, k, "l_inf")
     low, high = range_of_quantile(ours, 1 / 2, _N_RUNS)
     inside = low <= highest and lowest <= high
-    why = f"not where a median of {_N_RUNS} of ours lies {100 * LEVEL:.0f} times in 100"
+    why = f"not where a median of {_N_RUNS} of our runs lies {100 * LEVEL:.0f} times in 100"
     return Verdict(
         f"published code, l-infinity: {name}, k = {k}, {mechanism}",
         f"{lowest} to {highest}" if lowest < highest else float(lowest),

@@ -30,7 +30,9 @@ Distribution = list[tuple[Fraction, Fraction]]
 Quantiles = dict[tuple[str, Reading], list[int]]
 
 
-def write_law(studies: Sequence[Study], tried: Sequence[Tried], setting: Setting) -> list[Verdict]:
+def write_distribution(
+    studies: Sequence[Study], tried: Sequence[Tried], setting: Setting
+) -> list[Verdict]:
     """Write the table and the figure, and judge the paper's medians by the distribution."""
     quantiles = {
         (study.source.name, reading): [quantile(_law(study, reading), p) for p in _POINTS]
@@ -58,12 +60,12 @@ def write_law(studies: Sequence[Study], tried: Sequence[Tried], setting: Setting
         *(f"bound chosen by matching: {p} %" for p in _POINTS),
     ]
     note = (
-        f"Exact laws: no trials. {EACH.name} is fitted. The paper, over 100 trials: "
+        f"Exact distributions: no trials. {EACH.name} is fitted. The paper, over 100 trials: "
         + "; ".join(
             f"{study.title} {' / '.join(str(x) for x in _printed(study))}" for study in studies
         )
     )
-    write_table(setting.out, "distinct_law", columns, rows, note + " (10, 50, 90 %).")
+    write_table(setting.out, "distinct_distribution", columns, rows, note + " (10, 50, 90 %).")
     _draw(studies, quantiles, setting)
     return [
         judge_median(study.title, _printed(study)[1], _spans(study, quantiles)) for study in studies
@@ -107,7 +109,7 @@ def quantile(distribution: Distribution, percent: int) -> int:
     2
 
     Raises:
-        ValueError: if the enclosures are too wide to tell.
+        ValueError: if the enclosures are too wide to decide.
     """
     sums = [list(accumulate(ends)) for ends in zip(*distribution, strict=True)]
     least, most = (
@@ -132,8 +134,8 @@ def _draw(studies: Sequence[Study], quantiles: Quantiles, setting: Setting) -> N
     axes[0, 0].legend(loc="upper right", fontsize=7)
     axes[1, 0].set_ylabel("bound, ε = 1 in all")
     axes[1, 0].legend(loc="upper left", fontsize=7, ncols=2)
-    note = "Exact laws of the bound by matching: no trials. The paper's: 100 trials."
-    save(figure, setting.out, "distinct_law", note)
+    note = "Exact distributions of the bound by matching: no trials. The paper's: 100 trials."
+    save(figure, setting.out, "distinct_distribution", note)
 
 
 def _draw_law(axes: Axes, study: Study) -> None:
