@@ -100,8 +100,10 @@ def _section(table: Listed, tables: Sequence[Listed], listed: Sequence[Listed]) 
     if unit is not None:
         lines += [f"privacy_unit = {_toml(unit)}  # check this: does it identify the person?"]
     else:
-        lines += [f'privacy_unit = "{UNNAMED}"  # the column that identifies the person, or a link:',
-                  f"# privacy_unit = {_link(table, tables, listed)}"]  # fmt: skip
+        lines += [
+            f'privacy_unit = "{UNNAMED}"  # the column that identifies the person, or a link:',
+            f"# privacy_unit = {_link(table, tables, listed)}",
+        ]
     for item in _items(table)[-1:]:
         example = f"# unique_per_person = [{_toml(dotted([item]))}]"
         lines += [f"{example}  # columns with one value per person; checked"]

@@ -79,12 +79,14 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
 
 
 def _name_columns(tree: Node) -> None:
-    """In `title.upper()` sqlglot reads `title` as a bare name; make it the column that it is."""
-    for dot in tree.find_all(exp.Dot):
+    """Before a method call, as in `title.upper()`, sqlglot keeps bare names; make them columns."""
+    for dot in list(tree.find_all(exp.Dot)):
         if isinstance(dot.this, exp.Identifier) and isinstance(dot.expression, exp.Identifier):
             dot.replace(exp.Column(this=dot.expression, table=dot.this))
-        elif isinstance(dot.this, exp.Identifier):
-            dot.set("this", exp.Column(this=dot.this))
+    for dot in tree.find_all(exp.Dot):
+        for name in list(dot.this.find_all(exp.Identifier)):
+            if not isinstance(name.parent, exp.Column) and name is not name.parent.expression:
+                name.replace(exp.Column(this=name.copy()))
 
 
 def _check_row_wise(tree: Node) -> None:

@@ -93,6 +93,8 @@ CASES = [
     "title|user_id|ratings WHERE title COLLATE NOCASE = 'dune'",
     "title|user_id|ratings WHERE title COLLATE NOCASE = 'dune' AND title <> ' COLLATE x'",
     "title COLLATE NOCASE|user_id|ratings WHERE title = 'Dune'",
+    "title|user_id|ratings WHERE title.upper() = 'DUNE' AND lower(ratings.title).upper() = 'DUNE'",
+    "title.upper().lower()|user_id|ratings r WHERE r.title.length() > 3",
 ]
 
 
