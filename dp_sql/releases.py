@@ -1,7 +1,4 @@
-"""What accompanies an answer: its receipt, and the id to read it again by.
-
-Both follow from the statement and public numbers alone; nothing in them comes from a row.
-"""
+"""What accompanies an answer, from the statement and public numbers alone: no row decides it."""
 
 from __future__ import annotations
 
@@ -19,9 +16,8 @@ class Receipt:
         call: the DP call as DuckDB names its column.
         source: what it read, as written, with its condition.
         mechanism: its name in the registry.
-        loss: what was spent: epsilon and delta, and rho for adding up many releases by
-            zero-concentrated privacy.
-        accuracy: a sentence that follows from public numbers alone.
+        loss: what was spent: epsilon and delta, and rho of zero-concentrated DP.
+        accuracy: a sentence.
         assumptions: what the owner declared; the privacy of the release rests on it.
     """
 
@@ -36,15 +32,11 @@ class Receipt:
         """The receipt in JSON's types; exact numbers are strings."""
         rho = self.loss.rho
         return {
-            "call": self.call,
-            "source": self.source,
-            "mechanism": self.mechanism,
-            "epsilon": in_words(self.loss.epsilon),
-            "delta": in_words(self.loss.delta),
+            "call": self.call, "source": self.source, "mechanism": self.mechanism,
+            "epsilon": in_words(self.loss.epsilon), "delta": in_words(self.loss.delta),
             "rho": None if rho is None else in_words(rho),
-            "accuracy": self.accuracy,
-            "assumptions": list(self.assumptions),
-        }
+            "accuracy": self.accuracy, "assumptions": list(self.assumptions),
+        }  # fmt: skip
 
     def __str__(self) -> str:
         spent = f"epsilon = {in_words(self.loss.epsilon)}"
@@ -52,12 +44,8 @@ class Receipt:
             spent += f", delta = {in_words(self.loss.delta)}"
         if self.loss.rho is not None:
             spent += f" (rho = {in_words(self.loss.rho)} of zCDP)"
-        lines = [
-            f"{self.call} FROM {self.source}",
-            f"  mechanism  {self.mechanism}",
-            f"  spent      {spent}",
-            f"  accuracy   {self.accuracy}",
-        ]
+        lines = [f"{self.call} FROM {self.source}", f"  mechanism  {self.mechanism}"]
+        lines += [f"  spent      {spent}", f"  accuracy   {self.accuracy}"]
         lines += [f"  assumes    {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
 

@@ -15,14 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, fetched, refusal
-from dp_sql.errors import (
-    DpSqlError,
-    LedgerError,
-    NotSupported,
-    PolicyError,
-    QueryError,
-    with_type,
-)
+from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError, with_type
 from dp_sql.policy.model import read_policy
 from dp_sql.server.tokens import digest_of, owner_of, read_tokens
 from dp_sql.session.base import Session

@@ -1,8 +1,7 @@
 """An analyst's session, under a policy: one SELECT at a time, and no private row within reach.
 
 The analyst's SQL runs on a public connection, where no private row is. Only SQL that dp_sql builds
-runs on the private one. A release is kept, so reading it again is free. With a budget, the cost of
-a question is in the ledger before any private row is read.
+runs on the private one.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from dp_sql.privacy.analyst_plan import analyst_plans
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, release_columns
 from dp_sql.releases import Release
-from dp_sql.session.base import Session, calls_of
+from dp_sql.session.base import Session
 from dp_sql.session.describe import describe_sql, tables_sql
 from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.question import Question
@@ -47,11 +46,6 @@ class AnalystSession(Session):
     """A session under a policy: SELECTs with DP calls over private tables, and public tables.
 
     `with dp_sql.connect("shop.duckdb", policy="policy.toml", analyst="reporting") as session: …`
-
-    Args:
-        database: path of a DuckDB file.
-        policy: the owner's.
-        analyst: who asks.
     """
 
     def __init__(self, database: str, policy: Policy, analyst: str) -> None:
@@ -64,22 +58,19 @@ class AnalystSession(Session):
             wrong = misfits(policy, self._private.catalogue)
             if wrong:
                 raise PolicyError(f"The policy does not fit {database}: {'; '.join(wrong)}")
-            budget, ledger, account, path = policy.budget, None, None, None
-            if budget is not None:
-                ledger = Ledger(
-                    budget.ledger, budget.checkpoint, budget.dataset, monthly=budget.monthly
-                )
+            ledger, account, path = None, None, None
+            if (b := policy.budget) is not None:
+                ledger = Ledger(b.ledger, b.checkpoint, b.dataset, monthly=b.monthly)
                 closing.callback(ledger.close)
-                account = Account(ledger, budget, analyst)
-                if budget.keep_releases:
-                    path = budget.ledger.with_name(budget.ledger.name + ".releases")
+                account = Account(ledger, b, analyst)
+                if b.keep_releases:
+                    path = b.ledger.with_name(b.ledger.name + ".releases")
             super().__init__(self._private.tickets, self._private.number, ledger, account)
             self._keeps = path is not None
             self._store = ReleaseStore(path, analyst, os.path.realpath(database))
             closing.callback(self._store.close)
-            self._public = PublicConnection(
-                policy.limits.public_memory_limit, policy.limits.threads
-            )
+            limits = policy.limits
+            self._public = PublicConnection(limits.public_memory_limit, limits.threads)
             closing.callback(self._public.close)
             self._closing = closing.pop_all()
 
@@ -124,7 +115,13 @@ class AnalystSession(Session):
             return [statement]
         if statement.keyword == "EXPLAIN":
             statement = statement.without_explain()
-        _check_query(statement)
+            if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
+                raise NotSupported("EXPLAIN takes a SELECT with DP calls.")
+        elif not statement.may_be_query:
+            raise NotSupported(
+                "Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES and DESCRIBE.",
+                hint="SELECT DP_TOPK(…) FROM …",
+            )
         return [statement]
 
     @contextlib.contextmanager
@@ -138,12 +135,11 @@ class AnalystSession(Session):
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         """SHOW TABLES and DESCRIBE: names and types, from the policy and the catalog."""
-        tokens = statement.tokens
-        if not _is_show(tokens):
+        if not _is_show(statement.tokens):
             return None
-        if [token.upper for token in tokens] in _SHOW_TABLES:
+        if [token.upper for token in statement.tokens] in _SHOW_TABLES:
             return tables_sql(self._policy, self._private), None
-        names = [token.name or "" for token in tokens[1::2]]
+        names = [token.name or "" for token in statement.tokens[1::2]]
         return describe_sql(names, self._policy, self._private), None
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
@@ -197,16 +193,18 @@ class AnalystSession(Session):
         question = self._question
         assert question is not None
         stored = [self._stored(plan) for plan in plans]
-        calls = zip(calls_of(statement), plans, stored, strict=True)
-        new = [(select, plan) for (select, _), plan, known in calls if known is None]
+        selects = [select for select in statement.selects for _ in select.calls]
+        calls = zip(selects, plans, stored, strict=True)
+        new = [(select, plan) for select, plan, known in calls if known is None]
         n_before = len(self.receipts)
         with question.shielded():
             answers = self._draw([plan for _, plan in new], question) if new else []
         question.check(is_spent=bool(new))
         if answers is None:
             raise QueryError(FAILED)
-        made = zip(new, answers, self.receipts[n_before:], strict=True)
-        for (select, plan), rows, receipt in made:
+        for (select, plan), rows, receipt in zip(
+            new, answers, self.receipts[n_before:], strict=True
+        ):
             columns = answer_columns(plan, [key.parts[-1] for key in select.keys])
             self._store.add(plan, receipt, columns, rows)
         fresh = iter(answers)
@@ -221,11 +219,9 @@ class AnalystSession(Session):
         """The rows of new releases, one for each plan; None: they failed or were abandoned."""
         question.check(is_spent=False)
         n_before = len(self.receipts)
-
-        def issue(plan: Plan, reservation: str | None, n_runs: int) -> str:
-            return self._private.issue(plan, reservation)
-
-        with reserved(self._account, plans, issue) as releases:
+        with reserved(
+            self._account, plans, lambda plan, r, _: self._private.issue(plan, r)
+        ) as releases:
             answers = question.run(
                 lambda: [self._private.release(one.plan, one.ticket) for one in releases]
             )
@@ -259,11 +255,9 @@ def _one_statement(text: str) -> Statement:
         )
     found = parse(text, under_policy=True)
     if len(found) != 1:
-        raise NotSupported(
-            "Under a policy one statement is answered at a time.",
-            text=text,
-            position=found[1].span[0] if len(found) > 1 else 0,
-        )
+        position = found[1].span[0] if len(found) > 1 else 0
+        message = "Under a policy one statement is answered at a time."
+        raise NotSupported(message, text=text, position=position)
     check_shape(found[0])
     return found[0]
 
@@ -274,14 +268,3 @@ def _is_show(tokens: Sequence[Token]) -> bool:
         return True
     names = [token.name for token in tokens[1::2]]
     return tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and bool(names) and None not in names
-
-
-def _check_query(statement: Statement) -> None:
-    """Refuse all statements except queries; DuckDB's own options of EXPLAIN are not taken."""
-    if not statement.is_explain and not statement.may_be_query:
-        raise NotSupported(
-            "Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES and DESCRIBE.",
-            hint="SELECT DP_TOPK(…) FROM …",
-        )
-    if statement.is_explain and not statement.is_query:
-        raise NotSupported("EXPLAIN takes a SELECT with DP calls.")
