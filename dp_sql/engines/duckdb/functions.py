@@ -1,7 +1,7 @@
 """The mechanisms as UDFs over arrow arrays, which is how DuckDB passes columns.
 
-Redeems tickets and runs mechanisms. Errors of dp_sql are recorded for the session, because DuckDB
-turns every exception of a function into a string; others become one constant sentence.
+DuckDB turns every exception of a function into a string, so errors are recorded for the session:
+those of dp_sql as they are, all others as one constant sentence.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ def mechanism_udfs(issued: Tickets) -> list[Udf]:
         for name, answer in shape.udfs.items():
             found.append((name, _udf(issued, _draw, takes, answer), takes, answer))
             lists, answers = [f"{kind}[]" for kind in takes], f"{answer}[]"
-            found.append(
-                (name + GROUPS, _udf(issued, _draw_groups, lists, answers), lists, answers)
-            )
+            udf = _udf(issued, _draw_groups, lists, answers)
+            found.append((name + GROUPS, udf, lists, answers))
     return found
 
 
@@ -54,10 +53,11 @@ def _udf(
             issued.record_error(ticket, error)
             raise
         except Exception as error:
-            failure = InternalError("A mechanism failed; nothing was released.")
+            message = "A mechanism failed; nothing was released."
+            failure = InternalError(message)
             failure.__cause__ = error
             issued.record_error(ticket, failure)
-            raise InternalError("A mechanism failed; nothing was released.") from None
+            raise InternalError(message) from None
 
     def udf(tickets: Any, connections: Any, queries: Any, *columns: Any) -> Any:
         answers = []
@@ -116,9 +116,6 @@ def _lots(sizes: NDArray[Any], cap: int) -> list[NDArray[Any]]:
     ]
 
 
-# --- from arrow -----------------------------------------------------------------------------------
-
-
 def _value(scalar: Any, kind: str) -> Any:
     """An arrow scalar of an SQL type, as the shapes in sql/functions.py take it."""
     if kind in _READERS:
@@ -149,9 +146,6 @@ def _integers(array: Any, dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
         raise InternalError("A NULL where only numbers are expected.")
     values = np.frombuffer(array.buffers()[1] or b"", dtype=dtype)
     return values[array.offset : array.offset + len(array)]
-
-
-# --- to arrow -------------------------------------------------------------------------------------
 
 
 def _array(values: Sequence[Any], kind: str) -> Any:

@@ -1,6 +1,6 @@
-"""The private side of a session under a policy: it runs only SQL that dp_sql builds.
+"""The private side of a session under a policy: read-only, and it runs only SQL that dp_sql builds.
 
-It is opened for reading only. No part of an analyst's text is ever part of what it runs.
+No part of an analyst's text is ever part of what it runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dp_sql.engines.duckdb.connection import (
     reads_just,
     restrict,
     source_error,
-)
+)  # fmt: skip
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.engines.duckdb.spill import limit_private
@@ -45,17 +45,12 @@ _OPTIMIZERS = (
     "empty_result_pullup,join_filter_pushdown'"
 )
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
-_AS_TEXT = frozenset({"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"})
-"""Types whose values arrow changes on some versions."""
+# Types whose values arrow changes on some versions.
+_AS_STRING = {"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"}
 
 
 class PrivateConnection:
-    """The owner's database as the compiler of analysts' statements sees it.
-
-    Args:
-        database: path of a DuckDB file.
-        limits: the policy's: memory, threads, and where rows may spill to.
-    """
+    """The owner's database file as the compiler of analysts' statements sees it."""
 
     def __init__(self, database: str, limits: Limits | None = None) -> None:
         self._connection: Connection = open_database(database, read_only=True)
@@ -96,11 +91,9 @@ class PrivateConnection:
         full = self._named(parts, is_view=True)
         if full is None:
             return None
-        rows = self._run(
-            "SELECT sql FROM system.main.duckdb_views() WHERE database_name = $1 "
-            "AND schema_name = $2 AND view_name = $3",
-            list(full),
-        ).fetchall()
+        sql = """SELECT sql FROM system.main.duckdb_views()
+            WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
+        rows = self._run(sql, list(full)).fetchall()
         return view_body(rows[0][0]) if len(rows) == 1 else None
 
     def _named(self, parts: Sequence[str], *, is_view: bool) -> tuple[str, ...] | None:
@@ -113,35 +106,31 @@ class PrivateConnection:
         return self
 
     def columns(self, select: str) -> list[tuple[str, str]]:
-        """Names and types of a SELECT's columns, bound and not run.
-
-        They are read once: a database that is open for reading does not change.
-        """
+        """Names and types of a SELECT's columns, bound and not run; they do not change."""
         if select not in self._known:
             rows = self._run(f"DESCRIBE {select}").fetchall()
-            self._known[select] = [(row[0], row[1]) for row in rows]
+            self._known[select] = [(name, kind) for name, kind, *_ in rows]
         return self._known[select]
 
     def readable(self, value: str, type_name: str) -> bool:
         """Whether a string can be cast to a type; no row is read."""
-        try:
-            self._run(f"SELECT CAST({literal(value)} AS {type_name})").fetchall()
-        except duckdb.Error:
-            return False
-        return True
+        with contextlib.suppress(duckdb.Error):
+            return bool(self._run(f"SELECT CAST({literal(value)} AS {type_name})").fetchall())
+        return False
 
     def binds(self, select: str) -> bool:
         """Whether DuckDB can bind a SELECT; no row is read."""
-        try:
-            self.columns(select)
-        except duckdb.Error:
-            return False
-        return True
+        with contextlib.suppress(duckdb.Error):
+            return bool(self.columns(select))
+        return False
 
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
+        return [row[0] for row in self._over_public(select)]
+
+    def _over_public(self, sql: str) -> list[tuple[Any, ...]]:
         try:
-            return [row[0] for row in self._run(select).fetchall()]
+            return self._run(sql).fetchall()
         except duckdb.Error as error:
             raise source_error(error) from None
 
@@ -157,25 +146,16 @@ class PrivateConnection:
     ) -> tuple[str, frozenset[tuple[str, ...]]]:
         """A temporary table that holds the rows of a SELECT over just these public tables.
 
-        Returns:
-            Its name as SQL, and the table itself as all that reading it reads.
-
-        Raises:
-            InternalError: DuckDB reads the SELECT as reading other tables.
-            SourceError: it cannot be run.
+        Returns its name as SQL, and the table itself as all that reading it reads.
         """
         digest = hashlib.sha256(select.encode()).hexdigest()[:32]
         parts = ("temp", "main", f"__dp_public_{digest}")
-        if parts in self._public_rows:
-            self._public_rows.move_to_end(parts)
-            return full_name(parts), frozenset({parts})
-        if not self.agrees(f"({select}) AS t", tables):
-            raise InternalError("What was built reads other tables than it should.")
-        try:
-            self._run(f"CREATE TEMP TABLE {full_name(parts)} AS {select}")
-        except duckdb.Error as error:
-            raise source_error(error) from None
-        self._public_rows[parts] = None
+        if parts not in self._public_rows:
+            if not self.agrees(f"({select}) AS t", tables):
+                raise InternalError("What was built reads other tables than it should.")
+            self._over_public(f"CREATE TEMP TABLE {full_name(parts)} AS {select}")
+            self._public_rows[parts] = None
+        self._public_rows.move_to_end(parts)
         if len(self._public_rows) > _MAX_PUBLIC_TABLES:
             self._run(f"DROP TABLE {full_name(self._public_rows.popitem(last=False)[0])}")
         return full_name(parts), frozenset({parts})
@@ -183,7 +163,9 @@ class PrivateConnection:
     def public_table(self, parts: Sequence[str]) -> Any:
         """A public table as arrow."""
         listed = ", ".join(
-            f"CAST({quote(name)} AS VARCHAR) AS {quote(name)}" if kind in _AS_TEXT else quote(name)
+            f"CAST({quote(name)} AS VARCHAR) AS {quote(name)}"
+            if kind in _AS_STRING
+            else quote(name)
             for name, kind in self.columns(f"SELECT * FROM {full_name(parts)}")
         )
         return self._connection.sql(f"SELECT {listed} FROM {full_name(parts)}").to_arrow_table()
@@ -195,15 +177,7 @@ class PrivateConnection:
     # --- releases ---
 
     def issue(self, plan: Plan, reservation: str | None) -> str:
-        """A ticket for one release, once DuckDB has bound its SQL; no row is read.
-
-        Args:
-            plan: what is to be released.
-            reservation: the ledger's ticket, if there is a ledger.
-
-        Raises:
-            InternalError: it does not bind; the ticket is withdrawn.
-        """
+        """A ticket for one release, once DuckDB has bound its SQL; no row is read."""
         ticket = self.tickets.issue_once(plan, reservation)
         try:
             self._run(f"DESCRIBE {_released_sql(plan, ticket)}").fetchall()
@@ -213,11 +187,7 @@ class PrivateConnection:
         return ticket
 
     def release(self, plan: Plan, ticket: str) -> list[tuple[object, ...]]:
-        """Release once; a value whose type has no exact equivalent in Python comes as a string.
-
-        Raises:
-            QueryError: one constant sentence for every failure; the release's cost is spent.
-        """
+        """Release once; every failure is one constant sentence, and its cost is spent."""
         rows = None
         with contextlib.suppress(Exception):  # of any type: a rarer one would show as much
             rows = self._run(_released_sql(plan, ticket)).fetchall()

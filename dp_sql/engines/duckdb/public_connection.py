@@ -1,7 +1,6 @@
 """The public side of a session under a policy: its own DuckDB, with releases and public tables.
 
-The analyst's query runs here, where no private row is. The instance is in memory and locked: no
-files, no network, no extensions, no Python variables, no other settings.
+The analyst's query runs here, where no private row is. The instance is in memory and locked.
 """
 
 from __future__ import annotations
@@ -12,32 +11,18 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Engine, freeze, restrict
+from dp_sql.engines.duckdb.connection import Engine, Rows, freeze, restrict
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
 from dp_sql.sql.formatting import quote
 
-DEFAULT_MEMORY = "1GB"
-"""The memory limit if the policy sets none."""
-
 
 class PublicConnection(Engine):
-    """Holds what analysts may see.
-
-    It writes nothing to disk: by default DuckDB would spill into the working folder, up to 90 % of
-    that disk. A query beyond its memory ends with DuckDB's error.
-
-    Args:
-        memory_limit: a size as DuckDB writes it.
-        threads: how many DuckDB may use; its own default if None.
-    """
+    """Holds what analysts may see. A query beyond its memory ends with DuckDB's error."""
 
     def __init__(self, memory_limit: str | None = None, threads: int | None = None) -> None:
-        config: dict[str, Any] = {
-            "enable_external_access": "false",
-            "temp_directory": "",
-            "memory_limit": memory_limit or DEFAULT_MEMORY,
-        }
+        config: dict[str, Any] = {"enable_external_access": "false"}
+        config |= {"temp_directory": "", "memory_limit": memory_limit or "1GB"}  # it spills nothing
         if threads is not None:
             config["threads"] = threads
         super().__init__(duckdb.connect(":memory:", config=config), Tickets())
@@ -76,21 +61,16 @@ class PublicConnection(Engine):
             self.connection.unregister("__dp_rows")
         self._loaded.add(tuple(parts))
 
-    def freeze(self, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[object, ...]]) -> str:
+    def freeze(self, columns: Sequence[tuple[str, str]], rows: Rows) -> str:
         """Write a release into a table of its own; returns a relation with its columns, as SQL."""
         self._n_tables += 1
         return freeze(self.connection, f"temp.main.__dp_release_{self._n_tables}", columns, rows)
 
-    def freeze_once(
-        self, what: str, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[object, ...]]
-    ) -> str:
+    def freeze_once(self, what: str, columns: Sequence[tuple[str, str]], rows: Rows) -> str:
         """Write a system table or stored release; the same one again is the same table.
 
-        Args:
-            what: the system table's name or the release's id. Thus the number of tables, which
-                analysts can see, does not depend on whether two releases are equal.
-            columns: as for `freeze`.
-            rows: as for `freeze`.
+        `what` is its name or id: thus the number of tables, which analysts can see, does not depend
+        on whether two releases are equal.
         """
         content = repr((what, list(columns), list(rows))).encode("utf-8", "surrogatepass")
         digest = hashlib.sha256(content).hexdigest()
@@ -99,11 +79,7 @@ class PublicConnection(Engine):
         return self._frozen[digest]
 
     def check_idle(self) -> None:
-        """Refuse to begin while an answer is being read in pieces: nothing can be written then.
-
-        Raises:
-            NotSupported: a reader of an answer is open.
-        """
+        """Refuse to begin while an answer is being read in pieces: nothing can be written then."""
         try:
             self.connection.execute("SELECT 1").fetchall()
         except duckdb.Error:
@@ -113,12 +89,7 @@ class PublicConnection(Engine):
             ) from None
 
     def only_select(self, sql: str) -> None:
-        """Refuse all but one SELECT, as DuckDB itself parses it.
-
-        Raises:
-            NotSupported: several statements, or one of another kind.
-            duckdb.Error: DuckDB cannot parse it.
-        """
+        """Refuse all but one SELECT, as DuckDB itself parses it."""
         found = self.connection.extract_statements(sql)
         if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
             raise NotSupported("Under a policy one SELECT is answered, and nothing else.")
