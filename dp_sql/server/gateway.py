@@ -1,14 +1,11 @@
-"""Who asks over a connection, and which session answers: the gateway of a served database.
-
-Every text of a client goes to its analyst's session and nowhere else.
-"""
+"""Who asks over a connection, and which session answers: the gateway of a served database."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,30 +50,27 @@ class _Analyst:
 class _Client:
     """One connection: whose token opened it, when, and the answers that it can read again.
 
-    answers: by text: the held table (None for a failure), and the SQL of the answer.
-    last_free: the held table of the last answer that cost nothing.
+    Of each answer the held table (None for a failure) and its SQL are known by the text.
     """
 
     digest: str
     since: float
     answers: dict[str, tuple[str | None, str]] = field(default_factory=dict)
-    last_free: str | None = None
+    last_free: str | None = None  # the held table of the last answer that cost nothing
 
 
 class Gateway:
-    """Admits analysts by their tokens, and passes their questions to their sessions.
+    """Admits analysts by their tokens, and passes each question to its analyst's own session.
 
     Args:
         database: the owner's file.
-        policy: path of the policy.
+        policy: its path.
         tokens: the file of the tokens; read again at each question.
         server: holds the answers.
     """
 
     def __init__(self, database: str, policy: str, tokens: Path, server: QuackServer) -> None:
-        self._database = database
-        self._policy = policy
-        self._tokens = tokens
+        self._database, self._policy, self._tokens = database, policy, tokens
         self._server = server
         self._lock = threading.Lock()
         self._analysts: dict[str, _Analyst] = {}
@@ -84,11 +78,7 @@ class Gateway:
         self._is_open = True
 
     def check(self) -> None:
-        """Check that the policy fits the database, and that someone has a token.
-
-        Raises:
-            PolicyError: the policy does not, or no one has.
-        """
+        """Check that the policy fits the database, and that someone has a token."""
         read_policy(self._policy)
         known = read_tokens(self._tokens)
         if not known:
@@ -160,20 +150,17 @@ class Gateway:
     def _turn(self, analyst: _Analyst) -> Iterator[bool]:
         """Ask alone as an analyst; yields whether the question had to wait."""
         with self._lock:
-            busy = None
             asked = sum(other.asking for other in self._analysts.values())
             if analyst.asking > _WAITING_PER_ANALYST:
-                busy = (
+                raise NotSupported(
                     f"Busy: {_WAITING_PER_ANALYST} questions of yours are waiting already. "
                     "Ask again when one is answered; this one has cost nothing."
                 )
-            elif asked >= (_WAITING_AT_ONCE if analyst.asking else _ASKED_AT_ONCE):
-                busy = (
+            if asked >= (_WAITING_AT_ONCE if analyst.asking else _ASKED_AT_ONCE):
+                raise NotSupported(
                     f"Busy: {asked} open questions of all analysts together. "
                     "Ask again later; this one has cost nothing."
                 )
-            if busy is not None:
-                raise NotSupported(busy)
             analyst.asking += 1
         try:
             has_waited = not analyst.lock.acquire(blocking=False)
@@ -213,10 +200,9 @@ class Gateway:
         self._drop(replaced)
         return sql
 
-    def _drop(self, tables: list[str | None]) -> None:
-        for table in tables:
-            if table is not None:
-                self._server.drop(table)
+    def _drop(self, tables: Iterable[str | None]) -> None:
+        for table in filter(None, tables):
+            self._server.drop(table)
 
     def _analyst(self, name: str) -> _Analyst:
         with self._lock:
