@@ -184,7 +184,9 @@ class Gateway:
                 relation = session.sql(text) if catalog is None else catalog
                 table, sql = self._server.hold(fetched(relation))
         except Exception as error:
-            if len(session.receipts) == n_before and not _may_have_cost(error):
+            # All errors that cannot come from a release have a class of their own.
+            is_free = isinstance(error, (DpSqlError, EngineError)) and type(error) is not QueryError
+            if len(session.receipts) == n_before and is_free:
                 raise
             return self._hold(client, text, None, refusal(error), spent=True)
         return self._hold(client, text, table, sql, spent=len(session.receipts) > n_before)
@@ -230,11 +232,6 @@ class Gateway:
             clients = [self._clients.pop(connection) for connection in gone]
         for client in clients:
             self._drop([client.last_free, *(table for table, _ in client.answers.values())])
-
-
-def _may_have_cost(error: Exception) -> bool:
-    """Whether an error may come from a release: all others have a class of their own."""
-    return type(error) is QueryError or not isinstance(error, (DpSqlError, EngineError))
 
 
 @contextmanager

@@ -14,13 +14,14 @@ from types import FrameType
 
 from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
-from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.connection import Engine, Rows
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
 from dp_sql.errors import ArgumentError, NotSupported, PolicyError, QueryError
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
 from dp_sql.privacy.analyst_plan import analyst_plans
+from dp_sql.privacy.outer_sql import Edit
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, release_columns
 from dp_sql.releases import Release
@@ -28,7 +29,7 @@ from dp_sql.session.base import Session
 from dp_sql.session.describe import describe_sql, tables_sql
 from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.question import Question
-from dp_sql.session.release_store import ReleaseStore, Stored
+from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import Table
 from dp_sql.sql.formatting import full_name, quote
@@ -38,7 +39,6 @@ from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.tokens import Token, folded
 from dp_sql.udfs.mechanism import in_words
 
-Rows = list[tuple[object, ...]]
 _SHOW_TABLES = (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"])
 
 
@@ -66,7 +66,6 @@ class AnalystSession(Session):
                 if b.keep_releases:
                     path = b.ledger.with_name(b.ledger.name + ".releases")
             super().__init__(self._private.tickets, self._private.number, ledger, account)
-            self._keeps = path is not None
             self._store = ReleaseStore(path, analyst, os.path.realpath(database))
             closing.callback(self._store.close)
             limits = policy.limits
@@ -112,8 +111,8 @@ class AnalystSession(Session):
         check_parameters(params)
         statement = _one_statement(text)
         if _is_show(statement.tokens):
-            return [statement]
-        if statement.keyword == "EXPLAIN":
+            pass
+        elif statement.keyword == "EXPLAIN":
             statement = statement.without_explain()
             if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
                 raise NotSupported("EXPLAIN takes a SELECT with DP calls.")
@@ -147,22 +146,7 @@ class AnalystSession(Session):
         for select in statement.selects:
             check_list(select, self._public)
             plans += analyst_plans(select, statement.ctes, self._policy, self._private)
-        self._check_total(plans)
-        return plans
-
-    def _prepare(self, statement: Statement) -> None:
-        """Copy the public tables that the statement may read, once each."""
-        self._public.check_idle()
-        written = {folded(token.name) for token in statement.tokens if token.name is not None}
-        for name in self._policy.public:
-            full = self._private.table(name)
-            if full is not None and folded(full[-1]) in written and not self._public.has(full):
-                columns = self._private.columns(f"SELECT * FROM {full_name(full)}")
-                self._public.load(full, columns, self._private.public_table(full))
-
-    def _check_total(self, plans: Sequence[Plan]) -> None:
-        """The policy's limits hold for a query, however many calls it has."""
-        limits = self._policy.limits
+        limits = self._policy.limits  # of a query, however many calls it has
         for what, total, most in (
             ("epsilon", sum(plan.loss.epsilon for plan in plans), limits.max_epsilon_per_query),
             ("delta", sum(plan.loss.delta for plan in plans), limits.max_delta_per_query),
@@ -173,9 +157,21 @@ class AnalystSession(Session):
                     f"and the policy allows {in_words(most)} for one query.",
                     hint="Ask them one by one.",
                 )
+        return plans
+
+    def _tables(self, statement: Statement, engine: Engine) -> list[Edit]:
+        """Also copy the public tables that the statement may read, once each."""
+        self._public.check_idle()
+        written = {folded(token.name) for token in statement.tokens if token.name is not None}
+        for name in self._policy.public:
+            full = self._private.table(name)
+            if full is not None and folded(full[-1]) in written and not self._public.has(full):
+                columns = self._private.columns(f"SELECT * FROM {full_name(full)}")
+                self._public.load(full, columns, self._private.public_table(full))
+        return super()._tables(statement, engine)
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
-        stored = self._stored(plan)
+        stored = self._store.answer(plan)
         return explanation(plan, stored.release.id if stored else None, self._private)
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
@@ -186,13 +182,12 @@ class AnalystSession(Session):
     def _release(self, statement: Statement, plans: Sequence[Plan], engine: Engine) -> list[str]:
         """A relation for each plan: its stored release if the policy keeps it, else a new one.
 
-        All losses are reserved before the first row is read, and stay spent whatever follows.
-        Until the deadline nothing shows whether an answer is ready: neither the ledger nor the
-        stored releases.
+        All losses are reserved before the first row is read, and stay spent whatever follows. Until
+        the deadline neither the ledger nor the stored releases show whether an answer is ready.
         """
         question = self._question
         assert question is not None
-        stored = [self._stored(plan) for plan in plans]
+        stored = [self._store.answer(plan) for plan in plans]
         selects = [select for select in statement.selects for _ in select.calls]
         calls = zip(selects, plans, stored, strict=True)
         new = [(select, plan) for select, plan, known in calls if known is None]
@@ -202,9 +197,8 @@ class AnalystSession(Session):
         question.check(is_spent=bool(new))
         if answers is None:
             raise QueryError(FAILED)
-        for (select, plan), rows, receipt in zip(
-            new, answers, self.receipts[n_before:], strict=True
-        ):
+        made = zip(new, answers, self.receipts[n_before:], strict=True)
+        for (select, plan), rows, receipt in made:
             columns = answer_columns(plan, [key.parts[-1] for key in select.keys])
             self._store.add(plan, receipt, columns, rows)
         fresh = iter(answers)
@@ -215,25 +209,19 @@ class AnalystSession(Session):
             for plan, known in zip(plans, stored, strict=True)
         ]
 
-    def _draw(self, plans: Sequence[Plan], question: Question) -> list[Rows] | None:
+    def _draw(self, plans: Sequence[Plan], question: Question) -> Sequence[Rows] | None:
         """The rows of new releases, one for each plan; None: they failed or were abandoned."""
         question.check(is_spent=False)
-        n_before = len(self.receipts)
-        with reserved(
-            self._account, plans, lambda plan, r, _: self._private.issue(plan, r)
-        ) as releases:
+        n_before, private = len(self.receipts), self._private
+        with reserved(self._account, plans, lambda plan, r, _: private.issue(plan, r)) as releases:
             answers = question.run(
-                lambda: [self._private.release(one.plan, one.ticket) for one in releases]
+                lambda: [private.release(one.plan, one.ticket) for one in releases]
             )
             for one in releases:
                 one.is_answered = answers is not None
             if answers is None:
                 self._tickets.record_failure(plans, self._number, n_before)
         return answers
-
-    def _stored(self, plan: Plan) -> Stored | None:
-        """The stored release that answers a plan, if the policy keeps releases."""
-        return self._store.answer(plan) if self._keeps else None
 
     def _read_again(self, release_id: str, engine: Engine) -> str | None:
         found = self._store.find(release_id)

@@ -23,14 +23,9 @@ from dp_sql.privacy.outer_sql import Edit, outer_sql
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import stand_ins
 from dp_sql.releases import Receipt, Release
+from dp_sql.session import system_tables
 from dp_sql.session.explain import Cost, Explanation, cost_of, cost_sql
-from dp_sql.session.system_tables import (
-    Table,
-    budget_table,
-    ledger_table,
-    releases_table,
-    spent_table,
-)
+from dp_sql.session.system_tables import Table
 from dp_sql.sql.statement import Statement, SystemTableCall
 
 
@@ -151,8 +146,7 @@ class Session(ABC):
         plans = self._plan(statement, engine)
         if statement.is_explain:
             return cost_sql(self._cost(plans, engine)), None
-        self._prepare(statement)
-        tables = self._system_tables(statement, engine)
+        tables = self._tables(statement, engine)
         outer = partial(outer_sql, statement.text, statement.span, statement.selects, edits=tables)
         empty = outer([f"(SELECT {stand_ins(plan)})" for plan in plans])
         # DuckDB reports errors in the rest of the statement before anything is spent.
@@ -171,7 +165,7 @@ class Session(ABC):
     def _cost(self, plans: Sequence[Plan], engine: Engine) -> Cost:
         return cost_of([self._explained(plan, engine) for plan in plans], self._account)
 
-    def _system_tables(self, statement: Statement, engine: Engine) -> list[Edit]:
+    def _tables(self, statement: Statement, engine: Engine) -> list[Edit]:
         """The system tables that a statement reads, frozen, as edits of its text."""
         edits = []
         for call in statement.system_tables:
@@ -190,16 +184,18 @@ class Session(ABC):
 
     def _system_table(self, call: SystemTableCall, text: str) -> Table:
         if call.name == "dp_releases":
-            return releases_table(self.releases)
+            return system_tables.releases_table(self.releases)
         if self._ledger is None:
             raise NotSupported(
                 "There is no ledger here.", text=text, position=call.start,
                 hint="A policy with a [budget] has one; so has connect(…, ledger='ledger.sqlite').",
             )  # fmt: skip
         if call.name == "dp_budget":
-            return budget_table(self.budget())
+            return system_tables.budget_table(self.budget())
         events = self._ledger.events(self.analyst)
-        return ledger_table(events) if self.analyst is None else spent_table(events)
+        if self.analyst is None:
+            return system_tables.ledger_table(events)
+        return system_tables.spent_table(events)
 
     # --- what differs ---
 
@@ -228,10 +224,6 @@ class Session(ABC):
     @abstractmethod
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
         """What a plan would do and cost."""
-
-    @abstractmethod
-    def _prepare(self, statement: Statement) -> None:
-        """Make ready what the outer statement reads, besides releases and system tables."""
 
     @abstractmethod
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:

@@ -14,56 +14,35 @@ from dp_sql.privacy.private_sql import private_sql
 from dp_sql.session.describe import values_sql
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
-COST_COLUMNS = (
+COST_COLUMNS = (  # of EXPLAIN, all of type VARCHAR
     "call", "mechanism", "epsilon", "delta", "epsilon_per_group", "accuracy", "budget_before",
     "budget_after", "kept_release", "work", "sql",
 )  # fmt: skip
-"""The columns of EXPLAIN, all of type VARCHAR."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What one DP call would do.
+    """What one DP call would do."""
 
-    Args:
-        call: as DuckDB names its column.
-        mechanism: its name in the registry.
-        loss: of all groups together; nothing is spent if `kept` is set.
-        epsilon_per_group: without groups, all of it.
-        accuracy: a sentence that follows from public numbers alone.
-        kept: the id of a release that answers the same question for free.
-        work: how many rows of one person are read and made, at most.
-        sql: what DuckDB would run over private rows.
-    """
-
-    call: str
-    mechanism: str
-    loss: PrivacyLoss
-    epsilon_per_group: Fraction
-    accuracy: str
-    kept: str | None
-    work: str
-    sql: str
+    call: str  # as DuckDB names its column
+    mechanism: str  # its name in the registry
+    loss: PrivacyLoss  # of all groups together; nothing is spent if `kept` is set
+    epsilon_per_group: Fraction  # without groups, all of it
+    accuracy: str  # a sentence that follows from public numbers alone
+    kept: str | None  # the id of a release that answers the same question for free
+    work: str  # how many rows of one person are read and made, at most
+    sql: str  # what DuckDB would run over private rows
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What the DP calls of some queries would cost together, and the budget around it.
+    """What the DP calls of some queries would cost together, and the budget around it."""
 
-    Args:
-        epsilon: what would be spent; stored releases are free.
-        delta: the same.
-        fits: whether the budget allows it now.
-        calls: in the order of the queries.
-        before: the budget now, all analysts together, then this one; empty without a ledger.
-        after: the budget after these calls.
-    """
-
-    epsilon: Fraction
+    epsilon: Fraction  # what would be spent, as is delta; stored releases are free
     delta: Fraction
-    fits: bool
-    calls: tuple[Explanation, ...]
-    before: tuple[BudgetRow, ...]
+    fits: bool  # whether the budget allows it now
+    calls: tuple[Explanation, ...]  # in the order of the queries
+    before: tuple[BudgetRow, ...]  # of all analysts, then of this one; empty without a ledger
     after: tuple[BudgetRow, ...]
 
     def __str__(self) -> str:

@@ -6,6 +6,7 @@ Each release is frozen in a temporary table, and the rest of the statement runs 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Sequence
 from types import FrameType
 
@@ -42,15 +43,15 @@ class OwnerSession(Session):
         account = None if ledger is None else Account(ledger, None, "owner")
         super().__init__(register(connection, query_of), number_of(connection), ledger, account)
         self._connection = connection
-        try:
+        with contextlib.ExitStack() as closing:
+            if ledger is not None:
+                closing.callback(ledger.close)
+            closing.callback(connection.close)
             self._tickets.charge(account)
-        except BaseException:
-            self._close_both()
-            raise
+            self._closing = closing.pop_all()
         create_macros(connection, everywhere=False)
         self._frozen: list[tuple[Release, str]] = []
-        self._n_releases = 0
-        self._n_tables = 0
+        self._numbers = itertools.count(1)
 
     @property
     def connection(self) -> Connection:
@@ -69,14 +70,7 @@ class OwnerSession(Session):
     def close(self) -> None:
         """Close the connection and the ledger; relations of this session end with them."""
         self._tickets.stop_charging(self._account)
-        self._close_both()
-
-    def _close_both(self) -> None:
-        try:
-            self._connection.close()
-        finally:
-            if self._ledger is not None:
-                self._ledger.close()
+        self._closing.close()
 
     # --- how the owner's statements differ ---
 
@@ -117,9 +111,6 @@ class OwnerSession(Session):
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
         return explanation(plan, None, engine, _n_runs(plan, engine))
 
-    def _prepare(self, statement: Statement) -> None:
-        """Nothing: the owner's tables are where the outer statement runs."""
-
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         if statement.selects:
             engine.bind(empty, params, statement.tokens[0].upper)
@@ -134,10 +125,9 @@ class OwnerSession(Session):
 
         with reserved(self._account, plans, issue, runs) as releases:
             for (select, call), one in zip(calls, releases, strict=True):
-                self._n_releases += 1
                 n_before = len(self.receipts)
                 try:
-                    relation = engine.release(one.plan, one.ticket, self._n_releases)
+                    relation = engine.release(one.plan, one.ticket, next(self._numbers))
                 except QueryError as error:
                     raise error.at(select.text, call.start) from None
                 one.is_answered = True
@@ -157,8 +147,7 @@ class OwnerSession(Session):
         return None
 
     def _freeze(self, name: str, table: Table) -> str:
-        self._n_tables += 1
-        return freeze(self._connection, f"temp.main.__dp_table_{self._n_tables}", *table)
+        return freeze(self._connection, f"temp.main.__dp_table_{next(self._numbers)}", *table)
 
 
 def _n_runs(plan: Plan, engine: Engine) -> int:

@@ -84,7 +84,9 @@ class ReleaseStore:
             )
 
     def answer(self, plan: Plan) -> Stored | None:
-        """The newest release that answers the same question."""
+        """The newest release in the file that answers the same question."""
+        if self._path is None:
+            return None
         key = question_key(plan, self._database)
         return next(self._read("question = ? ORDER BY number DESC LIMIT 1", key), None)
 

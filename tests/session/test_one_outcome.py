@@ -17,7 +17,7 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.session import base
+from dp_sql.session import system_tables
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.question import Question
 from tests.attacks.attack_bench import Side, _chain, attacks, families
@@ -119,7 +119,7 @@ def test_a_ledger_that_shows_how_a_release_ended_is_detected(
     monkeypatch.setattr(private, "release", _fails)
     kinds = [_kinds_after(one) for one in (side, failing)]
     assert kinds[0] == kinds[1]
-    monkeypatch.setattr(base, "spent_table", base.ledger_table)  # type: ignore[attr-defined]
+    monkeypatch.setattr(system_tables, "spent_table", system_tables.ledger_table)
     kinds = [_kinds_after(one) for one in (side, failing)]
     assert kinds[0] != kinds[1]
 

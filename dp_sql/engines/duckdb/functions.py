@@ -6,7 +6,7 @@ those of dp_sql as they are, all others as one constant sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature
 from itertools import accumulate
 from typing import Any
@@ -41,9 +41,9 @@ def mechanism_udfs(issued: Tickets) -> list[Udf]:
 def _udf(
     issued: Tickets, draw: Callable[..., Drawn[Any]], takes: Sequence[str], answer: str
 ) -> Callable[..., Any]:
-    """A function (tickets, connections, queries, lists, …) → answers, one row per release."""
+    """The UDF of a draw: one row per release."""
 
-    def one(ticket: str, execution: tuple[int, int], lists: Iterable[Any]) -> Any:
+    def one(ticket: str, execution: tuple[int, int], *lists: Any) -> Any:
         def run(plan: Plan) -> Drawn[Any]:
             return draw(plan, *(_value(x, kind) for x, kind in zip(lists, takes, strict=True)))
 
@@ -59,16 +59,21 @@ def _udf(
             issued.record_error(ticket, failure)
             raise InternalError(message) from None
 
-    def udf(tickets: Any, connections: Any, queries: Any, *columns: Any) -> Any:
+    return _by_rows(one, len(takes), answer)
+
+
+def _by_rows(one: Callable[..., Any], n_columns: int, answer: str) -> Callable[..., Any]:
+    """A UDF (tickets, connections, queries, *columns) of a function of one row's scalars."""
+
+    def udf(*columns: Any) -> Any:
         answers = []
-        for row in range(len(tickets)):
-            execution = (connections[row].as_py(), queries[row].as_py())
-            lists = [column[row] for column in columns]
-            answers.append(one(tickets[row].as_py(), execution, lists))
+        for ticket, connection, query, *values in zip(*columns, strict=True):
+            execution = (connection.as_py(), query.as_py())
+            answers.append(one(ticket.as_py(), execution, *values))
         return _array(answers, answer)
 
     # DuckDB counts the parameters of a function by its signature.
-    names = [f"column_{i}" for i in range(3 + len(takes))]
+    names = [f"column_{i}" for i in range(3 + n_columns)]
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     udf.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return udf
@@ -96,19 +101,14 @@ def keep_udf(issued: Tickets) -> Callable[..., Any]:
     It releases nothing: which of their groups people are kept in depends on nothing but chance.
     """
 
-    def keep(tickets: Any, connections: Any, queries: Any, sizes: Any, caps: Any) -> Any:
-        answers = []
-        for row in range(len(sizes)):
-            execution = (connections[row].as_py(), queries[row].as_py())
-            each, cap = _value(sizes[row], "BIGINT[]"), caps[row].as_py()
-            ticket = tickets[row].as_py()
-            answers.append(issued.groups_once(ticket, execution, lambda: _lots(each, cap)))  # noqa: B023
-        return _array(answers, "BIGINT[][]")
+    def keep(ticket: str, execution: tuple[int, int], sizes: Any, cap: Any) -> Any:
+        each = _value(sizes, "BIGINT[]")
+        return issued.groups_once(ticket, execution, lambda: _kept(each, cap.as_py()))
 
-    return keep
+    return _by_rows(keep, 2, "BIGINT[][]")
 
 
-def _lots(sizes: NDArray[Any], cap: int) -> list[NDArray[Any]]:
+def _kept(sizes: NDArray[Any], cap: int) -> list[NDArray[Any]]:
     ranks, ends = secret_draws().orders(sizes), np.cumsum(sizes)
     return [
         np.flatnonzero(ranks[end - size : end] < cap) + 1

@@ -33,10 +33,6 @@ _EXTENSIONS = ("httpfs", "quack")
 # Types that arrow changes on some versions, alone or inside a list or struct.
 _AS_STRING = re.compile(r"\b(BIT|TIME WITH TIME ZONE|UHUGEINT|HUGEINT|UUID|VARIANT)\b")
 _LISTEN = re.compile(r"(?:quack:)?(?P<host>[^\s:/\[\]']+|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?")
-_LOCAL = {"localhost", "127.0.0.1", "[::1]"}
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
-_PORT = 9494
-_MEMORY = "2GB"  # of all held answers together; they are not written to disk
 _MAX_ANSWER = 256 * 10**6  # bytes of one answer
 
 
@@ -58,7 +54,7 @@ class Address:
     @property
     def is_local(self) -> bool:
         """Whether only programs of this machine reach it."""
-        return self.host in _LOCAL
+        return self.host in {"localhost", "127.0.0.1", "[::1]"}
 
     def __str__(self) -> str:
         return f"quack:{self.host}:{self.port}"
@@ -67,7 +63,7 @@ class Address:
 def address(text: str) -> Address:
     """Read `quack:HOST:PORT`; the default port is 9494."""
     found = _LISTEN.fullmatch(text)
-    port = int(found["port"] or _PORT) if found else 0
+    port = int(found["port"] or 9494) if found else 0
     if found is None or not 0 < port < 65536:
         raise NotSupported(f"{text} is not an address to listen on.", hint="quack:localhost:9494")
     return Address(found["host"].lower(), port)
@@ -111,12 +107,11 @@ def _table(relation: Any) -> Any:
 
 def _has_name(relation: Any, kind: str) -> bool:
     """Whether DuckDB can read back the name of a type; so far only structs may have none."""
-    if "STRUCT(" in kind:
-        try:
+    with suppress(duckdb.Error):
+        if "STRUCT(" in kind:
             relation.query("__dp_answer", f"SELECT NULL::{kind} AS it")
-        except duckdb.Error:
-            return False
-    return True
+        return True
+    return False
 
 
 def refusal(error: Exception) -> str:
@@ -158,7 +153,8 @@ class QuackServer:
     """The served instance: `hold` answers in it, `start` it, `close` it."""
 
     def __init__(self) -> None:
-        config: dict[str, Any] = {"threads": 1, "memory_limit": _MEMORY, "temp_directory": ""}
+        # The memory of all held answers together; they are not written to disk.
+        config: dict[str, Any] = {"threads": 1, "memory_limit": "2GB", "temp_directory": ""}
         self._connection: Connection = duckdb.connect(":memory:", config=config)
         self._numbers = itertools.count(1)
         self._address: Address | None = None
@@ -249,7 +245,8 @@ class QuackServer:
         """Ask as a client would: the text that is sent must not run, nor any other token enter."""
         assert self._proof is not None
         token, proof = self._proof
-        url = f"quack:{_EVERYWHERE.get(where.host, where.host)}:{where.port}"
+        host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(where.host, where.host)
+        url = f"quack:{host}:{where.port}"
         try:
             with duckdb.connect(":memory:", config={"threads": 1}) as client:
                 load_quack(client)
@@ -267,17 +264,15 @@ class QuackServer:
 
 def _asked(client: Connection, url: str, token: str) -> list[Any] | None:
     sql = f"FROM quack_query('{url}', 'SELECT 1', token := '{token}', disable_ssl := true)"
-    try:
+    with suppress(duckdb.Error):
         return client.execute(sql).fetchall()
-    except duckdb.Error:
-        return None
+    return None
 
 
 def _instead(answer: Answer, connection: str, text: str) -> str | None:
     """The text that runs instead of a client's; None refuses without a message.
 
-    Quack also asks before appending rows, with an INSERT that it made, and takes any text as a
-    yes: the answer to an INSERT must be None.
+    Quack also asks before appending rows, with an INSERT that it made, and takes any text as a yes.
     """
     if text is None or text.lstrip()[:6].upper() == "INSERT":
         return None

@@ -120,8 +120,7 @@ class Tickets:
         """
         answer = self._answer(ticket, execution)
         with answer.lock:
-            forgotten = answer.is_done and answer.groups is None
-            if not forgotten:
+            if answer.groups is not None or not answer.is_done:  # else they are forgotten
                 answer.groups = draw() if answer.groups is None else answer.groups
                 return answer.groups  # type: ignore[return-value]
         with self._lock:
