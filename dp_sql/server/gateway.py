@@ -62,11 +62,7 @@ class _Client:
 class Gateway:
     """Admits analysts by their tokens, and passes each question to its analyst's own session.
 
-    Args:
-        database: the owner's file.
-        policy: its path.
-        tokens: the file of the tokens; read again at each question.
-        server: holds the answers.
+    The file of the tokens is read again at each question. The server holds the answers.
     """
 
     def __init__(self, database: str, policy: str, tokens: Path, server: QuackServer) -> None:

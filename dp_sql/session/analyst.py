@@ -39,8 +39,6 @@ from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.tokens import Token, folded
 from dp_sql.udfs.mechanism import in_words
 
-_SHOW_TABLES = (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"])
-
 
 class AnalystSession(Session):
     """A session under a policy: SELECTs with DP calls over private tables, and public tables.
@@ -50,7 +48,6 @@ class AnalystSession(Session):
 
     def __init__(self, database: str, policy: Policy, analyst: str) -> None:
         self._policy = policy
-        self._analyst = analyst
         self._question: Question | None = None
         with contextlib.ExitStack() as closing:
             self._private = PrivateConnection(database, policy.limits)
@@ -65,7 +62,8 @@ class AnalystSession(Session):
                 account = Account(ledger, b, analyst)
                 if b.keep_releases:
                     path = b.ledger.with_name(b.ledger.name + ".releases")
-            super().__init__(self._private.tickets, self._private.number, ledger, account)
+            private = self._private
+            super().__init__(private.tickets, private.number, ledger, account, analyst)
             self._store = ReleaseStore(path, analyst, os.path.realpath(database))
             closing.callback(self._store.close)
             limits = policy.limits
@@ -74,20 +72,12 @@ class AnalystSession(Session):
             self._closing = closing.pop_all()
 
     @property
-    def analyst(self) -> str:
-        """Who asks."""
-        return self._analyst
-
-    @property
     def releases(self) -> tuple[Release, ...]:
         """The releases that can be read again for free, oldest first."""
         return self._store.all()
 
     def interrupt(self) -> None:
-        """Stop what is running, from another thread; the session stays open.
-
-        The cost of the question is spent, and its answer is discarded, ready or not.
-        """
+        """Stop what is running; its cost is spent, and its answer discarded, ready or not."""
         if self._question is not None:
             self._question.abandon()
         self._private.interrupt()
@@ -110,7 +100,7 @@ class AnalystSession(Session):
             raise NotSupported("Parameters are a list, a tuple or a dictionary.")
         check_parameters(params)
         statement = _one_statement(text)
-        if _is_show(statement.tokens):
+        if _shown(statement.tokens) is not None:
             pass
         elif statement.keyword == "EXPLAIN":
             statement = statement.without_explain()
@@ -134,12 +124,12 @@ class AnalystSession(Session):
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         """SHOW TABLES and DESCRIBE: names and types, from the policy and the catalog."""
-        if not _is_show(statement.tokens):
+        name = _shown(statement.tokens)
+        if name is None:
             return None
-        if [token.upper for token in statement.tokens] in _SHOW_TABLES:
+        if not name:
             return tables_sql(self._policy, self._private), None
-        names = [token.name or "" for token in statement.tokens[1::2]]
-        return describe_sql(names, self._policy, self._private), None
+        return describe_sql(name, self._policy, self._private), None
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         plans = []
@@ -250,9 +240,10 @@ def _one_statement(text: str) -> Statement:
     return found[0]
 
 
-def _is_show(tokens: Sequence[Token]) -> bool:
-    """Whether a statement is SHOW TABLES, or DESCRIBE (DESC, SHOW) of one name."""
-    if [token.upper for token in tokens] in _SHOW_TABLES:
-        return True
-    names = [token.name for token in tokens[1::2]]
-    return tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and bool(names) and None not in names
+def _shown(tokens: Sequence[Token]) -> list[str] | None:
+    """The name that DESCRIBE (DESC, SHOW) takes, in parts; [] for SHOW TABLES; None: neither."""
+    if [token.upper for token in tokens] in (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"]):
+        return []
+    parts = [token.name for token in tokens[1::2]]
+    is_name = tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and parts and None not in parts
+    return [part or "" for part in parts] if is_name else None

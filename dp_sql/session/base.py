@@ -39,12 +39,15 @@ class Session(ABC):
     """
 
     def __init__(
-        self, tickets: Tickets, number: int, ledger: Ledger | None, account: Account | None
+        self,
+        tickets: Tickets,
+        number: int,
+        ledger: Ledger | None,
+        account: Account | None,
+        analyst: str | None = None,
     ) -> None:
-        self._tickets = tickets
-        self._number = number  # of the connection whose releases these are
-        self._ledger = ledger
-        self._account = account
+        self._tickets, self._number = tickets, number  # of the connection that makes the releases
+        self._ledger, self._account, self._analyst = ledger, account, analyst
         self._lock = threading.RLock()
 
     def sql(self, text: str, *, params: object = None) -> Any:
@@ -57,8 +60,7 @@ class Session(ABC):
                 `dp_ledger()`, `dp_releases()` and `dp_release('id')` are tables.
             params: values of the statement's parameters. DP calls and their sources take none.
 
-        Returns:
-            A `DuckDBPyRelation` over the releases, or None if the statement has no result.
+        Returns a `DuckDBPyRelation` over the releases, or None if the statement has no result.
 
         Raises:
             QueryError: a DP call is refused before any row is read, or its release failed.
@@ -102,7 +104,7 @@ class Session(ABC):
     @property
     def analyst(self) -> str | None:
         """The analyst's name; None on the owner's connection."""
-        return None
+        return self._analyst
 
     @property
     def connection(self) -> Connection | None:

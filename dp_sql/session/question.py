@@ -29,9 +29,8 @@ _PAUSE = 0.05  # seconds between two attempts to stop abandoned work
 class Question:
     """One question from its start to its answer.
 
-    Args:
-        deadline: seconds; the work ends at a multiple of it from now. None: when it is done.
-        stop: stops the engine; called until the work has ended.
+    Its work ends at a multiple of the deadline (seconds) from now; None: when it is done. `stop`
+    stops the engine, and is called until the work has ended.
     """
 
     def __init__(self, deadline: Fraction | None, stop: Callable[[], None]) -> None:

@@ -1,7 +1,4 @@
-"""An analyst's releases, to be read again for free: in memory, or in a SQLite file.
-
-A release is found by its id, and by its question: what was read, and the mechanism's parameters.
-"""
+"""An analyst's releases, to be read again for free: in memory, or in a SQLite file."""
 
 from __future__ import annotations
 
@@ -21,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from dp_sql.budget.model import normal_name
+from dp_sql.engines.duckdb.connection import Rows
 from dp_sql.errors import LedgerError
 from dp_sql.files import make_private
 from dp_sql.privacy.plan import Plan
 from dp_sql.releases import Receipt, Release
 from dp_sql.udfs.mechanism import PrivacyLoss
 
-Rows = Sequence[tuple[object, ...]]
 _PATIENCE = 30  # seconds to wait for other connections
 _LOSS = ("epsilon", "delta", "rho", "bounded_range")
 

@@ -17,6 +17,7 @@ from dp_sql.errors import DpSqlError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Scope
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
+from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded, tokenize
 
@@ -65,14 +66,11 @@ def restrict(connection: Connection, *more: str) -> None:
     """
     with contextlib.suppress(duckdb.InvalidInputException):  # a notebook without widgets for it
         connection.execute("SET enable_progress_bar = false")
-    for setting in (
-        "SET python_enable_replacements = false",
-        "SET autoinstall_known_extensions = false",
-        "SET autoload_known_extensions = false",
-        "SET allow_community_extensions = false",
-        "SET TimeZone = 'UTC'",
-        *more,
-    ):
+    off = (
+        "python_enable_replacements", "autoinstall_known_extensions", "autoload_known_extensions",
+        "allow_community_extensions",
+    )  # fmt: skip
+    for setting in (*(f"SET {name} = false" for name in off), "SET TimeZone = 'UTC'", *more):
         connection.execute(setting)
 
 
@@ -88,7 +86,7 @@ class Engine:
 
     # --- what the compiler asks (dp_sql.privacy.catalog.OwnersEngine) ---
 
-    def relation(self, parts: tuple[str, ...], within: Scope | None = None) -> NamedRelation | None:
+    def relation(self, parts: Parts, within: Scope | None = None) -> NamedRelation | None:
         """The relation that a name means on the search path, or in a view of a schema."""
         *scope, name = parts
         same = "system.main.lower({}) = system.main.lower($1)"
@@ -135,8 +133,7 @@ class Engine:
             "SELECT system.main.current_setting('search_path'), system.main.current_database(), "
             "system.main.current_schema()"
         )
-        here = (folded(database), folded(schema))
-        places = [("temp", "main")]
+        here, places = (folded(database), folded(schema)), [("temp", "main")]
         if within is not None:
             places.append((folded(within[0]), folded(within[1])))
         entries: list[list[str]] = [[]]
@@ -150,7 +147,7 @@ class Engine:
         ]
         return list(dict.fromkeys([*places, here, (here[0], "main"), ("system", "main")]))
 
-    def _view_sql(self, full: tuple[str, ...], sql: str | None) -> str | None:
+    def _view_sql(self, full: Parts, sql: str | None) -> str | None:
         """The SQL of a view; None for a table, and for a view that is a registered dataframe."""
         if sql is None:
             return None
@@ -207,7 +204,7 @@ class Engine:
             raise source_error(error) from None
 
     def agrees(
-        self, source: str, tables: Collection[tuple[str, ...]], functions: Collection[str] = ()
+        self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
     ) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
         return reads_just(self.connection, source, tables, self.run, functions)
@@ -244,24 +241,19 @@ class Engine:
         There DuckDB looks for dataframes. In a frame of this module, it would take a table called
         `sql` for the variable of that name.
         """
-        names = {"__dp_call": getattr(self.connection, method), "__dp_sql": sql}
+        # Reading a frame's f_locals makes the frame keep a copy of them (up to Python 3.12), and
+        # with it every session and relation in it. So they are read only if a name fits.
+        wanted = _local_names(self._frame) & set(_WORD.findall(sql))
+        values = self._frame.f_locals if self._frame is not None and wanted else {}
+        names = {name: values[name] for name in wanted if name in values}
+        names |= {"__dp_call": getattr(self.connection, method), "__dp_sql": sql}
         call = "__dp_call(__dp_sql)"
         if parameters is not None:
             names["__dp_values"] = parameters
             given = "params=__dp_values" if method == "sql" else "__dp_values"
             call = f"__dp_call(__dp_sql, {given})"
         outer = self._frame.f_globals if self._frame is not None else {}
-        return eval(call, outer, {**self._locals(sql), **names})
-
-    def _locals(self, sql: str) -> dict[str, object]:
-        """The caller's local variables that the SQL may name.
-
-        Reading a frame's f_locals makes the frame keep a copy of them (up to Python 3.12), and with
-        it every session and relation in it. So they are read only if a name fits.
-        """
-        wanted = _local_names(self._frame) & set(_WORD.findall(sql))
-        values = self._frame.f_locals if self._frame is not None and wanted else {}
-        return {name: values[name] for name in wanted if name in values}
+        return eval(call, outer, names)
 
     def release(self, plan: Plan, ticket: str, number: int) -> str:
         """Run the private SQL of a plan once and freeze its answer in a temporary table.
@@ -320,7 +312,7 @@ def _local_names(frame: FrameType | None) -> set[str]:
 def reads_just(
     connection: Connection,
     source: str,
-    tables: Collection[tuple[str, ...]],
+    tables: Collection[Parts],
     run: Callable[[str], Connection] | None = None,
     functions: Collection[str] = (),
 ) -> bool:
@@ -339,5 +331,5 @@ def reads_just(
 
 
 def source_error(error: duckdb.Error) -> SourceError:
-    """DuckDB's error over public data, as ours: its first line."""
+    """DuckDB's error over public data as a SourceError: its first line."""
     return SourceError(str(error).strip().split("\n", 1)[0] or type(error).__name__)

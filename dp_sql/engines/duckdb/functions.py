@@ -21,8 +21,8 @@ from dp_sql.privacy.private_sql import GROUPS
 from dp_sql.sql.functions import FUNCTIONS, REPORT_TYPE
 from dp_sql.udfs.exact_sampling import secret_draws
 
+# A UDF's name, the callable, the SQL types that it takes after the ticket, and its own.
 Udf = tuple[str, Callable[..., Any], list[str], str]
-"""A UDF's name, the callable, the SQL types that it takes after the ticket, and its own."""
 
 
 def mechanism_udfs(issued: Tickets) -> list[Udf]:
@@ -96,10 +96,7 @@ def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
 
 
 def keep_udf(issued: Tickets) -> Callable[..., Any]:
-    """Of each person's groups some at random: sizes → the places kept, from 1.
-
-    It releases nothing: which of their groups people are kept in depends on nothing but chance.
-    """
+    """Some of each person's groups, by chance alone: sizes → the places kept, from 1."""
 
     def keep(ticket: str, execution: tuple[int, int], sizes: Any, cap: Any) -> Any:
         each = _value(sizes, "BIGINT[]")
@@ -138,10 +135,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _integers(array: Any, dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
-    """An arrow array without NULLs as numpy, without a copy.
-
-    arrow's own to_numpy does the same, but imports pandas first if that is installed.
-    """
+    """An arrow array without NULLs as numpy; arrow's own to_numpy would import pandas first."""
     if array.null_count:
         raise InternalError("A NULL where only numbers are expected.")
     values = np.frombuffer(array.buffers()[1] or b"", dtype=dtype)
@@ -149,10 +143,7 @@ def _integers(array: Any, dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
 
 
 def _array(values: Sequence[Any], kind: str) -> Any:
-    """Values of an SQL type as an arrow array.
-
-    pyarrow's own way from lists of integers would import pandas first, which takes 0.3 seconds.
-    """
+    """Values of an SQL type as an arrow array; pyarrow's own way would import pandas first."""
     import pyarrow as pa
 
     if kind == "BIGINT":

@@ -87,9 +87,7 @@ def register(connection: Connection, rewriter: Rewriter | None = None) -> Ticket
         return instance.tickets
 
 
-def _functions(
-    key: str, instance: _Instance
-) -> list[tuple[str, Callable[..., Any], list[Any], Any, dict[str, Any]]]:
+def _functions(key: str, instance: _Instance) -> list[tuple[Any, ...]]:
     """Each function: name, callable, types of its parameters and answer, and options."""
     issued = instance.tickets
     arrow: dict[str, Any] = {"type": "arrow", "null_handling": "special", "side_effects": True}

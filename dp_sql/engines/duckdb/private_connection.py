@@ -13,13 +13,7 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import (
-    Connection,
-    open_database,
-    reads_just,
-    restrict,
-    source_error,
-)  # fmt: skip
+from dp_sql.engines.duckdb.connection import open_database, reads_just, restrict, source_error
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.engines.duckdb.spill import limit_private
@@ -28,11 +22,12 @@ from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import view_body
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
+from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.tokens import folded
 
+# The only message for an error after the debit.
 FAILED = "The answer could not be computed. What it costs is spent."
-"""The only message for an error after the debit."""
 
 # These would let one person's row decide how long a query takes, or whether it fails:
 # - statistics_propagation computes date_trunc of a column's smallest and largest value outside of
@@ -53,7 +48,7 @@ class PrivateConnection:
     """The owner's database file as the compiler of analysts' statements sees it."""
 
     def __init__(self, database: str, limits: Limits | None = None) -> None:
-        self._connection: Connection = open_database(database, read_only=True)
+        self._connection = open_database(database, read_only=True)
         self._remove_spill: Callable[[], None] = lambda: None
         try:
             self._remove_spill = limit_private(database, limits or Limits(), self._run)
@@ -67,7 +62,7 @@ class PrivateConnection:
             raise
         self._known: dict[str, list[tuple[str, str]]] = {}
         self._numbers: dict[str, int] = {}
-        self._public_rows: OrderedDict[tuple[str, ...], None] = OrderedDict()
+        self._public_rows: OrderedDict[Parts, None] = OrderedDict()
 
     def interrupt(self) -> None:
         """Stop what is running."""
@@ -82,7 +77,7 @@ class PrivateConnection:
 
     # --- what the compiler asks ---
 
-    def table(self, parts: Sequence[str]) -> tuple[str, ...] | None:
+    def table(self, parts: Sequence[str]) -> Parts | None:
         """The base table that a name means, by its full name."""
         return self._named(parts, is_view=False)
 
@@ -96,7 +91,7 @@ class PrivateConnection:
         rows = self._run(sql, list(full)).fetchall()
         return view_body(rows[0][0]) if len(rows) == 1 else None
 
-    def _named(self, parts: Sequence[str], *, is_view: bool) -> tuple[str, ...] | None:
+    def _named(self, parts: Sequence[str], *, is_view: bool) -> Parts | None:
         wanted = [folded(part) for part in parts]
         found = [one for one in self._listed if one.is_called(wanted) and one.is_view == is_view]
         return found[0].parts if len(found) == 1 else None
@@ -141,9 +136,7 @@ class PrivateConnection:
             self._numbers[select] = int(str(number))
         return self._numbers[select]
 
-    def public_rows(
-        self, select: str, tables: frozenset[tuple[str, ...]]
-    ) -> tuple[str, frozenset[tuple[str, ...]]]:
+    def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
         """A temporary table that holds the rows of a SELECT over just these public tables.
 
         Returns its name as SQL, and the table itself as all that reading it reads.
@@ -162,15 +155,14 @@ class PrivateConnection:
 
     def public_table(self, parts: Sequence[str]) -> Any:
         """A public table as arrow."""
-        listed = ", ".join(
-            f"CAST({quote(name)} AS VARCHAR) AS {quote(name)}"
-            if kind in _AS_STRING
-            else quote(name)
-            for name, kind in self.columns(f"SELECT * FROM {full_name(parts)}")
-        )
-        return self._connection.sql(f"SELECT {listed} FROM {full_name(parts)}").to_arrow_table()
+        table, listed = full_name(parts), []
+        for name, kind in self.columns(f"SELECT * FROM {table}"):
+            column = quote(name)
+            as_string = f"CAST({column} AS VARCHAR) AS {column}"
+            listed.append(as_string if kind in _AS_STRING else column)
+        return self._connection.sql(f"SELECT {', '.join(listed)} FROM {table}").to_arrow_table()
 
-    def agrees(self, source: str, tables: frozenset[tuple[str, ...]]) -> bool:
+    def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
         return reads_just(self._connection, source, tables)
 
@@ -196,7 +188,7 @@ class PrivateConnection:
             raise QueryError(FAILED)
         return rows
 
-    def _run(self, sql: str, parameters: object = None) -> Connection:
+    def _run(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
         return self._connection.execute(sql, parameters)
 
 

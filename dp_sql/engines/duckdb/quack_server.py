@@ -37,7 +37,7 @@ _MAX_ANSWER = 256 * 10**6  # bytes of one answer
 
 
 @dataclass(frozen=True)
-class Rows:
+class Result:
     """A result, copied out of the instance that computed it."""
 
     columns: tuple[tuple[str, str], ...]  # names, which may repeat, and types that SQL can write
@@ -69,7 +69,7 @@ def address(text: str) -> Address:
     return Address(found["host"].lower(), port)
 
 
-def fetched(relation: Any) -> Rows:
+def fetched(relation: Any) -> Result:
     """Run a relation and copy its rows, if they do not take more memory than one answer may.
 
     A column whose type SQL cannot write comes as a string: 1.5 cannot write that of `row(1, 2)`.
@@ -84,7 +84,7 @@ def fetched(relation: Any) -> Rows:
     if listed != places:
         sql = f"SELECT {', '.join(listed)} FROM __dp_answer AS t({', '.join(places)})"
         relation = relation.query("__dp_answer", sql)
-    return Rows(tuple(columns), _table(relation).rename_columns(places))
+    return Result(tuple(columns), _table(relation).rename_columns(places))
 
 
 def _table(relation: Any) -> Any:
@@ -186,7 +186,7 @@ class QuackServer:
         self._connection.execute("SET lock_configuration = true")
         self._prove(where, unused)
 
-    def hold(self, rows: Rows) -> tuple[str, str]:
+    def hold(self, rows: Result) -> tuple[str, str]:
         """Hold rows in a table; returns its name, and SQL that reads it."""
         name = f"answer_{next(self._numbers)}_{os.urandom(8).hex()}"
         columns = list(enumerate(rows.columns))
