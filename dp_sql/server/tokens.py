@@ -11,7 +11,8 @@ import hmac
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,15 +83,12 @@ def add_token(path: Path, analyst: str) -> str:
     name = _named(analyst)
     secret = os.urandom(32).hex()
     now = datetime.now(UTC).isoformat(timespec="seconds")
-
-    def added(tokens: Sequence[Token]) -> Sequence[Token]:
-        if any(token.analyst == name for token in tokens):
+    with _changing(path) as tokens:
+        if name in tokens:
             raise PolicyError(
                 f"{name} has a token already. For a new one: dp-sql token remove, then add."
             )
-        return [*tokens, Token(name, digest_of(secret), now)]
-
-    _change(path, added)
+        tokens[name] = Token(name, digest_of(secret), now)
     return secret
 
 
@@ -104,18 +102,17 @@ def _named(analyst: str) -> str:
 def remove_token(path: Path, analyst: str) -> None:
     """Forget the token of an analyst, who can ask no more with it."""
     name = _named(analyst)
-
-    def others(tokens: Sequence[Token]) -> Sequence[Token]:
-        found = [token for token in tokens if token.analyst != name]
-        if len(found) == len(tokens):
+    with _changing(path) as tokens:
+        if tokens.pop(name, None) is None:
             raise PolicyError(f"{name} has no token in {path}.")
-        return found
-
-    _change(path, others)
 
 
-def _change(path: Path, change: Callable[[Sequence[Token]], Sequence[Token]]) -> None:
-    """Replace the file at once. Its draft locks out other writers from the reading on."""
+@contextmanager
+def _changing(path: Path) -> Iterator[dict[str, Token]]:
+    """The tokens of a file by name, to be changed; then it is replaced at once.
+
+    The draft of the new file locks out other writers from the reading on.
+    """
     draft = path.with_name(path.name + ".new")
     try:
         handle = open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -128,8 +125,9 @@ def _change(path: Path, change: Callable[[Sequence[Token]], Sequence[Token]]) ->
         raise PolicyError(f"{draft} cannot be written: {error.strerror}.") from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            tokens = change(read_tokens(path))
-            entries = {t.analyst: {"sha256": t.digest, "added": t.added} for t in tokens}
+            tokens = {token.analyst: token for token in read_tokens(path)}
+            yield tokens
+            entries = {n: {"sha256": t.digest, "added": t.added} for n, t in tokens.items()}
             json.dump(entries, file, indent=1, ensure_ascii=False)
             file.write("\n")
             file.flush()

@@ -47,7 +47,7 @@ class AnalystSession(Session):
     """
 
     def __init__(self, database: str, policy: Policy, analyst: str) -> None:
-        self._policy = policy
+        self._policy, self._analyst = policy, analyst
         self._question: Question | None = None
         with contextlib.ExitStack() as closing:
             self._private = PrivateConnection(database, policy.limits)
@@ -62,8 +62,7 @@ class AnalystSession(Session):
                 account = Account(ledger, b, analyst)
                 if b.keep_releases:
                     path = b.ledger.with_name(b.ledger.name + ".releases")
-            private = self._private
-            super().__init__(private.tickets, private.number, ledger, account, analyst)
+            super().__init__(self._private.tickets, self._private.number, ledger, account)
             self._store = ReleaseStore(path, analyst, os.path.realpath(database))
             closing.callback(self._store.close)
             limits = policy.limits

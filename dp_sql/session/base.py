@@ -38,16 +38,13 @@ class Session(ABC):
         all rows of one person. Reading the result again is free.
     """
 
+    _analyst: str | None = None
+
     def __init__(
-        self,
-        tickets: Tickets,
-        number: int,
-        ledger: Ledger | None,
-        account: Account | None,
-        analyst: str | None = None,
+        self, tickets: Tickets, number: int, ledger: Ledger | None, account: Account | None
     ) -> None:
         self._tickets, self._number = tickets, number  # of the connection that makes the releases
-        self._ledger, self._account, self._analyst = ledger, account, analyst
+        self._ledger, self._account = ledger, account
         self._lock = threading.RLock()
 
     def sql(self, text: str, *, params: object = None) -> Any:

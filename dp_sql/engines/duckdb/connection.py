@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from types import FrameType
 from typing import Any
@@ -99,12 +100,8 @@ class Engine:
             places = self._search_path(within)
             meant = [r for place in places for r in found if (folded(r[0]), folded(r[1])) == place]
             meant = meant if within else meant[:1]
-        wrong = None
-        if len({r[:3] for r in meant}) > 1:
-            wrong = "may mean more than one relation"
-        elif not meant and scope and found:
-            wrong = "was not found under this name"
-        if wrong is not None:
+        if len({r[:3] for r in meant}) > 1 or (not meant and scope and found):
+            wrong = "may mean more than one relation" if meant else "was not found under this name"
             name = ".".join(parts)
             raise NotPrivate(f"{name} {wrong}; write its full name, database.schema.name.")
         if not meant:
@@ -207,7 +204,17 @@ class Engine:
         self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
     ) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
-        return reads_just(self.connection, source, tables, self.run, functions)
+        try:
+            self.run(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        except duckdb.Error:
+            return False
+        # Extracting names binds no types, without which DuckDB refuses a collation.
+        bare = f"SELECT * FROM {source}".replace(' COLLATE "binary"', "")
+        for function in functions:  # nor does it read a list that is an argument
+            bare = bare.replace(function, "(SELECT 1)")
+        named = partial(self.connection.get_table_names, qualified=True)
+        meant = (named(f"SELECT * FROM {full_name(parts)}") for parts in tables)
+        return named(bare) == set().union(*meant)
 
     def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, parameters).fetchall()
@@ -307,27 +314,6 @@ def _listed(columns: Sequence[tuple[str, str]]) -> tuple[str, str]:
 def _local_names(frame: FrameType | None) -> set[str]:
     code = frame.f_code if frame is not None else None
     return {*code.co_varnames, *code.co_cellvars, *code.co_freevars} if code else set()
-
-
-def reads_just(
-    connection: Connection,
-    source: str,
-    tables: Collection[Parts],
-    run: Callable[[str], Connection] | None = None,
-    functions: Collection[str] = (),
-) -> bool:
-    """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
-    try:
-        (run or connection.execute)(f"DESCRIBE SELECT * FROM {source}").fetchall()
-    except duckdb.Error:
-        return False
-    # Extracting names binds no types, without which DuckDB refuses a collation.
-    bare = f"SELECT * FROM {source}".replace(' COLLATE "binary"', "")
-    for function in functions:  # nor does it read a list that is an argument
-        bare = bare.replace(function, "(SELECT 1)")
-    named = connection.get_table_names(bare, qualified=True)
-    meant = (f"SELECT * FROM {full_name(parts)}" for parts in tables)
-    return named == set().union(*(connection.get_table_names(s, qualified=True) for s in meant))
 
 
 def source_error(error: duckdb.Error) -> SourceError:

@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import open_database, reads_just, restrict, source_error
+from dp_sql.engines.duckdb.connection import Engine, open_database, restrict, source_error
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.engines.duckdb.spill import limit_private
@@ -164,7 +164,7 @@ class PrivateConnection:
 
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
-        return reads_just(self._connection, source, tables)
+        return Engine(self._connection, self.tickets).agrees(source, tables)
 
     # --- releases ---
 
