@@ -76,11 +76,11 @@ class Gateway:
     def check(self) -> None:
         """Check that the policy fits the database, and that someone has a token."""
         read_policy(self._policy)
-        known = read_tokens(self._tokens)
+        path, known = self._tokens, read_tokens(self._tokens)
         if not known:
             raise PolicyError(
-                f"There is no token in {self._tokens}, so no one could ask. "
-                f"dp-sql token add NAME --file {self._tokens} makes one."
+                f"There is no token in {path}, so no one could ask. "
+                f"dp-sql token add NAME --file {path} makes one."
             )
         analyst = self._analyst(known[0].analyst)
         with analyst.lock:
@@ -104,8 +104,7 @@ class Gateway:
         EXPLAIN or DESCRIBE first, or asks twice at once, spends once.
         """
         client, name = self._client(connection)
-        known = client.answers.get(text)
-        if known is not None:
+        if (known := client.answers.get(text)) is not None:
             return known[1]
         analyst = self._analyst(name)
         with self._turn(analyst) as has_waited:
@@ -129,8 +128,7 @@ class Gateway:
         """Admit no one any more, and stop what is running; its cost is spent."""
         self._is_open = False
         for analyst in list(self._analysts.values()):
-            session = analyst.session
-            if session is not None:
+            if (session := analyst.session) is not None:
                 session.interrupt()
 
     def _client(self, connection: str) -> tuple[_Client, str]:

@@ -154,7 +154,7 @@ class AnalystSession(Session):
         written = {folded(token.name) for token in statement.tokens if token.name is not None}
         for name in self._policy.public:
             full = self._private.table(name)
-            if full is not None and folded(full[-1]) in written and not self._public.has(full):
+            if full and full not in self._public.loaded and folded(full[-1]) in written:
                 columns = self._private.columns(f"SELECT * FROM {full_name(full)}")
                 self._public.load(full, columns, self._private.public_table(full))
         return super()._tables(statement, engine)

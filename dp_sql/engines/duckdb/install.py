@@ -61,8 +61,7 @@ def _instance(connection: Connection) -> _Instance | None:
 
 def number_of(connection: Connection) -> int:
     """The number of a connection in its database instance."""
-    sql = "SELECT system.main.current_connection_id()"
-    return int(connection.execute(sql).fetchall()[0][0])
+    return int(connection.execute("SELECT system.main.current_connection_id()").fetchall()[0][0])
 
 
 def register(connection: Connection, rewriter: Rewriter | None = None) -> Tickets:

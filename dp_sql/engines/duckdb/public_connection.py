@@ -6,6 +6,7 @@ The analyst's query runs here, where no private row is. The instance is in memor
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,9 +28,9 @@ class PublicConnection(Engine):
             config["threads"] = threads
         super().__init__(duckdb.connect(":memory:", config=config), Tickets())
         restrict(self.connection, "SET lock_configuration = true")
-        self._loaded: set[tuple[str, ...]] = set()
+        self.loaded: set[tuple[str, ...]] = set()  # public tables, by their full names
         self._frozen: dict[str, str] = {}
-        self._n_tables = 0
+        self._numbers = itertools.count(1)
 
     def interrupt(self) -> None:
         """Stop what is running."""
@@ -43,10 +44,6 @@ class PublicConnection(Engine):
         """What each name may be as a function; no one can create functions here."""
         return self.builtin_kinds(names)
 
-    def has(self, parts: Sequence[str]) -> bool:
-        """Whether a public table has been loaded."""
-        return tuple(parts) in self._loaded
-
     def load(self, parts: Sequence[str], columns: Sequence[tuple[str, str]], rows: Any) -> None:
         """Copy a public table under its own schema and name."""
         schema, name = map(quote, parts[1:])
@@ -59,12 +56,12 @@ class PublicConnection(Engine):
             self.connection.execute(f"INSERT INTO {schema}.{name} SELECT {cast} FROM __dp_rows")
         finally:
             self.connection.unregister("__dp_rows")
-        self._loaded.add(tuple(parts))
+        self.loaded.add(tuple(parts))
 
     def freeze(self, columns: Sequence[tuple[str, str]], rows: Rows) -> str:
         """Write a release into a table of its own; returns a relation with its columns, as SQL."""
-        self._n_tables += 1
-        return freeze(self.connection, f"temp.main.__dp_release_{self._n_tables}", columns, rows)
+        table = f"temp.main.__dp_release_{next(self._numbers)}"
+        return freeze(self.connection, table, columns, rows)
 
     def freeze_once(self, what: str, columns: Sequence[tuple[str, str]], rows: Rows) -> str:
         """Write a system table or stored release; the same one again is the same table.

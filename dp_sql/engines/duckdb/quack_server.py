@@ -144,9 +144,11 @@ def load_quack(connection: Connection) -> None:
 def _wheel(name: str) -> str | None:
     """The path of an extension that is installed as a Python package, for this DuckDB."""
     found = importlib.util.find_spec(f"duckdb_extension_{name}")
-    folder = Path((found and found.origin) or "").parent / "extensions" / f"v{duckdb.__version__}"
+    if found is None or found.origin is None:
+        return None
+    folder = Path(found.origin).parent / "extensions" / f"v{duckdb.__version__}"
     path = folder / f"{name}.duckdb_extension"
-    return str(path) if found and path.exists() else None
+    return str(path) if path.exists() else None
 
 
 class QuackServer:

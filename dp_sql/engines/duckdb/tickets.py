@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence, Sized
@@ -59,7 +60,7 @@ class Tickets:
         self._again: dict[str, Plan] = {}
         self._answers: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
         self._receipts: list[tuple[int, Receipt]] = []
-        self._n_issued = 0
+        self._numbers = itertools.count(1)
         self._errors: dict[str, DpSqlError] = {}
         self._accounts: list[Account | None] = []
 
@@ -89,8 +90,7 @@ class Tickets:
     ) -> str:
         """A ticket for exactly one release of a plan; one that takes more than `n_runs` fails."""
         with self._lock:
-            self._n_issued += 1
-            ticket = f"{_ONCE}{reservation or self._n_issued}"
+            ticket = f"{_ONCE}{reservation or next(self._numbers)}"
             self._once[ticket] = plan, n_runs
         return ticket
 
@@ -177,9 +177,9 @@ class Tickets:
         drawn = None
         try:
             drawn = run(plan)
+            return drawn
         finally:
             account.settle(reservation, "failed" if drawn is None else "answered")
-        return drawn
 
     def _record(self, plan: Plan, drawn: Drawn[T], connection: int) -> None:
         if not drawn.n_runs:  # no group, nothing drawn
