@@ -78,7 +78,7 @@ class AnalystSession(Session):
     def interrupt(self) -> None:
         """Stop what is running; its cost is spent, and its answer discarded, ready or not."""
         if self._question is not None:
-            self._question.abandon()
+            self._question.is_abandoned = True
         self._private.interrupt()
         self._public.interrupt()
 

@@ -10,7 +10,7 @@ from dp_sql.budget.checkpoint import default_checkpoint
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import name_of
 from dp_sql.engines.duckdb.connection import Connection, open_database
-from dp_sql.engines.duckdb.install import create_macros, register, tickets_of
+from dp_sql.engines.duckdb.install import create_macros, instance_of, register
 from dp_sql.errors import PolicyError
 from dp_sql.policy.model import read_policy
 from dp_sql.releases import Receipt
@@ -87,5 +87,5 @@ def install(con: Connection) -> Connection:
 
 def receipts(con: Connection) -> tuple[Receipt, ...]:
     """The receipts of all releases in the database instance of an installed connection."""
-    tickets = tickets_of(con)
-    return () if tickets is None else tickets.receipts()
+    instance = instance_of(con)
+    return () if instance is None else instance.tickets.receipts()

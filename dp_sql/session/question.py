@@ -37,13 +37,10 @@ class Question:
         self._started = time.monotonic()
         self._deadline = deadline
         self._stop = stop
-        self.is_abandoned = self._is_pressed = False
+        self.is_abandoned = False  # set from any thread: its answer is thrown away, ready or not
+        self._is_pressed = False
         self._is_lost: bool | None = None  # decided once, when the work has ended
         self._is_spent = False
-
-    def abandon(self) -> None:
-        """Throw the answer away, whether it is ready or not; from any thread."""
-        self.is_abandoned = True
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:

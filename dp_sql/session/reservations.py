@@ -29,12 +29,8 @@ def reserved(
 ) -> Iterator[list[Reserved]]:
     """Reserve all losses at the beginning, durably, and settle them at the end.
 
-    Args:
-        account: where the losses are written; None writes nothing.
-        plans: what is released, in this order.
-        issue: the engine's ticket for a plan, its reservation and its number of runs. If it
-            raises, no row was read, and all reservations are cancelled.
-        runs: how often each loss counts; once by default.
+    `issue` returns the engine's ticket for a plan, its reservation and how often its loss counts
+    (once by default). If it raises, no row was read, and all reservations are cancelled.
     """
     counted = list(zip(plans, runs or [1] * len(plans), strict=True))
     reservations: Sequence[str | None] = [None] * len(plans)

@@ -29,7 +29,7 @@ Rewriter = Callable[[str, Engine], str]  # (text, engine): the query that `dp(te
 
 
 @dataclass
-class _Instance:
+class Instance:
     """A database instance: its tickets, the connections that make cursors, and what `dp` does."""
 
     tickets: Tickets
@@ -40,17 +40,12 @@ class _Instance:
 
 # DuckDB drops a registered function with the cursor that registered it unless the callable is
 # referenced, and then calls whatever is in its place.
-_INSTANCES: dict[str, _Instance] = {}
+_INSTANCES: dict[str, Instance] = {}
 _REGISTERING = threading.Lock()
 
 
-def tickets_of(connection: Connection) -> Tickets | None:
-    """The tickets of the connection's database instance, if dp_sql is registered there."""
-    instance = _instance(connection)
-    return None if instance is None else instance.tickets
-
-
-def _instance(connection: Connection) -> _Instance | None:
+def instance_of(connection: Connection) -> Instance | None:
+    """The database instance of a connection, if dp_sql is registered there."""
     with contextlib.closing(connection.cursor()) as cursor:
         try:
             ((key,),) = cursor.execute(f"SELECT {_INSTANCE_UDF}()").fetchall()
@@ -70,12 +65,12 @@ def register(connection: Connection, rewriter: Rewriter | None = None) -> Ticket
     The rewriter is what `dp` does; None if there is no `dp`.
     """
     with _REGISTERING:
-        known = _instance(connection)
+        known = instance_of(connection)
         if known is not None:
             known.connections.append(weakref.ref(connection))
             known.rewriter = known.rewriter or rewriter
             return known.tickets
-        instance = _Instance(Tickets(), [weakref.ref(connection)], rewriter)
+        instance = Instance(Tickets(), [weakref.ref(connection)], rewriter)
         key = uuid.uuid4().hex
         # Through a cursor: registration belongs to a transaction, which is the cursor's own.
         with contextlib.closing(connection.cursor()) as cursor:
@@ -86,7 +81,7 @@ def register(connection: Connection, rewriter: Rewriter | None = None) -> Ticket
         return instance.tickets
 
 
-def _functions(key: str, instance: _Instance) -> list[tuple[Any, ...]]:
+def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
     """Each function: name, callable, types of its parameters and answer, and options."""
     issued = instance.tickets
     arrow: dict[str, Any] = {"type": "arrow", "null_handling": "special", "side_effects": True}
@@ -102,7 +97,7 @@ def _functions(key: str, instance: _Instance) -> list[tuple[Any, ...]]:
     ]
 
 
-def _rewrite_udf(instance: _Instance) -> Callable[[str, str, str], str]:
+def _rewrite_udf(instance: Instance) -> Callable[[str, str, str], str]:
     def rewrite(text: str, schema: str, database: str) -> str:
         try:
             if instance.rewriter is None:
