@@ -100,8 +100,8 @@ class AnalystSession(Session):
         check_parameters(params)
         statement = _one_statement(text)
         if _shown(statement.tokens) is not None:
-            pass
-        elif statement.keyword == "EXPLAIN":
+            return [statement]
+        if statement.keyword == "EXPLAIN":
             statement = statement.without_explain()
             if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
                 raise NotSupported("EXPLAIN takes a SELECT with DP calls.")

@@ -150,9 +150,7 @@ class Session(ABC):
         empty = outer([f"(SELECT {stand_ins(plan)})" for plan in plans])
         # DuckDB reports errors in the rest of the statement before anything is spent.
         self._bind(statement, empty, params, engine)
-        if not plans:
-            return empty, params
-        return outer(self._release(statement, plans, engine)), params
+        return (outer(self._release(statement, plans, engine)) if plans else empty), params
 
     def _costs(self, texts: Sequence[str], frame: FrameType) -> Cost:
         engine = self._engine(frame)

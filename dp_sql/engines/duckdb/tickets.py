@@ -1,9 +1,9 @@
 """The tickets of one database instance, and the receipts of what they released.
 
 SQL names a plan by its ticket, so that no parameter of a mechanism can be changed there. A
-session's ticket is good for one release, whose loss the session has reserved. A ticket of the `dp`
-table macro is the plan's own digest: each execution of a query redeems it once, however often
-DuckDB binds it or calls the function, and its loss is reserved before the mechanism draws.
+session's ticket is good for one release; with a ledger, the session has reserved its loss. A ticket
+of the `dp` table macro is the plan's own digest: each execution of a query redeems it once, however
+often DuckDB binds it or calls the function, and its loss is reserved before the mechanism draws.
 """
 
 from __future__ import annotations
@@ -185,10 +185,9 @@ class Tickets:
         if not drawn.n_runs:  # no group, nothing drawn
             return
         loss, mechanism = plan.loss.times(drawn.n_runs), plan.mechanism.name
-        receipt = Receipt(
-            plan.call, plan.written, mechanism, loss, drawn.accuracy, plan.assumptions
-        )
+        asked = (plan.call, plan.written, mechanism)
         with self._lock:
+            receipt = Receipt(*asked, loss, drawn.accuracy, plan.assumptions)
             self._receipts.append((connection, receipt))
 
     def record_failure(self, plans: Sequence[Plan], connection: int, n_before: int) -> None:
