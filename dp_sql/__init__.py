@@ -23,15 +23,9 @@ if TYPE_CHECKING:
 
 __version__ = version("dp-sql")
 __all__ = [
-    "DpSqlError",
-    "InternalError",
-    "QueryError",
-    "Receipt",
-    "Session",
-    "connect",
-    "install",
+    "DpSqlError", "InternalError", "QueryError", "Receipt", "Session", "connect", "install",
     "receipts",
-]
+]  # fmt: skip
 _MODULES = {"Receipt": "dp_sql.releases", "Session": "dp_sql.session.base"}
 
 

@@ -35,14 +35,7 @@ class LedgerError(DpSqlError):
 
 
 class QueryError(DpSqlError):
-    """Your statement is refused.
-
-    Args:
-        message: one sentence: what is wrong.
-        text: the statement, to draw the caret under; None if there is none.
-        position: offset of the offending part in `text`, in characters.
-        hint: what would work, if known.
-    """
+    """Your statement is refused: what is wrong, where (in characters), and what would work."""
 
     def __init__(
         self,
@@ -52,12 +45,9 @@ class QueryError(DpSqlError):
         position: int | None = None,
         hint: str | None = None,
     ) -> None:
-        self.message = message
-        self.text = text
-        self.position = position
-        self.hint = hint
-        self.line: int | None = None  # of the offending part, from 1
-        self.column: int | None = None  # from 1, in characters
+        self.message, self.text, self.position, self.hint = message, text, position, hint
+        self.line: int | None = None  # of the position, from 1; so is the column
+        self.column: int | None = None
         if text is not None and position is not None:
             self.line = text.count("\n", 0, position) + 1
             self.column = position - text.rfind("\n", 0, position)

@@ -15,14 +15,7 @@ OWNER_ONLY = 0o600
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file; if this creates it, only its owner can read and write it.
-
-    Works as the `opener` of `open`.
-
-    Args:
-        path: of the file.
-        flags: of `os.open`.
-    """
+    """Open a file, as an `opener`; if this creates it, only its owner can read and write it."""
     return os.open(path, flags | os.O_CLOEXEC, OWNER_ONLY)
 
 
@@ -36,22 +29,17 @@ def make_private(path: Path) -> None:
     if os.path.lexists(path):
         return
     draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}.new")
-    os.close(open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-    try:
-        with suppress(FileExistsError):  # another process has created it meanwhile
-            _name(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _name(draft: Path, path: Path) -> None:
-    """Give a file a second, unused name, even where the file system allows only one."""
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    new = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    os.close(open_private(draft, new))
+    with suppress(FileExistsError):  # another process has created it meanwhile
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            raise
+        except OSError:  # the file system allows a file only one name
+            os.close(open_private(path, new))
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 def readable_by_others(paths: Iterable[Path]) -> list[Path]:

@@ -1,7 +1,4 @@
-"""What accompanies an answer: its receipt, and the id to read it again by.
-
-Both follow from the statement and public numbers alone; nothing in them comes from a row.
-"""
+"""What accompanies an answer, from the statement and public numbers alone: no row decides it."""
 
 from __future__ import annotations
 
@@ -13,38 +10,24 @@ from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 @dataclass(frozen=True)
 class Receipt:
-    """One release: what was asked, which mechanism answered, what it cost, how good it is.
+    """One release: what was asked, which mechanism answered, what it cost, how good it is."""
 
-    Args:
-        call: the DP call as DuckDB names its column.
-        source: what it read, as written, with its condition.
-        mechanism: its name in the registry.
-        loss: what was spent: epsilon and delta, and rho for adding up many releases by
-            zero-concentrated privacy.
-        accuracy: a sentence that follows from public numbers alone.
-        assumptions: what the owner declared; the privacy of the release rests on it.
-    """
-
-    call: str
-    source: str
-    mechanism: str
-    loss: PrivacyLoss
-    accuracy: str
-    assumptions: tuple[str, ...]
+    call: str  # the DP call as DuckDB names its column
+    source: str  # what it read, as written, with its condition
+    mechanism: str  # its name in the registry
+    loss: PrivacyLoss  # what was spent: epsilon and delta, and rho of zero-concentrated DP
+    accuracy: str  # a sentence
+    assumptions: tuple[str, ...]  # what the owner declared; the privacy of the release rests on it
 
     def to_dict(self) -> dict[str, Any]:
         """The receipt in JSON's types; exact numbers are strings."""
         rho = self.loss.rho
         return {
-            "call": self.call,
-            "source": self.source,
-            "mechanism": self.mechanism,
-            "epsilon": in_words(self.loss.epsilon),
-            "delta": in_words(self.loss.delta),
+            "call": self.call, "source": self.source, "mechanism": self.mechanism,
+            "epsilon": in_words(self.loss.epsilon), "delta": in_words(self.loss.delta),
             "rho": None if rho is None else in_words(rho),
-            "accuracy": self.accuracy,
-            "assumptions": list(self.assumptions),
-        }
+            "accuracy": self.accuracy, "assumptions": list(self.assumptions),
+        }  # fmt: skip
 
     def __str__(self) -> str:
         spent = f"epsilon = {in_words(self.loss.epsilon)}"
@@ -52,31 +35,20 @@ class Receipt:
             spent += f", delta = {in_words(self.loss.delta)}"
         if self.loss.rho is not None:
             spent += f" (rho = {in_words(self.loss.rho)} of zCDP)"
-        lines = [
-            f"{self.call} FROM {self.source}",
-            f"  mechanism  {self.mechanism}",
-            f"  spent      {spent}",
-            f"  accuracy   {self.accuracy}",
-        ]
+        lines = [f"{self.call} FROM {self.source}", f"  mechanism  {self.mechanism}"]
+        lines += [f"  spent      {spent}", f"  accuracy   {self.accuracy}"]
         lines += [f"  assumes    {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
 
 
 @dataclass(frozen=True)
 class Release:
-    """One frozen answer: `FROM dp_release('<id>')` reads it again, and spends nothing.
+    """One frozen answer: `FROM dp_release('<id>')` reads it again, and spends nothing."""
 
-    Args:
-        id: its name in this session, and in later ones if the policy keeps releases.
-        receipt: what was asked and spent.
-        time: when it was released, UTC, ISO 8601.
-        columns: names and types; the keys of GROUP BY come first, the last is named answer.
-    """
-
-    id: str
+    id: str  # its name in this session, and in later ones if the policy keeps releases
     receipt: Receipt
-    time: str
-    columns: tuple[tuple[str, str], ...]
+    time: str  # when it was released, UTC, ISO 8601
+    columns: tuple[tuple[str, str], ...]  # names and types: the keys of GROUP BY, then answer
 
     def to_dict(self) -> dict[str, Any]:
         """The release without its rows, in JSON's types, with the keys of its receipt."""

@@ -1,28 +1,18 @@
-"""Who asks over a connection, and which session answers: the gateway of a served database.
-
-Every text of a client goes to its analyst's session and nowhere else.
-"""
+"""Who asks over a connection, and which session answers: the gateway of a served database."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, fetched, refusal
-from dp_sql.errors import (
-    DpSqlError,
-    LedgerError,
-    NotSupported,
-    PolicyError,
-    QueryError,
-    with_type,
-)
+from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError, with_type
 from dp_sql.policy.model import read_policy
 from dp_sql.server.tokens import digest_of, owner_of, read_tokens
 from dp_sql.session.base import Session
@@ -60,30 +50,23 @@ class _Analyst:
 class _Client:
     """One connection: whose token opened it, when, and the answers that it can read again.
 
-    answers: by text: the held table (None for a failure), and the SQL of the answer.
-    last_free: the held table of the last answer that cost nothing.
+    Of each answer the held table (None for a failure) and its SQL are known by the text.
     """
 
     digest: str
     since: float
     answers: dict[str, tuple[str | None, str]] = field(default_factory=dict)
-    last_free: str | None = None
+    last_free: str | None = None  # the held table of the last answer that cost nothing
 
 
 class Gateway:
-    """Admits analysts by their tokens, and passes their questions to their sessions.
+    """Admits analysts by their tokens, and passes each question to its analyst's own session.
 
-    Args:
-        database: the owner's file.
-        policy: path of the policy.
-        tokens: the file of the tokens; read again at each question.
-        server: holds the answers.
+    The file of the tokens is read again at each question. The server holds the answers.
     """
 
     def __init__(self, database: str, policy: str, tokens: Path, server: QuackServer) -> None:
-        self._database = database
-        self._policy = policy
-        self._tokens = tokens
+        self._database, self._policy, self._tokens = database, policy, tokens
         self._server = server
         self._lock = threading.Lock()
         self._analysts: dict[str, _Analyst] = {}
@@ -91,17 +74,13 @@ class Gateway:
         self._is_open = True
 
     def check(self) -> None:
-        """Check that the policy fits the database, and that someone has a token.
-
-        Raises:
-            PolicyError: the policy does not, or no one has.
-        """
+        """Check that the policy fits the database, and that someone has a token."""
         read_policy(self._policy)
-        known = read_tokens(self._tokens)
+        path, known = self._tokens, read_tokens(self._tokens)
         if not known:
             raise PolicyError(
-                f"There is no token in {self._tokens}, so no one could query. "
-                f"dp-sql token add NAME --file {self._tokens} makes one."
+                f"There is no token in {path}, so no one could query. "
+                f"dp-sql token add NAME --file {path} makes one."
             )
         analyst = self._analyst(known[0].analyst)
         with analyst.lock:
@@ -125,8 +104,7 @@ class Gateway:
         EXPLAIN or DESCRIBE first, or asks twice at once, spends once.
         """
         client, name = self._client(connection)
-        known = client.answers.get(text)
-        if known is not None:
+        if (known := client.answers.get(text)) is not None:
             return known[1]
         analyst = self._analyst(name)
         with self._turn(analyst) as has_waited:
@@ -150,8 +128,7 @@ class Gateway:
         """Admit no one any more, and stop what is running; its cost is spent."""
         self._is_open = False
         for analyst in list(self._analysts.values()):
-            session = analyst.session
-            if session is not None:
+            if (session := analyst.session) is not None:
                 session.interrupt()
 
     def _client(self, connection: str) -> tuple[_Client, str]:
@@ -167,20 +144,17 @@ class Gateway:
     def _turn(self, analyst: _Analyst) -> Iterator[bool]:
         """Ask alone as an analyst; yields whether the question had to wait."""
         with self._lock:
-            busy = None
             asked = sum(other.asking for other in self._analysts.values())
             if analyst.asking > _WAITING_PER_ANALYST:
-                busy = (
-                    f"Busy: {_WAITING_PER_ANALYST} of your queries are already waiting. "
-                    "Send this one again when one is answered; it has cost nothing."
+                raise NotSupported(
+                    f"Busy: {_WAITING_PER_ANALYST} questions of yours are waiting already. "
+                    "Ask again when one is answered; this one has cost nothing."
                 )
-            elif asked >= (_WAITING_AT_ONCE if analyst.asking else _ASKED_AT_ONCE):
-                busy = (
-                    f"Busy: {asked} queries of all analysts are open. "
-                    "Send this one again later; it has cost nothing."
+            if asked >= (_WAITING_AT_ONCE if analyst.asking else _ASKED_AT_ONCE):
+                raise NotSupported(
+                    f"Busy: {asked} open questions of all analysts together. "
+                    "Ask again later; this one has cost nothing."
                 )
-            if busy is not None:
-                raise NotSupported(busy)
             analyst.asking += 1
         try:
             has_waited = not analyst.lock.acquire(blocking=False)
@@ -204,7 +178,9 @@ class Gateway:
                 relation = session.sql(text) if catalog is None else catalog
                 table, sql = self._server.hold(fetched(relation))
         except Exception as error:
-            if len(session.receipts) == n_before and not _may_have_cost(error):
+            # All errors that cannot come from a release have a class of their own.
+            is_free = isinstance(error, (DpSqlError, EngineError)) and type(error) is not QueryError
+            if len(session.receipts) == n_before and is_free:
                 raise
             return self._hold(client, text, None, refusal(error), spent=True)
         return self._hold(client, text, table, sql, spent=len(session.receipts) > n_before)
@@ -220,10 +196,9 @@ class Gateway:
         self._drop(replaced)
         return sql
 
-    def _drop(self, tables: list[str | None]) -> None:
-        for table in tables:
-            if table is not None:
-                self._server.drop(table)
+    def _drop(self, tables: Iterable[str | None]) -> None:
+        for table in filter(None, tables):
+            self._server.drop(table)
 
     def _analyst(self, name: str) -> _Analyst:
         with self._lock:
@@ -251,11 +226,6 @@ class Gateway:
             clients = [self._clients.pop(connection) for connection in gone]
         for client in clients:
             self._drop([client.last_free, *(table for table, _ in client.answers.values())])
-
-
-def _may_have_cost(error: Exception) -> bool:
-    """Whether an error may come from a release: all others have a class of their own."""
-    return type(error) is QueryError or not isinstance(error, (DpSqlError, EngineError))
 
 
 @contextmanager

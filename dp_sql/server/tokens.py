@@ -11,7 +11,8 @@ import hmac
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,12 +24,7 @@ from dp_sql.files import open_private
 
 @dataclass(frozen=True)
 class Token:
-    """What the file has of a token.
-
-    analyst: who asks with it.
-    digest: its SHA-256, in hexadecimal.
-    added: when it was made, in UTC.
-    """
+    """What the file has of a token: who asks with it, its SHA-256, and when it was made (UTC)."""
 
     analyst: str
     digest: str
@@ -36,38 +32,32 @@ class Token:
 
 
 def tokens_beside(policy: str) -> Path:
-    """The file of the tokens that go with a policy by default.
-
-    Raises:
-        PolicyError: the policy is not named.
-    """
+    """The file of the tokens that go with a policy by default."""
     if not Path(policy).name:
         raise PolicyError("A policy is a file: --policy policy.toml")
     return Path(policy).with_suffix(".tokens")
 
 
 def read_tokens(path: Path) -> tuple[Token, ...]:
-    """All tokens of a file, by name; none if there is no file.
-
-    Raises:
-        PolicyError: it is not a file of tokens, or others than its owner may read or write it.
-    """
+    """All tokens of a file, by name; none if there is no file."""
     try:
         with open(path, encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
                 raise PolicyError(f"Others may read or write {path}: chmod 600 {path}")
             entries = json.load(file)
-        found = [Token(_name(name), one["sha256"], one["added"]) for name, one in entries.items()]
-        if not all(isinstance(part, str) for one in found for part in (one.digest, one.added)):
-            raise TypeError
+        found = [
+            Token(name_of(name) or "", one["sha256"], one["added"]) for name, one in entries.items()
+        ]
+        for token in found:
+            if not token.analyst or not all(isinstance(part, str) for part in vars(token).values()):
+                raise TypeError
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise PolicyError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise PolicyError(
-            f"{path} is not a file of tokens; `dp-sql token add` makes one."
-        ) from None
+        message = f"{path} is not a file of tokens; `dp-sql token add` makes one."
+        raise PolicyError(message) from None
     twice = [name for name, n in Counter(token.analyst for token in found).items() if n > 1]
     if twice:
         raise PolicyError(
@@ -75,13 +65,6 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
             "spaces, or in how Unicode composes a letter, are the same. Remove one of them."
         )
     return tuple(sorted(found, key=lambda token: token.analyst))
-
-
-def _name(written: object) -> str:
-    name = name_of(written)
-    if name is None:
-        raise ValueError("not a valid name")
-    return name
 
 
 def digest_of(secret: str) -> str:
@@ -96,23 +79,16 @@ def owner_of(digest: str, tokens: Sequence[Token]) -> str | None:
 
 
 def add_token(path: Path, analyst: str) -> str:
-    """Make a token for an analyst; returns it, for the only time.
-
-    Raises:
-        PolicyError: the name is not valid or has a token, or the file cannot be changed.
-    """
+    """Make a token for an analyst who has none; returns it, for the only time."""
     name = _named(analyst)
     secret = os.urandom(32).hex()
     now = datetime.now(UTC).isoformat(timespec="seconds")
-
-    def added(tokens: Sequence[Token]) -> Sequence[Token]:
-        if any(token.analyst == name for token in tokens):
+    with _changing(path) as tokens:
+        if name in tokens:
             raise PolicyError(
                 f"{name} has a token already. For a new one: dp-sql token remove, then add."
             )
-        return [*tokens, Token(name, digest_of(secret), now)]
-
-    _change(path, added)
+        tokens[name] = Token(name, digest_of(secret), now)
     return secret
 
 
@@ -124,24 +100,19 @@ def _named(analyst: str) -> str:
 
 
 def remove_token(path: Path, analyst: str) -> None:
-    """Forget the token of an analyst, who can ask no more with it.
-
-    Raises:
-        PolicyError: the analyst has no token, or the file cannot be changed.
-    """
+    """Forget the token of an analyst, who can ask no more with it."""
     name = _named(analyst)
-
-    def others(tokens: Sequence[Token]) -> Sequence[Token]:
-        found = [token for token in tokens if token.analyst != name]
-        if len(found) == len(tokens):
+    with _changing(path) as tokens:
+        if tokens.pop(name, None) is None:
             raise PolicyError(f"{name} has no token in {path}.")
-        return found
-
-    _change(path, others)
 
 
-def _change(path: Path, change: Callable[[Sequence[Token]], Sequence[Token]]) -> None:
-    """Replace the file at once. Its draft locks out other writers from the reading on."""
+@contextmanager
+def _changing(path: Path) -> Iterator[dict[str, Token]]:
+    """The tokens of a file by name, to be changed; then it is replaced at once.
+
+    The draft of the new file locks out other writers from the reading on.
+    """
     draft = path.with_name(path.name + ".new")
     try:
         handle = open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -154,8 +125,9 @@ def _change(path: Path, change: Callable[[Sequence[Token]], Sequence[Token]]) ->
         raise PolicyError(f"{draft} cannot be written: {error.strerror}.") from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            tokens = change(read_tokens(path))
-            entries = {t.analyst: {"sha256": t.digest, "added": t.added} for t in tokens}
+            tokens = {token.analyst: token for token in read_tokens(path)}
+            yield tokens
+            entries = {n: {"sha256": t.digest, "added": t.added} for n, t in tokens.items()}
             json.dump(entries, file, indent=1, ensure_ascii=False)
             file.write("\n")
             file.flush()

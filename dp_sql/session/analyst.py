@@ -1,8 +1,7 @@
 """An analyst's session, under a policy: one SELECT at a time, and no private row within reach.
 
 The analyst's SQL runs on a public connection, where no private row is. Only SQL that dp_sql builds
-runs on the private one. A release is kept, so reading it again is free. With a budget, the cost of
-a question is in the ledger before any private row is read.
+runs on the private one.
 """
 
 from __future__ import annotations
@@ -15,21 +14,22 @@ from types import FrameType
 
 from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
-from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.connection import Engine, Rows
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
 from dp_sql.errors import ArgumentError, NotSupported, PolicyError, QueryError
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
 from dp_sql.privacy.analyst_plan import analyst_plans
+from dp_sql.privacy.outer_sql import Edit
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, release_columns
 from dp_sql.releases import Release
-from dp_sql.session.base import Session, calls_of
+from dp_sql.session.base import Session
 from dp_sql.session.describe import describe_sql, tables_sql
 from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.question import Question
-from dp_sql.session.release_store import ReleaseStore, Stored
+from dp_sql.session.release_store import ReleaseStore
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import Table
 from dp_sql.sql.formatting import full_name, quote
@@ -39,24 +39,15 @@ from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.tokens import Token, folded
 from dp_sql.udfs.mechanism import in_words
 
-Rows = list[tuple[object, ...]]
-_SHOW_TABLES = (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"])
-
 
 class AnalystSession(Session):
     """A session under a policy: SELECTs with DP calls over private tables, and public tables.
 
     `with dp_sql.connect("shop.duckdb", policy="policy.toml", analyst="reporting") as session: …`
-
-    Args:
-        database: path of a DuckDB file.
-        policy: the owner's.
-        analyst: who asks.
     """
 
     def __init__(self, database: str, policy: Policy, analyst: str) -> None:
-        self._policy = policy
-        self._analyst = analyst
+        self._policy, self._analyst = policy, analyst
         self._question: Question | None = None
         with contextlib.ExitStack() as closing:
             self._private = PrivateConnection(database, policy.limits)
@@ -64,29 +55,20 @@ class AnalystSession(Session):
             wrong = misfits(policy, self._private.catalogue)
             if wrong:
                 raise PolicyError(f"The policy does not fit {database}: {'; '.join(wrong)}")
-            budget, ledger, account, path = policy.budget, None, None, None
-            if budget is not None:
-                ledger = Ledger(
-                    budget.ledger, budget.checkpoint, budget.dataset, monthly=budget.monthly
-                )
+            ledger, account, path = None, None, None
+            if (b := policy.budget) is not None:
+                ledger = Ledger(b.ledger, b.checkpoint, b.dataset, monthly=b.monthly)
                 closing.callback(ledger.close)
-                account = Account(ledger, budget, analyst)
-                if budget.keep_releases:
-                    path = budget.ledger.with_name(budget.ledger.name + ".releases")
+                account = Account(ledger, b, analyst)
+                if b.keep_releases:
+                    path = b.ledger.with_name(b.ledger.name + ".releases")
             super().__init__(self._private.tickets, self._private.number, ledger, account)
-            self._keeps = path is not None
             self._store = ReleaseStore(path, analyst, os.path.realpath(database))
             closing.callback(self._store.close)
-            self._public = PublicConnection(
-                policy.limits.public_memory_limit, policy.limits.threads
-            )
+            limits = policy.limits
+            self._public = PublicConnection(limits.public_memory_limit, limits.threads)
             closing.callback(self._public.close)
             self._closing = closing.pop_all()
-
-    @property
-    def analyst(self) -> str:
-        """Who asks."""
-        return self._analyst
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -94,12 +76,9 @@ class AnalystSession(Session):
         return self._store.all()
 
     def interrupt(self) -> None:
-        """Stop what is running, from another thread; the session stays open.
-
-        The cost of the question is spent, and its answer is discarded, ready or not.
-        """
+        """Stop what is running; its cost is spent, and its answer discarded, ready or not."""
         if self._question is not None:
-            self._question.abandon()
+            self._question.is_abandoned = True
         self._private.interrupt()
         self._public.interrupt()
 
@@ -120,11 +99,17 @@ class AnalystSession(Session):
             raise NotSupported("Parameters are a list, a tuple or a dictionary.")
         check_parameters(params)
         statement = _one_statement(text)
-        if _is_show(statement.tokens):
+        if _shown(statement.tokens) is not None:
             return [statement]
         if statement.keyword == "EXPLAIN":
             statement = statement.without_explain()
-        _check_query(statement)
+            if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
+                raise NotSupported("EXPLAIN takes a SELECT with DP calls.")
+        elif not statement.may_be_query:
+            raise NotSupported(
+                "Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES and DESCRIBE.",
+                hint="SELECT DP_TOPK(…) FROM …",
+            )
         return [statement]
 
     @contextlib.contextmanager
@@ -138,35 +123,19 @@ class AnalystSession(Session):
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         """SHOW TABLES and DESCRIBE: names and types, from the policy and the catalog."""
-        tokens = statement.tokens
-        if not _is_show(tokens):
+        name = _shown(statement.tokens)
+        if name is None:
             return None
-        if [token.upper for token in tokens] in _SHOW_TABLES:
+        if not name:
             return tables_sql(self._policy, self._private), None
-        names = [token.name or "" for token in tokens[1::2]]
-        return describe_sql(names, self._policy, self._private), None
+        return describe_sql(name, self._policy, self._private), None
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         plans = []
         for select in statement.selects:
             check_list(select, self._public)
             plans += analyst_plans(select, statement.ctes, self._policy, self._private)
-        self._check_total(plans)
-        return plans
-
-    def _prepare(self, statement: Statement) -> None:
-        """Copy the public tables that the statement may read, once each."""
-        self._public.check_idle()
-        written = {folded(token.name) for token in statement.tokens if token.name is not None}
-        for name in self._policy.public:
-            full = self._private.table(name)
-            if full is not None and folded(full[-1]) in written and not self._public.has(full):
-                columns = self._private.columns(f"SELECT * FROM {full_name(full)}")
-                self._public.load(full, columns, self._private.public_table(full))
-
-    def _check_total(self, plans: Sequence[Plan]) -> None:
-        """The policy's limits hold for a query, however many calls it has."""
-        limits = self._policy.limits
+        limits = self._policy.limits  # of a query, however many calls it has
         for what, total, most in (
             ("epsilon", sum(plan.loss.epsilon for plan in plans), limits.max_epsilon_per_query),
             ("delta", sum(plan.loss.delta for plan in plans), limits.max_delta_per_query),
@@ -177,9 +146,21 @@ class AnalystSession(Session):
                     f"together, and the policy allows {in_words(most)} for one query.",
                     hint="Put them into separate queries.",
                 )
+        return plans
+
+    def _tables(self, statement: Statement, engine: Engine) -> list[Edit]:
+        """Also copy the public tables that the statement may read, once each."""
+        self._public.check_idle()
+        written = {folded(token.name) for token in statement.tokens if token.name is not None}
+        for name in self._policy.public:
+            full = self._private.table(name)
+            if full and full not in self._public.loaded and folded(full[-1]) in written:
+                columns = self._private.columns(f"SELECT * FROM {full_name(full)}")
+                self._public.load(full, columns, self._private.public_table(full))
+        return super()._tables(statement, engine)
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
-        stored = self._stored(plan)
+        stored = self._store.answer(plan)
         return explanation(plan, stored.release.id if stored else None, self._private)
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
@@ -190,15 +171,15 @@ class AnalystSession(Session):
     def _release(self, statement: Statement, plans: Sequence[Plan], engine: Engine) -> list[str]:
         """A relation for each plan: its stored release if the policy keeps it, else a new one.
 
-        All losses are reserved before the first row is read, and stay spent whatever follows.
-        Until the deadline nothing shows whether an answer is ready: neither the ledger nor the
-        stored releases.
+        All losses are reserved before the first row is read, and stay spent whatever follows. Until
+        the deadline neither the ledger nor the stored releases show whether an answer is ready.
         """
         question = self._question
         assert question is not None
-        stored = [self._stored(plan) for plan in plans]
-        calls = zip(calls_of(statement), plans, stored, strict=True)
-        new = [(select, plan) for (select, _), plan, known in calls if known is None]
+        stored = [self._store.answer(plan) for plan in plans]
+        selects = [select for select in statement.selects for _ in select.calls]
+        calls = zip(selects, plans, stored, strict=True)
+        new = [(select, plan) for select, plan, known in calls if known is None]
         n_before = len(self.receipts)
         with question.shielded():
             answers = self._draw([plan for _, plan in new], question) if new else []
@@ -217,27 +198,19 @@ class AnalystSession(Session):
             for plan, known in zip(plans, stored, strict=True)
         ]
 
-    def _draw(self, plans: Sequence[Plan], question: Question) -> list[Rows] | None:
+    def _draw(self, plans: Sequence[Plan], question: Question) -> Sequence[Rows] | None:
         """The rows of new releases, one for each plan; None: they failed or were abandoned."""
         question.check(is_spent=False)
-        n_before = len(self.receipts)
-
-        def issue(plan: Plan, reservation: str | None, n_runs: int) -> str:
-            return self._private.issue(plan, reservation)
-
-        with reserved(self._account, plans, issue) as releases:
+        n_before, private = len(self.receipts), self._private
+        with reserved(self._account, plans, lambda plan, r, _: private.issue(plan, r)) as releases:
             answers = question.run(
-                lambda: [self._private.release(one.plan, one.ticket) for one in releases]
+                lambda: [private.release(one.plan, one.ticket) for one in releases]
             )
             for one in releases:
                 one.is_answered = answers is not None
             if answers is None:
                 self._tickets.record_failure(plans, self._number, n_before)
         return answers
-
-    def _stored(self, plan: Plan) -> Stored | None:
-        """The stored release that answers a plan, if the policy keeps releases."""
-        return self._store.answer(plan) if self._keeps else None
 
     def _read_again(self, release_id: str, engine: Engine) -> str | None:
         found = self._store.find(release_id)
@@ -259,29 +232,17 @@ def _one_statement(text: str) -> Statement:
         )
     found = parse(text, under_policy=True)
     if len(found) != 1:
-        raise NotSupported(
-            "Under a policy you can run one statement at a time.",
-            text=text,
-            position=found[1].span[0] if len(found) > 1 else 0,
-        )
+        position = found[1].span[0] if len(found) > 1 else 0
+        message = "Under a policy one statement is answered at a time."
+        raise NotSupported(message, text=text, position=position)
     check_shape(found[0])
     return found[0]
 
 
-def _is_show(tokens: Sequence[Token]) -> bool:
-    """Whether a statement is SHOW TABLES, or DESCRIBE (DESC, SHOW) of one name."""
-    if [token.upper for token in tokens] in _SHOW_TABLES:
-        return True
-    names = [token.name for token in tokens[1::2]]
-    return tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and bool(names) and None not in names
-
-
-def _check_query(statement: Statement) -> None:
-    """Refuse all statements except queries; DuckDB's own options of EXPLAIN are not taken."""
-    if not statement.is_explain and not statement.may_be_query:
-        raise NotSupported(
-            "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE.",
-            hint="For example: SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1) FROM ratings",
-        )
-    if statement.is_explain and not statement.is_query:
-        raise NotSupported("EXPLAIN must be followed by a SELECT with DP calls.")
+def _shown(tokens: Sequence[Token]) -> list[str] | None:
+    """The name that DESCRIBE (DESC, SHOW) takes, in parts; [] for SHOW TABLES; None: neither."""
+    if [token.upper for token in tokens] in (["SHOW", "TABLES"], ["SHOW", "ALL", "TABLES"]):
+        return []
+    parts = [token.name for token in tokens[1::2]]
+    is_name = tokens[0].upper in {"DESCRIBE", "DESC", "SHOW"} and parts and None not in parts
+    return [part or "" for part in parts] if is_name else None

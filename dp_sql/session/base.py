@@ -1,36 +1,32 @@
-"""One face for both kinds of session, and the order in which a statement is answered.
+"""What both kinds of session share: the order in which a statement is answered.
 
-    parse → plan each DP call → bind → reserve budget → release → write the outer statement → run
-
-owner.py and analyst.py say what differs: which statements are read, which compiler plans a call,
-who reserves the budget, and what is visible.
+parse → plan each DP call → bind → reserve budget → release → write the outer statement → run
 """
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from types import FrameType, TracebackType
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from types import FrameType
 from typing import Any, Literal, Self
 
 from dp_sql.budget.account import Account, BudgetRow, owner_rows
 from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.tickets import Tickets
+from dp_sql.errors import ArgumentError, NotSupported
 from dp_sql.privacy.outer_sql import Edit, outer_sql
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import stand_ins
 from dp_sql.releases import Receipt, Release
+from dp_sql.session import system_tables
 from dp_sql.session.explain import Cost, Explanation, cost_of, cost_sql
-from dp_sql.session.system_tables import Table, system_table, unknown_release
-from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.statement import Statement
-
-Method = Literal["relate", "run"]
-"""What an Engine does with the outer statement: return its relation, or run it."""
+from dp_sql.session.system_tables import Table
+from dp_sql.sql.statement import Statement, SystemTableCall
 
 
 class Session(ABC):
@@ -42,13 +38,13 @@ class Session(ABC):
         all rows of one person. Reading the result again is free.
     """
 
+    _analyst: str | None = None
+
     def __init__(
         self, tickets: Tickets, number: int, ledger: Ledger | None, account: Account | None
     ) -> None:
-        self._tickets = tickets
-        self._number = number  # of the connection whose releases these are
-        self._ledger = ledger
-        self._account = account
+        self._tickets, self._number = tickets, number  # of the connection that makes the releases
+        self._ledger, self._account = ledger, account
         self._lock = threading.RLock()
 
     def sql(self, text: str, *, params: object = None) -> Any:
@@ -61,8 +57,7 @@ class Session(ABC):
                 `dp_ledger()`, `dp_releases()` and `dp_release('id')` are tables.
             params: values of the statement's parameters. DP calls and their sources take none.
 
-        Returns:
-            A `DuckDBPyRelation` over the releases, or None if the statement has no result.
+        Returns a `DuckDBPyRelation` over the releases, or None if the statement has no result.
 
         Raises:
             QueryError: a DP call is refused before any row is read, or its release failed.
@@ -74,8 +69,7 @@ class Session(ABC):
 
     def execute(self, text: str, params: object = None) -> Connection:
         """Answer as `sql` does, and return the connection to fetch from."""
-        connection: Connection = self._answer(text, params, sys._getframe(1), "run")
-        return connection
+        return self._answer(text, params, sys._getframe(1), "run")  # type: ignore[no-any-return]
 
     def explain(self, text: str) -> Cost:
         """What a statement would cost. Spends nothing and reads no private row.
@@ -85,23 +79,14 @@ class Session(ABC):
         return self._costs([text], sys._getframe(1))
 
     def cost(self, texts: Sequence[str]) -> Cost:
-        """What the DP calls of several statements would cost together.
-
-        Raises:
-            QueryError: one of them would be refused.
-        """
+        """What the DP calls of several statements would cost together; a refusal is raised."""
         return self._costs(texts, sys._getframe(1))
 
     def budget(self) -> tuple[BudgetRow, ...]:
-        """The budget of everyone together, then this analyst's; the owner sees every name's.
-
-        Empty without a ledger.
-        """
+        """The whole budget, then this analyst's (the owner sees all); empty without a ledger."""
         if self._ledger is None or self._account is None:
             return ()
-        if self.analyst is None:
-            return tuple(owner_rows(self._ledger, None))
-        return tuple(self._account.rows())
+        return tuple(self._account.rows() if self.analyst else owner_rows(self._ledger, None))
 
     @property
     @abstractmethod
@@ -116,7 +101,7 @@ class Session(ABC):
     @property
     def analyst(self) -> str | None:
         """The analyst's name; None on the owner's connection."""
-        return None
+        return self._analyst
 
     @property
     def connection(self) -> Connection | None:
@@ -134,29 +119,23 @@ class Session(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- the steps of an answer ---
 
-    def _answer(self, text: str, params: object, frame: FrameType, method: Method) -> Any:
+    def _answer(
+        self, text: str, params: object, frame: FrameType, method: Literal["relate", "run"]
+    ) -> Any:
         engine = self._engine(frame)
+        answer = engine.relate if method == "relate" else engine.run
         parsed = self._parse(text, params)
         if parsed is None:
-            return getattr(engine, method)(text, params)
-        result = None
+            return answer(text, params)
         with self._asking():
-            for number, statement in enumerate(parsed, 1):
-                if number < len(parsed):
-                    engine.finish(*self._released(statement, engine, None))
-                else:
-                    result = getattr(engine, method)(*self._released(statement, engine, params))
-        return result
+            for statement in parsed[:-1]:
+                engine.finish(*self._released(statement, engine, None))
+            return answer(*self._released(parsed[-1], engine, params)) if parsed else None
 
     def _released(self, statement: Statement, engine: Engine, params: object) -> tuple[str, object]:
         """Make the releases of a statement; returns what DuckDB runs instead, with parameters."""
@@ -166,14 +145,12 @@ class Session(ABC):
         plans = self._plan(statement, engine)
         if statement.is_explain:
             return cost_sql(self._cost(plans, engine)), None
-        self._prepare(statement)
-        tables = self._system_tables(statement, engine)
-        empty = _outer(statement, [f"(SELECT {stand_ins(plan)})" for plan in plans], tables)
+        tables = self._tables(statement, engine)
+        outer = partial(outer_sql, statement.text, statement.span, statement.selects, edits=tables)
+        empty = outer([f"(SELECT {stand_ins(plan)})" for plan in plans])
         # DuckDB reports errors in the rest of the statement before anything is spent.
         self._bind(statement, empty, params, engine)
-        if not plans:
-            return empty, params
-        return _outer(statement, self._release(statement, plans, engine), tables), params
+        return (outer(self._release(statement, plans, engine)) if plans else empty), params
 
     def _costs(self, texts: Sequence[str], frame: FrameType) -> Cost:
         engine = self._engine(frame)
@@ -185,21 +162,37 @@ class Session(ABC):
     def _cost(self, plans: Sequence[Plan], engine: Engine) -> Cost:
         return cost_of([self._explained(plan, engine) for plan in plans], self._account)
 
-    def _system_tables(self, statement: Statement, engine: Engine) -> list[Edit]:
+    def _tables(self, statement: Statement, engine: Engine) -> list[Edit]:
         """The system tables that a statement reads, frozen, as edits of its text."""
         edits = []
         for call in statement.system_tables:
             if call.name == "dp_release":
                 relation = self._read_again(call.argument or "", engine)
                 if relation is None:
-                    raise unknown_release(call, statement.text)
+                    raise ArgumentError(
+                        "There is no release with this id, or its transaction was rolled back.",
+                        text=statement.text, position=call.start,
+                        hint="FROM dp_releases() lists them.",
+                    )  # fmt: skip
             else:
-                table = system_table(
-                    call, statement.text, self.releases, self._ledger, self.budget, self.analyst
-                )
-                relation = self._freeze(call.name, table)
+                relation = self._freeze(call.name, self._system_table(call, statement.text))
             edits.append((call.start, call.stop, relation))
         return edits
+
+    def _system_table(self, call: SystemTableCall, text: str) -> Table:
+        if call.name == "dp_releases":
+            return system_tables.releases_table(self.releases)
+        if self._ledger is None:
+            raise NotSupported(
+                "There is no ledger here.", text=text, position=call.start,
+                hint="A policy with a [budget] has one; so has connect(…, ledger='ledger.sqlite').",
+            )  # fmt: skip
+        if call.name == "dp_budget":
+            return system_tables.budget_table(self.budget())
+        events = self._ledger.events(self.analyst)
+        if self.analyst is None:
+            return system_tables.ledger_table(events)
+        return system_tables.spent_table(events)
 
     # --- what differs ---
 
@@ -211,11 +204,9 @@ class Session(ABC):
     def _parse(self, text: str, params: object) -> list[Statement] | None:
         """The statements of a string of SQL; None if DuckDB may run it as written."""
 
-    @contextlib.contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _asking(self) -> AbstractContextManager[object]:
         """One answer at a time."""
-        with self._lock:
-            yield
+        return self._lock
 
     @abstractmethod
     def _without_release(
@@ -232,10 +223,6 @@ class Session(ABC):
         """What a plan would do and cost."""
 
     @abstractmethod
-    def _prepare(self, statement: Statement) -> None:
-        """Make ready what the outer statement reads, besides releases and system tables."""
-
-    @abstractmethod
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         """Let DuckDB bind the outer statement over empty releases."""
 
@@ -250,14 +237,3 @@ class Session(ABC):
     @abstractmethod
     def _freeze(self, name: str, table: Table) -> str:
         """Write the rows of a system table into a new table; returns a relation."""
-
-
-def _outer(statement: Statement, relations: Sequence[str], tables: Sequence[Edit]) -> str:
-    return outer_sql(statement.text, statement.span, statement.selects, relations, tables)
-
-
-def calls_of(statement: Statement) -> Iterator[tuple[DpSelect, Any]]:
-    """Each DP call of a statement with its SELECT, in the order of the plans."""
-    for select in statement.selects:
-        for call in select.calls:
-            yield select, call

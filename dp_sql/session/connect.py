@@ -10,7 +10,7 @@ from dp_sql.budget.checkpoint import default_checkpoint
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import name_of
 from dp_sql.engines.duckdb.connection import Connection, open_database
-from dp_sql.engines.duckdb.install import create_macros, register, tickets_of
+from dp_sql.engines.duckdb.install import create_macros, instance_of, register
 from dp_sql.errors import PolicyError
 from dp_sql.policy.model import read_policy
 from dp_sql.releases import Receipt
@@ -19,32 +19,24 @@ from dp_sql.session.base import Session
 from dp_sql.session.dp_macro import query_of
 from dp_sql.session.owner import OwnerSession
 
+_Path = str | PathLike[str]
+
 
 @overload
 def connect(
-    database: str = ...,
-    *,
-    read_only: bool = ...,
-    policy: None = ...,
-    analyst: None = ...,
-    ledger: str | PathLike[str] | None = ...,
+    database: str = ..., *, read_only: bool = ..., policy: None = ..., ledger: _Path | None = ...
 ) -> OwnerSession: ...
 @overload
 def connect(
-    database: str = ...,
-    *,
-    read_only: bool = ...,
-    policy: str | PathLike[str],
-    analyst: str | None = ...,
-    ledger: None = ...,
+    database: str = ..., *, read_only: bool = ..., policy: _Path, analyst: str | None = ...
 ) -> AnalystSession: ...
 def connect(
     database: str = ":memory:",
     *,
     read_only: bool = False,
-    policy: str | PathLike[str] | None = None,
+    policy: _Path | None = None,
     analyst: str | None = None,
-    ledger: str | PathLike[str] | None = None,
+    ledger: _Path | None = None,
 ) -> Session:
     """Open a database, as its owner or, with a policy, as an analyst.
 
@@ -57,9 +49,6 @@ def connect(
         ledger: without a policy, path of a ledger that records every release of this session
             before it is drawn, and refuses none. A policy names its own, with its budget.
 
-    Returns:
-        A session that answers SQL with DP calls.
-
     Raises:
         PolicyError: the policy cannot be read, or does not fit the database.
         LedgerError: the ledger cannot be trusted or written.
@@ -68,8 +57,8 @@ def connect(
         if analyst is not None:
             raise PolicyError("An analyst needs a policy: connect(…, policy=…, analyst=…).")
         path = None if ledger is None else Path(fspath(ledger))
-        kept = None if path is None else Ledger(path, default_checkpoint(path))
-        return OwnerSession(open_database(str(database), read_only), kept)
+        opened = None if path is None else Ledger(path, default_checkpoint(path))
+        return OwnerSession(open_database(str(database), read_only), opened)
     if ledger is not None:
         raise PolicyError("A policy names its ledger itself: [budget] ledger = …")
     name = name_of("analyst" if analyst is None else analyst)
@@ -89,11 +78,7 @@ def install(con: Connection) -> Connection:
     read-only). Each execution of a query, view or relation that reads `dp(…)` is a release of its
     own; within one execution each text is released once.
 
-    Args:
-        con: an open connection. Keep it open while its cursors use `dp`.
-
-    Returns:
-        The same connection.
+    Returns the connection; keep it open while its cursors use `dp`.
     """
     register(con, query_of)
     create_macros(con, everywhere=True)
@@ -102,5 +87,5 @@ def install(con: Connection) -> Connection:
 
 def receipts(con: Connection) -> tuple[Receipt, ...]:
     """The receipts of all releases in the database instance of an installed connection."""
-    tickets = tickets_of(con)
-    return () if tickets is None else tickets.receipts()
+    instance = instance_of(con)
+    return () if instance is None else instance.tickets.receipts()

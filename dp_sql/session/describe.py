@@ -15,34 +15,29 @@ from dp_sql.sql.tokens import folded
 
 def tables_sql(policy: Policy, schema: Schema) -> str:
     """SQL of the list of tables: name, and whether a table is private or public."""
-    rows = []
-    for names, kind in ((policy.tables, "private"), (policy.public, "public")):
-        for name in sorted(names):
-            if schema.table(name) is not None:
-                rows.append((".".join(name), kind))
+    rows = [
+        (".".join(name), kind)
+        for names, kind in ((policy.tables, "private"), (policy.public, "public"))
+        for name in sorted(names)
+        if schema.table(name) is not None
+    ]
     rows += [(".".join(name), "private view") for name in sorted(policy.views)]
     return values_sql(("name", "kind"), rows)
 
 
 def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
-    """SQL of the columns of a table, or of a view that the policy lists: names and types.
-
-    Raises:
-        NotSupported: the policy lists no such table.
-    """
+    """SQL of the columns' names and types, for a table or view that the policy lists."""
     heads = ("column_name", "column_type")
     full = schema.table(parts)
-    known = {schema.table(name) for name in [*policy.tables, *policy.public]}
-    if full is None or full not in known:
-        view = Compiler(PolicyTables(schema, policy)).listed_view(parts)
-        if view is not None:
-            types = [value.type for value in view.values]
-            return values_sql(heads, list(zip(view.names, types, strict=True)))
-        raise NotSupported(
-            f"There is no table {'.'.join(folded(part) for part in parts)}.",
-            hint="SHOW TABLES lists the tables.",
-        )
-    return values_sql(heads, PolicyTables(schema, policy).columns_of(full))
+    tables = PolicyTables(schema, policy)
+    if full and full in {schema.table(name) for name in [*policy.tables, *policy.public]}:
+        return values_sql(heads, tables.columns_of(full))
+    view = Compiler(tables).listed_view(parts)
+    if view is None:
+        name = ".".join(folded(part) for part in parts)
+        raise NotSupported(f"There is no table {name}.", hint="SHOW TABLES lists the tables.")
+    types = [value.type for value in view.values]
+    return values_sql(heads, list(zip(view.names, types, strict=True)))
 
 
 def values_sql(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:

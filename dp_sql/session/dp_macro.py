@@ -21,34 +21,22 @@ from dp_sql.sql.tokens import Token
 
 
 def query_of(text: str, engine: Engine) -> str:
-    """The query that `dp(text)` means.
-
-    Raises:
-        QueryError: the text is not one query, or a DP call of it is refused.
-    """
+    """The query that `dp(text)` means; QueryError if it is not one query, or is refused."""
     found = parse(text)
     if len(found) != 1 or not found[0].may_be_query:
         raise NotSupported(
             "dp takes exactly one query.",
-            text=text,
-            position=found[1].span[0] if len(found) > 1 else 0,
+            text=text, position=found[1].span[0] if len(found) > 1 else 0,
             hint="Write CREATE TABLE … AS, INSERT or COPY around it: "
             "CREATE TABLE best AS FROM dp($$ SELECT … $$)",
-        )
+        )  # fmt: skip
     return with_ctes(text, found[0].tokens, found[0].selects, engine)
 
 
 def with_ctes(
     text: str, tokens: Sequence[Token], selects: Sequence[DpSelect], engine: Engine
 ) -> str:
-    """A query with its releases as CTEs in front.
-
-    Args:
-        text: the whole text.
-        tokens: of the query.
-        selects: its SELECTs with DP calls.
-        engine: plans the calls and issues their tickets.
-    """
+    """The query that `tokens` of a text are, with its releases as CTEs in front."""
     releases = []
     for number, plan in enumerate(owners_plans(selects, tokens, engine), 1):
         ticket = engine.tickets.issue(plan, text, number)
@@ -61,11 +49,7 @@ def with_ctes(
 def owners_plans(
     selects: Sequence[DpSelect], tokens: Sequence[Token], engine: Engine
 ) -> list[Plan]:
-    """The plans of all DP calls of a statement on the owner's connection, before any is released.
-
-    Raises:
-        QueryError: one of them is refused.
-    """
+    """The plans of all DP calls of an owner's statement, before any is released."""
     plans = []
     for select in selects:
         check_list(select, engine)
@@ -74,17 +58,11 @@ def owners_plans(
 
 
 def quoted(text: str, tokens: Sequence[Token]) -> str:
-    """A query as an SQL string.
-
-    Raises:
-        NotSupported: it has parameters.
-    """
+    """A query as an SQL string; NotSupported if it has parameters."""
     for token in tokens:
         if token.is_symbol("?", "$"):
             raise NotSupported(
                 "A prepared statement with a DP call takes no parameters.",
-                text=text,
-                position=token.start,
-                hint="Write the value into the statement.",
-            )
+                text=text, position=token.start, hint="Write the value into the statement.",
+            )  # fmt: skip
     return literal(text[tokens[0].start : tokens[-1].end])

@@ -5,84 +5,51 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 from dp_sql.budget.account import Account, BudgetRow
 from dp_sql.errors import NotSupported
+from dp_sql.privacy.catalog import OwnersEngine, Schema
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql
 from dp_sql.session.describe import values_sql
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
-COST_COLUMNS = (
+COST_COLUMNS = (  # of EXPLAIN, all of type VARCHAR
     "call", "mechanism", "epsilon", "delta", "epsilon_per_group", "accuracy", "budget_before",
     "budget_after", "kept_release", "work", "sql",
 )  # fmt: skip
-"""The columns of EXPLAIN, all of type VARCHAR."""
-
-
-class PublicValues(Protocol):
-    """What EXPLAIN asks of an engine."""
-
-    def public_values(self, select: str) -> list[object]:
-        """The first column of a SELECT over public data."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What one DP call would do.
+    """What one DP call would do."""
 
-    Args:
-        call: the DP call as DuckDB names its column.
-        mechanism: its name in the registry.
-        loss: the cost of all groups together; nothing is spent if `kept` is set.
-        epsilon_per_group: the epsilon that answers each group; without groups, all of it.
-        accuracy: a sentence that follows from public numbers alone.
-        kept: the id of a release that answers the same question for free, if there is one.
-        work: how many rows of one person are read and made, at most.
-        sql: what DuckDB would run over private rows.
-    """
-
-    call: str
-    mechanism: str
-    loss: PrivacyLoss
-    epsilon_per_group: Fraction
-    accuracy: str
-    kept: str | None
-    work: str
-    sql: str
+    call: str  # as DuckDB names its column
+    mechanism: str  # its name in the registry
+    loss: PrivacyLoss  # of all groups together; nothing is spent if `kept` is set
+    epsilon_per_group: Fraction  # without groups, all of it
+    accuracy: str  # a sentence that follows from public numbers alone
+    kept: str | None  # the id of a release that answers the same question for free
+    work: str  # how many rows of one person are read and made, at most
+    sql: str  # what DuckDB would run over private rows
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What the DP calls of some queries would cost together, and the budget around it.
+    """What the DP calls of some queries would cost together, and the budget around it."""
 
-    Args:
-        epsilon: what would be spent; kept releases are free.
-        delta: the same for delta.
-        fits: whether the budget allows it now.
-        calls: one explanation for each DP call, in the order of the queries.
-        before: the budget now, all analysts together and then this one; empty without a ledger.
-        after: the budget after these calls.
-    """
-
-    epsilon: Fraction
+    epsilon: Fraction  # what would be spent, as is delta; stored releases are free
     delta: Fraction
-    fits: bool
-    calls: tuple[Explanation, ...]
-    before: tuple[BudgetRow, ...]
+    fits: bool  # whether the budget allows it now
+    calls: tuple[Explanation, ...]  # in the order of the queries
+    before: tuple[BudgetRow, ...]  # of all analysts, then of this one; empty without a ledger
     after: tuple[BudgetRow, ...]
 
     def __str__(self) -> str:
         lines = []
         for one in self.calls:
-            lines += [
-                one.call,
-                f"  mechanism  {one.mechanism}",
-                f"  costs      {_price(one)}",
-                f"  accuracy   {one.accuracy}",
-                f"  work       {one.work}",
-            ]
+            lines += [one.call, f"  mechanism  {one.mechanism}", f"  costs      {_price(one)}"]
+            lines += [f"  accuracy   {one.accuracy}", f"  work       {one.work}"]
         for before, after in zip(self.before, self.after, strict=True):
             if before.epsilon_left is not None and after.epsilon_left is not None:
                 name = before.dataset if before.analyst is None else before.analyst
@@ -93,25 +60,14 @@ class Cost:
         return "\n".join(lines)
 
 
-def explanation(plan: Plan, kept: str | None, engine: PublicValues, n_runs: int = 1) -> Explanation:
-    """What a plan would do; counts its public domain.
-
-    Args:
-        plan: of one call.
-        kept: the id of a release that answers it already.
-        engine: reads the public domain.
-        n_runs: how often its loss counts.
-    """
+def explanation(
+    plan: Plan, kept: str | None, engine: OwnersEngine | Schema, n_runs: int = 1
+) -> Explanation:
+    """What a plan would do; counts its public domain, and its loss `n_runs` times."""
     return Explanation(
-        call=plan.call,
-        mechanism=plan.mechanism.name,
-        loss=plan.loss.times(n_runs),
-        epsilon_per_group=plan.parameters.epsilon,
-        accuracy=_accuracy(plan, engine),
-        kept=kept,
-        work=_work(plan),
-        sql=private_sql(plan, "ticket"),
-    )
+        plan.call, plan.mechanism.name, plan.loss.times(n_runs), plan.parameters.epsilon,
+        _accuracy(plan, engine), kept, _work(plan), private_sql(plan, "ticket"),
+    )  # fmt: skip
 
 
 def cost_of(calls: Sequence[Explanation], account: Account | None) -> Cost:
@@ -128,29 +84,20 @@ def cost_of(calls: Sequence[Explanation], account: Account | None) -> Cost:
 
 
 def cost_sql(cost: Cost) -> str:
-    """The same as SQL: one row for each DP call, and the budget left before and after all.
-
-    Raises:
-        NotSupported: there is no DP call.
-    """
+    """The same as SQL: one row for each DP call, and the budget left before and after all."""
     if not cost.calls:
-        raise NotSupported("EXPLAIN shows what DP calls would cost, and this query has none.")
-    left = [_least(rows) for rows in (cost.before, cost.after)]
+        raise NotSupported("EXPLAIN shows what DP calls would cost, and there is none here.")
+    left = []  # of the tightest budget, before and after
+    for budget in (cost.before, cost.after):
+        known = [row.epsilon_left for row in budget if row.epsilon_left is not None]
+        left.append(in_words(min(known)) if known else "")
     rows = []
     for call in cost.calls:
         spent = (call.loss.epsilon, call.loss.delta) if call.kept is None else (Fraction(0),) * 2
         numbers = map(in_words, (*spent, call.epsilon_per_group))
-        rows.append(
-            (call.call, call.mechanism, *numbers, call.accuracy, *left, call.kept or "", call.work,
-             call.sql)
-        )  # fmt: skip
+        rest = (call.accuracy, *left, call.kept or "", call.work, call.sql)
+        rows.append((call.call, call.mechanism, *numbers, *rest))
     return values_sql(COST_COLUMNS, rows)
-
-
-def _least(rows: Sequence[BudgetRow]) -> str:
-    """What is left of the tightest budget; "" if there is none."""
-    left = [row.epsilon_left for row in rows if row.epsilon_left is not None]
-    return in_words(min(left)) if left else ""
 
 
 def _price(one: Explanation) -> str:
@@ -176,7 +123,7 @@ def _work(plan: Plan) -> str:
     )
 
 
-def _accuracy(plan: Plan, engine: PublicValues) -> str:
+def _accuracy(plan: Plan, engine: OwnersEngine | Schema) -> str:
     size = None
     if plan.domain is not None and plan.domain.select is not None:
         count = f"SELECT system.main.count(*) FROM ({plan.domain.select}) AS domain"

@@ -1,11 +1,12 @@
 """The owner's session: any DuckDB SQL on the owner's own connection, and DP calls besides.
 
-Each release is frozen in a temporary table, and the rest of the statement runs over it. A statement
-with DP calls that cannot be read is refused; it never runs as written.
+Each release is frozen in a temporary table, and the rest of the statement runs over it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Sequence
 from types import FrameType
 
@@ -17,7 +18,7 @@ from dp_sql.errors import NotSupported, QueryError, SourceError
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, count_groups_sql
 from dp_sql.releases import Release
-from dp_sql.session.base import Session, calls_of
+from dp_sql.session.base import Session
 from dp_sql.session.dp_macro import owners_plans, query_of, quoted, with_ctes
 from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.release_store import new_release
@@ -36,26 +37,21 @@ _BINDS = {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}
 
 
 class OwnerSession(Session):
-    """A session without a policy: `with dp_sql.connect("shop.duckdb") as session: …`.
-
-    Args:
-        connection: an open connection, which this session closes.
-        ledger: records every release; None records nothing.
-    """
+    """A session without a policy: `with dp_sql.connect("shop.duckdb") as session: …`."""
 
     def __init__(self, connection: Connection, ledger: Ledger | None = None) -> None:
         account = None if ledger is None else Account(ledger, None, "owner")
         super().__init__(register(connection, query_of), number_of(connection), ledger, account)
         self._connection = connection
-        try:
+        with contextlib.ExitStack() as closing:
+            if ledger is not None:
+                closing.callback(ledger.close)
+            closing.callback(connection.close)
             self._tickets.charge(account)
-        except BaseException:
-            self._close_both()
-            raise
+            self._closing = closing.pop_all()
         create_macros(connection, everywhere=False)
         self._frozen: list[tuple[Release, str]] = []
-        self._n_releases = 0
-        self._n_tables = 0
+        self._numbers = itertools.count(1)
 
     @property
     def connection(self) -> Connection:
@@ -68,20 +64,13 @@ class OwnerSession(Session):
         return tuple(release for release, _ in self._frozen)
 
     def interrupt(self) -> None:
-        """Stop what is running, from another thread. The session stays open."""
+        """Stop what is running."""
         self._connection.interrupt()
 
     def close(self) -> None:
         """Close the connection and the ledger; relations of this session end with them."""
         self._tickets.stop_charging(self._account)
-        self._close_both()
-
-    def _close_both(self) -> None:
-        try:
-            self._connection.close()
-        finally:
-            if self._ledger is not None:
-                self._ledger.close()
+        self._closing.close()
 
     # --- how the owner's statements differ ---
 
@@ -91,13 +80,16 @@ class OwnerSession(Session):
     def _parse(self, text: str, params: object) -> list[Statement] | None:
         if not isinstance(text, str) or not (mentions_dp(text) or mentions_system_tables(text)):
             return None
-        parts = parse(text)
-        for part in parts:
-            check_depth(part)
-        parsed = [_explained(part) for part in parts]
-        for one in parsed:  # all are read before the first one runs
-            if one.selects and not one.is_explain:
-                _query_start(text, one.tokens)
+        parsed = parse(text)
+        for number, statement in enumerate(parsed):  # all are read before the first one runs
+            check_depth(statement)
+            if statement.keyword == "EXPLAIN" and len(statement.tokens) > 1:
+                explained = statement.without_explain()
+                if explained.is_query and explained.selects:
+                    parsed[number] = explained
+                    continue
+            if statement.selects:
+                _query_start(text, statement.tokens)
         return parsed
 
     def _without_release(
@@ -119,69 +111,47 @@ class OwnerSession(Session):
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
         return explanation(plan, None, engine, _n_runs(plan, engine))
 
-    def _prepare(self, statement: Statement) -> None:
-        """Nothing: the owner's tables are where the outer statement runs."""
-
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         if statement.selects:
             engine.bind(empty, params, statement.tokens[0].upper)
 
     def _release(self, statement: Statement, plans: Sequence[Plan], engine: Engine) -> list[str]:
         relations = []
+        calls = [(select, call) for select in statement.selects for call in select.calls]
         runs = [_n_runs(plan, engine) for plan in plans] if self._account is not None else None
 
         def issue(plan: Plan, reservation: str | None, n_runs: int) -> str:
             return self._tickets.issue_once(plan, reservation, n_runs if runs is not None else None)
 
         with reserved(self._account, plans, issue, runs) as releases:
-            for (select, call), one in zip(calls_of(statement), releases, strict=True):
-                self._n_releases += 1
+            for (select, call), one in zip(calls, releases, strict=True):
                 n_before = len(self.receipts)
                 try:
-                    relation = engine.release(one.plan, one.ticket, self._n_releases)
+                    relation = engine.release(one.plan, one.ticket, next(self._numbers))
                 except QueryError as error:
                     raise error.at(select.text, call.start) from None
                 one.is_answered = True
                 relations.append(relation)
                 columns = answer_columns(one.plan, [key.parts[-1] for key in select.keys])
-                for receipt in self.receipts[n_before:]:  # none if there was no group
-                    self._frozen.append((new_release(receipt, columns), relation))
+                made = self.receipts[n_before:]  # none if there was no group
+                self._frozen += [(new_release(receipt, columns), relation) for receipt in made]
         return relations
 
     def _read_again(self, release_id: str, engine: Engine) -> str | None:
         for release, relation in self._frozen:
-            if release.id == release_id and _exists(relation, engine):
-                return read_again(release, relation)
+            if release.id == release_id:
+                count = f"SELECT system.main.count(*) FROM {relation} AS stored"
+                with contextlib.suppress(SourceError):  # ROLLBACK removes a transaction's tables
+                    if engine.public_values(count) != [0]:
+                        return read_again(release, relation)
         return None
 
     def _freeze(self, name: str, table: Table) -> str:
-        self._n_tables += 1
-        return freeze(self._connection, f"temp.main.__dp_table_{self._n_tables}", *table)
-
-
-def _explained(statement: Statement) -> Statement:
-    """EXPLAIN of a query with DP calls, which shows what they cost; any other as it is."""
-    if statement.keyword == "EXPLAIN" and len(statement.tokens) > 1:
-        explained = statement.without_explain()
-        if explained.is_query and explained.selects:
-            return explained
-    return statement
-
-
-def _exists(relation: str, engine: Engine) -> bool:
-    """Whether a release is still in its table: ROLLBACK removes what a transaction made."""
-    try:
-        (n_rows,) = engine.public_values(f"SELECT system.main.count(*) FROM {relation} AS kept")
-    except SourceError:
-        return False
-    return n_rows != 0
+        return freeze(self._connection, f"temp.main.__dp_table_{next(self._numbers)}", *table)
 
 
 def _n_runs(plan: Plan, engine: Engine) -> int:
-    """How often the loss of a plan counts: DP_SELECT answers each group with all of epsilon.
-
-    The groups are candidates' groups, which the owner declares public.
-    """
+    """How often a loss counts: DP_SELECT answers each (public) group with all of epsilon."""
     if plan.parameters.reads_people or not plan.keys:
         return 1
     (n_groups,) = engine.public_values(count_groups_sql(plan))
@@ -189,11 +159,7 @@ def _n_runs(plan: Plan, engine: Engine) -> int:
 
 
 def _query_start(text: str, tokens: Sequence[Token]) -> int | None:
-    """Where the query begins in a statement that only binds it; None for one that runs.
-
-    Raises:
-        NotSupported: a statement of this kind cannot hold a DP call.
-    """
+    """Where the query begins in a statement that only binds it; None for one that runs."""
     first = tokens[0].upper
     words = [token.upper for token in tokens[:8]]
     message = hint = None

@@ -1,14 +1,11 @@
 """One question of an analyst while private rows are read: its deadline and its interrupts.
 
-Once its cost is in the ledger, a question has one outcome except for its answer. Two things could
-reveal more, and do not:
+Once its cost is in the ledger, a question has one outcome except for its answer:
 
 - An interrupt (Ctrl-C, `session.interrupt()`) would show whether the answer was ready. Here it only
   marks the question as abandoned: its answer is thrown away, ready or not.
-- A signal in the middle could skip a step. Here the work runs in a thread of its own, which no
-  signal reaches, and the thread that asked waits for it and for the deadline.
-
-Knows threads, signals and a clock. Does not know what is asked.
+- A signal could skip a step. Here the work runs in a thread that no signal reaches, and the thread
+  that asked waits for it and for the deadline.
 """
 
 from __future__ import annotations
@@ -32,23 +29,18 @@ _PAUSE = 0.05  # seconds between two attempts to stop abandoned work
 class Question:
     """One question from its start to its answer.
 
-    Args:
-        deadline: seconds; the work ends at a multiple of it, counted from now. None: when it is
-            done.
-        stop: stops the engine that does the work; called until the work has ended.
+    Its work ends at a multiple of the deadline (seconds) from now; None: when it is done. `stop`
+    stops the engine, and is called until the work has ended.
     """
 
     def __init__(self, deadline: Fraction | None, stop: Callable[[], None]) -> None:
         self._started = time.monotonic()
         self._deadline = deadline
         self._stop = stop
-        self.is_abandoned = self._is_pressed = False
+        self.is_abandoned = False  # set from any thread: its answer is thrown away, ready or not
+        self._is_pressed = False
         self._is_lost: bool | None = None  # decided once, when the work has ended
         self._is_spent = False
-
-    def abandon(self) -> None:
-        """Throw the answer away, whether it is ready or not; from any thread."""
-        self.is_abandoned = True
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -102,7 +94,9 @@ class Question:
         while not done.wait(_PAUSE):
             if self.is_abandoned:
                 self._stop()
-        self._wait()
+        if self._deadline is not None:
+            passed = Fraction(time.monotonic() - self._started)
+            time.sleep(float(-passed % self._deadline))  # a signal does not end it
         self._is_lost = self.is_abandoned
         return answers[0] if answers and not self._is_lost else None
 
@@ -113,8 +107,3 @@ class Question:
             raise KeyboardInterrupt
         if is_lost:
             raise QueryError(INTERRUPTED if is_spent else INTERRUPTED_UNSPENT)
-
-    def _wait(self) -> None:
-        if self._deadline is not None:
-            passed = Fraction(time.monotonic() - self._started)
-            time.sleep(float(-passed % self._deadline))  # a signal does not end it

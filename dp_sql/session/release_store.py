@@ -1,7 +1,4 @@
-"""An analyst's releases, to be read again for free: in memory, or in a SQLite file.
-
-A release is found by its id, and by its question: what was read, and the mechanism's parameters.
-"""
+"""An analyst's releases, to be read again for free: in memory, or in a SQLite file."""
 
 from __future__ import annotations
 
@@ -21,20 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from dp_sql.budget.model import normal_name
+from dp_sql.engines.duckdb.connection import Rows
 from dp_sql.errors import LedgerError
 from dp_sql.files import make_private
 from dp_sql.privacy.plan import Plan
 from dp_sql.releases import Receipt, Release
 from dp_sql.udfs.mechanism import PrivacyLoss
 
-Rows = Sequence[tuple[object, ...]]
-_PATIENCE = 30
-"""Seconds to wait for other connections."""
-_TABLE = (
-    "CREATE TABLE IF NOT EXISTS releases (number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, "
-    "analyst TEXT NOT NULL, question TEXT NOT NULL, release TEXT NOT NULL)"
-)
-_INDEX = "CREATE INDEX IF NOT EXISTS by_question ON releases (analyst, question)"
+_PATIENCE = 30  # seconds to wait for other connections
 _LOSS = ("epsilon", "delta", "rho", "bounded_range")
 
 
@@ -47,18 +38,10 @@ class Stored:
 
 
 class ReleaseStore:
-    """The releases that one analyst can read again.
-
-    Args:
-        path: a file, for releases that outlive the session; None: in memory.
-        analyst: whose releases these are. Other analysts' are not found.
-        database: path of the database that is asked.
-    """
+    """The releases of one analyst on one database, in a file or (None) in memory."""
 
     def __init__(self, path: Path | None, analyst: str, database: str) -> None:
-        self._analyst = analyst
-        self._database = database
-        self._path = path
+        self._analyst, self._database, self._path = analyst, database, path
         self._lock = threading.Lock()
         with self._access():
             if path is not None:
@@ -69,8 +52,13 @@ class ReleaseStore:
             # A forgotten session closes its files as a closed one does.
             self._closing = weakref.finalize(self, self._file.close)
             _use_wal(self._file)
-            self._file.execute(_TABLE)
-            self._file.execute(_INDEX)
+            self._file.execute(
+                "CREATE TABLE IF NOT EXISTS releases (number INTEGER PRIMARY KEY, id TEXT UNIQUE "
+                "NOT NULL, analyst TEXT NOT NULL, question TEXT NOT NULL, release TEXT NOT NULL)"
+            )
+            self._file.execute(
+                "CREATE INDEX IF NOT EXISTS by_question ON releases (analyst, question)"
+            )
             # In older files names are not normalised: find every spelling of this one.
             found = self._file.execute("SELECT DISTINCT analyst FROM releases").fetchall()
             same = {name for (name,) in found if normal_name(name) == normal_name(analyst)}
@@ -82,8 +70,8 @@ class ReleaseStore:
 
     def add(
         self, plan: Plan, receipt: Receipt, columns: Sequence[tuple[str, str]], rows: Rows
-    ) -> Release:
-        """Store one release; returns it with its new id."""
+    ) -> None:
+        """Store one release, with a new id."""
         release = new_release(receipt, columns)
         key = question_key(plan, self._database)
         with self._access():
@@ -91,10 +79,11 @@ class ReleaseStore:
                 "INSERT INTO releases (id, analyst, question, release) VALUES (?, ?, ?, ?)",
                 (release.id, self._analyst, key, _to_json(release, rows)),
             )
-        return release
 
     def answer(self, plan: Plan) -> Stored | None:
-        """The newest release that answers the same question."""
+        """The newest release in the file that answers the same question."""
+        if self._path is None:
+            return None
         key = question_key(plan, self._database)
         return next(self._read("question = ? ORDER BY number DESC LIMIT 1", key), None)
 
@@ -153,10 +142,7 @@ def new_release(receipt: Receipt, columns: Sequence[tuple[str, str]]) -> Release
 
 
 def question_key(plan: Plan, database: str) -> str:
-    """A digest of all that decides the distribution of an answer, except the rows.
-
-    A stored answer stays what it was when rows come or go.
-    """
+    """A digest of all that decides the distribution of an answer, except the rows."""
     domain, groups = plan.domain, plan.groups
     numbers = plan.parameters.given_to(plan.mechanism)
     parts = (
@@ -181,13 +167,10 @@ def _to_json(release: Release, rows: Rows) -> str:
 
 def _from_json(written: str) -> Stored:
     plain = json.loads(written)
-    loss: dict[str, Any] = {
-        name: None if x is None else Fraction(x)
-        for name, x in zip(_LOSS, plain["loss"], strict=True)
-    }
+    numbers: list[Any] = [None if x is None else Fraction(x) for x in plain["loss"]]
+    loss = PrivacyLoss(**dict(zip(_LOSS, numbers, strict=True)))
     words = {name: plain[name] for name in ("call", "source", "mechanism", "accuracy")}
-    assumptions = tuple(plain["assumptions"])
-    receipt = Receipt(**words, loss=PrivacyLoss(**loss), assumptions=assumptions)
+    receipt = Receipt(**words, loss=loss, assumptions=tuple(plain["assumptions"]))
     columns = tuple((name, kind) for name, kind in plain["columns"])
     release = Release(plain["id"], receipt, plain["time"], columns)
     return Stored(release, tuple(tuple(row) for row in plain["rows"]))

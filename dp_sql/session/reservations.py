@@ -12,19 +12,12 @@ from dp_sql.privacy.plan import Plan, loss_at
 
 @dataclass
 class Reserved:
-    """One release to be made.
-
-    Args:
-        plan: what is released.
-        reservation: the ledger's ticket; None without a ledger.
-        ticket: the engine's, which is good for one release.
-        is_answered: whether the release was made; else it is settled as failed.
-    """
+    """One release to be made: its plan, the ledger's ticket and the engine's."""
 
     plan: Plan
     reservation: str | None
     ticket: str
-    is_answered: bool = False
+    is_answered: bool = False  # else it is settled as failed
 
 
 @contextlib.contextmanager
@@ -36,15 +29,8 @@ def reserved(
 ) -> Iterator[list[Reserved]]:
     """Reserve all losses at the beginning, durably, and settle them at the end.
 
-    Args:
-        account: where the losses are written; None writes nothing.
-        plans: what is released, in this order.
-        issue: returns the engine's ticket for a plan, its reservation and its number of runs. If
-            it raises, no row was read, and all reservations are cancelled.
-        runs: how often each loss counts; once by default.
-
-    Raises:
-        BudgetExceeded: too little is left; nothing was reserved.
+    `issue` returns the engine's ticket for a plan, its reservation and how often its loss counts
+    (once by default). If it raises, no row was read, and all reservations are cancelled.
     """
     counted = list(zip(plans, runs or [1] * len(plans), strict=True))
     reservations: Sequence[str | None] = [None] * len(plans)

@@ -1,21 +1,15 @@
-"""The system tables: `dp_budget()`, `dp_ledger()`, `dp_releases()` and `dp_release('…')`.
-
-Lists their rows. Knows releases and events; no engine.
-"""
+"""The rows of the system tables `dp_budget`, `dp_ledger`, `dp_releases` and `dp_release`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from dp_sql.budget.account import BudgetRow
 from dp_sql.budget.amounts import ATTO, NANO, PICO
 from dp_sql.budget.events import Event
-from dp_sql.budget.ledger import Ledger
-from dp_sql.errors import ArgumentError, NotSupported
 from dp_sql.releases import Release
 from dp_sql.sql.formatting import decimal, quote
-from dp_sql.sql.statement import SystemTableCall
 
 Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[object, ...]]]
 """Columns (name and type) and rows; each value as a string that casts to its type, or None."""
@@ -39,76 +33,40 @@ _RELEASES = (
 
 def read_again(release: Release, relation: str) -> str:
     """SQL of a frozen release, with the column names that people read."""
-    inner = [f"__dp_key_{i}" for i in range(len(release.columns) - 1)] + ["__dp_value"]
-    listed = [
-        f"{column} AS {quote(name)}"
-        for column, (name, _) in zip(inner, release.columns, strict=True)
-    ]
+    names = [quote(name) for name, _ in release.columns]
+    listed = [f"__dp_key_{i} AS {name}" for i, name in enumerate(names[:-1])]
+    listed.append(f"__dp_value AS {names[-1]}")
     return f"(SELECT {', '.join(listed)} FROM {relation} AS __dp_kept)"
 
 
-def unknown_release(call: SystemTableCall, text: str) -> ArgumentError:
-    """The refusal of an id that does not exist."""
-    return ArgumentError(
-        "There is no release with this id, or its transaction was rolled back.",
-        text=text,
-        position=call.start,
-        hint="FROM dp_releases() lists them.",
-    )
+def releases_table(releases: Iterable[Release]) -> Table:
+    """`dp_releases()`."""
+    rows = []
+    for one in releases:
+        asked, loss = one.receipt, one.receipt.loss
+        words = (one.id, _timestamp(one.time), asked.call, asked.source, asked.mechanism)
+        rows.append((*words, decimal(loss.epsilon, 9), decimal(loss.delta, 18)))
+    return _RELEASES, rows
 
 
-def system_table(
-    call: SystemTableCall,
-    text: str,
-    releases: Iterable[Release],
-    ledger: Ledger | None,
-    budget: Callable[[], Iterable[BudgetRow]],
-    analyst: str | None,
-) -> Table:
-    """The rows of `dp_releases`, `dp_budget` or `dp_ledger`.
-
-    Args:
-        call: one of the three.
-        text: the text that holds it.
-        releases: those that can be read again.
-        ledger: None if there is none.
-        budget: returns its rows.
-        analyst: whose events are shown; None shows everyone's.
-
-    Raises:
-        NotSupported: there is no ledger.
-    """
-    if call.name == "dp_releases":
-        return _RELEASES, [_release_row(release) for release in releases]
-    if ledger is None:
-        raise NotSupported(
-            "There is no ledger here.",
-            text=text,
-            position=call.start,
-            hint="A policy with a [budget] has one; so has connect(…, ledger='ledger.sqlite').",
-        )
-    if call.name == "dp_budget":
-        return _BUDGET, [_budget_row(row) for row in budget()]
-    if analyst is None:
-        return _ledger_table(ledger.events())
-    return _spent_table(ledger.events(analyst))
+def budget_table(budget: Iterable[BudgetRow]) -> Table:
+    """`dp_budget()`; the analyst is NULL for all analysts together."""
+    rows = []
+    for row in budget:
+        epsilons = (row.epsilon_total, row.epsilon_spent, row.epsilon_left)
+        deltas = (row.delta_total, row.delta_spent, row.delta_left)
+        numbers = [*(_decimal(x, 9) for x in epsilons), *(_decimal(x, 18) for x in deltas)]
+        rows.append((row.dataset, row.analyst, *numbers, row.accountant))
+    return _BUDGET, rows
 
 
-def _budget_row(row: BudgetRow) -> tuple[object, ...]:
-    """One row of a budget; the analyst is NULL for all analysts together."""
-    epsilons = (row.epsilon_total, row.epsilon_spent, row.epsilon_left)
-    deltas = (row.delta_total, row.delta_spent, row.delta_left)
-    numbers = [*(_decimal(x, 9) for x in epsilons), *(_decimal(x, 18) for x in deltas)]
-    return (row.dataset, row.analyst, *numbers, row.accountant)
-
-
-def _ledger_table(events: Iterable[Event]) -> Table:
-    """All events of a ledger, as its owner sees them."""
+def ledger_table(events: Iterable[Event]) -> Table:
+    """`dp_ledger()` as the owner sees it: all events."""
     return _LEDGER, [_ledger_row(event, event.number, event.kind) for event in events]
 
 
-def _spent_table(events: Iterable[Event]) -> Table:
-    """The events of one analyst's ledger: what was spent, and what was given back.
+def spent_table(events: Iterable[Event]) -> Table:
+    """`dp_ledger()` as an analyst sees it: what was spent, and what was given back.
 
     How a release ended is not shown: it may depend on the data. The events are numbered 1, 2, …:
     gaps would show how many events other analysts have.
@@ -119,23 +77,12 @@ def _spent_table(events: Iterable[Event]) -> Table:
 
 
 def _ledger_row(event: Event, number: int, kind: str) -> tuple[object, ...]:
-    amount = event.amount
-    losses: list[str | None] = [None, None, None]
-    if amount is not None:
+    losses: list[str | None] = [None] * 3
+    if (amount := event.amount) is not None:
         rho = None if amount.rho is None else Fraction(amount.rho, PICO)
-        losses = [
-            _decimal(Fraction(amount.epsilon, NANO), 9),
-            _decimal(Fraction(amount.delta, ATTO), 18),
-            _decimal(rho, 12),
-        ]
+        epsilon, delta = Fraction(amount.epsilon, NANO), Fraction(amount.delta, ATTO)
+        losses = [decimal(epsilon, 9), decimal(delta, 18), _decimal(rho, 12)]
     return (str(number), _timestamp(event.time), kind, event.ticket, event.analyst, *losses)
-
-
-def _release_row(release: Release) -> tuple[object, ...]:
-    receipt = release.receipt
-    losses = (_decimal(receipt.loss.epsilon, 9), _decimal(receipt.loss.delta, 18))
-    asked = (receipt.call, receipt.source, receipt.mechanism)
-    return (release.id, _timestamp(release.time), *asked, *losses)
 
 
 def _timestamp(time: str) -> str:

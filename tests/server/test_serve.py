@@ -28,7 +28,7 @@ import dp_sql.server.gateway
 from dp_sql.cli import serve
 from dp_sql.cli.main import main
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
-from dp_sql.engines.duckdb.quack_server import QuackServer, Rows, address, fetched, load_quack
+from dp_sql.engines.duckdb.quack_server import QuackServer, Result, address, fetched, load_quack
 from dp_sql.errors import BudgetExceeded, NotSupported
 from dp_sql.server.gateway import SCHEMATA, TABLES, Gateway
 from dp_sql.server.tokens import add_token, remove_token
@@ -691,7 +691,7 @@ class Shelf:
         self.names: list[str] = []
         self.live: frozenset[str] = frozenset()
 
-    def hold(self, rows: Rows) -> tuple[str, str]:
+    def hold(self, rows: Result) -> tuple[str, str]:
         self.names.append(f"answer_{len(self.names)}")
         return self.names[-1], f"FROM {self.names[-1]}"
 
@@ -893,7 +893,7 @@ def test_a_release_that_cannot_be_held_is_spent_once_and_names_no_table(
     with duckdb.connect() as con:
         plain_server = QuackServer.__new__(QuackServer)
         plain_server._connection, plain_server._numbers = con, itertools.count(1)
-        odd = Rows((("x", "NO SUCH TYPE"),), con.sql("SELECT 1 AS c0").to_arrow_table())
+        odd = Result((("x", "NO SUCH TYPE"),), con.sql("SELECT 1 AS c0").to_arrow_table())
         monkeypatch.setattr(it._server, "hold", lambda _: plain_server.hold(odd))
         told = {it.answer("one", COUNT) for _ in range(3)}
     assert told == {duckdb_quack.refusal(RuntimeError())}

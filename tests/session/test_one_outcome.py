@@ -119,7 +119,7 @@ def test_a_ledger_that_shows_how_a_release_ended_is_detected(
     monkeypatch.setattr(private, "release", _fails)
     kinds = [_kinds_after(one) for one in (side, failing)]
     assert kinds[0] == kinds[1]
-    monkeypatch.setattr(system_tables, "_spent_table", system_tables._ledger_table)
+    monkeypatch.setattr(system_tables, "spent_table", system_tables.ledger_table)
     kinds = [_kinds_after(one) for one in (side, failing)]
     assert kinds[0] != kinds[1]
 

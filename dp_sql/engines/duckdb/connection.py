@@ -1,15 +1,13 @@
-"""A DuckDB connection: runs the SQL it is given, and says what names mean. Decides nothing.
-
-DuckDB looks up a dataframe named in SQL in the Python frame that calls it, so it is called from a
-frame that has the caller's variables.
-"""
+"""A DuckDB connection: runs the SQL it is given, and says what names mean. Decides nothing."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from types import FrameType
 from typing import Any
 
@@ -20,50 +18,39 @@ from dp_sql.errors import DpSqlError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Scope
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
+from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded, tokenize
 
 Connection = duckdb.DuckDBPyConnection
-# Functions of DuckDB's that read more than their arguments: a time that is the same for the whole
-# statement, which is harmless, and the state of the session, which is not.
-_TIMES = (
-    "('now', 'today', 'current_date', 'transaction_timestamp', 'get_current_time', "
-    "'get_current_timestamp', 'current_localtime', 'current_localtimestamp')"
-)
-_STATE = "('getvariable', 'current_setting', 'txid_current')"
-# DuckDB's own macros that read their arguments only.
-_MACROS = (
-    "('ago', 'date_add', 'days_in_month', 'fdiv', 'fmod', 'if', 'nullif', 'split_part', "
-    "'md5_number_lower', 'md5_number_upper', 'map_contains_entry', 'map_contains_value', "
-    "'round_even', 'roundbankers')"
-)
-_KINDS = f"""
+Rows = Sequence[tuple[object, ...]]
+# Functions that read the state of the session are volatile; a time that is the same for the whole
+# statement is harmless; and the macros named here read their arguments only.
+_KINDS = """
     SELECT system.main.lower(function_name), system.main.list(DISTINCT CASE
         WHEN stability = 'VOLATILE' THEN 'volatile'
-        WHEN function_name IN {_STATE} THEN 'volatile'
-        WHEN stability = 'CONSISTENT_WITHIN_QUERY' AND function_name NOT IN {_TIMES}
+        WHEN function_name IN ('getvariable', 'current_setting', 'txid_current') THEN 'volatile'
+        WHEN stability = 'CONSISTENT_WITHIN_QUERY' AND function_name NOT IN (
+            'now', 'today', 'current_date', 'transaction_timestamp', 'get_current_time',
+            'get_current_timestamp', 'current_localtime', 'current_localtimestamp')
             THEN 'volatile'
-        WHEN function_type = 'macro' AND internal AND (function_name IN {_MACROS}
+        WHEN function_type = 'macro' AND internal AND (function_name IN (
+            'ago', 'date_add', 'days_in_month', 'fdiv', 'fmod', 'if', 'nullif', 'split_part',
+            'md5_number_lower', 'md5_number_upper', 'map_contains_entry', 'map_contains_value',
+            'round_even', 'roundbankers')
             OR system.main.starts_with(function_name, 'list_')
             OR system.main.starts_with(function_name, 'array_')) THEN 'scalar'
         ELSE function_type END)
     FROM system.main.duckdb_functions()
 """
 _TABLES = "SELECT database_name, schema_name, table_name, NULL FROM system.main.duckdb_tables()"
-_VIEWS = (
-    "SELECT database_name, schema_name, view_name, coalesce(sql, '') "
-    "FROM system.main.duckdb_views()"
-)
+_VIEWS = """SELECT database_name, schema_name, view_name, coalesce(sql, '')
+    FROM system.main.duckdb_views()"""
 _REGISTERED = re.compile(
     r"CREATE TEMP VIEW .+ AS SELECT \* FROM (pandas|arrow|python_arrow)_scan\w*\(\) AS \w+;",
     re.DOTALL,
 )
 _WORD = re.compile(r"\w+")
-_SAME_NAME = "system.main.lower({}) = system.main.lower($1)"
-_SEARCH_PATH = (
-    "SELECT system.main.current_setting('search_path'), system.main.current_database(), "
-    "system.main.current_schema()"
-)
 _ROWS_PER_INSERT = 200
 _BUILTIN: dict[str, frozenset[str]] = {}
 
@@ -76,23 +63,15 @@ def open_database(database: str, read_only: bool) -> Connection:
 def restrict(connection: Connection, *more: str) -> None:
     """Settings of every connection that serves analysts: no Python variables, no extensions.
 
-    DuckDB's progress bar would show how much data there is. DuckDB draws one in a process started
-    by `python -m`; in a notebook without the widgets for it, it has none and refuses the setting.
-
-    Args:
-        connection: a connection.
-        more: further settings, as statements.
+    The progress bar would show how much data there is.
     """
-    with contextlib.suppress(duckdb.InvalidInputException):
+    with contextlib.suppress(duckdb.InvalidInputException):  # a notebook without widgets for it
         connection.execute("SET enable_progress_bar = false")
-    for setting in (
-        "SET python_enable_replacements = false",
-        "SET autoinstall_known_extensions = false",
-        "SET autoload_known_extensions = false",
-        "SET allow_community_extensions = false",
-        "SET TimeZone = 'UTC'",
-        *more,
-    ):
+    off = (
+        "python_enable_replacements", "autoinstall_known_extensions", "autoload_known_extensions",
+        "allow_community_extensions",
+    )  # fmt: skip
+    for setting in (*(f"SET {name} = false" for name in off), "SET TimeZone = 'UTC'", *more):
         connection.execute(setting)
 
 
@@ -108,11 +87,12 @@ class Engine:
 
     # --- what the compiler asks (dp_sql.privacy.catalog.OwnersEngine) ---
 
-    def relation(self, parts: tuple[str, ...], within: Scope | None = None) -> NamedRelation | None:
+    def relation(self, parts: Parts, within: Scope | None = None) -> NamedRelation | None:
         """The relation that a name means on the search path, or in a view of a schema."""
         *scope, name = parts
-        found = self._fetch(f"{_TABLES} WHERE {_SAME_NAME.format('table_name')}", [name])
-        found += self._fetch(f"{_VIEWS} WHERE {_SAME_NAME.format('view_name')}", [name])
+        same = "system.main.lower({}) = system.main.lower($1)"
+        found = self._fetch(f"{_TABLES} WHERE {same.format('table_name')}", [name])
+        found += self._fetch(f"{_VIEWS} WHERE {same.format('view_name')}", [name])
         found = [r for r in found if folded(r[2]) == folded(name)]  # lower() folds more than DuckDB
         if scope:
             meant = self._scoped(scope, found)
@@ -120,15 +100,10 @@ class Engine:
             places = self._search_path(within)
             meant = [r for place in places for r in found if (folded(r[0]), folded(r[1])) == place]
             meant = meant if within else meant[:1]
-        wrong = None
-        if len({r[:3] for r in meant}) > 1:
-            wrong = "may mean more than one relation"
-        elif not meant and scope and found:
-            wrong = "was not found under this name"
-        if wrong is not None:
-            raise NotPrivate(
-                f"{'.'.join(parts)} {wrong}; write its full name, database.schema.name."
-            )
+        if len({r[:3] for r in meant}) > 1 or (not meant and scope and found):
+            wrong = "may mean more than one relation" if meant else "was not found under this name"
+            name = ".".join(parts)
+            raise NotPrivate(f"{name} {wrong}; write its full name, database.schema.name.")
         if not meant:
             return self._variable(name) if not scope else None
         full, sql = meant[0][:3], meant[0][3]
@@ -141,20 +116,21 @@ class Engine:
             return [r for r in found if [folded(r[0]), folded(r[1])] == wanted]
         path = self._search_path(None)
         databases = {database for database, _ in path}
-        meant = []
-        for r in found:
-            database, schema = folded(r[0]), folded(r[1])
-            as_schema = schema == wanted[0] and database in databases
-            as_database = database == wanted[0] and (schema == "main" or (database, schema) in path)
-            if as_schema or as_database:
-                meant.append(r)
-        return meant
+
+        def is_meant(database: str, schema: str) -> bool:
+            if schema == wanted[0] and database in databases:
+                return True
+            return database == wanted[0] and (schema == "main" or (database, schema) in path)
+
+        return [r for r in found if is_meant(folded(r[0]), folded(r[1]))]
 
     def _search_path(self, within: Scope | None) -> list[Scope]:
         """Where DuckDB looks for a bare name, in this order, in lower case."""
-        path, database, schema = self._fetch(_SEARCH_PATH, [])[0]
-        here = (folded(database), folded(schema))
-        places = [("temp", "main")]
+        ((path, database, schema),) = self._fetch(
+            "SELECT system.main.current_setting('search_path'), system.main.current_database(), "
+            "system.main.current_schema()"
+        )
+        here, places = (folded(database), folded(schema)), [("temp", "main")]
         if within is not None:
             places.append((folded(within[0]), folded(within[1])))
         entries: list[list[str]] = [[]]
@@ -168,12 +144,12 @@ class Engine:
         ]
         return list(dict.fromkeys([*places, here, (here[0], "main"), ("system", "main")]))
 
-    def _view_sql(self, full: tuple[str, ...], sql: str | None) -> str | None:
+    def _view_sql(self, full: Parts, sql: str | None) -> str | None:
         """The SQL of a view; None for a table, and for a view that is a registered dataframe."""
         if sql is None:
             return None
         if not sql:  # 1.5 keeps no SQL of what Python registered: look at what it scans
-            plan = self._fetch(f"EXPLAIN (FORMAT json) SELECT * FROM {full_name(full)}", [])[0][1]
+            plan = self._fetch(f"EXPLAIN (FORMAT json) SELECT * FROM {full_name(full)}")[0][1]
             nodes = re.findall(r'"name": *"([^"]*)"', plan)
             scans = [node.strip() for node in nodes if node.strip() != "PROJECTION"]
             return None if scans in (["PANDAS_SCAN"], ["ARROW_SCAN"]) else ""
@@ -181,13 +157,10 @@ class Engine:
 
     def _variable(self, name: str) -> NamedRelation | None:
         """A DuckDB relation in a variable of the caller: a query that was not checked."""
-        if self._frame is None:
-            return None
-        frame: FrameType | None = self._frame
+        frame = self._frame
         while frame is not None:  # a setting makes DuckDB look further out than one frame
             value = frame.f_globals.get(name)
-            code = frame.f_code
-            if name in {*code.co_varnames, *code.co_cellvars, *code.co_freevars}:
+            if name in _local_names(frame):
                 value = frame.f_locals.get(name, value)
             if isinstance(value, duckdb.DuckDBPyRelation):
                 return NamedRelation((), "")
@@ -209,7 +182,7 @@ class Engine:
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """What each name is among DuckDB's own functions; read once per process."""
         if not _BUILTIN:
-            found = self._fetch(f"{_KINDS} WHERE internal GROUP BY 1", [])
+            found = self._fetch(f"{_KINDS} WHERE internal GROUP BY 1")
             _BUILTIN.update((name, frozenset(kinds)) for name, kinds in found)
         return {name: _BUILTIN[name] for name in names if name in _BUILTIN}
 
@@ -228,20 +201,29 @@ class Engine:
             raise source_error(error) from None
 
     def agrees(
-        self, source: str, tables: Collection[tuple[str, ...]], functions: Collection[str] = ()
+        self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
     ) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
-        return reads_just(self.connection, source, tables, self.run, functions)
+        try:
+            self.run(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        except duckdb.Error:
+            return False
+        # Extracting names binds no types, without which DuckDB refuses a collation.
+        bare = _without_collations(f"SELECT * FROM {source}")
+        for function in functions:  # nor does it read a list that is an argument
+            bare = bare.replace(function, "(SELECT 1)")
+        named = partial(self.connection.get_table_names, qualified=True)
+        meant = (named(f"SELECT * FROM {full_name(parts)}") for parts in tables)
+        return named(bare) == set().union(*meant)
 
-    def _fetch(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+    def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, parameters).fetchall()
 
     # --- running ---
 
     def run(self, sql: str, parameters: object = None) -> Connection:
         """Execute SQL as if the caller had written `connection.execute(sql)`."""
-        result: Connection = self._in_frame("execute", sql, parameters)
-        return result
+        return self._in_frame("execute", sql, parameters)  # type: ignore[no-any-return]
 
     def finish(self, sql: str, parameters: object = None) -> None:
         """Execute SQL to its end and drop the result."""
@@ -250,13 +232,7 @@ class Engine:
             result.complete()
 
     def bind(self, sql: str, parameters: object = None, keyword: str = "SELECT") -> None:
-        """Let DuckDB bind a statement and not run it; it raises its own errors.
-
-        Args:
-            sql: the statement.
-            parameters: its values.
-            keyword: the statement's first word, in upper case.
-        """
+        """Let DuckDB bind a statement of this first word and not run it; it raises its errors."""
         if keyword in {"SELECT", "FROM", "VALUES", ""}:
             self.relate(sql, parameters)  # a relation is bound when it is made, and run when read
         elif keyword in {"WITH", "CREATE", "INSERT", "UPDATE", "DELETE", "COPY"}:
@@ -264,67 +240,44 @@ class Engine:
 
     def relate(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyRelation | None:
         """The relation of some SQL, as if the caller had written `connection.sql(sql)`."""
-        relation: duckdb.DuckDBPyRelation | None = self._in_frame("sql", sql, parameters)
-        return relation
+        return self._in_frame("sql", sql, parameters)  # type: ignore[no-any-return]
 
     def _in_frame(self, method: str, sql: str, parameters: object) -> Any:
-        """Call a method of the connection where DuckDB finds the caller's variables.
+        """Call a method of the connection in a frame with the caller's variables.
 
-        DuckDB looks in the innermost Python frame. In a frame of this module, it would take a
-        table called `sql` for the variable of that name.
+        There DuckDB looks for dataframes. In a frame of this module, it would take a table called
+        `sql` for the variable of that name.
         """
-        names = {"__dp_call": getattr(self.connection, method), "__dp_sql": sql}
+        # Reading a frame's f_locals makes the frame keep a copy of them (up to Python 3.12), and
+        # with it every session and relation in it. So they are read only if a name fits.
+        wanted = _local_names(self._frame) & set(_WORD.findall(sql))
+        values = self._frame.f_locals if self._frame is not None and wanted else {}
+        names = {name: values[name] for name in wanted if name in values}
+        names |= {"__dp_call": getattr(self.connection, method), "__dp_sql": sql}
         call = "__dp_call(__dp_sql)"
         if parameters is not None:
             names["__dp_values"] = parameters
             given = "params=__dp_values" if method == "sql" else "__dp_values"
             call = f"__dp_call(__dp_sql, {given})"
         outer = self._frame.f_globals if self._frame is not None else {}
-        return eval(call, outer, {**self._locals(sql), **names})
-
-    def _locals(self, sql: str) -> dict[str, object]:
-        """The caller's local variables that the SQL may name.
-
-        Reading a frame's f_locals makes the frame keep a copy of them (up to Python 3.12), and with
-        it every session and relation in it. So they are read only if a name fits.
-        """
-        if self._frame is None:
-            return {}
-        code = self._frame.f_code
-        known = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
-        wanted = known & set(_WORD.findall(sql))
-        if not wanted:
-            return {}
-        values = self._frame.f_locals
-        return {name: values[name] for name in wanted if name in values}
+        return eval(call, outer, names)
 
     def release(self, plan: Plan, ticket: str, number: int) -> str:
         """Run the private SQL of a plan once and freeze its answer in a temporary table.
 
         Answers of one type share a table, so that a long session does not fill the catalog.
-
-        Args:
-            plan: what to release.
-            ticket: for one release.
-            number: of this release in the session; the table's key.
-
-        Returns:
-            A relation with the columns of the release, as SQL.
-
-        Raises:
-            SourceError: DuckDB could not run the source.
-            DpSqlError: what the mechanism refused.
+        Returns a relation with the columns of the release, as SQL. Raises what the mechanism
+        refused, or a SourceError.
         """
         columns = release_columns(plan)
-        names = ", ".join(name for name, _ in columns)
-        typed = ", ".join(f"{name} {kind}" for name, kind in columns)
+        names, typed = _listed(columns)
         digest = hashlib.blake2b(repr(columns).encode(), digest_size=8).hexdigest()
         table = f"temp.main.__dp_releases_{digest}"
         refusal: DpSqlError | None = None
+        sql = f"INSERT INTO {table} SELECT {number}, {names} FROM ({private_sql(plan, ticket)})"
         try:
             self.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} (number BIGINT, {typed})")
-            sql = private_sql(plan, ticket)
-            self.run(f"INSERT INTO {table} SELECT {number}, {names} FROM ({sql})")
+            self.run(sql)
         except duckdb.Error as error:
             # DuckDB's message may contain a value (a failed cast shows it); its type does not.
             refusal = self.tickets.error_of(ticket) or SourceError(
@@ -339,47 +292,33 @@ class Engine:
 
 
 def freeze(
-    connection: Connection,
-    table: str,
-    columns: Sequence[tuple[str, str]],
-    rows: Sequence[tuple[object, ...]],
+    connection: Connection, table: str, columns: Sequence[tuple[str, str]], rows: Rows
 ) -> str:
     """Write rows into a new table; returns a relation with its columns, as SQL."""
-    typed = ", ".join(f"{name} {kind}" for name, kind in columns)
+    names, typed = _listed(columns)
     connection.execute(f"CREATE TEMP TABLE {table} ({typed})")
     values = f"({', '.join(f'CAST(? AS {kind})' for _, kind in columns)})"
     for first in range(0, len(rows), _ROWS_PER_INSERT):
         some = rows[first : first + _ROWS_PER_INSERT]
-        given = [value for row in some for value in row]
+        given = list(chain.from_iterable(some))
         connection.execute(f"INSERT INTO {table} VALUES {', '.join([values] * len(some))}", given)
-    return f"(SELECT {', '.join(name for name, _ in columns)} FROM {table})"
+    return f"(SELECT {names} FROM {table})"
 
 
-def reads_just(
-    connection: Connection,
-    source: str,
-    tables: Collection[tuple[str, ...]],
-    run: Callable[[str], Connection] | None = None,
-    functions: Collection[str] = (),
-) -> bool:
-    """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
-    try:
-        (run or connection.execute)(f"DESCRIBE SELECT * FROM {source}").fetchall()
-    except duckdb.Error:
-        return False
-    # Extracting names binds no types, without which DuckDB refuses a collation.
-    bare = _without_collations(f"SELECT * FROM {source}".replace(' COLLATE "binary"', ""))
-    for function in functions:  # nor does it read a list that is an argument
-        bare = bare.replace(function, "(SELECT 1)")
-    named = connection.get_table_names(bare, qualified=True)
-    meant = set()
-    for parts in tables:
-        meant |= connection.get_table_names(f"SELECT * FROM {full_name(parts)}", qualified=True)
-    return named == meant
+def _listed(columns: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """Columns as SQL lists them: their names, and their names with types."""
+    names, typed = (name for name, _ in columns), (f"{name} {kind}" for name, kind in columns)
+    return ", ".join(names), ", ".join(typed)
+
+
+def _local_names(frame: FrameType | None) -> set[str]:
+    code = frame.f_code if frame is not None else None
+    return {*code.co_varnames, *code.co_cellvars, *code.co_freevars} if code else set()
 
 
 def _without_collations(sql: str) -> str:
     """SQL without `COLLATE name`, which says nothing of the tables that it reads."""
+    sql = sql.replace(' COLLATE "binary"', "")
     if "COLLATE" not in sql.upper():
         return sql
     pieces, position, tokens = [], 0, tokenize(sql)
@@ -394,5 +333,5 @@ def _without_collations(sql: str) -> str:
 
 
 def source_error(error: duckdb.Error) -> SourceError:
-    """DuckDB's error over public data, as ours: its first line."""
+    """DuckDB's error over public data as a SourceError: its first line."""
     return SourceError(str(error).strip().split("\n", 1)[0] or type(error).__name__)

@@ -1,12 +1,12 @@
 """The mechanisms as UDFs over arrow arrays, which is how DuckDB passes columns.
 
-Redeems tickets and runs mechanisms. Errors of dp_sql are recorded for the session, because DuckDB
-turns every exception of a function into a string; others become one constant sentence.
+DuckDB turns every exception of a function into a string, so errors are recorded for the session:
+those of dp_sql as they are, all others as one constant sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature
 from itertools import accumulate
 from typing import Any
@@ -21,8 +21,8 @@ from dp_sql.privacy.private_sql import GROUPS
 from dp_sql.sql.functions import FUNCTIONS, REPORT_TYPE
 from dp_sql.udfs.exact_sampling import secret_draws
 
+# A UDF's name, the callable, the SQL types that it takes after the ticket, and its own.
 Udf = tuple[str, Callable[..., Any], list[str], str]
-"""A UDF's name, the callable, the SQL types that it takes after the ticket, and its own."""
 
 
 def mechanism_udfs(issued: Tickets) -> list[Udf]:
@@ -33,18 +33,17 @@ def mechanism_udfs(issued: Tickets) -> list[Udf]:
         for name, answer in shape.udfs.items():
             found.append((name, _udf(issued, _draw, takes, answer), takes, answer))
             lists, answers = [f"{kind}[]" for kind in takes], f"{answer}[]"
-            found.append(
-                (name + GROUPS, _udf(issued, _draw_groups, lists, answers), lists, answers)
-            )
+            udf = _udf(issued, _draw_groups, lists, answers)
+            found.append((name + GROUPS, udf, lists, answers))
     return found
 
 
 def _udf(
     issued: Tickets, draw: Callable[..., Drawn[Any]], takes: Sequence[str], answer: str
 ) -> Callable[..., Any]:
-    """A function (tickets, connections, queries, lists, …) → answers, one row per release."""
+    """The UDF of a draw: one row per release."""
 
-    def one(ticket: str, execution: tuple[int, int], lists: Iterable[Any]) -> Any:
+    def one(ticket: str, execution: tuple[int, int], *lists: Any) -> Any:
         def run(plan: Plan) -> Drawn[Any]:
             return draw(plan, *(_value(x, kind) for x, kind in zip(lists, takes, strict=True)))
 
@@ -54,21 +53,27 @@ def _udf(
             issued.record_error(ticket, error)
             raise
         except Exception as error:
-            failure = InternalError("A mechanism failed; nothing was released.")
+            message = "A mechanism failed; nothing was released."
+            failure = InternalError(message)
             failure.__cause__ = error
             issued.record_error(ticket, failure)
-            raise InternalError("A mechanism failed; nothing was released.") from None
+            raise InternalError(message) from None
 
-    def udf(tickets: Any, connections: Any, queries: Any, *columns: Any) -> Any:
+    return _by_rows(one, len(takes), answer)
+
+
+def _by_rows(one: Callable[..., Any], n_columns: int, answer: str) -> Callable[..., Any]:
+    """A UDF (tickets, connections, queries, *columns) of a function of one row's scalars."""
+
+    def udf(*columns: Any) -> Any:
         answers = []
-        for row in range(len(tickets)):
-            execution = (connections[row].as_py(), queries[row].as_py())
-            lists = [column[row] for column in columns]
-            answers.append(one(tickets[row].as_py(), execution, lists))
+        for ticket, connection, query, *values in zip(*columns, strict=True):
+            execution = (connection.as_py(), query.as_py())
+            answers.append(one(ticket.as_py(), execution, *values))
         return _array(answers, answer)
 
     # DuckDB counts the parameters of a function by its signature.
-    names = [f"column_{i}" for i in range(3 + len(takes))]
+    names = [f"column_{i}" for i in range(3 + n_columns)]
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     udf.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return udf
@@ -91,32 +96,21 @@ def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
 
 
 def keep_udf(issued: Tickets) -> Callable[..., Any]:
-    """Of each person's groups some at random: sizes → the places kept, from 1.
+    """Some of each person's groups, by chance alone: sizes → the places kept, from 1."""
 
-    It releases nothing: which of their groups people are kept in depends on nothing but chance.
-    """
+    def keep(ticket: str, execution: tuple[int, int], sizes: Any, cap: Any) -> Any:
+        each = _value(sizes, "BIGINT[]")
+        return issued.groups_once(ticket, execution, lambda: _kept(each, cap.as_py()))
 
-    def keep(tickets: Any, connections: Any, queries: Any, sizes: Any, caps: Any) -> Any:
-        answers = []
-        for row in range(len(sizes)):
-            execution = (connections[row].as_py(), queries[row].as_py())
-            each, cap = _value(sizes[row], "BIGINT[]"), caps[row].as_py()
-            ticket = tickets[row].as_py()
-            answers.append(issued.groups_once(ticket, execution, lambda: _lots(each, cap)))  # noqa: B023
-        return _array(answers, "BIGINT[][]")
-
-    return keep
+    return _by_rows(keep, 2, "BIGINT[][]")
 
 
-def _lots(sizes: NDArray[Any], cap: int) -> list[NDArray[Any]]:
+def _kept(sizes: NDArray[Any], cap: int) -> list[NDArray[Any]]:
     ranks, ends = secret_draws().orders(sizes), np.cumsum(sizes)
     return [
         np.flatnonzero(ranks[end - size : end] < cap) + 1
         for size, end in zip(sizes.tolist(), ends.tolist(), strict=True)
     ]
-
-
-# --- from arrow -----------------------------------------------------------------------------------
 
 
 def _value(scalar: Any, kind: str) -> Any:
@@ -141,24 +135,15 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _integers(array: Any, dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
-    """An arrow array without NULLs as numpy, without a copy.
-
-    arrow's own to_numpy does the same, but imports pandas first if that is installed.
-    """
+    """An arrow array without NULLs as numpy; arrow's own to_numpy would import pandas first."""
     if array.null_count:
         raise InternalError("A NULL where only numbers are expected.")
     values = np.frombuffer(array.buffers()[1] or b"", dtype=dtype)
     return values[array.offset : array.offset + len(array)]
 
 
-# --- to arrow -------------------------------------------------------------------------------------
-
-
 def _array(values: Sequence[Any], kind: str) -> Any:
-    """Values of an SQL type as an arrow array.
-
-    pyarrow's own way from lists of integers would import pandas first, which takes 0.3 seconds.
-    """
+    """Values of an SQL type as an arrow array; pyarrow's own way would import pandas first."""
     import pyarrow as pa
 
     if kind == "BIGINT":

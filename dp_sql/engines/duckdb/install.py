@@ -1,9 +1,4 @@
-"""What dp_sql adds to a database instance: registered functions, and the macros that call them.
-
-DuckDB drops a registered Python function with the cursor that registered it unless the callable is
-referenced, and then calls whatever is in its place: `_INSTANCES` references them for the life of
-the process. It refers to connections weakly, so that a forgotten one is closed.
-"""
+"""What dp_sql adds to a database instance: registered functions, and the macros that call them."""
 
 from __future__ import annotations
 
@@ -13,7 +8,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -30,31 +25,27 @@ from dp_sql.sql.functions import FUNCTIONS
 _INSTANCE_UDF = "__dp_sql_instance"
 _REWRITE_UDF = "__dp_sql_rewrite"
 
-Rewriter = Callable[[str, Engine], str]
-"""rewriter(text, engine): the query that `dp(text)` means."""
+Rewriter = Callable[[str, Engine], str]  # (text, engine): the query that `dp(text)` means
 
 
 @dataclass
-class _Instance:
+class Instance:
     """A database instance: its tickets, the connections that make cursors, and what `dp` does."""
 
     tickets: Tickets
-    connections: list[weakref.ref[Connection]]
+    connections: list[weakref.ref[Connection]]  # weakly, so that a forgotten one is closed
     rewriter: Rewriter | None
-    callables: tuple[object, ...] = ()
+    callables: list[object] = field(default_factory=list)
 
 
-_INSTANCES: dict[str, _Instance] = {}
+# DuckDB drops a registered function with the cursor that registered it unless the callable is
+# referenced, and then calls whatever is in its place.
+_INSTANCES: dict[str, Instance] = {}
 _REGISTERING = threading.Lock()
 
 
-def tickets_of(connection: Connection) -> Tickets | None:
-    """The tickets of the connection's database instance, if dp_sql is registered there."""
-    instance = _instance(connection)
-    return None if instance is None else instance.tickets
-
-
-def _instance(connection: Connection) -> _Instance | None:
+def instance_of(connection: Connection) -> Instance | None:
+    """The database instance of a connection, if dp_sql is registered there."""
     with contextlib.closing(connection.cursor()) as cursor:
         try:
             ((key,),) = cursor.execute(f"SELECT {_INSTANCE_UDF}()").fetchall()
@@ -65,57 +56,48 @@ def _instance(connection: Connection) -> _Instance | None:
 
 def number_of(connection: Connection) -> int:
     """The number of a connection in its database instance."""
-    sql = "SELECT system.main.current_connection_id()"
-    return int(connection.execute(sql).fetchall()[0][0])
+    return int(connection.execute("SELECT system.main.current_connection_id()").fetchall()[0][0])
 
 
 def register(connection: Connection, rewriter: Rewriter | None = None) -> Tickets:
-    """Register the functions in a database instance, once; returns its tickets.
+    """Register the functions in a database instance, once and in memory; returns its tickets.
 
-    The functions are in memory, for all cursors of the instance; nothing is written to a file.
-
-    Args:
-        connection: a connection of the instance.
-        rewriter: what `dp` does; None if there is no `dp`.
+    The rewriter is what `dp` does; None if there is no `dp`.
     """
     with _REGISTERING:
-        known = _instance(connection)
+        known = instance_of(connection)
         if known is not None:
             known.connections.append(weakref.ref(connection))
             known.rewriter = known.rewriter or rewriter
             return known.tickets
-        instance = _Instance(Tickets(), [weakref.ref(connection)], rewriter)
+        instance = Instance(Tickets(), [weakref.ref(connection)], rewriter)
         key = uuid.uuid4().hex
-        functions = _functions(key, instance)
         # Through a cursor: registration belongs to a transaction, which is the cursor's own.
         with contextlib.closing(connection.cursor()) as cursor:
-            for name, function, parameters, answer, options in functions:
+            for name, function, parameters, answer, options in _functions(key, instance):
                 cursor.create_function(name, function, parameters, answer, **options)
-        instance.callables = tuple(function for _, function, *_ in functions)
+                instance.callables.append(function)
         _INSTANCES[key] = instance
         return instance.tickets
 
 
-def _functions(
-    key: str, instance: _Instance
-) -> list[tuple[str, Callable[..., Any], list[Any], Any, dict[str, Any]]]:
+def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
     """Each function: name, callable, types of its parameters and answer, and options."""
     issued = instance.tickets
     arrow: dict[str, Any] = {"type": "arrow", "null_handling": "special", "side_effects": True}
-    ticket = ["VARCHAR", "UBIGINT", "UBIGINT"]
+    keep = (KEEP_UDF, keep_udf(issued), ["BIGINT[]", "BIGINT"], "BIGINT[][]")
     return [
         *(
-            (name, function, [*ticket, *takes], answer, arrow)
-            for name, function, takes, answer in mechanism_udfs(issued)
+            (name, function, ["VARCHAR", "UBIGINT", "UBIGINT", *takes], answer, arrow)
+            for name, function, takes, answer in [*mechanism_udfs(issued), keep]
         ),
-        (KEEP_UDF, keep_udf(issued), [*ticket, "BIGINT[]", "BIGINT"], "BIGINT[][]", arrow),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
         # DuckDB folds constant arguments: query() needs the text when it binds.
         (_REWRITE_UDF, _rewrite_udf(instance), ["VARCHAR"] * 3, "VARCHAR", {}),
     ]
 
 
-def _rewrite_udf(instance: _Instance) -> Callable[[str, str, str], str]:
+def _rewrite_udf(instance: Instance) -> Callable[[str, str, str], str]:
     def rewrite(text: str, schema: str, database: str) -> str:
         try:
             if instance.rewriter is None:
@@ -155,15 +137,10 @@ def _caller() -> FrameType | None:
 
 
 def create_macros(connection: Connection, *, everywhere: bool) -> None:
-    """Create the table macro `dp`, and, for plain connections, a guard for each SQL function.
+    """Create the table macro `dp`, temporarily; `everywhere`, in the database as well.
 
-    Args:
-        connection: its own macros are temporary.
-        everywhere: create them also in the database itself, so that every cursor and view finds
-            them; a database that cannot be written to is left as it is.
-
-    Raises:
-        DpSqlError: the database has another macro `dp`.
+    There every cursor and view finds it, and a guard for each SQL function. A database that cannot
+    be written to is left as it is; DpSqlError if it has another macro `dp`.
     """
     macros = [
         f"dp(query) AS TABLE FROM query({_REWRITE_UDF}"
@@ -182,11 +159,9 @@ def create_macros(connection: Connection, *, everywhere: bool) -> None:
 
 
 def _refuse_foreign_macro(connection: Connection) -> None:
-    sql = (
-        "SELECT system.main.count(*) FROM system.main.duckdb_functions() "
-        "WHERE function_name = 'dp' AND NOT internal "
-        f"AND NOT system.main.contains(macro_definition, '{_REWRITE_UDF}')"
-    )
+    sql = f"""SELECT system.main.count(*) FROM system.main.duckdb_functions()
+        WHERE function_name = 'dp' AND NOT internal
+        AND NOT system.main.contains(macro_definition, '{_REWRITE_UDF}')"""
     if connection.execute(sql).fetchall()[0][0]:
         raise DpSqlError(
             "This database has a macro dp of its own, which installing dp_sql would replace. "

@@ -20,17 +20,13 @@ _COLUMNS = """
     ORDER BY database_name, schema_name, table_name, column_index
 """
 _VIEWS = "SELECT database_name, schema_name, view_name FROM system.main.duckdb_views()"
-_FUNCTIONS = "SELECT DISTINCT function_name, internal FROM system.main.duckdb_functions()"
 
 
 @contextmanager
 def opened(database: str) -> Iterator[DatabaseCatalogue]:
     """The catalogue of an existing database file."""
-    connection = open_database(database, read_only=True)
-    try:
+    with open_database(database, read_only=True) as connection:
         yield DatabaseCatalogue(connection)
-    finally:
-        connection.close()
 
 
 class DatabaseCatalogue:
@@ -50,23 +46,19 @@ class DatabaseCatalogue:
 
     def stand_ins(self) -> Sequence[str]:
         """Names of users' macros and functions that replace DuckDB's own."""
-        rows = self._connection.execute(_FUNCTIONS).fetchall()
+        sql = "SELECT DISTINCT function_name, internal FROM system.main.duckdb_functions()"
+        rows = self._connection.execute(sql).fetchall()
         own = {folded(name) for name, internal in rows if internal}
         return sorted(name for name, internal in rows if not internal and folded(name) in own)
 
     def finds(self, select: str) -> bool:
-        """Whether a SELECT has a row.
-
-        Raises:
-            SourceError: it cannot be run. DuckDB's own message may hold values and is left out.
-        """
+        """Whether a SELECT has a row; SourceError as for `number`."""
         return bool(self.number(f"SELECT system.main.count(*) FROM ({select} LIMIT 1) AS found"))
 
     def number(self, select: str) -> int:
-        """The number that a SELECT returns.
+        """The number that a SELECT returns, or a SourceError.
 
-        Raises:
-            SourceError: it cannot be run. DuckDB's own message may hold values and is left out.
+        DuckDB's own message may hold values, and is left out.
         """
         try:
             ((number,),) = self._connection.execute(select).fetchall()

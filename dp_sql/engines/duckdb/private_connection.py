@@ -1,6 +1,6 @@
-"""The private side of a session under a policy: it runs only SQL that dp_sql builds.
+"""The private side of a session under a policy: read-only, and it runs only SQL that dp_sql builds.
 
-It is opened for reading only. No part of an analyst's text is ever part of what it runs.
+No part of an analyst's text is ever part of what it runs.
 """
 
 from __future__ import annotations
@@ -13,13 +13,7 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import (
-    Connection,
-    open_database,
-    reads_just,
-    restrict,
-    source_error,
-)
+from dp_sql.engines.duckdb.connection import Engine, open_database, restrict, source_error
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.engines.duckdb.spill import limit_private
@@ -28,11 +22,12 @@ from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import view_body
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
+from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.tokens import folded
 
+# The only message for an error after the debit.
 FAILED = "The answer could not be computed. Its cost is spent."
-"""The only message for an error after the debit."""
 
 # These would let one person's row decide how long a query takes, or whether it fails:
 # - statistics_propagation computes date_trunc of a column's smallest and largest value outside of
@@ -45,20 +40,15 @@ _OPTIMIZERS = (
     "empty_result_pullup,join_filter_pushdown'"
 )
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
-_AS_TEXT = frozenset({"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"})
-"""Types whose values arrow changes on some versions."""
+# Types whose values arrow changes on some versions.
+_AS_STRING = {"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"}
 
 
 class PrivateConnection:
-    """The owner's database as the compiler of analysts' statements sees it.
-
-    Args:
-        database: path of a DuckDB file.
-        limits: the policy's: memory, threads, and where rows may spill to.
-    """
+    """The owner's database file as the compiler of analysts' statements sees it."""
 
     def __init__(self, database: str, limits: Limits | None = None) -> None:
-        self._connection: Connection = open_database(database, read_only=True)
+        self._connection = open_database(database, read_only=True)
         self._remove_spill: Callable[[], None] = lambda: None
         try:
             self._remove_spill = limit_private(database, limits or Limits(), self._run)
@@ -72,7 +62,7 @@ class PrivateConnection:
             raise
         self._known: dict[str, list[tuple[str, str]]] = {}
         self._numbers: dict[str, int] = {}
-        self._public_rows: OrderedDict[tuple[str, ...], None] = OrderedDict()
+        self._public_rows: OrderedDict[Parts, None] = OrderedDict()
 
     def interrupt(self) -> None:
         """Stop what is running."""
@@ -87,7 +77,7 @@ class PrivateConnection:
 
     # --- what the compiler asks ---
 
-    def table(self, parts: Sequence[str]) -> tuple[str, ...] | None:
+    def table(self, parts: Sequence[str]) -> Parts | None:
         """The base table that a name means, by its full name."""
         return self._named(parts, is_view=False)
 
@@ -96,14 +86,12 @@ class PrivateConnection:
         full = self._named(parts, is_view=True)
         if full is None:
             return None
-        rows = self._run(
-            "SELECT sql FROM system.main.duckdb_views() WHERE database_name = $1 "
-            "AND schema_name = $2 AND view_name = $3",
-            list(full),
-        ).fetchall()
+        sql = """SELECT sql FROM system.main.duckdb_views()
+            WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
+        rows = self._run(sql, list(full)).fetchall()
         return view_body(rows[0][0]) if len(rows) == 1 else None
 
-    def _named(self, parts: Sequence[str], *, is_view: bool) -> tuple[str, ...] | None:
+    def _named(self, parts: Sequence[str], *, is_view: bool) -> Parts | None:
         wanted = [folded(part) for part in parts]
         found = [one for one in self._listed if one.is_called(wanted) and one.is_view == is_view]
         return found[0].parts if len(found) == 1 else None
@@ -113,35 +101,31 @@ class PrivateConnection:
         return self
 
     def columns(self, select: str) -> list[tuple[str, str]]:
-        """Names and types of a SELECT's columns, bound and not run.
-
-        They are read once: a database that is open for reading does not change.
-        """
+        """Names and types of a SELECT's columns, bound and not run; they do not change."""
         if select not in self._known:
             rows = self._run(f"DESCRIBE {select}").fetchall()
-            self._known[select] = [(row[0], row[1]) for row in rows]
+            self._known[select] = [(name, kind) for name, kind, *_ in rows]
         return self._known[select]
 
     def readable(self, value: str, type_name: str) -> bool:
         """Whether a string can be cast to a type; no row is read."""
-        try:
-            self._run(f"SELECT CAST({literal(value)} AS {type_name})").fetchall()
-        except duckdb.Error:
-            return False
-        return True
+        with contextlib.suppress(duckdb.Error):
+            return bool(self._run(f"SELECT CAST({literal(value)} AS {type_name})").fetchall())
+        return False
 
     def binds(self, select: str) -> bool:
         """Whether DuckDB can bind a SELECT; no row is read."""
-        try:
-            self.columns(select)
-        except duckdb.Error:
-            return False
-        return True
+        with contextlib.suppress(duckdb.Error):
+            return bool(self.columns(select))
+        return False
 
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
+        return [row[0] for row in self._over_public(select)]
+
+    def _over_public(self, sql: str) -> list[tuple[Any, ...]]:
         try:
-            return [row[0] for row in self._run(select).fetchall()]
+            return self._run(sql).fetchall()
         except duckdb.Error as error:
             raise source_error(error) from None
 
@@ -152,58 +136,40 @@ class PrivateConnection:
             self._numbers[select] = int(str(number))
         return self._numbers[select]
 
-    def public_rows(
-        self, select: str, tables: frozenset[tuple[str, ...]]
-    ) -> tuple[str, frozenset[tuple[str, ...]]]:
+    def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
         """A temporary table that holds the rows of a SELECT over just these public tables.
 
-        Returns:
-            Its name as SQL, and the table itself as all that reading it reads.
-
-        Raises:
-            InternalError: DuckDB reads the SELECT as reading other tables.
-            SourceError: it cannot be run.
+        Returns its name as SQL, and the table itself as all that reading it reads.
         """
         digest = hashlib.sha256(select.encode()).hexdigest()[:32]
         parts = ("temp", "main", f"__dp_public_{digest}")
-        if parts in self._public_rows:
-            self._public_rows.move_to_end(parts)
-            return full_name(parts), frozenset({parts})
-        if not self.agrees(f"({select}) AS t", tables):
-            raise InternalError("The generated SQL reads other tables than it should.")
-        try:
-            self._run(f"CREATE TEMP TABLE {full_name(parts)} AS {select}")
-        except duckdb.Error as error:
-            raise source_error(error) from None
-        self._public_rows[parts] = None
+        if parts not in self._public_rows:
+            if not self.agrees(f"({select}) AS t", tables):
+                raise InternalError("The generated SQL reads other tables than it should.")
+            self._over_public(f"CREATE TEMP TABLE {full_name(parts)} AS {select}")
+            self._public_rows[parts] = None
+        self._public_rows.move_to_end(parts)
         if len(self._public_rows) > _MAX_PUBLIC_TABLES:
             self._run(f"DROP TABLE {full_name(self._public_rows.popitem(last=False)[0])}")
         return full_name(parts), frozenset({parts})
 
     def public_table(self, parts: Sequence[str]) -> Any:
         """A public table as arrow."""
-        listed = ", ".join(
-            f"CAST({quote(name)} AS VARCHAR) AS {quote(name)}" if kind in _AS_TEXT else quote(name)
-            for name, kind in self.columns(f"SELECT * FROM {full_name(parts)}")
-        )
-        return self._connection.sql(f"SELECT {listed} FROM {full_name(parts)}").to_arrow_table()
+        table, listed = full_name(parts), []
+        for name, kind in self.columns(f"SELECT * FROM {table}"):
+            column = quote(name)
+            as_string = f"CAST({column} AS VARCHAR) AS {column}"
+            listed.append(as_string if kind in _AS_STRING else column)
+        return self._connection.sql(f"SELECT {', '.join(listed)} FROM {table}").to_arrow_table()
 
-    def agrees(self, source: str, tables: frozenset[tuple[str, ...]]) -> bool:
+    def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
-        return reads_just(self._connection, source, tables)
+        return Engine(self._connection, self.tickets).agrees(source, tables)
 
     # --- releases ---
 
     def issue(self, plan: Plan, reservation: str | None) -> str:
-        """A ticket for one release, once DuckDB has bound its SQL; no row is read.
-
-        Args:
-            plan: what is to be released.
-            reservation: the ledger's ticket, if there is a ledger.
-
-        Raises:
-            InternalError: it does not bind; the ticket is withdrawn.
-        """
+        """A ticket for one release, once DuckDB has bound its SQL; no row is read."""
         ticket = self.tickets.issue_once(plan, reservation)
         try:
             self._run(f"DESCRIBE {_released_sql(plan, ticket)}").fetchall()
@@ -213,11 +179,7 @@ class PrivateConnection:
         return ticket
 
     def release(self, plan: Plan, ticket: str) -> list[tuple[object, ...]]:
-        """Release once; a value whose type has no exact equivalent in Python comes as a string.
-
-        Raises:
-            QueryError: one constant sentence for every failure; the release's cost is spent.
-        """
+        """Release once; every failure is one constant sentence, and its cost is spent."""
         rows = None
         with contextlib.suppress(Exception):  # of any type: a rarer one would show as much
             rows = self._run(_released_sql(plan, ticket)).fetchall()
@@ -226,7 +188,7 @@ class PrivateConnection:
             raise QueryError(FAILED)
         return rows
 
-    def _run(self, sql: str, parameters: object = None) -> Connection:
+    def _run(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
         return self._connection.execute(sql, parameters)
 
 

@@ -1,50 +1,36 @@
 """The public side of a session under a policy: its own DuckDB, with releases and public tables.
 
-The analyst's query runs here, where no private row is. The instance is in memory and locked: no
-files, no network, no extensions, no Python variables, no other settings.
+The analyst's query runs here, where no private row is. The instance is in memory and locked.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Engine, freeze, restrict
+from dp_sql.engines.duckdb.connection import Engine, Rows, freeze, restrict
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
 from dp_sql.sql.formatting import quote
 
-DEFAULT_MEMORY = "1GB"
-"""The memory limit if the policy sets none."""
-
 
 class PublicConnection(Engine):
-    """Holds what analysts may see.
-
-    It writes nothing to disk: by default DuckDB would spill into the working folder, up to 90 % of
-    that disk. A query beyond its memory ends with DuckDB's error.
-
-    Args:
-        memory_limit: a size as DuckDB writes it.
-        threads: how many DuckDB may use; its own default if None.
-    """
+    """Holds what analysts may see. A query beyond its memory ends with DuckDB's error."""
 
     def __init__(self, memory_limit: str | None = None, threads: int | None = None) -> None:
-        config: dict[str, Any] = {
-            "enable_external_access": "false",
-            "temp_directory": "",
-            "memory_limit": memory_limit or DEFAULT_MEMORY,
-        }
+        config: dict[str, Any] = {"enable_external_access": "false"}
+        config |= {"temp_directory": "", "memory_limit": memory_limit or "1GB"}  # it spills nothing
         if threads is not None:
             config["threads"] = threads
         super().__init__(duckdb.connect(":memory:", config=config), Tickets())
         restrict(self.connection, "SET lock_configuration = true")
-        self._loaded: set[tuple[str, ...]] = set()
+        self.loaded: set[tuple[str, ...]] = set()  # public tables, by their full names
         self._frozen: dict[str, str] = {}
-        self._n_tables = 0
+        self._numbers = itertools.count(1)
 
     def interrupt(self) -> None:
         """Stop what is running."""
@@ -58,10 +44,6 @@ class PublicConnection(Engine):
         """What each name may be as a function; no one can create functions here."""
         return self.builtin_kinds(names)
 
-    def has(self, parts: Sequence[str]) -> bool:
-        """Whether a public table has been loaded."""
-        return tuple(parts) in self._loaded
-
     def load(self, parts: Sequence[str], columns: Sequence[tuple[str, str]], rows: Any) -> None:
         """Copy a public table under its own schema and name."""
         schema, name = map(quote, parts[1:])
@@ -74,23 +56,18 @@ class PublicConnection(Engine):
             self.connection.execute(f"INSERT INTO {schema}.{name} SELECT {cast} FROM __dp_rows")
         finally:
             self.connection.unregister("__dp_rows")
-        self._loaded.add(tuple(parts))
+        self.loaded.add(tuple(parts))
 
-    def freeze(self, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[object, ...]]) -> str:
+    def freeze(self, columns: Sequence[tuple[str, str]], rows: Rows) -> str:
         """Write a release into a table of its own; returns a relation with its columns, as SQL."""
-        self._n_tables += 1
-        return freeze(self.connection, f"temp.main.__dp_release_{self._n_tables}", columns, rows)
+        table = f"temp.main.__dp_release_{next(self._numbers)}"
+        return freeze(self.connection, table, columns, rows)
 
-    def freeze_once(
-        self, what: str, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[object, ...]]
-    ) -> str:
+    def freeze_once(self, what: str, columns: Sequence[tuple[str, str]], rows: Rows) -> str:
         """Write a system table or stored release; the same one again is the same table.
 
-        Args:
-            what: the system table's name or the release's id. Thus the number of tables, which
-                analysts can see, does not depend on whether two releases are equal.
-            columns: as for `freeze`.
-            rows: as for `freeze`.
+        `what` is its name or id: thus the number of tables, which analysts can see, does not depend
+        on whether two releases are equal.
         """
         content = repr((what, list(columns), list(rows))).encode("utf-8", "surrogatepass")
         digest = hashlib.sha256(content).hexdigest()
@@ -99,11 +76,7 @@ class PublicConnection(Engine):
         return self._frozen[digest]
 
     def check_idle(self) -> None:
-        """Refuse to begin while an answer is being read in pieces: nothing can be written then.
-
-        Raises:
-            NotSupported: a reader of an answer is open.
-        """
+        """Refuse to begin while an answer is being read in pieces: nothing can be written then."""
         try:
             self.connection.execute("SELECT 1").fetchall()
         except duckdb.Error:
@@ -113,12 +86,7 @@ class PublicConnection(Engine):
             ) from None
 
     def only_select(self, sql: str) -> None:
-        """Refuse all but one SELECT, as DuckDB itself parses it.
-
-        Raises:
-            NotSupported: several statements, or one of another kind.
-            duckdb.Error: DuckDB cannot parse it.
-        """
+        """Refuse all but one SELECT, as DuckDB itself parses it."""
         found = self.connection.extract_statements(sql)
         if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
             raise NotSupported("Under a policy you can run one SELECT at a time.")

@@ -4,8 +4,6 @@ Quack asks two registered functions: whether a token is admitted, and, for every
 sends, whether it may run. The second may return another text, which Quack then runs instead of the
 client's (duckdb-quack, pull request 142). This one always does: no client's text is ever parsed
 here. The instance holds answers, no private row, and is locked.
-
-Knows no policy, analyst or session: the caller decides who may ask and what is answered.
 """
 
 from __future__ import annotations
@@ -26,36 +24,24 @@ from dp_sql.engines.duckdb.connection import Connection, restrict
 from dp_sql.errors import DpSqlError, NotSupported, with_type
 from dp_sql.sql.formatting import literal, quote
 
-EngineError = duckdb.Error
-"""What DuckDB raises, for modules that do not import it."""
+EngineError = duckdb.Error  # for modules that do not import DuckDB
 
-Admit = Callable[[str, str], bool]
-"""admit(connection, token): whether this new connection may ask."""
-Answer = Callable[[str, str], str]
-"""answer(connection, text): SQL over held tables; what it raises is shown to the client."""
+Admit = Callable[[str, str], bool]  # (connection, token): whether this new connection may ask
+Answer = Callable[[str, str], str]  # (connection, text): SQL over held tables, or an error to show
 
 _EXTENSIONS = ("httpfs", "quack")
 # Types that arrow changes on some versions, alone or inside a list or struct.
 _AS_STRING = re.compile(r"\b(BIT|TIME WITH TIME ZONE|UHUGEINT|HUGEINT|UUID|VARIANT)\b")
 _LISTEN = re.compile(r"(?:quack:)?(?P<host>[^\s:/\[\]']+|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?")
-_LOCAL = {"localhost", "127.0.0.1", "[::1]"}
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
-_PORT = 9494
-_MEMORY = "2GB"  # of all held answers together; they are not written to disk
 _MAX_ANSWER = 256 * 10**6  # bytes of one answer
-_BUG = "The server failed, not your query. Its cost may be spent."
 
 
 @dataclass(frozen=True)
-class Rows:
-    """A result, copied out of the instance that computed it.
+class Result:
+    """A result, copied out of the instance that computed it."""
 
-    columns: names and DuckDB types that SQL can write; names may repeat.
-    table: the values, as an arrow table with the columns c0, c1, …
-    """
-
-    columns: tuple[tuple[str, str], ...]
-    table: Any
+    columns: tuple[tuple[str, str], ...]  # names, which may repeat, and types that SQL can write
+    table: Any  # an arrow table with the columns c0, c1, …
 
 
 @dataclass(frozen=True)
@@ -68,45 +54,37 @@ class Address:
     @property
     def is_local(self) -> bool:
         """Whether only programs of this machine reach it."""
-        return self.host in _LOCAL
+        return self.host in {"localhost", "127.0.0.1", "[::1]"}
 
     def __str__(self) -> str:
         return f"quack:{self.host}:{self.port}"
 
 
 def address(text: str) -> Address:
-    """Read `quack:HOST:PORT`; the default port is 9494.
-
-    Raises:
-        NotSupported: it is not an address.
-    """
+    """Read `quack:HOST:PORT`; the default port is 9494."""
     found = _LISTEN.fullmatch(text)
-    port = int(found["port"] or _PORT) if found else 0
+    port = int(found["port"] or 9494) if found else 0
     if found is None or not 0 < port < 65536:
         raise NotSupported(f"{text} is not an address to listen on.", hint="quack:localhost:9494")
     return Address(found["host"].lower(), port)
 
 
-def fetched(relation: Any) -> Rows:
-    """Run a relation and copy its rows.
+def fetched(relation: Any) -> Result:
+    """Run a relation and copy its rows, if they do not take more memory than one answer may.
 
     A column whose type SQL cannot write comes as a string: 1.5 cannot write that of `row(1, 2)`.
-
-    Raises:
-        NotSupported: they take more memory than one answer may.
     """
-    names, types = relation.columns, [str(kind) for kind in relation.types]
-    places = [f"c{n}" for n in range(len(types))]  # names may repeat
-    written, listed = [], []
-    for place, kind in zip(places, types, strict=True):
-        has_name = _has_name(relation, kind)
-        written.append(kind if has_name else "VARCHAR")
+    places, columns, listed = [], [], []
+    for n, (name, kind) in enumerate(zip(relation.columns, map(str, relation.types), strict=True)):
+        place, has_name = f"c{n}", _has_name(relation, kind)
         as_string = _AS_STRING.search(kind) or not has_name
+        places.append(place)
+        columns.append((name, kind if has_name else "VARCHAR"))
         listed.append(f"CAST({place} AS VARCHAR) AS {place}" if as_string else place)
     if listed != places:
         sql = f"SELECT {', '.join(listed)} FROM __dp_answer AS t({', '.join(places)})"
         relation = relation.query("__dp_answer", sql)
-    return Rows(tuple(zip(names, written, strict=True)), _table(relation).rename_columns(places))
+    return Result(tuple(columns), _table(relation).rename_columns(places))
 
 
 def _table(relation: Any) -> Any:
@@ -129,31 +107,27 @@ def _table(relation: Any) -> Any:
 
 def _has_name(relation: Any, kind: str) -> bool:
     """Whether DuckDB can read back the name of a type; so far only structs may have none."""
-    if "STRUCT(" in kind:
-        try:
+    with suppress(duckdb.Error):
+        if "STRUCT(" in kind:
             relation.query("__dp_answer", f"SELECT NULL::{kind} AS it")
-        except duckdb.Error:
-            return False
-    return True
+        return True
+    return False
 
 
 def refusal(error: Exception) -> str:
     """SQL that shows a client what is wrong; all unexpected errors are one constant sentence."""
-    sentence = _BUG
-    if isinstance(error, DpSqlError):
-        sentence = with_type(error)
-    elif isinstance(error, duckdb.Error):
-        sentence = str(error)
-    sentence = sentence.replace("\0", "")
-    return f"SELECT error({literal(sentence)}) AS refused"
+    match error:
+        case DpSqlError():
+            sentence = with_type(error)
+        case duckdb.Error():
+            sentence = str(error)
+        case _:
+            sentence = "The server failed, not your question. Its cost may be spent."
+    return f"SELECT error({literal(sentence.replace(chr(0), ''))}) AS refused"
 
 
 def load_quack(connection: Connection) -> None:
-    """Load the extensions for Quack, from installed wheels or from DuckDB's own folder.
-
-    Raises:
-        NotSupported: they are in neither.
-    """
+    """Load the extensions for Quack, from installed wheels or from DuckDB's own folder."""
     for name in _EXTENSIONS:
         try:
             path = _wheel(name)
@@ -181,7 +155,8 @@ class QuackServer:
     """The served instance: `hold` answers in it, `start` it, `close` it."""
 
     def __init__(self) -> None:
-        config: dict[str, Any] = {"threads": 1, "memory_limit": _MEMORY, "temp_directory": ""}
+        # The memory of all held answers together; they are not written to disk.
+        config: dict[str, Any] = {"threads": 1, "memory_limit": "2GB", "temp_directory": ""}
         self._connection: Connection = duckdb.connect(":memory:", config=config)
         self._numbers = itertools.count(1)
         self._address: Address | None = None
@@ -197,11 +172,7 @@ class QuackServer:
             raise
 
     def start(self, where: Address, admit: Admit, answer: Answer) -> None:
-        """Listen, and test that clients' statements do not run, before any client can connect.
-
-        Raises:
-            NotSupported: the address cannot be used, or this Quack does not ask the functions.
-        """
+        """Listen, and test that clients' statements do not run, before any client can connect."""
         self._register(admit, answer)
         others = "false" if where.is_local else "true"
         unused = os.urandom(16).hex()  # Quack needs a token of its own, which `admitted` ignores
@@ -217,12 +188,11 @@ class QuackServer:
         self._connection.execute("SET lock_configuration = true")
         self._prove(where, unused)
 
-    def hold(self, rows: Rows) -> tuple[str, str]:
+    def hold(self, rows: Result) -> tuple[str, str]:
         """Hold rows in a table; returns its name, and SQL that reads it."""
         name = f"answer_{next(self._numbers)}_{os.urandom(8).hex()}"
-        typed = ", ".join(
-            f"CAST(c{n} AS {kind}) AS c{n}" for n, (_, kind) in enumerate(rows.columns)
-        )
+        columns = list(enumerate(rows.columns))
+        typed = ", ".join(f"CAST(c{n} AS {kind}) AS c{n}" for n, (_, kind) in columns)
         with closing(self._connection.cursor()) as cursor:
             try:
                 cursor.register("fetched", rows.table)
@@ -230,7 +200,7 @@ class QuackServer:
                 cursor.unregister("fetched")
             except duckdb.Error as error:  # it names the table, which no one may read
                 raise RuntimeError("An answer could not be held.") from error
-        listed = ", ".join(f"c{n} AS {quote(column)}" for n, (column, _) in enumerate(rows.columns))
+        listed = ", ".join(f"c{n} AS {quote(column)}" for n, (column, _) in columns)
         return name, f"SELECT {listed} FROM memory.main.{name}"
 
     def drop(self, name: str) -> None:
@@ -240,7 +210,7 @@ class QuackServer:
     def connections(self) -> frozenset[str]:
         """The connections that are open now."""
         rows = self._run("SELECT connection_id FROM quack_active_connections()")
-        return frozenset(row[0] for row in rows)
+        return frozenset(connection for (connection,) in rows)
 
     def close(self) -> None:
         """Stop listening, wait for what is being answered, and drop everything."""
@@ -277,7 +247,8 @@ class QuackServer:
         """Ask as a client would: the text that is sent must not run, nor any other token enter."""
         assert self._proof is not None
         token, proof = self._proof
-        url = f"quack:{_EVERYWHERE.get(where.host, where.host)}:{where.port}"
+        host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(where.host, where.host)
+        url = f"quack:{host}:{where.port}"
         try:
             with duckdb.connect(":memory:", config={"threads": 1}) as client:
                 load_quack(client)
@@ -295,17 +266,15 @@ class QuackServer:
 
 def _asked(client: Connection, url: str, token: str) -> list[Any] | None:
     sql = f"FROM quack_query('{url}', 'SELECT 1', token := '{token}', disable_ssl := true)"
-    try:
+    with suppress(duckdb.Error):
         return client.execute(sql).fetchall()
-    except duckdb.Error:
-        return None
+    return None
 
 
 def _instead(answer: Answer, connection: str, text: str) -> str | None:
     """The text that runs instead of a client's; None refuses without a message.
 
-    Quack also asks before appending rows, with an INSERT that it made, and takes any text as a
-    yes: the answer to an INSERT must be None.
+    Quack also asks before appending rows, with an INSERT that it made, and takes any text as a yes.
     """
     if text is None or text.lstrip()[:6].upper() == "INSERT":
         return None

@@ -1,11 +1,9 @@
 """Where private queries spill what does not fit into memory, and how much memory and disk they use.
 
 DuckDB would write next to the database, up to 90 % of that disk, in files that others can read.
-Here each database file of a process has a folder of its own, for its owner alone (0700), removed
-when the last session on the file closes. The folder holds rows of people.
-
-Sessions of one process on the same file share a DuckDB instance and its settings: a later
-session can only narrow them.
+Here each database file of a process has a folder of its own (0700), removed when the last session
+on the file closes. Sessions on one file share a DuckDB instance: a later one can only narrow its
+limits.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,8 +23,7 @@ from dp_sql.errors import PolicyError
 from dp_sql.policy.limits import Limits, size_in_bytes
 from dp_sql.sql.formatting import literal
 
-DEFAULT_SPILL = "10GB"
-"""What private queries may write to disk if the policy sets no limit."""
+DEFAULT_SPILL = "10GB"  # what private queries may write to disk if the policy sets no limit
 
 
 @dataclass
@@ -48,16 +46,8 @@ def limit_private(
 ) -> Callable[[], None]:
     """Give a private connection its folder and limits.
 
-    Args:
-        database: path of the DuckDB file.
-        limits: the policy's.
-        run: executes a statement on the connection.
-
-    Returns:
-        Call it when the connection is closed: it removes the folder after the last session.
-
-    Raises:
-        PolicyError: the policy's temp_directory cannot be written.
+    Returns what to call when the connection is closed: it removes the folder after the last
+    session. PolicyError if the policy's temp_directory cannot be written.
     """
     path = os.path.realpath(database)
     with _lock:
@@ -81,21 +71,14 @@ def limit_private(
 
 def _let_go(path: str) -> None:
     with _lock:
-        spill = _open.get(path)
-        if spill is not None:
+        if (spill := _open.get(path)) is not None:
             spill.n_sessions -= 1
             if spill.n_sessions <= 0:
-                del _open[path]
-                shutil.rmtree(spill.folder, ignore_errors=True)
+                shutil.rmtree(_open.pop(path).folder, ignore_errors=True)
 
 
 def spill_advice(limits: Limits, ledger: Path | None) -> list[str]:
-    """Sentences for the owner: where private rows may be written, how many bytes, and a warning.
-
-    Args:
-        limits: the policy's.
-        ledger: the file of the ledger; None if the policy has no budget.
-    """
+    """Sentences for the owner: where private rows may be written, how many bytes, and a warning."""
     parent = limits.temp_directory or Path(tempfile.gettempdir())
     size = limits.max_temp_directory_size
     advice = [f"Private queries may write up to {size or DEFAULT_SPILL} in {parent}."]
@@ -110,10 +93,9 @@ def spill_advice(limits: Limits, ledger: Path | None) -> list[str]:
 
 
 def _same_disk(folder: Path, ledger: Path | None) -> bool:
-    try:
+    with suppress(OSError):
         return ledger is not None and folder.stat().st_dev == ledger.parent.stat().st_dev
-    except OSError:
-        return False
+    return False
 
 
 def remove_spill_folders() -> None:

@@ -1,25 +1,23 @@
-"""The tickets of one database instance, and the receipts of what they released. Never SQL.
+"""The tickets of one database instance, and the receipts of what they released.
 
-SQL text names a plan by its ticket, so that no parameter of a mechanism can be changed there. A
-session's ticket is good for one release. A ticket of the `dp` table macro is the plan's own digest:
-binding the same text twice issues the same ticket and changes nothing, and each execution of a
-query redeems it once, however often DuckDB's plan calls the function.
-
-With a ledger, a session has reserved the loss of its ticket. The loss of a ticket of `dp` is
-reserved when the ticket is redeemed, before the mechanism draws.
+SQL names a plan by its ticket, so that no parameter of a mechanism can be changed there. A
+session's ticket is good for one release; with a ledger, the session has reserved its loss. A ticket
+of the `dp` table macro is the plan's own digest: each execution of a query redeems it once, however
+often DuckDB binds it or calls the function, and its loss is reserved before the mechanism draws.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from dp_sql.budget.account import Account, Outcome
+from dp_sql.budget.account import Account
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, PolicyError
 from dp_sql.privacy.plan import Plan, loss_at
 from dp_sql.releases import Receipt
@@ -62,16 +60,12 @@ class Tickets:
         self._again: dict[str, Plan] = {}
         self._answers: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
         self._receipts: list[tuple[int, Receipt]] = []
-        self._n_issued = 0
+        self._numbers = itertools.count(1)
         self._errors: dict[str, DpSqlError] = {}
         self._accounts: list[Account | None] = []
 
     def charge(self, account: Account | None) -> None:
-        """Charge the tickets of `dp` to the account of a session that has just been opened.
-
-        Raises:
-            PolicyError: another session of this instance has another ledger, or none.
-        """
+        """Charge the tickets of `dp` to the account of a session that has just been opened."""
         with self._lock:
             for other in self._accounts:
                 if other is not account and (not other or not account or not account.same(other)):
@@ -94,26 +88,16 @@ class Tickets:
     def issue_once(
         self, plan: Plan, reservation: str | None = None, n_runs: int | None = None
     ) -> str:
-        """A ticket for exactly one release of this plan.
-
-        Args:
-            plan: what is released.
-            reservation: the ledger's ticket, if its loss is in a ledger.
-            n_runs: how many runs are reserved; a release that takes more is refused.
-        """
+        """A ticket for exactly one release of a plan; one that takes more than `n_runs` fails."""
         with self._lock:
-            self._n_issued += 1
-            ticket = f"{_ONCE}{reservation or self._n_issued}"
+            ticket = f"{_ONCE}{reservation or next(self._numbers)}"
             self._once[ticket] = plan, n_runs
         return ticket
 
     def issue(self, plan: Plan, text: str, number: int) -> str:
         """A ticket for a release in each execution; the same call has the same ticket.
 
-        Args:
-            plan: what each execution releases.
-            text: the text that holds the DP call.
-            number: which DP call of the text it is: equal calls are separate releases.
+        `number` says which DP call of the text it is: equal calls are separate releases.
         """
         digest = hashlib.blake2b(repr((plan, text, number)).encode(), digest_size=12).hexdigest()
         with self._lock:
@@ -131,13 +115,12 @@ class Tickets:
     def groups_once(self, ticket: str, execution: tuple[int, int], draw: Callable[[], S]) -> S:
         """Draw once per ticket and execution in which groups each person counts.
 
-        An answer is held with the groups it was computed from, and forgotten with them: places in
-        an answer mean the items of these groups. It releases nothing by itself.
+        An answer is held and forgotten with the groups it was computed from: its places mean their
+        items. It releases nothing by itself.
         """
         answer = self._answer(ticket, execution)
         with answer.lock:
-            forgotten = answer.is_done and answer.groups is None
-            if not forgotten:
+            if answer.groups is not None or not answer.is_done:  # else they are forgotten
                 answer.groups = draw() if answer.groups is None else answer.groups
                 return answer.groups  # type: ignore[return-value]
         with self._lock:
@@ -147,10 +130,7 @@ class Tickets:
     def redeem(self, ticket: str, execution: tuple[int, int], run: Callable[[Plan], Drawn[T]]) -> T:
         """Release once per ticket and execution; later calls of the execution get that answer.
 
-        Args:
-            ticket: as issued; unknown or used ones are refused.
-            execution: connection and query number of the engine.
-            run: draws the answer of a plan and states its accuracy.
+        An execution is the engine's number of a connection and of its query.
         """
         answer = self._answer(ticket, execution)
         with answer.lock:
@@ -189,39 +169,32 @@ class Tickets:
         if account is None:
             return run(plan)
         if plan.keys and not plan.parameters.reads_people:
+            name = plan.function.name
             raise NotSupported(
-                f"With a ledger dp(…) takes no {plan.function.name} with GROUP BY; ask it with "
-                "session.sql."
+                f"With a ledger dp(…) takes no {name} with GROUP BY; ask it with session.sql."
             )
         (reservation,) = account.reserve(lambda factor: [loss_at(plan, factor)])
-        outcome: Outcome = "failed"
+        drawn = None
         try:
             drawn = run(plan)
-            outcome = "answered"
+            return drawn
         finally:
-            account.settle(reservation, outcome)
-        return drawn
+            account.settle(reservation, "failed" if drawn is None else "answered")
 
     def _record(self, plan: Plan, drawn: Drawn[T], connection: int) -> None:
         if not drawn.n_runs:  # no group, nothing drawn
             return
-        receipt = Receipt(
-            call=plan.call,
-            source=plan.written,
-            mechanism=plan.mechanism.name,
-            loss=plan.loss.times(drawn.n_runs),
-            accuracy=drawn.accuracy,
-            assumptions=plan.assumptions,
-        )
+        loss, mechanism = plan.loss.times(drawn.n_runs), plan.mechanism.name
+        asked = (plan.call, plan.written, mechanism)
         with self._lock:
+            receipt = Receipt(*asked, loss, drawn.accuracy, plan.assumptions)
             self._receipts.append((connection, receipt))
 
     def record_failure(self, plans: Sequence[Plan], connection: int, n_before: int) -> None:
         """Replace the receipts of a connection after its first `n_before`: these plans failed."""
         with self._lock:
-            own = [i for i, (of, _) in enumerate(self._receipts) if of == connection]
-            for i in reversed(own[n_before:]):
-                del self._receipts[i]
+            own = [i for i, (of, _) in enumerate(self._receipts) if of == connection][n_before:]
+            self._receipts = [r for i, r in enumerate(self._receipts) if i not in own]
         for plan in plans:
             self._record(plan, Drawn(None, "it failed, and nothing was released"), connection)
 
