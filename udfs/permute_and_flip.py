@@ -9,6 +9,7 @@ arrival of a Poisson process. The proof is in permute_and_flip.md.
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -33,18 +34,13 @@ class Proposals(Protocol[Outcome]):
     def attempt(self, draws: Draws, rejections: Sequence[int] = ()) -> Outcome | Rejection | None:
         """Let the acceptance of every outcome x, with weight q**shortfall(x), race rejections.
 
-        Args:
-            draws: where the randomness comes from.
-            rejections: shortfalls; the rejection of an outcome with shortfall e weighs 1 - q**e.
-
-        Returns:
-            The outcome or the rejection that came first, or None when this attempt must be
-            repeated.
+        The rejection of an outcome with shortfall e weighs 1 - q**e. Returns the outcome or the
+        rejection that came first, or None when this attempt must be repeated.
         """
 
 
 def with_rejections(odds: Odds, rejections: Sequence[int]) -> Odds:
-    """Add rejections to the odds that an attempt begins with, one outcome each."""
+    """Add rejections, by their shortfalls, to the odds that an attempt begins with."""
     if not rejections:
         return odds
     return Odds([*odds.weights, *(((1, 0), (-1, e)) for e in rejections)], odds.rate)
@@ -53,6 +49,11 @@ def with_rejections(odds: Odds, rejections: Sequence[int]) -> Odds:
 def is_discarded(excess: int, odds: Odds, draws: Draws) -> bool:
     """Discard a proposal with probability 1 - q**excess, where its block weighs it too heavily."""
     return bool(excess and draws.choose(Odds((((1, excess),), ((1, 0), (-1, excess))), odds.rate)))
+
+
+def block_width(rate: Fraction) -> int:
+    """Choose how many shortfalls share a block. Decides the speed, never the distribution."""
+    return max(1, rate.denominator // rate.numerator)
 
 
 def by_weight(this: Proposals[Outcome], draws: Draws) -> Outcome:
@@ -82,10 +83,8 @@ def first_accepted(
 ) -> Outcome:
     """Draw an outcome with the distribution of permute-and-flip.
 
-    Args:
-        race: race(gone, rejections) draws an outcome x that is not gone with weight
-            q**shortfall(x), or Rejection(i) with weight 1 - q**rejections[i].
-        shortfall: >= 0; 0 for at least one outcome.
+    race(gone, rejections) draws an outcome x that is not gone with weight q**shortfall(x), or
+    Rejection(i) with weight 1 - q**rejections[i].
     """
     gone: frozenset[Outcome] = frozenset()
     pieces: list[tuple[frozenset[Outcome], list[int]]] = []
@@ -106,7 +105,7 @@ def _came_first(
 ) -> bool:
     """Decide whether an outcome with this shortfall was not rejected in the time so far.
 
-    If it was, the time is split there. What is now known of the time is noted in the pieces.
+    If it was, the time is split there. The pieces note what is now known of the time.
     """
     for i, (gone, rejections) in enumerate(pieces):
         if race(gone, [*rejections, shortfall]) == Rejection(len(rejections)):

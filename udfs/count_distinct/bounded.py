@@ -13,7 +13,7 @@ from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probabil
 from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import ln_enclosure
-from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss, in_words, with_probability
 from dp_sql.udfs.permute_and_flip import by_weight
 from dp_sql.udfs.select import exponential, gem
 from dp_sql.udfs.select.blocks import Blocks, distribution_by_weight
@@ -23,8 +23,8 @@ BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
 """The ways of choosing a bound; each spends half of epsilon.
 
 They are the exponential mechanism on the scores of the mechanisms of these names, as in Knop and
-Steinke 2023: that costs less rho than permute-and-flip, which those mechanisms use. rnm is report
-noisy max with Gumbel noise for the largest bound, which is the exponential mechanism on the counts.
+Steinke 2023: it costs less rho than their permute-and-flip. rnm is the exponential mechanism on the
+counts: report noisy max with Gumbel noise for the largest bound.
 """
 
 
@@ -45,22 +45,15 @@ class CountRelease:
 def release(
     cover: Sequence[int], epsilon: Fraction, beta: Fraction, bound: str | int, draws: Draws
 ) -> CountRelease:
-    """Choose a bound, add noise, release.
-
-    Args:
-        cover: the counts under bounds 1, 2, ..., in the order of the bounds.
-        epsilon: privacy loss, positive.
-        beta: probability with which the lower bound may fail, in (0, 1/2).
-        bound: one of BOUND_SELECTIONS, or the bound itself, in 1, ..., len(cover).
-        draws: where the randomness comes from.
-    """
+    """Choose a bound where none is given, add noise, release; cover[l - 1] is the count under l."""
     share = noise_share(epsilon, bound)
     if isinstance(bound, str):
         utilities = utilities_of_bounds(cover, epsilon, beta)
         blocks = _blocks(utilities, epsilon - share, beta, bound, draws)
         bound = 1 + by_weight(blocks, draws)
-    estimate = cover[bound - 1] + discrete_laplace(_noise_rate(share, bound), draws)
-    return CountRelease(estimate, estimate - _noise_bound(share, bound, beta), bound)
+    rate = _noise_rate(share, bound)
+    estimate = cover[bound - 1] + discrete_laplace(rate, draws)
+    return CountRelease(estimate, estimate - (laplace_quantile(rate, beta) - 1), bound)
 
 
 def utilities_of_bounds(cover: Sequence[int], epsilon: Fraction, beta: Fraction) -> list[Fraction]:
@@ -77,12 +70,12 @@ def utilities_of_bounds(cover: Sequence[int], epsilon: Fraction, beta: Fraction)
 def distribution_of_bound(
     cover: Sequence[int], epsilon: Fraction, beta: Fraction, bound: str, bits: int = 64
 ) -> list[tuple[Fraction, Fraction]]:
-    """Enclose the probability with which `release` chooses each bound.
+    """Enclose the probability with which `release` chooses each bound, to about `bits` bits.
 
     Args:
-        cover: as for `release`.
+        cover: the counts under bounds 1, 2, ...
         epsilon: of the whole release, of which the choice spends half.
-        beta: as for `release`.
+        beta: as for the release.
         bound: "gem", "mgem" or "rnm"; "combined_gem" is gem or mgem, at random.
         bits: precision, about.
 
@@ -134,11 +127,7 @@ def noise_bound(at: int, epsilon: Fraction, beta: Fraction, bound: str | int) ->
     It is the least integer that the noise exceeds with probability at most beta.
     """
     check_public(epsilon, beta, at, bound)
-    return _noise_bound(noise_share(epsilon, bound), at, beta)
-
-
-def _noise_bound(share: Fraction, at: int, beta: Fraction) -> int:
-    return laplace_quantile(_noise_rate(share, at), beta) - 1
+    return laplace_quantile(_noise_rate(noise_share(epsilon, bound), at), beta) - 1
 
 
 def _noise_rate(share: Fraction, at: int) -> Fraction:
@@ -160,28 +149,23 @@ def loss(
     choice = exponential_loss(epsilon - share)
     # Given the counts the choice comes first, so no answer moves its interval; the noise has
     # 2 share. Where the counts are drawn, as in sampling.md, this is the range given the draws.
-    bounded_range = (epsilon - share) + 2 * share
-    return replace(choice + PrivacyLoss(share), bounded_range=bounded_range)
+    return replace(choice + PrivacyLoss(share), bounded_range=(epsilon - share) + 2 * share)
 
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int) -> str:
     """State how far a count may lie above the true number, from public numbers only."""
     least, most = (1, max_contributions) if isinstance(bound, str) else (bound, bound)
     low, high = (noise_bound(at, epsilon, beta, bound) for at in (least, most))
-    says = f"with probability at least {in_words(1 - beta)} the estimate exceeds the true number "
+    price = f"epsilon = {in_words(epsilon)}"
+    says = f"{with_probability(1 - beta)} the estimate exceeds the true number of distinct items by"
     if least == most:
-        return says + (
-            f"of distinct items by at most {low} (contribution bound {most}, "
-            f"epsilon = {in_words(epsilon)})"
-        )
-    return says + (
-        f"of distinct items by at most {low} when the contribution bound is 1, rising to {high} "
-        f"when it is {most} (epsilon = {in_words(epsilon)})"
-    )
+        return f"{says} at most {low} (contribution bound {most}, {price})"
+    rising = f"when the contribution bound is 1, rising to {high} when it is {most}"
+    return f"{says} at most {low} {rising} ({price})"
 
 
 def check_public(
-    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int = 1
 ) -> None:
     """Refuse numbers of another type or out of their range."""
     check_epsilon(epsilon)

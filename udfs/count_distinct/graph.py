@@ -17,19 +17,17 @@ Integers = NDArray[np.integer[Any]]
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
-LIMIT = 2**31 - 1
-"""Sizes, codes and bounds stay below it, so that all arrays are int32."""
+LIMIT = 2**31 - 1  # sizes, codes and bounds stay below it, so that all arrays are int32
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Who has which item: one run of person codes per item. Made by build_graph alone.
 
-    Attributes:
-        offsets: where each item's run starts, then where the last one ends, shape (n_items + 1,).
-        people: the runs, one after the other. A person may appear in one run more than once.
-        n_items: number of runs, empty ones included.
-        n_people: the largest person code plus one.
+    offsets: where each item's run starts, then where the last one ends, shape (n_items + 1,).
+    people: the runs, one after the other. A person may appear in one run more than once.
+    n_items: number of runs, empty ones included.
+    n_people: the largest person code plus one.
     """
 
     offsets: Int32s
@@ -43,9 +41,8 @@ def build_graph(offsets: Integers, people: Integers) -> Graph:
 
     Args:
         offsets: integers, shape (n_items + 1,), from 0 up to len(people), never falling.
-        people: person codes, integers >= 0 below 2^31 - 1, dense or nearly so: an unused code
-            costs some bytes and a little time. Any order. A person who appears in one run more
-            than once counts once.
+        people: person codes in any order, integers >= 0 below 2^31 - 1, dense or nearly so: an
+            unused code costs some bytes and a little time. A person counts once in each run.
 
     Raises:
         ValueError: if the input is anything else, or has 2^31 - 1 edges or more.
@@ -60,17 +57,11 @@ def build_graph(offsets: Integers, people: Integers) -> Graph:
         raise ValueError("offsets must start at 0 and end at the number of people entries")
     if np.any(offsets[1:] < offsets[:-1]):
         raise ValueError("offsets must never fall")
-    n_people = 0
-    if people.size > 0:
-        n_people = int(people.max()) + 1
-        if people.min() < 0 or n_people > LIMIT:
-            raise ValueError("person codes must be at least 0 and below 2^31 - 1")
-    return Graph(
-        offsets=read_only(np.ascontiguousarray(offsets, dtype=np.int32)),
-        people=read_only(np.ascontiguousarray(people, dtype=np.int32)),
-        n_items=offsets.size - 1,
-        n_people=n_people,
-    )
+    n_people = int(people.max()) + 1 if people.size else 0
+    if people.size and (people.min() < 0 or n_people > LIMIT):
+        raise ValueError("person codes must be at least 0 and below 2^31 - 1")
+    runs = (read_only(np.ascontiguousarray(values, np.int32)) for values in (offsets, people))
+    return Graph(*runs, n_items=offsets.size - 1, n_people=n_people)
 
 
 def read_only(values: Int32s) -> Int32s:

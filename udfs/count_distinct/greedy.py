@@ -22,12 +22,8 @@ Int64s = npt.NDArray[np.int64]
 def cover_counts(offsets: Integers, people: Integers, max_bound: int) -> list[int]:
     """Count the items in the greedy cover after 1, ..., max_bound rounds.
 
-    Args:
-        offsets: as in template.py, items numbered in a fixed order of their values, such as that
-            of their bytes.
-        people: as in template.py, codes ascending in a fixed order of the values they encode.
-            Neither order may depend on anyone's rows.
-        max_bound: number of rounds, >= 1.
+    Items are numbered in a fixed order of their values, such as that of their bytes, and people in
+    a fixed order of theirs. Neither order may depend on anyone's rows.
 
     Privacy: none; these are what a release adds noise to.
     """
@@ -53,13 +49,8 @@ def _rounds(
 ) -> None:
     """Run all rounds; counts[l - 1] becomes the number of items covered after round l.
 
-    Args:
-        start: where each person's list of items starts; advanced past covered items.
-        stop: where it ends.
-        items: the lists, each ascending and without repetitions.
-        waiting: the people with a list, ascending; those whose list is used up are removed.
-        covered: which items are covered, none at first.
-        counts: filled in.
+    Each person's list of items, items[start:stop], is ascending without repetitions; start moves
+    past covered items. `waiting` are the people with a list, ascending. At first none is covered.
     """
     n_covered, n_waiting = 0, waiting.size
     for done in range(counts.size):

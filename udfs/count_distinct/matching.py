@@ -1,7 +1,7 @@
 """Person-level distinct count by a maximum flow. Knows who holds which item, as codes.
 
-Bounds what each person may contribute, counts the most items that can be covered under that
-bound, and releases the count under one bound with noise. Proofs are in matching.md.
+Releases, with noise, the most items that can be covered under one bound on what each person may
+contribute. Proofs are in matching.md.
 """
 
 from dp_sql.udfs.count_distinct.template import Integers, under_a_bound

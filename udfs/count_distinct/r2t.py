@@ -12,7 +12,7 @@ from dp_sql.udfs.count_distinct.bounded import CountRelease
 from dp_sql.udfs.count_distinct.template import from_below
 from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
-from dp_sql.udfs.mechanism import PrivacyLoss, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, in_words, with_probability
 
 
 def release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
@@ -67,7 +67,7 @@ def shortfall(bound: int, epsilon: Fraction, beta: Fraction, max_contributions: 
 
     It fails with probability at most beta, for all bounds together, on every data set.
     """
-    bounded.check_public(epsilon, beta, max_contributions, 1)
+    bounded.check_public(epsilon, beta, max_contributions)
     tried = bounds(max_contributions)
     if bound not in tried:
         raise ValueError(f"bound must be one of {tried}")
@@ -79,9 +79,8 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
     tried = bounds(max_contributions)
     low, high = (shortfall(at, epsilon, beta, max_contributions) for at in (tried[0], tried[-1]))
     says = (
-        f"with probability at least {in_words(1 - beta)} the estimate is at most the true number "
-        f"of distinct items; with at least the same probability it is at most {low} below it if "
-        f"no one has more than {tried[0]}"
+        f"{with_probability(1 - beta)} the estimate is at most the true number of distinct items; "
+        f"with the same probability it is at most {low} below it if no one has more than {tried[0]}"
     )
     if len(tried) > 1:
         says += f", rising to {high} if no one has more than {tried[-1]}"

@@ -1,8 +1,8 @@
 """Person-level distinct count by sampling. Knows who holds which item, as codes.
 
 Each person keeps l of their items, chosen uniformly without replacement and without regard to
-anyone else: the common practice that the covers of matching and greedy are compared with. One
-random order of each person's items serves all l. Proofs are in sampling.md.
+anyone else: the baseline for the covers of matching and greedy. One random order of each person's
+items serves all l. Proofs are in sampling.md.
 """
 
 import numpy as np
@@ -21,10 +21,7 @@ def cover_counts(offsets: Integers, people: Integers, max_bound: int) -> list[in
 
 
 def sampled_counts(offsets: Integers, people: Integers, max_bound: int, draws: Draws) -> list[int]:
-    """Count the items in the samples of 1, ..., max_bound items per person.
-
-    An item is in them from the first bound on under which one of its people samples it.
-    """
+    """Count items in samples, each from the first bound on under which one of its people samples it."""
     from dp_sql.udfs.count_distinct.graph import build_graph, lists_by_person
 
     graph = build_graph(offsets, people)

@@ -64,16 +64,9 @@ def under_a_bound(
         and epsilon/2 for the noise, or all for the noise where the bound is given.
     Source: {source}
     """
-    return Mechanism(
-        name=name,
-        function="count_distinct",
-        samples=samples,
-        parameters=("epsilon", "beta", "max_contributions", "bound"),
-        loss=bounded.loss,
-        run=run,
-        accuracy=bounded.accuracy,
-        ordered=ordered,
-    )
+    given = ("epsilon", "beta", "max_contributions", "bound")
+    loss, accuracy = bounded.loss, bounded.accuracy
+    return Mechanism(name, "count_distinct", samples, given, loss, run, accuracy, ordered=ordered)
 
 
 def from_below(
@@ -93,10 +86,10 @@ def from_below(
         beta: Fraction,
         max_contributions: int,
     ) -> CountRelease:
-        bounded.check_public(epsilon, beta, max_contributions, 1)
+        bounded.check_public(epsilon, beta, max_contributions)
         cover = cover_counts(offsets, people, max_contributions)
         return release(cover, epsilon, beta, secret_draws())
 
     run.__doc__ = getdoc(release)
-    parameters = ("epsilon", "beta", "max_contributions")
-    return Mechanism(name, "count_distinct", samples, parameters, loss, run, accuracy)
+    given = ("epsilon", "beta", "max_contributions")
+    return Mechanism(name, "count_distinct", samples, given, loss, run, accuracy)

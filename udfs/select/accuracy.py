@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from dp_sql.udfs.intervals import ln_enclosure
-from dp_sql.udfs.mechanism import in_words
+from dp_sql.udfs.mechanism import in_words, with_probability
 from dp_sql.udfs.select.candidates import Numbers
 
 
@@ -31,7 +31,5 @@ def rounded_up(x: Fraction) -> str:
 
 def sentence(sensitivities: Numbers, epsilon: Fraction, beta: Fraction, holds: str) -> str:
     """Say that something holds with probability at least 1 - beta, and for which numbers."""
-    return (
-        f"with probability at least {in_words(1 - beta)} {holds} "
-        f"({len(sensitivities)} candidates, epsilon = {in_words(epsilon)})"
-    )
+    numbers = f"({len(sensitivities)} candidates, epsilon = {in_words(epsilon)})"
+    return f"{with_probability(1 - beta)} {holds} {numbers}"

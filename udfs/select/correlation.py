@@ -3,6 +3,7 @@
 combined_gem releases it by randomised response. Knows scores and sensitivities; never randomness.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from dp_sql.udfs.select.candidates import Numbers, in_units
@@ -20,13 +21,5 @@ def sign_of_spearman(scores: Numbers, sensitivities: Numbers) -> int:
 
 def _ranks(values: Sequence[int]) -> list[int]:
     """Return twice the mean rank, which is an integer, of each value: 1 for a lowest single."""
-    ranks: dict[int, int] = {}
     ordered = sorted(values)
-    start = 0
-    while start < len(ordered):
-        end = start
-        while end < len(ordered) and ordered[end] == ordered[start]:
-            end += 1
-        ranks[ordered[start]] = start + end
-        start = end
-    return [ranks[value] for value in values]
+    return [bisect_left(ordered, value) + bisect_right(ordered, value) for value in values]

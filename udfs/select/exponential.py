@@ -62,23 +62,17 @@ def _rate(epsilon: Fraction, size: int) -> Fraction:
 
 def accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
     """Bound how far a chosen score falls short, for all three mechanisms."""
-    error = max(sensitivities) * shift_of(len(sensitivities), epsilon, beta)
-    holds = f"the chosen score is at most {rounded_up(error)} below the largest"
+    error = rounded_up(max(sensitivities) * shift_of(len(sensitivities), epsilon, beta))
+    holds = f"the chosen score is at most {error} below the largest"
     return sentence(sensitivities, epsilon, beta, holds)
 
 
 EXPONENTIAL = selection(
-    "exponential",
-    "one candidate, by the exponential mechanism",
-    exponential,
-    accuracy,
-    exponential_loss,
+    "one candidate, by the exponential mechanism", exponential, accuracy, exponential_loss
 )
-RNM_GUMBEL = replace(
-    EXPONENTIAL,
-    name="rnm_gumbel",
-    samples="the position of the largest score plus Gumbel noise",
-)
-"""The exponential mechanism by another name: see rnm_gumbel.md (Durfee and Rogers 2019)."""
+PNF = selection("one candidate, by permute-and-flip", pnf, accuracy)
 
-PNF = selection("pnf", "one candidate, by permute-and-flip", pnf, accuracy)
+# The exponential mechanism by another name: see rnm_gumbel.md (Durfee and Rogers 2019).
+RNM_GUMBEL = replace(
+    EXPONENTIAL, name="rnm_gumbel", samples="the position of the largest score plus Gumbel noise"
+)

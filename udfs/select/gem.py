@@ -19,8 +19,7 @@ from dp_sql.udfs.select.correlation import sign_of_spearman
 from dp_sql.udfs.select.normalized import blocks_at, shift_on_grid
 from dp_sql.udfs.select.selection import selection_with_beta
 
-LOW, HIGH = 1, -1
-"""The sensitivities that a mechanism favours: the sign of its shift."""
+LOW, HIGH = 1, -1  # the sensitivities that a mechanism favours: the sign of its shift
 
 
 def gem(
@@ -85,8 +84,7 @@ def sign_share(epsilon: Fraction) -> Fraction:
 
 def _respond(truth: bool, epsilon: Fraction, draws: Draws) -> bool:
     """Report a bit by randomised response: it is true with odds exp(epsilon) : 1."""
-    lies = draws.choose(Odds((((1, 0),), ((1, 1),)), epsilon))
-    return truth != bool(lies)
+    return truth != bool(draws.choose(Odds((((1, 0),), ((1, 1),)), epsilon)))
 
 
 def _combined_loss(epsilon: Fraction) -> PrivacyLoss:
@@ -106,19 +104,16 @@ def _accuracy(
 
 
 GEM = selection_with_beta(
-    "gem",
     "one candidate, by permute-and-flip on scores per sensitivity",
     gem,
     partial(_accuracy, unit="that other candidate's sensitivity"),
 )
 MGEM = selection_with_beta(
-    "mgem",
     "one candidate, by permute-and-flip on scores per sensitivity, high ones favoured",
     mgem,
     partial(_accuracy, unit="the chosen candidate's sensitivity"),
 )
 COMBINED_GEM = selection_with_beta(
-    "combined_gem",
     "the sign of a correlation, by randomised response; then one candidate, by gem or mgem",
     combined_gem,
     partial(_accuracy, unit="the larger of the two candidates' sensitivities", combined=True),

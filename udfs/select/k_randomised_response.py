@@ -48,8 +48,5 @@ def _accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
 
 
 K_RANDOMISED_RESPONSE = selection(
-    "k_randomised_response",
-    "the best candidate, or else one of the others, uniformly",
-    k_randomised_response,
-    _accuracy,
+    "the best candidate, or else one of the others, uniformly", k_randomised_response, _accuracy
 )

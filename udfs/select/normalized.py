@@ -64,18 +64,15 @@ def normalized_scores(
 
 
 def _envelope(lines: Sequence[_Line]) -> list[_Line]:
-    """Keep the lines that are lowest somewhere on x >= 0, in the order in which they are.
-
-    Args:
-        lines: in ascending order.
-    """
+    """Keep of ascending lines those that are lowest somewhere on x >= 0, in that order."""
     kept: list[_Line] = []
     for line in lines:
         if kept and line[1] >= kept[-1][1]:
             continue
-        while len(kept) > 1 and not _is_earlier(
-            _crossing(kept[-2], kept[-1]), _crossing(kept[-1], line)
-        ):
+        while len(kept) > 1:
+            (x, unit), (later, its_unit) = _crossing(kept[-2], kept[-1]), _crossing(kept[-1], line)
+            if x * its_unit < later * unit:
+                break
             kept.pop()
         kept.append(line)
     return kept
@@ -86,20 +83,12 @@ def _crossing(line: _Line, later: _Line) -> tuple[int, int]:
     return later[0] - line[0], line[1] - later[1]
 
 
-def _is_earlier(x: tuple[int, int], y: tuple[int, int]) -> bool:
-    return x[0] * y[1] < y[0] * x[1]
-
-
 def _floor_score(
     line: _Line, lowest: Sequence[_Line], ends: Sequence[tuple[int, int]], grid: int
 ) -> int | None:
-    """Find where a - l x falls to the envelope: the least x with a - l x <= all a[j] + l[j] x.
+    """Find the least x with a - l x <= all a[j] + l[j] x, for the line (a, l): floor(grid * x).
 
-    Args:
-        line: (a, l) of the candidate.
-        lowest: the envelope.
-        ends: where each of its lines ends, except the last one.
-        grid: the answer is floor(grid * x).
+    `lowest` is the envelope of the a[j] + l[j] x, `ends` where each of its lines ends but the last.
     """
 
     def has_fallen(j: int) -> bool:

@@ -6,6 +6,7 @@ The number of tries is geometric (random_stopping.md) or truncated negative bino
 released. Never lets the number of tries depend on data.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -24,9 +25,8 @@ from dp_sql.udfs.select.selection import selection
 class Tries:
     """A truncated negative binomial number of tries, and what follows from it.
 
-    Args:
-        eta: its shape, in (0, 1]; 1 is geometric. The best try costs 2 + eta times one try.
-        per_candidate: the mean number of tries is at most this times the number of candidates.
+    eta: its shape, in (0, 1]; 1 is geometric. The best try costs 2 + eta times one try.
+    per_candidate: the mean number of tries is at most this times the number of candidates.
     """
 
     eta: Fraction
@@ -94,10 +94,7 @@ def _select(
 def number_of_tries(eta: Fraction, gamma: Fraction, draws: Draws) -> int:
     """Draw k = 1, 2, ... with weight (1 - gamma)**k (1 + eta)/2 (2 + eta)/3 ... (k-1 + eta)/k.
 
-    Args:
-        eta: in (-1, 1].
-        gamma: in (0, 1].
-        draws: where the randomness comes from.
+    eta is in (-1, 1], gamma in (0, 1].
     """
     while (n_tries := _attempt(eta, gamma, draws)) is None:
         pass
@@ -118,14 +115,9 @@ def _attempt(eta: Fraction, gamma: Fraction, draws: Draws) -> int | None:
 def best_of_tries(
     n_tries: int, scores: Numbers, sensitivities: Numbers, share: Fraction, draws: Draws
 ) -> int:
-    """Make tries and return the candidate of the best; between equals the first candidate.
+    """Make tries, each share-DP, and return the candidate of the best; between equals the first.
 
-    Args:
-        n_tries: how many, at least 1; drawn without the data.
-        scores: one exact number for each candidate.
-        sensitivities: as many, >= 0.
-        share: what one try costs: each is share-DP, positive.
-        draws: where the randomness comes from.
+    n_tries is at least 1 and drawn without the data.
     """
     whole, sizes = in_units(scores, sensitivities)
     grid = grid_of(share)
@@ -141,13 +133,7 @@ def best_of_tries(
 def error_bound(
     tries: Tries, sensitivities: Numbers, epsilon: Fraction, beta: Fraction
 ) -> tuple[int, Fraction]:
-    """Bound a choice as the notes prove it for every data set.
-
-    Args:
-        tries: GEOMETRIC or NEGATIVE_BINOMIAL.
-        sensitivities: one for each candidate, >= 0.
-        epsilon: privacy loss, positive.
-        beta: probability with which the bound may fail, in (0, 1).
+    """Bound a choice as the notes prove it for every data set, except with probability beta.
 
     Returns:
         A rank and a shortfall: the chosen score is at most the shortfall below the score that
@@ -157,33 +143,22 @@ def error_bound(
     m, grid, part = len(sensitivities), grid_of(share), beta * Fraction(1, 3)
     rate = share * Fraction(1, grid)
     steps = laplace_quantile(rate, part * tries.gamma(m)) + laplace_quantile(rate, part) - 1
-    enough, too_small = m, 0
-    while enough - too_small > 1:
-        middle = (enough + too_small) >> 1
-        if tries.missed(m, middle) <= part:
-            enough = middle
-        else:
-            too_small = middle
+    enough = 1 + bisect_left(range(1, m), True, key=lambda rank: tries.missed(m, rank) <= part)
     return enough, steps * max(sensitivities) * Fraction(1, grid)
 
 
 def _accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction, tries: Tries) -> str:
     rank, shortfall = error_bound(tries, sensitivities, epsilon, beta)
-    holds = (
-        f"the score of the chosen candidate is at most {rounded_up(shortfall)} below the score "
-        f"of rank {rank}"
-    )
+    holds = f"the chosen score is at most {rounded_up(shortfall)} below the score of rank {rank}"
     return sentence(sensitivities, epsilon, beta, holds)
 
 
 RANDOM_STOPPING = selection(
-    "random_stopping",
     "tries of random candidates with noise for each, as many as a geometric number says",
     random_stopping,
     partial(_accuracy, tries=GEOMETRIC),
 )
 RANDOM_STOPPING_TNB = selection(
-    "random_stopping_tnb",
     "tries of random candidates with noise for each, their number negative binomial",
     random_stopping_tnb,
     partial(_accuracy, tries=NEGATIVE_BINOMIAL),

@@ -55,9 +55,9 @@ def noisy_best(
 ) -> int:
     """Find the candidate of the try with the largest value; between equals the first candidate.
 
-    A try of candidate i has the value starts[i] + steps[i] * X, where X is discrete Laplace
-    noise, fresh for each try. Of each X first a coarse block is drawn, and the rest only where
-    the block does not rule out that the try wins.
+    A try of candidate i has the value starts[i] + steps[i] * X, where X is discrete Laplace noise,
+    fresh for each try. Of each X first a coarse block is drawn, and the rest only where the block
+    does not rule out that the try wins.
 
     Args:
         tries: the candidate of each try, at least one.
@@ -87,11 +87,10 @@ def noisy_best(
 
 @lru_cache(maxsize=64)
 def _blocks(rate: Fraction) -> tuple[int, Odds]:
-    """Cut the integers into blocks of noise.
+    """Cut the integers into blocks of noise; return their width w, a power of two, and their odds.
 
-    Returns:
-        The width w, a power of two, and the odds of the blocks: b w, ..., (b + 1) w - 1 for
-        b < _N_BLOCKS; then _N_BLOCKS w and all above; then all below 0.
+    The blocks are b w, ..., (b + 1) w - 1 for b < _N_BLOCKS; then _N_BLOCKS w and all above; then
+    all below 0.
     """
     width = _width(rate)
     marks = [b * width for b in range(_N_BLOCKS + 1)]
@@ -128,29 +127,22 @@ def _times_noise(step: int, block: int, width: int, rate: Fraction, draws: Draws
 
 
 def error_bound(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> Fraction:
-    """Bound the chosen score's shortfall as rnm_laplace.md proves it for every data set.
-
-    Args:
-        sensitivities: one for each candidate, >= 0.
-        epsilon: privacy loss, positive.
-        beta: probability with which the bound may fail, in (0, 1).
-    """
+    """Bound the shortfall of the chosen score on every data set, except with probability beta."""
     grid = grid_of(epsilon)
     rate = _rate(epsilon, grid)
-    share = beta * Fraction(1, 2)
-    steps = laplace_quantile(rate, share * Fraction(1, len(sensitivities)))
-    steps += laplace_quantile(rate, share) - 1
+    half = beta * Fraction(1, 2)
+    steps = laplace_quantile(rate, half * Fraction(1, len(sensitivities)))
+    steps += laplace_quantile(rate, half) - 1
     return steps * max(sensitivities) * Fraction(1, grid)
 
 
 def _accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
     bound = rounded_up(error_bound(sensitivities, epsilon, beta))
-    holds = f"the score of the chosen candidate is at most {bound} below the largest"
+    holds = f"the chosen score is at most {bound} below the largest"
     return sentence(sensitivities, epsilon, beta, holds)
 
 
 RNM_LAPLACE = selection(
-    "rnm_laplace",
     "Laplace noise of one scale for each candidate; the largest noisy score wins",
     rnm_laplace,
     _accuracy,

@@ -1,7 +1,6 @@
 """One template for every selection mechanism: checks, fresh randomness, one signature.
 
-A mechanism brings a function that chooses with given draws; `selection` registers it. Every
-registered `run` takes:
+Every registered `run` takes:
 
     scores: how good each candidate is on the data, exact numbers, at least one, in an order of
         the candidates that is public.
@@ -10,8 +9,7 @@ registered `run` takes:
     beta: where the mechanism has it: probability with which its accuracy may fail, in (0, 1).
 
 It returns the position of one candidate. It raises TypeError for an argument of another type,
-floats among them, and ValueError for an argument out of its range. Its docstring states the
-privacy and the source.
+floats among them, and ValueError for an argument out of its range.
 """
 
 from collections.abc import Callable
@@ -23,12 +21,6 @@ from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from dp_sql.udfs.select.candidates import Numbers, check_candidates, check_sensitivities
 
-Choose = Callable[[Numbers, Numbers, Fraction, Draws], int]
-"""choose(scores, sensitivities, epsilon, draws)"""
-
-ChooseWithBeta = Callable[[Numbers, Numbers, Fraction, Fraction, Draws], int]
-"""choose(scores, sensitivities, epsilon, beta, draws)"""
-
 Accuracy = Callable[[Numbers, Fraction, Fraction], str]
 """accuracy(sensitivities, epsilon, beta): one sentence that holds for all scores."""
 
@@ -37,9 +29,12 @@ Price = Callable[[Fraction], PrivacyLoss]
 
 
 def selection(
-    name: str, samples: str, choose: Choose, accuracy: Accuracy, price: Price = PrivacyLoss
+    samples: str,
+    choose: Callable[[Numbers, Numbers, Fraction, Draws], int],
+    accuracy: Accuracy,
+    price: Price = PrivacyLoss,
 ) -> Mechanism:
-    """Register a mechanism whose distribution does not depend on beta."""
+    """Register a mechanism under the name of `choose(scores, sensitivities, epsilon, draws)`."""
 
     def run(scores: Numbers, sensitivities: Numbers, epsilon: Fraction) -> int:
         check_candidates(scores, sensitivities)
@@ -50,13 +45,17 @@ def selection(
         return price(epsilon)
 
     run.__doc__ = getdoc(choose)
+    name = choose.__name__
     return Mechanism(name, "select", samples, ("epsilon",), loss, run, _checked(accuracy))
 
 
 def selection_with_beta(
-    name: str, samples: str, choose: ChooseWithBeta, accuracy: Accuracy, price: Price = PrivacyLoss
+    samples: str,
+    choose: Callable[[Numbers, Numbers, Fraction, Fraction, Draws], int],
+    accuracy: Accuracy,
+    price: Price = PrivacyLoss,
 ) -> Mechanism:
-    """Register a mechanism whose distribution depends on beta; its privacy never does."""
+    """Register one whose distribution, but not its privacy, depends on beta (after epsilon)."""
 
     def run(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> int:
         check_candidates(scores, sensitivities)
@@ -68,6 +67,7 @@ def selection_with_beta(
         return price(epsilon)
 
     run.__doc__ = getdoc(choose)
+    name = choose.__name__
     return Mechanism(name, "select", samples, ("epsilon", "beta"), loss, run, _checked(accuracy))
 
 

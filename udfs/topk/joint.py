@@ -51,18 +51,16 @@ def rate_of(k: int, epsilon: Fraction) -> Fraction:
 
 
 JOINT = public_domain(
-    name="joint",
-    samples="a list of k items, by the exponential mechanism over whole lists",
-    sample=joint,
-    loss=loss,
-    rate_of=rate_of,
+    "a list of k items, by the exponential mechanism over whole lists",
+    joint,
+    loss,
+    rate_of,
     n_outcomes=math.perm,
 )
 PNF_JOINT = public_domain(
-    name="pnf_joint",
-    samples="a list of k items, by permute-and-flip over whole lists",
-    sample=pnf_joint,
-    loss=pnf_loss,
-    rate_of=rate_of,
+    "a list of k items, by permute-and-flip over whole lists",
+    pnf_joint,
+    pnf_loss,
+    rate_of,
     n_outcomes=math.perm,
 )

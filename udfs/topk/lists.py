@@ -20,8 +20,7 @@ _FORGET_BITS = 6
 _FAN = 4
 _BITS_PER_NAT = 26613026195688644984  # 2**64 / ln 2
 
-Positions = tuple[int, ...]
-"""Positions of k different items, best first."""
+Positions = tuple[int, ...]  # of k different items, best first
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,7 @@ class Staircase:
 
 @dataclass(frozen=True)
 class Lists:
-    """All lists of k items, as `Proposals`.
-
-    best: the k largest counts, descending.
-    """
+    """All lists of k items, as `Proposals`; `best` are the k largest counts, descending."""
 
     counts: Ints
     best: Ints
@@ -96,8 +92,8 @@ def _sequence(choices: Sequence[int], draws: Draws) -> Positions:
 
 
 _Piece = tuple[int, int, int, int]
-"""(start, end, low, high): layers start, ..., end - 1, where high is the number of lists at the
-last of them and low the number just before the first."""
+"""(start, end, low, high): layers start, ..., end - 1; low is the number of lists at start - 1,
+high that at end - 1."""
 
 
 def fit_staircase(ranking: Ranking, rate: Fraction) -> Staircase:
