@@ -21,7 +21,7 @@ def cover_counts(offsets: Integers, people: Integers, max_bound: int) -> list[in
 
 
 def sampled_counts(offsets: Integers, people: Integers, max_bound: int, draws: Draws) -> list[int]:
-    """Count items in samples, each from the first bound on under which one of its people samples it."""
+    """Count items in the samples, each from the first bound on under which a person samples it."""
     from dp_sql.udfs.count_distinct.graph import build_graph, lists_by_person
 
     graph = build_graph(offsets, people)

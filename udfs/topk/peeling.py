@@ -71,7 +71,7 @@ def peel(counts: Ints, k: int, rate: Fraction, cut: int, take: _Take, draws: Dra
         ranks.append(take(sort_ranks(ranking.gaps, len(counts), taken, rate, cut), draws))
         insort(taken, ranks[-1])
     if max(ranks) >= len(ranking.gaps):
-        ranking = rank(counts, k, cut=1 << 62)
+        ranking = rank(counts, k, 1 << 62)
     places: list[int] = ranking.places[ranks].tolist()
     return places
 
