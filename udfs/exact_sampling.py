@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,21 +71,11 @@ class Odds:
         ]
 
 
-class Draws(Protocol):
-    """The three ways in which a mechanism may be random."""
+class Draws:
+    """The three ways in which a mechanism may be random, each with the exact distribution.
 
-    def below(self, n: int) -> int:
-        """Draw each of 0, ..., n - 1 with probability 1/n."""
-
-    def choose(self, odds: Odds) -> int:
-        """Draw outcome j with probability proportional to its weight, exactly."""
-
-    def orders(self, sizes: NDArray[np.integer[Any]]) -> _Int64s:
-        """Draw for each size n a uniformly random order of 0, ..., n - 1; all in one row."""
-
-
-class ExactDraws:
-    """Draws with the exact distribution; bits(n) returns n fresh fair bits, in [0, 2**n)."""
+    bits(n) returns n fresh fair bits, as an integer in [0, 2**n).
+    """
 
     def __init__(self, bits: Callable[[int], int]) -> None:
         self._bits = bits
@@ -111,13 +101,9 @@ class ExactDraws:
         return outcome
 
     def orders(self, sizes: NDArray[np.integer[Any]]) -> _Int64s:
-        """Draw for each size n a uniformly random order of 0, ..., n - 1; all in one row.
+        """Draw for each size n >= 0 a uniformly random order of 0, ..., n - 1; all in one row.
 
-        Args:
-            sizes: integers >= 0, shape (groups,).
-
-        Returns:
-            The orders, shape (sum of sizes,). All combinations of orders are equally likely.
+        All combinations of orders are equally likely. Shape (groups,) in, (sum of sizes,) out.
         """
         if sizes.dtype.kind not in "iu":
             raise TypeError("orders(sizes) needs integers")
@@ -131,9 +117,9 @@ class ExactDraws:
         return np.frombuffer(drawn, dtype="<u8").astype(np.uint64, copy=False)
 
 
-def secret_draws() -> ExactDraws:
+def secret_draws() -> Draws:
     """Return draws from the operating system's random bits: the ones that releases use."""
-    return ExactDraws(fair_bits)
+    return Draws(fair_bits)
 
 
 def _orders(sizes: _Int64s, words: Callable[[int], _Words]) -> _Int64s:

@@ -1,6 +1,6 @@
-"""Enclosures of exp and ln between fractions. Knows integers and fractions; never draws.
+"""Enclosures of exp and ln between fractions, every end rounded away from the true value.
 
-Every end is rounded away from the true value. The argument for every step is in exact_sampling.md.
+The argument for every step is in exact_sampling.md.
 """
 
 import math

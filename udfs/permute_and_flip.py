@@ -2,9 +2,8 @@
 
 Outcome x weighs q**shortfall(x). The exponential mechanism draws an outcome in proportion to its
 weight. Permute-and-flip visits the outcomes in random order and returns the first that it accepts,
-outcome x with probability q**shortfall(x). Both look at about one outcome, however many there are:
-permute-and-flip by comparing the times at which outcomes are accepted and rejected, each the first
-arrival of a Poisson process. The proof is in permute_and_flip.md.
+outcome x with probability q**shortfall(x); it is drawn by comparing the times of acceptance and
+rejection, each the first arrival of a Poisson process. The proof is in permute_and_flip.md.
 """
 
 from collections.abc import Callable, Hashable, Sequence

@@ -57,10 +57,7 @@ def release(
 
 
 def utilities_of_bounds(cover: Sequence[int], epsilon: Fraction, beta: Fraction) -> list[Fraction]:
-    """Score each bound: its count less what its noise may cost, ln(1/2 beta) scales.
-
-    Privacy: none; these are not for release. The cost is public, and its rounding is harmless.
-    """
+    """Score each bound, not privately: its count less its noise's cost, ln(1/2 beta) scales."""
     share = noise_share(epsilon, "gem")
     _, log = ln_enclosure(Fraction(1, 2 * beta), 64)
     cost = round_up(log * Fraction(1, share), grid_of(epsilon))
@@ -76,18 +73,13 @@ def distribution_of_bound(
         cover: the counts under bounds 1, 2, ...
         epsilon: of the whole release, of which the choice spends half.
         beta: as for the release.
-        bound: "gem", "mgem" or "rnm"; "combined_gem" is gem or mgem, at random.
+        bound: "gem", "mgem" or "rnm". "combined_gem", gem or mgem at random, is refused.
         bits: precision, about.
 
     Returns:
         (at least, at most) for the bounds 1, 2, ..., shape (len(cover),).
 
-    Raises:
-        TypeError: an argument of another type, floats and a given bound among them.
-        ValueError: an argument out of its range, or "combined_gem".
-
-    Privacy: none; it is a function of everyone's data. It is for owners who want to know what a
-        release of their data would be worth, and for tests.
+    Privacy: none. Owners see with it what a release of their data would be worth.
     """
     check_public(epsilon, beta, len(cover), bound)
     if bound == "combined_gem":
@@ -100,20 +92,15 @@ def distribution_of_bound(
 
 
 def _blocks(
-    utilities: Sequence[Fraction],
-    epsilon: Fraction,
-    beta: Fraction,
-    selection: str,
-    draws: Draws | None,
+    scores: Sequence[Fraction], epsilon: Fraction, beta: Fraction, bound: str, draws: Draws | None
 ) -> Blocks:
     """Sort the bounds as one of BOUND_SELECTIONS does; only combined_gem draws to do so."""
-    bounds = range(1, len(utilities) + 1)
-    if selection == "rnm":
-        return exponential.blocks_of(utilities, bounds, epsilon)
-    if selection == "combined_gem" and draws is not None:
-        return gem.combined_blocks_of(utilities, bounds, epsilon, beta, draws)
-    favoured = {"gem": gem.LOW, "mgem": gem.HIGH}[selection]
-    return gem.blocks_of(utilities, bounds, epsilon, beta, favoured)
+    bounds = range(1, len(scores) + 1)
+    if bound == "rnm":
+        return exponential.blocks_of(scores, bounds, epsilon)
+    if bound == "combined_gem" and draws is not None:
+        return gem.combined_blocks_of(scores, bounds, epsilon, beta, draws)
+    return gem.blocks_of(scores, bounds, epsilon, beta, {"gem": gem.LOW, "mgem": gem.HIGH}[bound])
 
 
 def noise_share(epsilon: Fraction, bound: str | int) -> Fraction:
@@ -122,10 +109,7 @@ def noise_share(epsilon: Fraction, bound: str | int) -> Fraction:
 
 
 def noise_bound(at: int, epsilon: Fraction, beta: Fraction, bound: str | int) -> int:
-    """Return how far the lower bound lies below the estimate when the bound used is `at`.
-
-    It is the least integer that the noise exceeds with probability at most beta.
-    """
+    """Return the least integer that the noise at a bound exceeds with probability <= beta."""
     check_public(epsilon, beta, at, bound)
     return laplace_quantile(_noise_rate(noise_share(epsilon, bound), at), beta) - 1
 

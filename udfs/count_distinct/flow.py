@@ -1,16 +1,11 @@
 """How many items can be covered when each person covers at most l of them? F(l), for every l.
 
-Whole numbers in, whole numbers out, the same answer every time. Must never draw randomness, use
-floats, or know SQL. The argument for each step is in flow.md.
-
 F(l) is the largest flow source -l-> people -1-> items -1-> sink. The bounds are visited upwards and
 the flow is kept, so each bound only asks who can use one more item per person. The search from the
 uncovered items runs on the input as it came; ordinary data ends there, often before every edge has
 been read once. When it has read three times the input, the search from the people with room takes
-over, on lists turned round to run by person. Whom it fails to serve is never met again.
+over. Whom it fails to serve is never met again. The argument for each step is in flow.md.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 
@@ -26,11 +21,8 @@ _READS_PER_EDGE = 3  # what the search from items may read
 def max_cover_counts(graph: Graph, max_bound: int) -> Int64s:
     """Count the items that can be covered, for each bound on the items per person.
 
-    Returns:
-        F(1), ..., F(max_bound), shape (max_bound,). It never falls, and its steps never grow.
-
-    Raises:
-        ValueError: if max_bound is below 1, or 2^31 - 1 or more.
+    Returns F(1), ..., F(max_bound), shape (max_bound,). It never falls, and its steps never grow.
+    Raises ValueError if max_bound is below 1, or 2^31 - 1 or more.
 
     Privacy: none here. F(l) moves by at most l when all edges of one person come or go.
     """
@@ -38,15 +30,11 @@ def max_cover_counts(graph: Graph, max_bound: int) -> Int64s:
 
 
 def covers(graph: Graph, max_bound: int) -> Iterator[tuple[int, int, Int32s]]:
-    """Yield for each bound how many items can be covered, and by whom.
+    """Yield for each bound from 1 to max_bound how many items can be covered, and by whom.
 
-    Yields:
-        (bound, F(bound), cover) for bound = 1..max_bound: cover[i] is the person who covers item i,
-        or -1, and no one covers more than `bound` items. `cover` is a read-only view of the flow at
-        work: the next step changes it, so copy what you keep.
-
-    Raises:
-        ValueError: if max_bound is below 1, or 2^31 - 1 or more.
+    Yields (bound, F(bound), cover): cover[i] is the person who covers item i, or -1, and no one
+    covers more than `bound` items. `cover` is a read-only view of the flow at work: copy what you
+    keep. Raises ValueError as above.
     """
     if not 1 <= max_bound < LIMIT:
         raise ValueError("max_bound must be at least 1 and below 2^31 - 1")

@@ -1,9 +1,4 @@
-"""Who has which item, as codes: checked once, then read by every count.
-
-Whole numbers in, whole numbers out. Must never draw randomness, use floats, or know SQL.
-"""
-
-from __future__ import annotations
+"""Who has which item, as codes: checked once, then read by every count. Whole numbers only."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -88,8 +83,7 @@ def lists_by_person(
 ) -> tuple[Int32s, Int32s, Int32s]:
     """Turn the runs of people into lists of items, each in the given order of items.
 
-    Returns:
-        start and stop of each list, shape (n_people,), and the lists.
+    Returns start and stop of each list, shape (n_people,), and the lists.
     """
     start = np.zeros(n_people, dtype=np.int32)
     for edge in range(people.size):

@@ -4,10 +4,10 @@ Releases, with noise, the most items that can be covered under one bound on what
 contribute. Proofs are in matching.md.
 """
 
-from dp_sql.udfs.count_distinct.template import Integers, under_a_bound
+from dp_sql.udfs.count_distinct.template import Ints, under_a_bound
 
 
-def cover_counts(offsets: Integers, people: Integers, max_bound: int) -> list[int]:
+def cover_counts(offsets: Ints, people: Ints, max_bound: int) -> list[int]:
     """Count the items that can be covered, for each bound 1, ..., max_bound on items per person.
 
     Privacy: none; these are what a release adds noise to.

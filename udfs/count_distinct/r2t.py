@@ -18,20 +18,18 @@ from dp_sql.udfs.mechanism import PrivacyLoss, in_words, with_probability
 def release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
     """Count from below, nearly, the items that at least one person holds.
 
-    Returns:
-        The estimate, >= 0, which is the lower bound too, and the bound that it was counted under:
-        None where 0 is the largest.
+    Returns the estimate, >= 0, which is the lower bound too, and the bound that it was counted
+    under: None where 0 is the largest.
 
-    Privacy: epsilon-DP under adding or removing one person with all items that the person
-        holds: epsilon/L for each of L bounds.
+    Privacy: epsilon-DP under adding or removing one person with all their items: epsilon/L for
+        each of L bounds.
     Source: Dong, Fang, Yi, Tao and Machanavajjhala 2022; integer noise, see r2t.md.
     """
     estimate, winner = 0, None
     tried = bounds(len(cover))
     for bound in tried:
         rate = _noise_rate(epsilon, bound, len(tried))
-        noisy = cover[bound - 1] + discrete_laplace(rate, draws)
-        value = noisy - _penalty(rate, beta, len(tried))
+        value = cover[bound - 1] + discrete_laplace(rate, draws) - _penalty(rate, beta, len(tried))
         if value > estimate:
             estimate, winner = value, bound
     return CountRelease(estimate, estimate, winner)
@@ -63,10 +61,7 @@ def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> PrivacyLo
 
 
 def shortfall(bound: int, epsilon: Fraction, beta: Fraction, max_contributions: int) -> int:
-    """Bound how far the estimate lies below the count under one of the bounds that run.
-
-    It fails with probability at most beta, for all bounds together, on every data set.
-    """
+    """Bound, except with probability beta, how far below one of its counts a release lies."""
     bounded.check_public(epsilon, beta, max_contributions)
     tried = bounds(max_contributions)
     if bound not in tried:

@@ -1,9 +1,7 @@
-"""The search from people with room, on lists of items turned round to run by person.
+"""The search from people with room, the other graph kernel, on lists of items run by person.
 
-Owns one of the two graph kernels. The argument for each step is in flow.md.
+The argument for each step is in flow.md.
 """
-
-from __future__ import annotations
 
 from typing import NamedTuple
 
@@ -33,8 +31,7 @@ class FromPeople(NamedTuple):
 def turn_round(graph: Graph, flow: FromItems, bound: int) -> tuple[FromPeople, int, int]:
     """Hand the flow over to the search from people, at whatever point of `bound` it is.
 
-    Returns:
-        the flow, the number of people with room, the number of people alive.
+    Returns the flow, the number of people with room, the number of people alive.
     """
     n_people = graph.n_people
     start, stop, items = lists_by_person(
@@ -65,8 +62,7 @@ def raise_from_people(
 ) -> tuple[int, int, int]:
     """Let each exposed person cover one item more if it helps.
 
-    Returns:
-        n_covered, n_alive and phase as they are now. Once all is covered, the rest has no meaning.
+    Returns n_covered, n_alive and phase; once all is covered, the last two have no meaning.
     """
     n_covered, undecided = _greedy_from_people(coverable, n_covered, n_exposed, flow)
     while undecided > 0 and n_covered < coverable:
@@ -87,8 +83,7 @@ def _greedy_from_people(
 ) -> tuple[int, int]:
     """Give each exposed person the first uncovered item of the list.
 
-    Returns:
-        n_covered; how many people, now the first in `alive`, found none.
+    Returns n_covered; how many people, now the first in `alive`, found none.
     """
     here = kept = 0
     while here < n_exposed and n_covered < coverable:
@@ -114,9 +109,8 @@ def _phase_from_people(  # noqa: PLR0912, PLR0915 - as above
     A path runs: person with room, item, its holder, item, its holder, ..., uncovered item. Once
     found, it shifts: each person on it takes the item after and lets go of the item before.
 
-    Returns:
-        n_covered; how many people, now the first in `alive`, failed but may succeed in the next
-        phase.
+    Returns n_covered; how many people, now the first in `alive`, failed but may succeed in the next
+    phase.
     """
     alive, cover, items, mark, log = flow.alive, flow.cover, flow.items, flow.mark, flow.log
     path_person, path_item, path_edge = flow.path_person, flow.path_item, flow.path_edge

@@ -1,8 +1,7 @@
 """Person-level distinct count by the shifted inverse. Knows who holds what, as codes; never items.
 
 For each value on a public scale: how many people must go until fewer items than that are left?
-The release is a value for which this number is close to a public one, well above 0. Proofs are in
-shifted_inverse.md.
+Releases a value for which this is close to a public number. Proofs are in shifted_inverse.md.
 """
 
 from collections.abc import Sequence
@@ -30,12 +29,10 @@ _WIDE = 1 << 60  # from here on numbers of people are Python integers: epsilon i
 def release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
     """Count from below, nearly, the items that at least one person holds.
 
-    Returns:
-        The estimate, >= 0 with at most 12 significant binary digits, which is the lower bound too;
-        no contribution bound.
+    Returns the estimate, >= 0 with at most 12 significant binary digits, which is the lower bound
+    too, and no contribution bound.
 
-    Privacy: epsilon-DP under adding or removing one person with all items that the person
-        holds: an exponential mechanism.
+    Privacy: epsilon-DP under adding or removing one person with all their items.
     Source: Fang, Dong and Yi 2022; people removed by a linear program, see shifted_inverse.md.
     """
     scale = _scale()
@@ -79,10 +76,10 @@ def _removals(cover: _Ints, values: _Ints) -> _Ints:
 
 
 def _costs(removals: _Ints, wanted: int, cut: int) -> _Ints:
-    """Compute the cost of each value: how far its number of removals is from the wanted one.
+    """Compute how far the removals of each value are from the wanted number of them.
 
-    A value represents the numbers of removals from that of the next value up to its own.
-    `removals` has one entry more than there are values, that of the limit.
+    A value stands for the numbers of removals from the next value's up to its own. `removals` has
+    one entry more than there are values, that of the limit.
     """
     if cut >= _WIDE:
         removals = removals.astype(object)
@@ -111,7 +108,7 @@ def _rate(epsilon: Fraction) -> Fraction:
 def people_left_out(epsilon: Fraction, beta: Fraction) -> tuple[int, int]:
     """Return how many people the mechanism aims to leave out, and a number that it rarely reaches.
 
-    The two statements of shifted_inverse.md that use them each fail with probability <= beta.
+    Each of the statements of shifted_inverse.md that use them fails with probability <= beta.
     """
     prior = _prior(_scale())
     first, total = int(prior[0]), int(prior.sum())

@@ -1,8 +1,7 @@
-"""Candidates in blocks of similar shortfall, so that few are looked at. Never sees scores.
+"""Candidates in blocks of similar shortfall, so that few are looked at. Proofs are in blocks.md.
 
-With q = exp(-rate) a candidate with shortfall e has weight q**e in the exponential mechanism
-(`by_weight` of permute_and_flip.py), or is accepted with probability q**e in permute-and-flip
-(`by_permute_and_flip`). Proofs are in blocks.md.
+With q = exp(-rate) a candidate with shortfall e has weight q**e for `by_weight`, or is accepted
+with probability q**e by `by_permute_and_flip`.
 """
 
 from collections.abc import Sequence

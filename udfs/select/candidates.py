@@ -1,7 +1,6 @@
 """The candidates of a selection as they arrive: types, ranges and one common unit.
 
-Knows scores and sensitivities; never a distribution or randomness. A sensitivity is public; it
-may be 0, and such a score depends on no one.
+A sensitivity is public; it may be 0, and such a score depends on no one.
 """
 
 import math

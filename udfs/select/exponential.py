@@ -2,9 +2,7 @@
 
 Candidate i has the weight exp(-epsilon * shortfall / (2 * the largest sensitivity)): the
 exponential mechanism chooses in proportion to it, permute-and-flip visits candidates in random
-order and accepts each with this probability. Report noisy max with Gumbel noise has the
-distribution of the first. Never uses that some scores are less sensitive than others. Proofs are
-in exponential.md, pnf.md and rnm_gumbel.md.
+order and accepts each with this probability. Proofs: exponential.md, pnf.md and rnm_gumbel.md.
 """
 
 from collections.abc import Sequence
@@ -14,17 +12,15 @@ from fractions import Fraction
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import exponential_loss
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip, by_weight
-from dp_sql.udfs.select.accuracy import rounded_up, sentence, shift_of
 from dp_sql.udfs.select.blocks import Blocks, into_blocks
 from dp_sql.udfs.select.candidates import Numbers, in_units
-from dp_sql.udfs.select.selection import selection
+from dp_sql.udfs.select.selection import rounded_up, selection, sentence, shift_of
 
 
 def exponential(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:
     """Choose a candidate whose score is nearly the largest, by the exponential mechanism.
 
-    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
-        directions.
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down.
     Source: McSherry and Talwar 2007; see exponential.md.
     """
     return by_weight(blocks_of(scores, sensitivities, epsilon), draws)
@@ -33,8 +29,7 @@ def exponential(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draw
 def pnf(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:
     """Choose a candidate whose score is nearly the largest, by permute-and-flip.
 
-    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
-        directions.
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down.
     Source: McKenna and Sheldon 2020; the same distribution as report noisy max with exponential
         noise (Ding et al. 2021). Proved in pnf.md; drawn as in permute_and_flip.md.
     """

@@ -6,18 +6,18 @@ correlation of scores and sensitivities by randomised response, then runs mgem i
 and gem otherwise. Proofs are in gem.md, mgem.md and combined_gem.md.
 """
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 
 from dp_sql.udfs.exact_sampling import Draws, Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip
-from dp_sql.udfs.select.accuracy import rounded_up, sentence
 from dp_sql.udfs.select.blocks import Blocks
-from dp_sql.udfs.select.candidates import Numbers
-from dp_sql.udfs.select.correlation import sign_of_spearman
+from dp_sql.udfs.select.candidates import Numbers, in_units
 from dp_sql.udfs.select.normalized import blocks_at, shift_on_grid
-from dp_sql.udfs.select.selection import selection_with_beta
+from dp_sql.udfs.select.selection import rounded_up, selection_with_beta, sentence
 
 LOW, HIGH = 1, -1  # the sensitivities that a mechanism favours: the sign of its shift
 
@@ -27,8 +27,7 @@ def gem(
 ) -> int:
     """Choose a candidate whose score is nearly the largest, for the others' sensitivities.
 
-    Privacy: epsilon-DP, whatever beta is, if one person moves each score by at most its
-        sensitivity, in whatever directions.
+    Privacy: epsilon-DP, for any beta, if one person moves each score by at most its sensitivity.
     Source: Raskhodnikova and Smith 2015, with report noisy max as in Antonova et al. 2025,
         section IV-C; see gem.md.
     """
@@ -40,8 +39,7 @@ def mgem(
 ) -> int:
     """Choose a candidate whose score is nearly the largest, for its own sensitivity.
 
-    Privacy: epsilon-DP, whatever beta is, if one person moves each score by at most its
-        sensitivity, in whatever directions.
+    Privacy: epsilon-DP, for any beta, if one person moves each score by at most its sensitivity.
     Source: Antonova et al. 2025, section IV-D; see mgem.md.
     """
     return by_permute_and_flip(blocks_of(scores, sensitivities, epsilon, beta, HIGH), draws)
@@ -52,8 +50,8 @@ def combined_gem(
 ) -> int:
     """Choose by gem or mgem, whichever suits how scores and sensitivities correlate.
 
-    Privacy: epsilon-DP, whatever beta is, if one person moves each score by at most its
-        sensitivity, in whatever directions: epsilon/2 for the sign and epsilon/2 for the choice.
+    Privacy: epsilon-DP, for any beta, if one person moves each score by at most its sensitivity:
+        epsilon/2 for the sign and epsilon/2 for the choice.
     Source: Antonova et al. 2025, Algorithm 2; see combined_gem.md.
     """
     blocks = combined_blocks_of(scores, sensitivities, epsilon, beta, draws)
@@ -80,6 +78,22 @@ def combined_blocks_of(
 def sign_share(epsilon: Fraction) -> Fraction:
     """Return the part of epsilon that goes to the sign of the correlation."""
     return epsilon * Fraction(1, 2)
+
+
+def sign_of_spearman(scores: Numbers, sensitivities: Numbers) -> int:
+    """Return the sign of Spearman's correlation, exactly: 1, -1 or 0. NOT private by itself.
+
+    It is the sign of the covariance of the ranks; a constant column has no correlation: 0.
+    """
+    x, y = (_ranks(values) for values in in_units(scores, sensitivities))
+    covariance = len(x) * sum(a * b for a, b in zip(x, y, strict=True)) - sum(x) * sum(y)
+    return (covariance > 0) - (covariance < 0)
+
+
+def _ranks(values: Sequence[int]) -> list[int]:
+    """Return twice the mean rank, which is an integer, of each value: 1 for a lowest single."""
+    ordered = sorted(values)
+    return [bisect_left(ordered, value) + bisect_right(ordered, value) for value in values]
 
 
 def _respond(truth: bool, epsilon: Fraction, draws: Draws) -> bool:

@@ -1,7 +1,7 @@
 """Normalized scores: one common scale for scores that differ in sensitivity.
 
-Knows scores, sensitivities and a shift; never randomness. A score on this scale says how far a
-candidate is behind, and one person moves it by at most 1. Proofs are in normalized.md.
+A score on this scale says how far a candidate is behind, and one person moves it by at most 1.
+Proofs are in normalized.md.
 """
 
 from bisect import bisect_left
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-from dp_sql.udfs.select.accuracy import shift_of
 from dp_sql.udfs.select.blocks import Blocks, into_blocks
 from dp_sql.udfs.select.candidates import Numbers, in_units
+from dp_sql.udfs.select.selection import shift_of
 
 _Line = tuple[int, int]
 """(a, l): the line a + l x; l >= 0."""

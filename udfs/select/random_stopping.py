@@ -1,9 +1,8 @@
-"""Random stopping: the best of a random number of tries. Knows scores and sensitivities.
+"""Random stopping: the best of a random number of tries, which never depends on data.
 
 One try is a candidate at random and its score with noise in proportion to its OWN sensitivity.
 The number of tries is geometric (random_stopping.md) or truncated negative binomial
-(random_stopping_tnb.md), under which the best of them costs less. The candidate of the best try is
-released. Never lets the number of tries depend on data.
+(random_stopping_tnb.md). The candidate of the best try is released.
 """
 
 from bisect import bisect_left
@@ -14,11 +13,10 @@ from functools import partial
 from dp_sql.udfs.discrete_laplace import laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
-from dp_sql.udfs.select.accuracy import rounded_up, sentence
 from dp_sql.udfs.select.candidates import Numbers, in_units
 from dp_sql.udfs.select.normalized import grid_of
 from dp_sql.udfs.select.rnm_laplace import noisy_best
-from dp_sql.udfs.select.selection import selection
+from dp_sql.udfs.select.selection import rounded_up, selection, sentence
 
 
 @dataclass(frozen=True)
@@ -63,8 +61,8 @@ def random_stopping(
 ) -> int:
     """Choose a candidate whose score is nearly among the largest, by a geometric number of tries.
 
-    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
-        directions: each try is epsilon/3-DP.
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down:
+        each try is epsilon/3-DP.
     Source: Liu and Talwar 2019, as used by Antonova, Laro, McMillan and Wolf 2025, section IV-B;
         proved and drawn as in random_stopping.md.
     """
@@ -76,8 +74,8 @@ def random_stopping_tnb(
 ) -> int:
     """Choose a candidate whose score is nearly among the largest; the tries cost less each.
 
-    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
-        directions: each try is epsilon/(2 + eta)-DP, eta = 1/2.
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down:
+        each try is epsilon/(2 + eta)-DP, eta = 1/2.
     Source: Papernot and Steinke 2022, corollary 3, as used by Antonova, Laro, McMillan and Wolf
         2025, appendix C; proved and drawn as in random_stopping_tnb.md.
     """

@@ -1,8 +1,7 @@
-"""Report noisy max with Laplace noise. Knows scores and sensitivities; never a candidate.
+"""Report noisy max: every score gets Laplace noise in proportion to the largest sensitivity.
 
-Every score gets noise in proportion to the largest sensitivity, the position of the largest
-noisy score is released. Also owns `noisy_best`, which compares noisy scores without drawing the
-noise of those that cannot win. Proofs are in rnm_laplace.md.
+`noisy_best` compares noisy scores without drawing the noise of those that cannot win. Proofs are in
+rnm_laplace.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,10 +10,9 @@ from functools import lru_cache
 
 from dp_sql.udfs.discrete_laplace import laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
-from dp_sql.udfs.select.accuracy import rounded_up, sentence
 from dp_sql.udfs.select.candidates import Numbers, in_units
 from dp_sql.udfs.select.normalized import grid_of
-from dp_sql.udfs.select.selection import selection
+from dp_sql.udfs.select.selection import rounded_up, selection, sentence
 
 _N_BLOCKS = 128
 
@@ -22,8 +20,7 @@ _N_BLOCKS = 128
 def rnm_laplace(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:
     """Choose a candidate whose score is nearly the largest.
 
-    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
-        directions.
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down.
     Source: Dwork and Roth 2014, section 3.3; on a grid, with discrete noise, see
         rnm_laplace.md.
     """
@@ -47,24 +44,13 @@ def _rate(epsilon: Fraction, grid: int) -> Fraction:
 
 
 def noisy_best(
-    tries: Iterable[int],
-    starts: Sequence[int],
-    steps: Sequence[int],
-    rate: Fraction,
-    draws: Draws,
+    tries: Iterable[int], starts: Sequence[int], steps: Sequence[int], rate: Fraction, draws: Draws
 ) -> int:
     """Find the candidate of the try with the largest value; between equals the first candidate.
 
-    A try of candidate i has the value starts[i] + steps[i] * X, where X is discrete Laplace noise,
-    fresh for each try. Of each X first a coarse block is drawn, and the rest only where the block
-    does not rule out that the try wins.
-
-    Args:
-        tries: the candidate of each try, at least one.
-        starts: one integer for each candidate.
-        steps: as many, >= 0.
-        rate: of the noise, positive.
-        draws: where the randomness comes from.
+    A try of candidate i has the value starts[i] + steps[i] * X, steps[i] >= 0, where X is discrete
+    Laplace noise, fresh for each of one or more tries. Of each X first a coarse block is drawn, and
+    the rest only where the block does not rule out that the try wins.
     """
     width, odds = _blocks(rate)
     sure: int | None = None
@@ -89,8 +75,7 @@ def noisy_best(
 def _blocks(rate: Fraction) -> tuple[int, Odds]:
     """Cut the integers into blocks of noise; return their width w, a power of two, and their odds.
 
-    The blocks are b w, ..., (b + 1) w - 1 for b < _N_BLOCKS; then _N_BLOCKS w and all above; then
-    all below 0.
+    They are b w, ..., (b + 1) w - 1 for b < _N_BLOCKS; _N_BLOCKS w and all above; all below 0.
     """
     width = _width(rate)
     marks = [b * width for b in range(_N_BLOCKS + 1)]

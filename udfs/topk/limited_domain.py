@@ -53,9 +53,8 @@ def topk(counts: Ints, k: int, epsilon: Fraction, delta: Fraction) -> list[int]:
         Positions in `counts`, all different, at most k of them, possibly none. How many there
         are is part of what is released.
 
-    Raises:
-        TypeError: an argument of another type, floats among them.
-        ValueError: an argument out of its range.
+    Raises TypeError for an argument of another type, floats among them, and ValueError for one out
+    of its range.
 
     Privacy: (epsilon, delta)-DP under adding or removing one person who adds at most 1 to each
         count, however many counts that are and whichever of them are new.
@@ -128,10 +127,8 @@ def _composed_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
 def error_bounds(k: int, constants: Constants, beta: Fraction) -> tuple[int, int]:
     """Bound a list on every data set, except with probability beta; see limited_domain.md.
 
-    Returns:
-        Two numbers of people: how far a listed item may fall short of the count that belongs at
-        its rank, and how far an item that a list shorter than k leaves out may exceed the
-        (kbar + 1)-th count.
+    Returns how many people a listed item may fall short of the count that belongs at its rank, and
+    how many an item that a short list leaves out may have above the (kbar + 1)-th count.
     """
     early_items = union_bound(2 * k * constants.kbar, constants.rate, beta)
     early_stop = union_bound(2 * k, constants.rate, beta)

@@ -1,7 +1,6 @@
 """Proposals of whole lists, by layers of err. Knows counts and a rate; never a privacy loss.
 
-A staircase lies above the number of lists within each error, and is fitted finely wherever lists
-have weight. The proofs are in joint.md and pnf_joint.md.
+A staircase lies above the number of lists within each error. Proofs: joint.md and pnf_joint.md.
 """
 
 from bisect import bisect_right

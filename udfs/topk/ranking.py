@@ -1,7 +1,4 @@
-"""The items that a list can hold, best first. Knows counts; never draws.
-
-Sorts as few items as a public cut allows, and counts the lists that stay within an error.
-"""
+"""The items that a list can hold, best first, and the lists within an error. Never draws."""
 
 import math
 from collections.abc import Sequence
