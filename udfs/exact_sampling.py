@@ -1,8 +1,7 @@
-"""Exact draws. Knows integers and fractions; never data, floats, seeds or stored randomness.
+"""Exact draws: fair bits become draws whose distribution is exactly the stated one.
 
-Turns fair bits into draws whose distribution is exactly the stated one, by directed rounding.
-Nothing is buffered in this process, so a fork cannot make two processes repeat each other.
-The argument for every step is in exact_sampling.md.
+Never sees data, floats, seeds or stored randomness. Nothing is buffered in this process, so a fork
+cannot make two processes repeat each other. The argument for every step is in exact_sampling.md.
 """
 
 from bisect import bisect_right
@@ -44,8 +43,7 @@ class Odds:
     def decide(self, prefix: int, width: int) -> int | None:
         """Find the outcome that all random tapes beginning with these bits have in common.
 
-        `prefix` is the tape's first `width` bits, read as an integer. Returns None while the bits
-        still straddle a boundary.
+        `prefix` is the tape's first `width` bits; None while they still straddle a boundary.
         """
         sums = self._sums.get(width)
         if sums is None:

@@ -1,7 +1,4 @@
-"""Enclosures of exp and ln between fractions, every end rounded away from the true value.
-
-The argument for every step is in exact_sampling.md.
-"""
+"""Enclosures of exp and ln between fractions, rounded outwards: see exact_sampling.md."""
 
 import math
 from fractions import Fraction

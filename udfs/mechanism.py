@@ -11,8 +11,6 @@ class PrivacyLoss:
     """A privacy loss: (epsilon, delta)-DP and, where rho is known, rho-zCDP. Losses add.
 
     Args:
-        epsilon: positive.
-        delta: in [0, 1); 0 is pure epsilon-DP.
         rho: of zero-concentrated DP, positive; None: unknown. By default epsilon**2 / 2 where
             delta is 0, which pure DP implies (Bun and Steinke 2016, proposition 1.4).
         bounded_range: the length of an interval that holds the privacy losses of all outputs, for
@@ -21,8 +19,8 @@ class PrivacyLoss:
             is the length given all other people's draws (dp_sql/budget/accountants.md).
     """
 
-    epsilon: Fraction
-    delta: Fraction = Fraction(0)
+    epsilon: Fraction  # positive
+    delta: Fraction = Fraction(0)  # in [0, 1); 0 is pure epsilon-DP
     rho: Fraction | None = None
     bounded_range: Fraction | None = None
 
@@ -64,11 +62,6 @@ class Mechanism:
     """One mechanism.
 
     Args:
-        name: what `mechanism :=` calls it.
-        function: the SQL function that it answers.
-        samples: what one run draws, in words.
-        parameters: names of the public numbers that `run` and `loss` take.
-        loss: loss(**parameters) of one run.
         run: run(data, **parameters). The data are the counts of items (topk), the offsets and the
             people of items (count_distinct), or scores and sensitivities (select).
         accuracy: accuracy(size, **parameters, beta) says in one sentence what holds for every
@@ -80,11 +73,11 @@ class Mechanism:
             other people's rows cannot move.
     """
 
-    name: str
-    function: Literal["topk", "count_distinct", "select"]
-    samples: str
-    parameters: tuple[str, ...]
-    loss: Callable[..., PrivacyLoss]
+    name: str  # what `mechanism :=` calls it
+    function: Literal["topk", "count_distinct", "select"]  # the SQL function that it answers
+    samples: str  # what one run draws, in words
+    parameters: tuple[str, ...]  # names of the public numbers that `run` and `loss` take
+    loss: Callable[..., PrivacyLoss]  # loss(**parameters) of one run
     run: Callable[..., Any]
     accuracy: Callable[..., str]
     n_largest: Callable[[int], int] | None = None

@@ -24,6 +24,11 @@ class Rejection:
     index: int
 
 
+Race = Callable[[frozenset[Outcome], Sequence[int]], Outcome | Rejection]
+"""race(gone, rejections) draws an outcome x that is not gone with weight q**shortfall(x), or
+Rejection(i) with weight 1 - q**rejections[i]."""
+
+
 class Proposals(Protocol[Outcome]):
     """Outcomes of which one can be proposed at a time."""
 
@@ -76,15 +81,8 @@ def _race(
     return hit
 
 
-def first_accepted(
-    race: Callable[[frozenset[Outcome], Sequence[int]], Outcome | Rejection],
-    shortfall: Callable[[Outcome], int],
-) -> Outcome:
-    """Draw an outcome with the distribution of permute-and-flip.
-
-    race(gone, rejections) draws an outcome x that is not gone with weight q**shortfall(x), or
-    Rejection(i) with weight 1 - q**rejections[i].
-    """
+def first_accepted(race: Race[Outcome], shortfall: Callable[[Outcome], int]) -> Outcome:
+    """Draw an outcome with the distribution of permute-and-flip."""
     gone: frozenset[Outcome] = frozenset()
     pieces: list[tuple[frozenset[Outcome], list[int]]] = []
     while True:
@@ -98,14 +96,9 @@ def first_accepted(
 
 
 def _came_first(
-    race: Callable[[frozenset[Outcome], Sequence[int]], Outcome | Rejection],
-    pieces: list[tuple[frozenset[Outcome], list[int]]],
-    shortfall: int,
+    race: Race[Outcome], pieces: list[tuple[frozenset[Outcome], list[int]]], shortfall: int
 ) -> bool:
-    """Decide whether an outcome with this shortfall was not rejected in the time so far.
-
-    If it was, the time is split there. The pieces note what is now known of the time.
-    """
+    """Decide whether this shortfall was not rejected in the time so far; split the time if it was."""
     for i, (gone, rejections) in enumerate(pieces):
         if race(gone, [*rejections, shortfall]) == Rejection(len(rejections)):
             pieces.insert(i, (gone, list(rejections)))

@@ -1,8 +1,8 @@
-"""From counts under every contribution bound to one release. Knows no items and no people.
+"""From counts under every contribution bound to one release. Proofs are in matching.md.
 
 cover[l - 1] is a count of items when each person covers at most l of them: it never exceeds the
 true number, and one person moves it by at most l. A bound is chosen, privately or by the caller,
-and noise in proportion to it is added. Proofs are in matching.md.
+and noise in proportion to it is added.
 """
 
 from collections.abc import Sequence
@@ -20,26 +20,18 @@ from dp_sql.udfs.select.blocks import Blocks, distribution_by_weight
 from dp_sql.udfs.select.normalized import grid_of, round_up
 
 BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
-"""The ways of choosing a bound; each spends half of epsilon.
-
-They are the exponential mechanism on the scores of the mechanisms of these names, as in Knop and
-Steinke 2023: it costs less rho than their permute-and-flip. rnm is the exponential mechanism on the
-counts: report noisy max with Gumbel noise for the largest bound.
-"""
+"""The ways of choosing a bound; each spends half of epsilon. They are the exponential mechanism on
+the scores of the mechanisms of these names, as in Knop and Steinke 2023: it costs less rho than
+their permute-and-flip. rnm, with Gumbel noise, is the exponential mechanism on the counts."""
 
 
 @dataclass(frozen=True)
 class CountRelease:
-    """All that a count releases.
+    """All that a count releases."""
 
-    estimate: nearly the number of distinct items; the noise may make it negative.
-    lower_bound: at most the number of distinct items with probability at least 1 - beta.
-    contribution_bound: the bound on items per person that was used; None where there is none.
-    """
-
-    estimate: int
-    lower_bound: int
-    contribution_bound: int | None
+    estimate: int  # nearly the number of distinct items; the noise may make it negative
+    lower_bound: int  # at most that number, with probability at least 1 - beta
+    contribution_bound: int | None  # the bound on items per person that was used, if any
 
 
 def release(
@@ -69,15 +61,8 @@ def distribution_of_bound(
 ) -> list[tuple[Fraction, Fraction]]:
     """Enclose the probability with which `release` chooses each bound, to about `bits` bits.
 
-    Args:
-        cover: the counts under bounds 1, 2, ...
-        epsilon: of the whole release, of which the choice spends half.
-        beta: as for the release.
-        bound: "gem", "mgem" or "rnm". "combined_gem", gem or mgem at random, is refused.
-        bits: precision, about.
-
-    Returns:
-        (at least, at most) for the bounds 1, 2, ..., shape (len(cover),).
+    `bound` is "gem", "mgem" or "rnm"; "combined_gem", gem or mgem at random, is refused.
+    Returns (at least, at most) for the bounds 1, 2, ..., shape (len(cover),).
 
     Privacy: none. Owners see with it what a release of their data would be worth.
     """

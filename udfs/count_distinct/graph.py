@@ -17,18 +17,12 @@ LIMIT = 2**31 - 1  # sizes, codes and bounds stay below it, so that all arrays a
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Who has which item: one run of person codes per item. Made by build_graph alone.
+    """Who has which item: one run of person codes per item. Made by build_graph alone."""
 
-    offsets: where each item's run starts, then where the last one ends, shape (n_items + 1,).
-    people: the runs, one after the other. A person may appear in one run more than once.
-    n_items: number of runs, empty ones included.
-    n_people: the largest person code plus one.
-    """
-
-    offsets: Int32s
-    people: Int32s
-    n_items: int
-    n_people: int
+    offsets: Int32s  # where each item's run starts, then where the last ends, shape (n_items + 1,)
+    people: Int32s  # the runs, in a row; a person may appear in one run more than once
+    n_items: int  # number of runs, empty ones included
+    n_people: int  # the largest person code plus one
 
 
 def build_graph(offsets: Integers, people: Integers) -> Graph:
@@ -39,8 +33,7 @@ def build_graph(offsets: Integers, people: Integers) -> Graph:
         people: person codes in any order, integers >= 0 below 2^31 - 1, dense or nearly so: an
             unused code costs some bytes and a little time. A person counts once in each run.
 
-    Raises:
-        ValueError: if the input is anything else, or has 2^31 - 1 edges or more.
+    Raises ValueError if the input is anything else, or has 2^31 - 1 edges or more.
     """
     offsets, people = np.asarray(offsets), np.asarray(people)
     for name, values in (("offsets", offsets), ("people", people)):
@@ -81,10 +74,7 @@ def zeros(size: int) -> Int32s:
 def lists_by_person(
     offsets: Int32s, people: Int32s, order: Int32s, n_people: int
 ) -> tuple[Int32s, Int32s, Int32s]:
-    """Turn the runs of people into lists of items, each in the given order of items.
-
-    Returns start and stop of each list, shape (n_people,), and the lists.
-    """
+    """Turn the runs into lists of items in the given order; return start, stop and lists."""
     start = np.zeros(n_people, dtype=np.int32)
     for edge in range(people.size):
         start[people[edge]] += 1

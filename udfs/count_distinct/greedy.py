@@ -20,12 +20,10 @@ Bools = npt.NDArray[np.bool_]
 
 
 def cover_counts(offsets: Ints, people: Ints, max_bound: int) -> list[int]:
-    """Count the items in the greedy cover after 1, ..., max_bound rounds.
+    """Count the items covered after 1, ..., max_bound rounds. Not private without noise.
 
     Items are numbered in a fixed order of their values, such as that of their bytes, and people in
     a fixed order of theirs. Neither order may depend on anyone's rows.
-
-    Privacy: none; these are what a release adds noise to.
     """
     from dp_sql.udfs.count_distinct.graph import build_graph, lists_by_person
 

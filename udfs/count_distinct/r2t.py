@@ -1,7 +1,7 @@
-"""Person-level distinct count by a race to the top. Knows who holds what, as codes; never items.
+"""Person-level distinct count by a race to the top. Proofs are in r2t.md.
 
 Counts under the bounds 2, 4, 8, ... on items per person, puts noise on each count, takes off what
-the noise may have put on, and releases the largest. Proofs are in r2t.md.
+the noise may have put on, and releases the largest.
 """
 
 from collections.abc import Sequence

@@ -12,10 +12,7 @@ from dp_sql.udfs.exact_sampling import Draws, secret_draws
 
 
 def cover_counts(offsets: Ints, people: Ints, max_bound: int) -> list[int]:
-    """Count the items in one sample each of 1, ..., max_bound items per person.
-
-    Privacy: none; these are what a release adds noise to.
-    """
+    """Count the items in samples of 1, ..., max_bound items each. Not private without noise."""
     return sampled_counts(offsets, people, max_bound, secret_draws())
 
 

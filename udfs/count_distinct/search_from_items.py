@@ -1,7 +1,4 @@
-"""The search from uncovered items, one of the two graph kernels. Reads the input as it came.
-
-The argument for each step is in flow.md.
-"""
+"""The search from uncovered items, on the input as it came: a graph kernel, see flow.md."""
 
 from typing import NamedTuple
 
@@ -90,10 +87,7 @@ def raise_from_items(
 def _greedy_from_items(
     bound: int, n_covered: int, room: int, offsets: Int32s, people: Int32s, flow: FromItems
 ) -> tuple[int, int, int]:
-    """Give each uncovered item to the first of its people who has room.
-
-    Returns n_covered; how many of the people alive still have room; edges read.
-    """
+    """Give each uncovered item to its first person with room; return n_covered, room, reads."""
     order = flow.order
     first = here = kept = n_covered
     n_reads = 0
@@ -131,9 +125,7 @@ def _phase_from_items(  # noqa: PLR0912, PLR0915 - a call per search costs more 
 
     A path runs: uncovered item, person, item held, person, item held, ..., person with room. Once
     found, it shifts: each person on it takes the item before and lets go of the item after.
-
-    Returns n_covered and room as they are now; how many items failed that may succeed in the next
-    phase; n_dead; edges read.
+    Returns n_covered, room, how many items may succeed in the next phase, n_dead, edges read.
     """
     order, asked, full, mark, log = flow.order, flow.asked, flow.full, flow.mark, flow.log
     path_item, path_slot, path_edge = flow.path_item, flow.path_slot, flow.path_edge

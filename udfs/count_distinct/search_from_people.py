@@ -1,7 +1,4 @@
-"""The search from people with room, the other graph kernel, on lists of items run by person.
-
-The argument for each step is in flow.md.
-"""
+"""The search from people with room, on a list of items each: a graph kernel, see flow.md."""
 
 from typing import NamedTuple
 
@@ -29,10 +26,7 @@ class FromPeople(NamedTuple):
 
 
 def turn_round(graph: Graph, flow: FromItems, bound: int) -> tuple[FromPeople, int, int]:
-    """Hand the flow over to the search from people, at whatever point of `bound` it is.
-
-    Returns the flow, the number of people with room, the number of people alive.
-    """
+    """Hand over the flow, at any point of `bound`; return it, n_exposed, n_alive."""
     n_people = graph.n_people
     start, stop, items = lists_by_person(
         graph.offsets, graph.people, by_size(np.diff(graph.offsets)), n_people
@@ -60,10 +54,7 @@ def turn_round(graph: Graph, flow: FromItems, bound: int) -> tuple[FromPeople, i
 def raise_from_people(
     coverable: int, n_covered: int, n_exposed: int, n_alive: int, phase: int, flow: FromPeople
 ) -> tuple[int, int, int]:
-    """Let each exposed person cover one item more if it helps.
-
-    Returns n_covered, n_alive and phase; once all is covered, the last two have no meaning.
-    """
+    """Let each exposed person cover one item more if it helps; return n_covered, n_alive, phase."""
     n_covered, undecided = _greedy_from_people(coverable, n_covered, n_exposed, flow)
     while undecided > 0 and n_covered < coverable:
         phase += 1
@@ -108,9 +99,7 @@ def _phase_from_people(  # noqa: PLR0912, PLR0915 - as above
 
     A path runs: person with room, item, its holder, item, its holder, ..., uncovered item. Once
     found, it shifts: each person on it takes the item after and lets go of the item before.
-
-    Returns n_covered; how many people, now the first in `alive`, failed but may succeed in the next
-    phase.
+    Returns n_covered; how many, now the first in `alive`, may succeed in the next phase.
     """
     alive, cover, items, mark, log = flow.alive, flow.cover, flow.items, flow.mark, flow.log
     path_person, path_item, path_edge = flow.path_person, flow.path_item, flow.path_edge

@@ -78,8 +78,8 @@ def _removals(cover: _Ints, values: _Ints) -> _Ints:
 def _costs(removals: _Ints, wanted: int, cut: int) -> _Ints:
     """Compute how far the removals of each value are from the wanted number of them.
 
-    A value stands for the numbers of removals from the next value's up to its own. `removals` has
-    one entry more than there are values, that of the limit.
+    A value stands for the numbers of removals from the next value's up to its own; after the last
+    value comes the limit.
     """
     if cut >= _WIDE:
         removals = removals.astype(object)
@@ -106,10 +106,7 @@ def _rate(epsilon: Fraction) -> Fraction:
 
 
 def people_left_out(epsilon: Fraction, beta: Fraction) -> tuple[int, int]:
-    """Return how many people the mechanism aims to leave out, and a number that it rarely reaches.
-
-    Each of the statements of shifted_inverse.md that use them fails with probability <= beta.
-    """
+    """Return how many people to leave out, and a number that is reached with probability <= beta."""
     prior = _prior(_scale())
     first, total = int(prior[0]), int(prior.sum())
     _, log_above = ln_enclosure(Fraction(total, first * beta), 64)

@@ -16,16 +16,11 @@ _N_BLOCKS = 64
 
 @dataclass(frozen=True)
 class Blocks:
-    """Candidates in blocks of similar shortfall; the last block has no upper end.
+    """Candidates in blocks of similar shortfall; the last block has no upper end."""
 
-    shortfalls: how far each candidate falls short of the best; None: never chosen.
-    blocks: (start, the positions of its candidates), every shortfall in it >= start.
-    odds: the blocks, each with weight (its candidates) * q**start.
-    """
-
-    shortfalls: Sequence[int | None]
-    blocks: Sequence[tuple[int, Sequence[int]]]
-    odds: Odds = field(repr=False)
+    shortfalls: Sequence[int | None]  # of each candidate; None: it is never chosen
+    blocks: Sequence[tuple[int, Sequence[int]]]  # (start, positions), shortfalls >= start
+    odds: Odds = field(repr=False)  # the blocks, each with weight (its candidates) * q**start
 
     def shortfall(self, position: int) -> int:
         """Return the shortfall of a candidate that may be chosen."""

@@ -1,7 +1,4 @@
-"""The candidates of a selection as they arrive: types, ranges and one common unit.
-
-A sensitivity is public; it may be 0, and such a score depends on no one.
-"""
+"""The candidates of a selection as they arrive: types, ranges and one common unit."""
 
 import math
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Randomised response over the candidates: the best one, or else any other.
-
-Private for scores that one person may move by any amount. Proofs are in k_randomised_response.md.
-"""
+"""Randomised response over the candidates: the best one, or else any other."""
 
 from fractions import Fraction
 
@@ -16,10 +13,8 @@ def k_randomised_response(
 ) -> int:
     """Choose the candidate with the largest score, or another with small probability.
 
-    Privacy: epsilon-DP however far one person moves the scores. The sensitivities are checked and
-        not used.
-    Source: Warner 1965; for several candidates Kairouz, Bonawitz and Ramage 2016; see
-        k_randomised_response.md.
+    Privacy: epsilon-DP however far one person moves the scores; sensitivities are not used.
+    Source: Warner 1965; Kairouz, Bonawitz and Ramage 2016; see k_randomised_response.md.
     """
     largest = max(scores)
     ties = [i for i, score in enumerate(scores) if score == largest]

@@ -1,8 +1,4 @@
-"""Normalized scores: one common scale for scores that differ in sensitivity.
-
-A score on this scale says how far a candidate is behind, and one person moves it by at most 1.
-Proofs are in normalized.md.
-"""
+"""Normalized scores: how far behind a candidate is, on a scale where a person moves 1 at most."""
 
 from bisect import bisect_left
 from collections.abc import Sequence

@@ -21,17 +21,13 @@ from dp_sql.udfs.select.selection import rounded_up, selection, sentence
 
 @dataclass(frozen=True)
 class Tries:
-    """A truncated negative binomial number of tries, and what follows from it.
+    """A truncated negative binomial number of tries, and what follows from it."""
 
-    eta: its shape, in (0, 1]; 1 is geometric. The best try costs 2 + eta times one try.
-    per_candidate: the mean number of tries is at most this times the number of candidates.
-    """
-
-    eta: Fraction
-    per_candidate: int
+    eta: Fraction  # its shape, in (0, 1]; 1 is geometric
+    per_candidate: int  # the mean number of tries is at most this times the candidates
 
     def share(self, epsilon: Fraction) -> Fraction:
-        """Return what one try may cost."""
+        """Return what one try may cost: the best one costs 2 + eta times as much."""
         return epsilon * Fraction(1, 2 + self.eta)
 
     def gamma(self, n_candidates: int) -> Fraction:
@@ -90,10 +86,7 @@ def _select(
 
 
 def number_of_tries(eta: Fraction, gamma: Fraction, draws: Draws) -> int:
-    """Draw k = 1, 2, ... with weight (1 - gamma)**k (1 + eta)/2 (2 + eta)/3 ... (k-1 + eta)/k.
-
-    eta is in (-1, 1], gamma in (0, 1].
-    """
+    """Draw k >= 1 with weight (1 - gamma)**k (1 + eta)/2 (2 + eta)/3 ... (k-1 + eta)/k."""
     while (n_tries := _attempt(eta, gamma, draws)) is None:
         pass
     return n_tries
@@ -113,10 +106,7 @@ def _attempt(eta: Fraction, gamma: Fraction, draws: Draws) -> int | None:
 def best_of_tries(
     n_tries: int, scores: Numbers, sensitivities: Numbers, share: Fraction, draws: Draws
 ) -> int:
-    """Make tries, each share-DP, and return the candidate of the best; between equals the first.
-
-    n_tries is at least 1 and drawn without the data.
-    """
+    """Return the candidate of the best of n_tries tries, share-DP each; of equals the first."""
     whole, sizes = in_units(scores, sensitivities)
     grid = grid_of(share)
     # In units/grid: a candidate's own grid has steps of its sensitivity.
@@ -131,11 +121,9 @@ def best_of_tries(
 def error_bound(
     tries: Tries, sensitivities: Numbers, epsilon: Fraction, beta: Fraction
 ) -> tuple[int, Fraction]:
-    """Bound a choice as the notes prove it for every data set, except with probability beta.
+    """Return a rank from 1 and how far the choice is below the score of this rank, at most.
 
-    Returns:
-        A rank and a shortfall: the chosen score is at most the shortfall below the score that
-        has this rank, from 1 for the largest.
+    It holds on every data set, except with probability beta.
     """
     share = tries.share(epsilon)
     m, grid, part = len(sensitivities), grid_of(share), beta * Fraction(1, 3)

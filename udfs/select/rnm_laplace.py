@@ -1,7 +1,6 @@
 """Report noisy max: every score gets Laplace noise in proportion to the largest sensitivity.
 
-`noisy_best` compares noisy scores without drawing the noise of those that cannot win. Proofs are in
-rnm_laplace.md.
+`noisy_best` draws no noise for scores that cannot win. Proofs are in rnm_laplace.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,8 +20,7 @@ def rnm_laplace(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draw
     """Choose a candidate whose score is nearly the largest.
 
     Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down.
-    Source: Dwork and Roth 2014, section 3.3; on a grid, with discrete noise, see
-        rnm_laplace.md.
+    Source: Dwork and Roth 2014, section 3.3; on a grid, with discrete noise, see rnm_laplace.md.
     """
     whole, sizes = in_units(scores, sensitivities)
     largest = _scale(sizes)
@@ -73,7 +71,7 @@ def noisy_best(
 
 @lru_cache(maxsize=64)
 def _blocks(rate: Fraction) -> tuple[int, Odds]:
-    """Cut the integers into blocks of noise; return their width w, a power of two, and their odds.
+    """Cut the integers into blocks of width w, a power of two; return w and the odds of each block.
 
     They are b w, ..., (b + 1) w - 1 for b < _N_BLOCKS; _N_BLOCKS w and all above; all below 0.
     """
@@ -115,9 +113,9 @@ def error_bound(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> Fr
     """Bound the shortfall of the chosen score on every data set, except with probability beta."""
     grid = grid_of(epsilon)
     rate = _rate(epsilon, grid)
-    half = beta * Fraction(1, 2)
-    steps = laplace_quantile(rate, half * Fraction(1, len(sensitivities)))
-    steps += laplace_quantile(rate, half) - 1
+    share = beta * Fraction(1, 2)
+    steps = laplace_quantile(rate, share * Fraction(1, len(sensitivities)))
+    steps += laplace_quantile(rate, share) - 1
     return steps * max(sensitivities) * Fraction(1, grid)
 
 

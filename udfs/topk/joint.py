@@ -2,8 +2,8 @@
 
 A list weighs q**min(err(list), cut), where err is the largest shortfall of a listed count against
 the count that belongs at its rank. `joint` draws a list in proportion to its weight. `pnf_joint`
-visits all lists in random order, accepts a list with probability equal to its weight, and returns
-the first accepted. The proofs are in joint.md and pnf_joint.md. Knows counts; never items.
+visits all lists in random order and returns the first that it accepts, with probability equal to
+its weight. The proofs are in joint.md and pnf_joint.md.
 """
 
 import math

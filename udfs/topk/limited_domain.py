@@ -1,8 +1,8 @@
-"""Top k of an unknown domain. Knows the largest counts; never items, SQL or budgets.
+"""Top k of an unknown domain. The proofs are in limited_domain.md.
 
 The candidates are the kbar most frequent items and an outcome "stop", which scores a public
 distance above the next count. Candidates are taken one after the other by the exponential
-mechanism until stop is drawn or k items are listed. The proofs are in limited_domain.md.
+mechanism until stop is drawn or k items are listed.
 """
 
 from bisect import insort
@@ -27,16 +27,11 @@ _CANDIDATES_PER_PICK = 20
 
 @dataclass(frozen=True)
 class Constants:
-    """What a run takes from public numbers alone.
+    """What a run takes from public numbers alone."""
 
-    kbar: candidates at most, not counting stop.
-    rate: of each exponential mechanism, q = exp(-rate).
-    threshold: stop scores 1 + threshold above the (kbar + 1)-th count.
-    """
-
-    kbar: int
-    rate: Fraction
-    threshold: int
+    kbar: int  # candidates at most, not counting stop
+    rate: Fraction  # of each exponential mechanism, q = exp(-rate)
+    threshold: int  # stop scores 1 + threshold above the (kbar + 1)-th count
 
 
 def topk(counts: Ints, k: int, epsilon: Fraction, delta: Fraction) -> list[int]:
@@ -53,8 +48,7 @@ def topk(counts: Ints, k: int, epsilon: Fraction, delta: Fraction) -> list[int]:
         Positions in `counts`, all different, at most k of them, possibly none. How many there
         are is part of what is released.
 
-    Raises TypeError for an argument of another type, floats among them, and ValueError for one out
-    of its range.
+    Raises TypeError for another type, floats among them, and ValueError for a number out of range.
 
     Privacy: (epsilon, delta)-DP under adding or removing one person who adds at most 1 to each
         count, however many counts that are and whichever of them are new.
@@ -115,10 +109,7 @@ def _constants(k: int, kbar: int, epsilon: Fraction, delta: Fraction) -> Constan
 
 
 def _composed_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Round 8 epsilon / (sqrt(8 k (L + epsilon)) + sqrt(8 k L)), L = ln(1/delta), down.
-
-    It is the greatest rate whose k rounds limited_domain.md proves (epsilon, delta)-DP together.
-    """
+    """Round 8 epsilon / (sqrt(8 k (L + epsilon)) + sqrt(8 k L)), L = ln(1/delta), down."""
     _, log = ln_enclosure(Fraction(1, delta), 64)
     roots = root_up(8 * k * (log + epsilon), 32) + root_up(8 * k * log, 32)
     return 8 * epsilon * Fraction(1, roots)

@@ -1,7 +1,4 @@
-"""Proposals of whole lists, by layers of err. Knows counts and a rate; never a privacy loss.
-
-A staircase lies above the number of lists within each error. Proofs: joint.md and pnf_joint.md.
-"""
+"""Proposals of whole lists, by layers of err, under a staircase: see joint.md and pnf_joint.md."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -24,16 +21,11 @@ Positions = tuple[int, ...]  # of k different items, best first
 
 @dataclass(frozen=True)
 class Staircase:
-    """A step function of the layer that is nowhere below the number of lists.
+    """A step function of the layer that is nowhere below the number of lists."""
 
-    starts: first layer of each step; the last step starts at the cut.
-    heights: value on each step, increasing; the last is the number of all lists.
-    odds: the steps, each with weight rise * q**start.
-    """
-
-    starts: list[int]
-    heights: list[int]
-    odds: Odds
+    starts: list[int]  # first layer of each step; the last step starts at the cut
+    heights: list[int]  # value on each step, increasing; the last is the number of all lists
+    odds: Odds  # the steps, each with weight rise * q**start
 
     def height(self, layer: int) -> int:
         """Return the value at a layer."""
@@ -77,11 +69,8 @@ def propose_lists(counts: Ints, k: int, rate: Fraction, cut: int) -> Lists:
 
 
 def _sequence(choices: Sequence[int], draws: Draws) -> Positions:
-    """Draw different ranks, the i-th uniform among those of 0, ..., choices[i] + i - 1 left.
-
-    This is a shuffle of 0, 1, 2, ... of which only the entries that moved are stored.
-    """
-    moved: dict[int, int] = {}
+    """Draw different ranks, the i-th uniform among those of 0, ..., choices[i] + i - 1 left."""
+    moved: dict[int, int] = {}  # of a shuffle of 0, 1, 2, ... only the entries that moved
     picks = []
     for i, n in enumerate(choices):
         j = i + draws.below(n)

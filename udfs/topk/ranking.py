@@ -16,14 +16,10 @@ _MANY = 16
 
 @dataclass(frozen=True)
 class Ranking:
-    """The items that a list with err < cut can hold, best first, ties by position.
+    """The items that a list with err < cut can hold, best first, ties by position."""
 
-    gaps: largest count minus the item's count, nondecreasing, shape (m,).
-    places: the items' positions in the domain, shape (m,).
-    """
-
-    gaps: Ints
-    places: Ints
+    gaps: Ints  # largest count minus the item's count, nondecreasing, shape (m,)
+    places: Ints  # the items' positions in the domain, shape (m,)
     n_items: int
     k: int
     cut: int

@@ -1,8 +1,4 @@
-"""One round of peeling: which free rank is taken next. Knows gaps and a rate; never items.
-
-Free ranks are sorted into blocks of similar shortfall, so that a round looks at few of them. The
-proofs are in em_peel.md and pnf_peel.md.
-"""
+"""One round of peeling: which free rank is next. The proofs are in em_peel.md and pnf_peel.md."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -21,18 +17,15 @@ class Round:
     """One round: the free ranks, in blocks of similar shortfall; the last block is the tail.
 
     gaps: largest count minus the item's count, nondecreasing; every rank before the tail.
-    first: gap of the best free item.
-    taken: ranks that are not free, ascending.
     blocks: (start, low, high): ranks low, ..., high - 1, with shortfalls of at least `start`.
-    odds: the blocks, each with weight (free ranks in it) * q**start.
     """
 
     gaps: Ints
-    first: int
+    first: int  # gap of the best free item
     cut: int
-    taken: Sequence[int]
+    taken: Sequence[int]  # ranks that are not free, ascending
     blocks: Sequence[tuple[int, int, int]]
-    odds: Odds = field(repr=False)
+    odds: Odds = field(repr=False)  # the blocks, each with weight (free ranks in it) * q**start
 
     def shortfall(self, rank: int) -> int:
         """Return min(shortfall, cut) of a free rank."""

@@ -34,12 +34,12 @@ def public_domain(
     rate_of: Callable[[int, Fraction], Fraction],
     n_outcomes: Callable[[int, int], int],
 ) -> Mechanism:
-    """Register an epsilon-DP mechanism of a public domain.
+    """Register an epsilon-DP mechanism of a public domain, under the name of `sample`.
 
     Args:
         samples: as in Mechanism.
         sample: sample(counts, k, rate, cut, draws) draws a list at q = exp(-rate); errors from
-            the cut on count as equal. Its name and docstring become those of the mechanism.
+            the cut on count as equal.
         loss: loss(k, epsilon) of one run.
         rate_of: rate_of(k, epsilon) is the rate to sample at.
         n_outcomes: n_outcomes(d, k) outcomes share the union bound.
@@ -91,10 +91,7 @@ def error_bound(n_outcomes: int, rate: Fraction, beta: Fraction) -> int:
 
 
 def sentence(d: int, k: int, n_outcomes: int, rate: Fraction, beta: Fraction, price: str) -> str:
-    """State the error bound, from public numbers only.
-
-    A beta below 2**-40 is read as 2**-40: outcomes beyond the cut are all equally likely.
-    """
+    """State the error bound; a beta below 2**-40 is read as 2**-40, for the cut's sake."""
     beta = max(beta, _TAIL)
     bound = error_bound(n_outcomes, rate, beta)
     return f"{with_probability(1 - beta)} {no_item_short_by(bound)} (d = {d}, k = {k}, {price})"
