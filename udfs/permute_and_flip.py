@@ -1,9 +1,9 @@
 """The exponential mechanism and permute-and-flip, from proposals. Knows shortfalls; never counts.
 
 Outcome x weighs q**shortfall(x). The exponential mechanism draws an outcome in proportion to its
-weight. Permute-and-flip visits the outcomes in random order and returns the first that it accepts,
-outcome x with probability q**shortfall(x); it is drawn by comparing the times of acceptance and
-rejection, each the first arrival of a Poisson process. The proof is in permute_and_flip.md.
+weight. Permute-and-flip visits the outcomes in random order and accepts x with this probability;
+it is drawn by comparing the times of acceptance and rejection, each the first arrival of a Poisson
+process. The proof is in permute_and_flip.md.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -98,7 +98,7 @@ def first_accepted(race: Race[Outcome], shortfall: Callable[[Outcome], int]) -> 
 def _came_first(
     race: Race[Outcome], pieces: list[tuple[frozenset[Outcome], list[int]]], shortfall: int
 ) -> bool:
-    """Decide whether this shortfall was not rejected in the time so far; split the time if it was."""
+    """Decide whether this shortfall was not rejected so far; if it was, split the time there."""
     for i, (gone, rejections) in enumerate(pieces):
         if race(gone, [*rejections, shortfall]) == Rejection(len(rejections)):
             pieces.insert(i, (gone, list(rejections)))

@@ -17,7 +17,7 @@ from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss, in_words, with_
 from dp_sql.udfs.permute_and_flip import by_weight
 from dp_sql.udfs.select import exponential, gem
 from dp_sql.udfs.select.blocks import Blocks, distribution_by_weight
-from dp_sql.udfs.select.normalized import grid_of, round_up
+from dp_sql.udfs.select.normalized import HIGH, LOW, blocks_of, grid_of, round_up
 
 BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
 """The ways of choosing a bound; each spends half of epsilon. They are the exponential mechanism on
@@ -85,7 +85,7 @@ def _blocks(
         return exponential.blocks_of(scores, bounds, epsilon)
     if bound == "combined_gem" and draws is not None:
         return gem.combined_blocks_of(scores, bounds, epsilon, beta, draws)
-    return gem.blocks_of(scores, bounds, epsilon, beta, {"gem": gem.LOW, "mgem": gem.HIGH}[bound])
+    return blocks_of(scores, bounds, epsilon, beta, {"gem": LOW, "mgem": HIGH}[bound])
 
 
 def noise_share(epsilon: Fraction, bound: str | int) -> Fraction:

@@ -2,9 +2,8 @@
 
 F(l) is the largest flow source -l-> people -1-> items -1-> sink. The bounds are visited upwards and
 the flow is kept, so each bound only asks who can use one more item per person. The search from the
-uncovered items runs on the input as it came; ordinary data ends there, often before every edge has
-been read once. When it has read three times the input, the search from the people with room takes
-over. Whom it fails to serve is never met again. The argument for each step is in flow.md.
+uncovered items runs first; ordinary data ends there. When it has read three times the input, the
+search from the people with room takes over. The argument for each step is in flow.md.
 """
 
 from collections.abc import Iterator
@@ -30,11 +29,10 @@ def max_cover_counts(graph: Graph, max_bound: int) -> Int64s:
 
 
 def covers(graph: Graph, max_bound: int) -> Iterator[tuple[int, int, Int32s]]:
-    """Yield for each bound from 1 to max_bound how many items can be covered, and by whom.
+    """Yield (bound, F(bound), cover) for each bound from 1 to max_bound.
 
-    Yields (bound, F(bound), cover): cover[i] is the person who covers item i, or -1, and no one
-    covers more than `bound` items. `cover` is a read-only view of the flow at work: copy what you
-    keep. Raises ValueError as above.
+    cover[i] is the person who covers item i, or -1; no one covers more than `bound` items. It is a
+    read-only view of the flow at work: copy what you keep. Raises ValueError as above.
     """
     if not 1 <= max_bound < LIMIT:
         raise ValueError("max_bound must be at least 1 and below 2^31 - 1")

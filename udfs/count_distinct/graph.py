@@ -48,8 +48,8 @@ def build_graph(offsets: Integers, people: Integers) -> Graph:
     n_people = int(people.max()) + 1 if people.size else 0
     if people.size and (people.min() < 0 or n_people > LIMIT):
         raise ValueError("person codes must be at least 0 and below 2^31 - 1")
-    runs = (read_only(np.ascontiguousarray(values, np.int32)) for values in (offsets, people))
-    return Graph(*runs, n_items=offsets.size - 1, n_people=n_people)
+    runs = [read_only(np.ascontiguousarray(values, np.int32)) for values in (offsets, people)]
+    return Graph(runs[0], runs[1], offsets.size - 1, n_people)
 
 
 def read_only(values: Int32s) -> Int32s:

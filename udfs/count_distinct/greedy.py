@@ -1,8 +1,8 @@
-"""Person-level distinct count by a greedy cover. Knows who holds which item, as codes in order.
+"""Person-level distinct count by a greedy cover. The proofs are in greedy.md.
 
 In each round every person in turn covers the first of their own items that is not yet covered. The
 codes have to follow an order of values: with any other codes one person may move the count under
-bound l by more than l, and the release would not be private. Proofs are in greedy.md.
+bound l by more than l, and the release would not be private.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,7 @@
-"""Person-level distinct count by sampling. Knows who holds which item, as codes.
+"""Person-level distinct count by sampling. The proofs are in sampling.md.
 
 Each person keeps l of their items, chosen uniformly without replacement and without regard to
-anyone else: the baseline for the covers of matching and greedy. One random order of each person's
-items serves all l. Proofs are in sampling.md.
+anyone else. One random order of each person's items serves all l.
 """
 
 import numpy as np

@@ -72,10 +72,7 @@ def raise_from_people(
 def _greedy_from_people(
     coverable: int, n_covered: int, n_exposed: int, flow: FromPeople
 ) -> tuple[int, int]:
-    """Give each exposed person the first uncovered item of the list.
-
-    Returns n_covered; how many people, now the first in `alive`, found none.
-    """
+    """Give each exposed person the first uncovered item; put first in `alive` who found none."""
     here = kept = 0
     while here < n_exposed and n_covered < coverable:
         person = flow.alive[here]

@@ -76,11 +76,8 @@ def _removals(cover: _Ints, values: _Ints) -> _Ints:
 
 
 def _costs(removals: _Ints, wanted: int, cut: int) -> _Ints:
-    """Compute how far the removals of each value are from the wanted number of them.
-
-    A value stands for the numbers of removals from the next value's up to its own; after the last
-    value comes the limit.
-    """
+    """Compute how far the removals of each value are from the wanted number of them."""
+    # A value stands for the removals from the next value's up to its own; the limit comes last.
     if cut >= _WIDE:
         removals = removals.astype(object)
     least, most = np.minimum(removals[1:], cut), removals[:-1].copy()
@@ -106,7 +103,7 @@ def _rate(epsilon: Fraction) -> Fraction:
 
 
 def people_left_out(epsilon: Fraction, beta: Fraction) -> tuple[int, int]:
-    """Return how many people to leave out, and a number that is reached with probability <= beta."""
+    """Return how many people to leave out, and a number reached with probability <= beta only."""
     prior = _prior(_scale())
     first, total = int(prior[0]), int(prior.sum())
     _, log_above = ln_enclosure(Fraction(total, first * beta), 64)

@@ -1,8 +1,4 @@
-"""Candidates in blocks of similar shortfall, so that few are looked at. Proofs are in blocks.md.
-
-With q = exp(-rate) a candidate with shortfall e has weight q**e for `by_weight`, or is accepted
-with probability q**e by `by_permute_and_flip`.
-"""
+"""Candidates in blocks of similar shortfall, so that few are looked at. Proofs are in blocks.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -35,9 +35,8 @@ def in_units(scores: Numbers, sensitivities: Numbers) -> tuple[list[int], list[i
     """Write all scores and sensitivities as integers, in one common unit.
 
     The unit is one over their least common denominator, so it depends on the data. Only a mechanism
-    whose distribution is a function of ratios alone may use it, as each proof note says of its own:
-    then two neighbours, each in its own unit, have the distributions that they have in a common
-    one. Any other use of the unit (a rate, a grid or a cut counted in units) would be a leak.
+    whose distribution is a function of ratios alone may use it, as each proof note says of its own.
+    Any other use of the unit (a rate, a grid or a cut counted in units) would be a leak.
 
     The time grows with the common denominator. Round scores such as means over groups of many
     different sizes to a public grid first, and their sensitivities up to that grid.

@@ -1,8 +1,7 @@
 """The exponential mechanism and permute-and-flip on scores of one common sensitivity.
 
-Candidate i has the weight exp(-epsilon * shortfall / (2 * the largest sensitivity)): the
-exponential mechanism chooses in proportion to it, permute-and-flip visits candidates in random
-order and accepts each with this probability. Proofs: exponential.md, pnf.md and rnm_gumbel.md.
+Candidate i has the weight exp(-epsilon * shortfall / (2 * the largest sensitivity)), or is accepted
+with this probability. The proofs are in exponential.md, pnf.md and rnm_gumbel.md.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,8 @@
 """Generalized exponential mechanisms: a choice among scores that differ in sensitivity.
 
-Permute-and-flip on normalized scores. gem favours candidates of low sensitivity, mgem those of
-high sensitivity: they differ in the sign of the shift. combined_gem reports the sign of the
-correlation of scores and sensitivities by randomised response, then runs mgem if it is positive
-and gem otherwise. Proofs are in gem.md, mgem.md and combined_gem.md.
+Permute-and-flip on normalized scores, shifted in favour of low (gem) or high sensitivities (mgem).
+combined_gem first asks, by randomised response, whether scores and sensitivities are positively
+correlated. Proofs are in gem.md, mgem.md and combined_gem.md.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,10 +15,8 @@ from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip
 from dp_sql.udfs.select.blocks import Blocks
 from dp_sql.udfs.select.candidates import Numbers, in_units
-from dp_sql.udfs.select.normalized import blocks_at, shift_on_grid
+from dp_sql.udfs.select.normalized import HIGH, LOW, blocks_of, shift_on_grid
 from dp_sql.udfs.select.selection import rounded_up, selection_with_beta, sentence
-
-LOW, HIGH = 1, -1  # the sensitivities that a mechanism favours: the sign of its shift
 
 
 def gem(
@@ -56,14 +53,6 @@ def combined_gem(
     """
     blocks = combined_blocks_of(scores, sensitivities, epsilon, beta, draws)
     return by_permute_and_flip(blocks, draws)
-
-
-def blocks_of(
-    scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction, favoured: int
-) -> Blocks:
-    """Sort candidates by their normalized scores; `favoured` is LOW or HIGH."""
-    shift = shift_on_grid(len(scores), epsilon, beta)
-    return blocks_at(scores, sensitivities, favoured * shift, epsilon)
 
 
 def combined_blocks_of(

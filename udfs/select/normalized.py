@@ -9,6 +9,8 @@ from dp_sql.udfs.select.blocks import Blocks, into_blocks
 from dp_sql.udfs.select.candidates import Numbers, in_units
 from dp_sql.udfs.select.selection import shift_of
 
+LOW, HIGH = 1, -1  # the sensitivities that a mechanism favours: the sign of its shift
+
 _Line = tuple[int, int]
 """(a, l): the line a + l x; l >= 0."""
 
@@ -28,11 +30,12 @@ def shift_on_grid(n_candidates: int, epsilon: Fraction, beta: Fraction) -> Fract
     return round_up(shift_of(n_candidates, epsilon, beta), grid_of(epsilon))
 
 
-def blocks_at(
-    scores: Numbers, sensitivities: Numbers, shift: Fraction, epsilon: Fraction
+def blocks_of(
+    scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction, favoured: int
 ) -> Blocks:
-    """Sort candidates by their normalized scores, at the rate that costs epsilon."""
+    """Sort candidates by their normalized scores, LOW or HIGH favoured, at the rate for epsilon."""
     grid = grid_of(epsilon)
+    shift = favoured * shift_on_grid(len(scores), epsilon, beta)
     return into_blocks(normalized_scores(scores, sensitivities, shift, grid), _rate(epsilon, grid))
 
 

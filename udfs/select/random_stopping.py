@@ -1,8 +1,7 @@
 """Random stopping: the best of a random number of tries, which never depends on data.
 
-One try is a candidate at random and its score with noise in proportion to its OWN sensitivity.
-The number of tries is geometric (random_stopping.md) or truncated negative binomial
-(random_stopping_tnb.md). The candidate of the best try is released.
+One try is a random candidate's score with noise in proportion to its OWN sensitivity. The proofs
+are in random_stopping.md (geometric) and random_stopping_tnb.md (truncated negative binomial).
 """
 
 from bisect import bisect_left
@@ -59,8 +58,7 @@ def random_stopping(
 
     Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down:
         each try is epsilon/3-DP.
-    Source: Liu and Talwar 2019, as used by Antonova, Laro, McMillan and Wolf 2025, section IV-B;
-        proved and drawn as in random_stopping.md.
+    Source: Liu and Talwar 2019, as used by Antonova et al. 2025, section IV-B.
     """
     return _select(GEOMETRIC, scores, sensitivities, epsilon, draws)
 
@@ -72,8 +70,7 @@ def random_stopping_tnb(
 
     Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down:
         each try is epsilon/(2 + eta)-DP, eta = 1/2.
-    Source: Papernot and Steinke 2022, corollary 3, as used by Antonova, Laro, McMillan and Wolf
-        2025, appendix C; proved and drawn as in random_stopping_tnb.md.
+    Source: Papernot and Steinke 2022, corollary 3, as used by Antonova et al. 2025, appendix C.
     """
     return _select(NEGATIVE_BINOMIAL, scores, sensitivities, epsilon, draws)
 
@@ -121,10 +118,7 @@ def best_of_tries(
 def error_bound(
     tries: Tries, sensitivities: Numbers, epsilon: Fraction, beta: Fraction
 ) -> tuple[int, Fraction]:
-    """Return a rank from 1 and how far the choice is below the score of this rank, at most.
-
-    It holds on every data set, except with probability beta.
-    """
+    """Bound how far the choice is below the score of a rank, from 1: return rank and distance."""
     share = tries.share(epsilon)
     m, grid, part = len(sensitivities), grid_of(share), beta * Fraction(1, 3)
     rate = share * Fraction(1, grid)

@@ -40,11 +40,6 @@ def loss(k: int, epsilon: Fraction) -> PrivacyLoss:
     return exponential_loss(epsilon)
 
 
-def pnf_loss(k: int, epsilon: Fraction) -> PrivacyLoss:
-    """Price one run of pnf_joint, for which no rho better than that of pure privacy is known."""
-    return PrivacyLoss(epsilon)
-
-
 def rate_of(k: int, epsilon: Fraction) -> Fraction:
     """Price one unit of err: q = exp(-rate). Only for k = 1 is the score monotone."""
     return epsilon if k == 1 else epsilon * Fraction(1, 2)
@@ -60,7 +55,7 @@ JOINT = public_domain(
 PNF_JOINT = public_domain(
     "a list of k items, by permute-and-flip over whole lists",
     pnf_joint,
-    pnf_loss,
+    lambda k, epsilon: PrivacyLoss(epsilon),  # no rho better than that of pure privacy is known
     rate_of,
     n_outcomes=math.perm,
 )

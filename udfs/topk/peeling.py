@@ -1,10 +1,9 @@
-"""Peeling mechanisms for the top k: k items, one after the other. Knows counts; never items.
+"""Peeling mechanisms for the top k: k items, one after the other.
 
 Each round takes one of the items not yet taken, by its shortfall against the largest count that is
-left, min(shortfall, cut) at a public cut and q = exp(-rate): em_peel by the exponential mechanism
-at the rate epsilon/k, pnf_peel by permute-and-flip at the same rate. cdp_peel, with a delta, is
-em_peel at a rate r that is well above epsilon/k for larger k, because k exponential mechanisms of
-range r are together (k r**2 / 8)-zCDP. The proofs are in em_peel.md, pnf_peel.md and cdp_peel.md.
+left, min(shortfall, cut) at a public cut and q = exp(-rate). cdp_peel is em_peel at a larger rate:
+with a delta, k exponential mechanisms of range r are together (k r**2 / 8)-zCDP. The proofs are in
+em_peel.md, pnf_peel.md and cdp_peel.md.
 """
 
 from bisect import insort
