@@ -103,7 +103,7 @@ def _attempt(eta: Fraction, gamma: Fraction, draws: Draws) -> int | None:
 def best_of_tries(
     n_tries: int, scores: Numbers, sensitivities: Numbers, share: Fraction, draws: Draws
 ) -> int:
-    """Return the candidate of the best of n_tries tries, share-DP each; of equals the first."""
+    """Return the candidate of the best of n_tries share-DP tries; between equals the first."""
     whole, sizes = in_units(scores, sensitivities)
     grid = grid_of(share)
     # In units/grid: a candidate's own grid has steps of its sensitivity.
