@@ -14,34 +14,18 @@ from dp_sql.udfs.topk import joint, limited_domain, peeling
 __all__ = ["REGISTRY", "Mechanism", "PrivacyLoss"]
 
 _ALL = (
-    joint.JOINT,
-    joint.PNF_JOINT,
-    peeling.EM_PEEL,
-    peeling.PNF_PEEL,
-    peeling.CDP_PEEL,
+    joint.JOINT, joint.PNF_JOINT, peeling.EM_PEEL, peeling.PNF_PEEL, peeling.CDP_PEEL,
     limited_domain.LIMITED_DOMAIN,
-    matching.MATCHING,
-    greedy.GREEDY,
-    sampling.SAMPLING,
-    r2t.R2T,
-    shifted_inverse.SHIFTED_INVERSE,
-    exponential.EXPONENTIAL,
-    exponential.PNF,
-    rnm_laplace.RNM_LAPLACE,
-    exponential.RNM_GUMBEL,
-    gem.GEM,
-    gem.MGEM,
-    gem.COMBINED_GEM,
-    random_stopping.RANDOM_STOPPING,
-    random_stopping.RANDOM_STOPPING_TNB,
+    matching.MATCHING, greedy.GREEDY, sampling.SAMPLING, r2t.R2T, shifted_inverse.SHIFTED_INVERSE,
+    exponential.EXPONENTIAL, exponential.PNF, rnm_laplace.RNM_LAPLACE, exponential.RNM_GUMBEL,
+    gem.GEM, gem.MGEM, gem.COMBINED_GEM,
+    random_stopping.RANDOM_STOPPING, random_stopping.RANDOM_STOPPING_TNB,
     k_randomised_response.K_RANDOMISED_RESPONSE,
-)
+)  # fmt: skip
 
 REGISTRY: Mapping[str, Mapping[str, Mechanism]] = MappingProxyType(
     {
-        function: MappingProxyType(
-            {mechanism.name: mechanism for mechanism in _ALL if mechanism.function == function}
-        )
+        function: MappingProxyType({one.name: one for one in _ALL if one.function == function})
         for function in ("topk", "count_distinct", "select")
     }
 )

@@ -4,22 +4,19 @@ The noise X has P(X = x) proportional to q**|x|, q = exp(-rate), over all intege
 is 1/rate. Proofs are in exact_sampling.md.
 """
 
+from bisect import bisect_left
 from fractions import Fraction
+from functools import partial
 
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
 
 
 def discrete_laplace(rate: Fraction, draws: Draws) -> int:
-    """Draw the noise.
-
-    Args:
-        rate: sensitivity-1 loss of the noise, positive.
-        draws: where the randomness comes from.
+    """Draw the noise, at a positive rate.
 
     Privacy: added to an integer of sensitivity L, a draw at rate epsilon / L is epsilon-DP.
-    Source: Ghosh, Roughgarden and Sundararajan 2009; drawn without rejection, see
-        exact_sampling.md.
+    Source: Ghosh, Roughgarden and Sundararajan 2009; without rejection, see exact_sampling.md.
     """
     negative = draws.choose(Odds((((1, 0),), ((1, 1),)), rate))
     size = geometric(draws, rate)
@@ -27,26 +24,16 @@ def discrete_laplace(rate: Fraction, draws: Draws) -> int:
 
 
 def laplace_quantile(rate: Fraction, beta: Fraction) -> int:
-    """Find the least integer x with P(X >= x) <= beta, decided without rounding.
-
-    Args:
-        rate: positive.
-        beta: in (0, 1/2).
-    """
+    """Find the least integer x with P(X >= x) <= beta, for beta in (0, 1/2); nothing is rounded."""
     if rate <= 0:
         raise ValueError("rate must be positive")
     if not 0 < 2 * beta < 1:
         raise ValueError("beta must lie between 0 and 1/2")
     low, _ = ln_enclosure(Fraction(1, 2 * beta), 64)
     _, high = ln_enclosure(Fraction(1, beta), 64)
-    too_small, enough = low // rate, high // rate + 1
-    while enough - too_small > 1:
-        middle = (too_small + enough) >> 1
-        if _tail_is_at_most(middle, rate, beta):
-            enough = middle
-        else:
-            too_small = middle
-    return enough
+    candidates = range(low // rate + 1, high // rate + 1)  # else the first after them
+    tails = partial(_tail_is_at_most, rate=rate, beta=beta)
+    return candidates.start + bisect_left(candidates, True, key=tails)
 
 
 def _tail_is_at_most(x: int, rate: Fraction, beta: Fraction) -> bool:

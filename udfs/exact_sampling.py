@@ -1,8 +1,7 @@
-"""Exact draws. Knows integers and fractions; never data, floats, seeds or stored randomness.
+"""Exact draws: fair bits become draws whose distribution is exactly the stated one.
 
-Turns fair bits into draws whose distribution is exactly the stated one, by directed rounding.
-Nothing is buffered in this process, so a fork cannot make two processes repeat each other.
-The argument for every step is in exact_sampling.md.
+Never sees data, floats, seeds or stored randomness. Nothing is buffered in this process, so a fork
+cannot make two processes repeat each other. The argument for every step is in exact_sampling.md.
 """
 
 from bisect import bisect_right
@@ -10,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,9 @@ from numpy.typing import NDArray
 from dp_sql.udfs.intervals import ONE, powers_of, times
 from dp_sql.udfs.randomness import fair_bits
 
-Term = tuple[int, int]
-"""(N, a): the number N * q**a, with q = exp(-rate), N any integer, a >= 0."""
-
-Weight = tuple[Term, ...]
-"""The sum of its terms. Terms may be negative, their sum may not."""
+Weight = tuple[tuple[int, int], ...]
+"""The sum of N * q**a over its terms (N, a), with q = exp(-rate), N any integer, a >= 0. Terms may
+be negative, their sum may not."""
 
 _Int64s = NDArray[np.int64]
 _Words = NDArray[np.uint64]
@@ -34,11 +31,9 @@ _WORD_BITS = 64
 
 @dataclass(frozen=True, eq=False)
 class Odds:
-    """What one choice is made from: outcome j has weight `weights[j]` at q = exp(-rate).
+    """What one choice is made from: outcome j has weight `weights[j]` at q = exp(-rate), rate > 0.
 
-    Args:
-        weights: one weight per outcome, each >= 0 as a whole, at least one > 0.
-        rate: positive.
+    Every weight is >= 0 as a whole, and at least one is > 0.
     """
 
     weights: Sequence[Weight]
@@ -48,12 +43,7 @@ class Odds:
     def decide(self, prefix: int, width: int) -> int | None:
         """Find the outcome that all random tapes beginning with these bits have in common.
 
-        Args:
-            prefix: the tape's first `width` bits, read as an integer.
-            width: how many bits are known.
-
-        Returns:
-            The outcome, or None while the known bits still straddle a boundary.
+        `prefix` is the tape's first `width` bits; None while they still straddle a boundary.
         """
         sums = self._sums.get(width)
         if sums is None:
@@ -79,24 +69,10 @@ class Odds:
         ]
 
 
-class Draws(Protocol):
-    """The three ways in which a mechanism may be random."""
+class Draws:
+    """The three ways in which a mechanism may be random, each with the exact distribution.
 
-    def below(self, n: int) -> int:
-        """Draw each of 0, ..., n - 1 with probability 1/n."""
-
-    def choose(self, odds: Odds) -> int:
-        """Draw outcome j with probability proportional to its weight, exactly."""
-
-    def orders(self, sizes: NDArray[np.integer[Any]]) -> _Int64s:
-        """Draw for each size n a uniformly random order of 0, ..., n - 1; all in one row."""
-
-
-class ExactDraws:
-    """Draws with the exact distribution, made from independent fair bits.
-
-    Args:
-        bits: bits(n) returns n fresh bits as an integer in [0, 2**n).
+    bits(n) returns n fresh fair bits, as an integer in [0, 2**n).
     """
 
     def __init__(self, bits: Callable[[int], int]) -> None:
@@ -123,14 +99,9 @@ class ExactDraws:
         return outcome
 
     def orders(self, sizes: NDArray[np.integer[Any]]) -> _Int64s:
-        """Draw for each size n a uniformly random order of 0, ..., n - 1; all in one row.
+        """Draw for each size n >= 0 a uniformly random order of 0, ..., n - 1; all in one row.
 
-        Args:
-            sizes: integers >= 0, shape (groups,).
-
-        Returns:
-            The orders one after the other, shape (sum of sizes,). All combinations of orders are
-            equally likely.
+        All combinations of orders are equally likely. Shape (groups,) in, (sum of sizes,) out.
         """
         if sizes.dtype.kind not in "iu":
             raise TypeError("orders(sizes) needs integers")
@@ -144,18 +115,16 @@ class ExactDraws:
         return np.frombuffer(drawn, dtype="<u8").astype(np.uint64, copy=False)
 
 
-def secret_draws() -> ExactDraws:
+def secret_draws() -> Draws:
     """Return draws from the operating system's random bits: the ones that releases use."""
-    return ExactDraws(fair_bits)
+    return Draws(fair_bits)
 
 
 def _orders(sizes: _Int64s, words: Callable[[int], _Words]) -> _Int64s:
     """Order each group by random words; members whose words are equal draw again.
 
-    Args:
-        sizes: of the groups, >= 0.
-        words: words(n) draws n independent words of one distribution. What is left of a word
-            when its last bits give room to the group's number is not certain.
+    words(n) draws n independent words of one distribution. Their last bits make room for the
+    number of the group.
     """
     group_bits = np.uint64(sizes.size.bit_length())
     numbers = np.arange(sizes.size, dtype=np.uint64) << np.uint64(_WORD_BITS) - group_bits
@@ -171,13 +140,7 @@ def _orders(sizes: _Int64s, words: Callable[[int], _Words]) -> _Int64s:
 
 
 def _settle_ties(order: _Int64s, tied: NDArray[np.bool_], words: Callable[[int], _Words]) -> None:
-    """Put the members of each run of ties into an order of their own.
-
-    Args:
-        order: members, sorted; changed in place.
-        tied: whether a place and the next one hold equal keys.
-        words: as above.
-    """
+    """Order each run of ties among the sorted members; tied[i]: places i and i + 1 are equal."""
     starts = np.flatnonzero(np.append(True, ~tied))
     sizes = np.diff(np.append(starts, order.size))
     several = sizes > 1
@@ -186,13 +149,7 @@ def _settle_ties(order: _Int64s, tied: NDArray[np.bool_], words: Callable[[int],
 
 
 def geometric(draws: Draws, rate: Fraction, cap: int | None = None) -> int:
-    """Draw min(G, cap), where P(G = g) = (1 - q) q**g for g >= 0 and q = exp(-rate).
-
-    Args:
-        draws: where the randomness comes from.
-        rate: positive.
-        cap: >= 0, or None for no cap.
-    """
+    """Draw min(G, cap), where P(G = g) = (1 - q) q**g for g >= 0 and q = exp(-rate), rate > 0."""
     if cap == 0:
         return 0
     digits, carry = _coins(rate)

@@ -1,7 +1,4 @@
-"""Enclosures of exp and ln between fractions. Knows integers and fractions; never draws.
-
-Every end is rounded away from the true value. The argument for every step is in exact_sampling.md.
-"""
+"""Enclosures of exp and ln between fractions, rounded outwards: see exact_sampling.md."""
 
 import math
 from fractions import Fraction
@@ -82,13 +79,11 @@ def times(a: Interval, b: Interval, bits: int) -> Interval:
 
 
 class Powers:
-    """Intervals around the powers of one q, built from a table of q**(2**i).
-
-    The table is a tuple and is replaced, never changed, so threads may share it.
-    """
+    """Intervals around the powers of one q, built from a table of q**(2**i)."""
 
     def __init__(self, rate: Fraction, bits: int) -> None:
         self._bits = bits
+        # The table is replaced, never changed, so threads may share it.
         self._squares: tuple[Interval, ...] = (_exp(rate, bits),)
 
     def of(self, a: int) -> Interval:

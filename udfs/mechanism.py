@@ -11,27 +11,23 @@ class PrivacyLoss:
     """A privacy loss: (epsilon, delta)-DP and, where rho is known, rho-zCDP. Losses add.
 
     Args:
-        epsilon: positive.
-        delta: in [0, 1); 0 is pure epsilon-DP.
-        rho: of zero-concentrated DP, positive. By default epsilon**2 / 2 where delta is 0, which
-            pure DP implies (Bun and Steinke 2016, proposition 1.4), and unknown elsewhere.
-        bounded_range: the length of an interval in which, for each pair of neighbours, the privacy
-            losses of all outputs lie (Durfee and Rogers 2019). By default 2 epsilon where delta is
-            0, and unknown elsewhere. Where something is first drawn for each person (groups,
-            samples of items), this is the length given the draws of all other people
-            (dp_sql/budget/accountants.md, "Releases that draw first").
+        rho: of zero-concentrated DP, positive; None: unknown. By default epsilon**2 / 2 where
+            delta is 0, which pure DP implies (Bun and Steinke 2016, proposition 1.4).
+        bounded_range: the length of an interval that holds the privacy losses of all outputs, for
+            each pair of neighbours (Durfee and Rogers 2019); None: unknown. By default 2 epsilon
+            where delta is 0. Where something is first drawn for each person (groups, samples), it
+            is the length given all other people's draws (dp_sql/budget/accountants.md).
     """
 
-    epsilon: Fraction
-    delta: Fraction = Fraction(0)
+    epsilon: Fraction  # positive
+    delta: Fraction = Fraction(0)  # in [0, 1); 0 is pure epsilon-DP
     rho: Fraction | None = None
     bounded_range: Fraction | None = None
 
     def __post_init__(self) -> None:
-        for value in (self.epsilon, self.delta):
-            if not isinstance(value, Fraction):
-                raise TypeError("epsilon and delta must be Fractions")
-        if self.rho is not None and not isinstance(self.rho, Fraction):
+        if not isinstance(self.epsilon, Fraction) or not isinstance(self.delta, Fraction):
+            raise TypeError("epsilon and delta must be Fractions")
+        if not isinstance(self.rho, Fraction | None):
             raise TypeError("rho must be a Fraction or None")
         if self.epsilon <= 0:
             raise ValueError("epsilon must be positive")
@@ -65,31 +61,23 @@ def exponential_loss(epsilon: Fraction) -> PrivacyLoss:
 class Mechanism:
     """One mechanism.
 
-    What `run` takes first depends on the function: the counts of items (topk); the offsets and
-    the people of items (count_distinct); scores and sensitivities (select). Then come, by name,
-    the public numbers listed in `parameters`.
-
     Args:
-        name: what `mechanism :=` calls it.
-        function: the SQL function that it answers.
-        samples: what one run draws, in words.
-        parameters: names of the public numbers that `run` and `loss` take.
-        loss: loss(**parameters) of one run.
-        run: the mechanism; arguments and privacy are stated on the function itself.
+        run: run(data, **parameters). The data are the counts of items (topk), the offsets and the
+            people of items (count_distinct), or scores and sensitivities (select).
         accuracy: accuracy(size, **parameters, beta) says in one sentence what holds for every
             data set; size is the number of items (topk) or the sensitivities (select), and is
             left out for count_distinct.
-        n_largest: for a mechanism of topk that needs no domain, n_largest(k) is how many of
-            the largest counts it takes; None: it takes all counts of a public domain.
+        n_largest: n_largest(k) is how many of the largest counts a mechanism of topk takes that
+            needs no domain; None: it takes all counts of a public domain.
         ordered: whether a mechanism of count_distinct needs people and items in an order that
             other people's rows cannot move.
     """
 
-    name: str
-    function: Literal["topk", "count_distinct", "select"]
-    samples: str
-    parameters: tuple[str, ...]
-    loss: Callable[..., PrivacyLoss]
+    name: str  # what `mechanism :=` calls it
+    function: Literal["topk", "count_distinct", "select"]  # the SQL function that it answers
+    samples: str  # what one run draws, in words
+    parameters: tuple[str, ...]  # names of the public numbers that `run` and `loss` take
+    loss: Callable[..., PrivacyLoss]  # loss(**parameters) of one run
     run: Callable[..., Any]
     accuracy: Callable[..., str]
     n_largest: Callable[[int], int] | None = None
@@ -105,8 +93,15 @@ def in_words(x: Fraction) -> str:
     for places in range(13):
         shifted = x * 10**places
         if shifted.denominator == 1:
-            digits = str(abs(shifted.numerator)).zfill(places + 1)
-            sign = "-" if x < 0 else ""
-            whole = sign + digits[: len(digits) - places]
-            return whole + "." + digits[len(digits) - places :] if places else whole
+            whole, decimals = divmod(abs(shifted.numerator), 10**places)
+            return f"{'-' * (x < 0)}{whole}" + (f".{decimals:0{places}}" if places else "")
     return str(x)
+
+
+def with_probability(at_least: Fraction) -> str:
+    """Begin the sentence that states an accuracy.
+
+    >>> with_probability(Fraction(19, 20))
+    'with probability 95 %,'
+    """
+    return f"with probability {in_words(100 * at_least)} %,"

@@ -1,14 +1,14 @@
 """The exponential mechanism and permute-and-flip, from proposals. Knows shortfalls; never counts.
 
 Outcome x weighs q**shortfall(x). The exponential mechanism draws an outcome in proportion to its
-weight. Permute-and-flip visits the outcomes in random order and returns the first that it accepts,
-outcome x with probability q**shortfall(x). Both look at about one outcome, however many there are:
-permute-and-flip by comparing the times at which outcomes are accepted and rejected, each the first
-arrival of a Poisson process. The proof is in permute_and_flip.md.
+weight. Permute-and-flip visits the outcomes in random order and accepts x with this probability;
+it is drawn by comparing the times of acceptance and rejection, each the first arrival of a Poisson
+process. The proof is in permute_and_flip.md.
 """
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -24,6 +24,11 @@ class Rejection:
     index: int
 
 
+Race = Callable[[frozenset[Outcome], Sequence[int]], Outcome | Rejection]
+"""race(gone, rejections) draws an outcome x that is not gone with weight q**shortfall(x), or
+Rejection(i) with weight 1 - q**rejections[i]."""
+
+
 class Proposals(Protocol[Outcome]):
     """Outcomes of which one can be proposed at a time."""
 
@@ -33,18 +38,13 @@ class Proposals(Protocol[Outcome]):
     def attempt(self, draws: Draws, rejections: Sequence[int] = ()) -> Outcome | Rejection | None:
         """Let the acceptance of every outcome x, with weight q**shortfall(x), race rejections.
 
-        Args:
-            draws: where the randomness comes from.
-            rejections: shortfalls; the rejection of an outcome with shortfall e weighs 1 - q**e.
-
-        Returns:
-            The outcome or the rejection that came first, or None when this attempt must be
-            repeated.
+        The rejection of an outcome with shortfall e weighs 1 - q**e. Returns the outcome or the
+        rejection that came first, or None when this attempt must be repeated.
         """
 
 
 def with_rejections(odds: Odds, rejections: Sequence[int]) -> Odds:
-    """Add rejections to the odds that an attempt begins with, one outcome each."""
+    """Add rejections, by their shortfalls, to the odds that an attempt begins with."""
     if not rejections:
         return odds
     return Odds([*odds.weights, *(((1, 0), (-1, e)) for e in rejections)], odds.rate)
@@ -53,6 +53,11 @@ def with_rejections(odds: Odds, rejections: Sequence[int]) -> Odds:
 def is_discarded(excess: int, odds: Odds, draws: Draws) -> bool:
     """Discard a proposal with probability 1 - q**excess, where its block weighs it too heavily."""
     return bool(excess and draws.choose(Odds((((1, excess),), ((1, 0), (-1, excess))), odds.rate)))
+
+
+def block_width(rate: Fraction) -> int:
+    """Choose how many shortfalls share a block. Decides the speed, never the distribution."""
+    return max(1, rate.denominator // rate.numerator)
 
 
 def by_weight(this: Proposals[Outcome], draws: Draws) -> Outcome:
@@ -76,17 +81,8 @@ def _race(
     return hit
 
 
-def first_accepted(
-    race: Callable[[frozenset[Outcome], Sequence[int]], Outcome | Rejection],
-    shortfall: Callable[[Outcome], int],
-) -> Outcome:
-    """Draw an outcome with the distribution of permute-and-flip.
-
-    Args:
-        race: race(gone, rejections) draws an outcome x that is not gone with weight
-            q**shortfall(x), or Rejection(i) with weight 1 - q**rejections[i].
-        shortfall: >= 0; 0 for at least one outcome.
-    """
+def first_accepted(race: Race[Outcome], shortfall: Callable[[Outcome], int]) -> Outcome:
+    """Draw an outcome with the distribution of permute-and-flip."""
     gone: frozenset[Outcome] = frozenset()
     pieces: list[tuple[frozenset[Outcome], list[int]]] = []
     while True:
@@ -100,14 +96,9 @@ def first_accepted(
 
 
 def _came_first(
-    race: Callable[[frozenset[Outcome], Sequence[int]], Outcome | Rejection],
-    pieces: list[tuple[frozenset[Outcome], list[int]]],
-    shortfall: int,
+    race: Race[Outcome], pieces: list[tuple[frozenset[Outcome], list[int]]], shortfall: int
 ) -> bool:
-    """Decide whether an outcome with this shortfall was not rejected in the time so far.
-
-    If it was, the time is split there. What is now known of the time is noted in the pieces.
-    """
+    """Decide whether this shortfall was not rejected so far; if it was, split the time there."""
     for i, (gone, rejections) in enumerate(pieces):
         if race(gone, [*rejections, shortfall]) == Rejection(len(rejections)):
             pieces.insert(i, (gone, list(rejections)))

@@ -153,7 +153,7 @@ def test_explain_spends_nothing_and_shows_the_cost(analyst: AnalystSession) -> N
     relation = analyst.sql(f"EXPLAIN {text}")
     ((*told, accuracy, before, after, kept, work, sql),) = relation.fetchall()
     assert told == ["dp_topk(title, 2)", "joint", "1", "0", "0.25"]
-    assert "with probability at least 0.95" in accuracy and "__dp_sql_topk" in sql
+    assert "with probability 95 %" in accuracy and "__dp_sql_topk" in sql
     assert (before, after, kept) == ("", "", "")  # no budget here
     assert work == "reads each row once; no join multiplies rows"
     assert analyst.receipts == ()

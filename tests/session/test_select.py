@@ -45,7 +45,7 @@ def test_every_mechanism_answers(session: dp_sql.Session, mechanism: str) -> Non
             for name in REGISTRY["select"][mechanism].parameters
         }
     )
-    assert receipt.accuracy.startswith("with probability at least 0.9")
+    assert receipt.accuracy.startswith("with probability 9")
 
 
 def test_one_candidate_for_each_group(session: dp_sql.Session) -> None:

@@ -188,7 +188,7 @@ def test_what_the_owner_asserts_is_on_the_receipt(session: dp_sql.Session) -> No
     assert receipt.source == "v WHERE year > 1"
     assert (receipt.mechanism, receipt.loss.epsilon, receipt.loss.delta) == ("joint", 10000, 0)
     assert "the set of values in title is public" in str(receipt)
-    assert "with probability at least 0.95" in str(receipt)
+    assert "with probability 95 %" in str(receipt)
 
 
 def test_files_and_dataframes_are_sources(session: dp_sql.Session, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def case_of_bounded(mechanism, domains, mutants):
         domains=domains,
         mutants=mutants,
         loss=PrivacyLoss(EPSILON, rho=Fraction(5, 32), bounded_range=Fraction(3, 2)),
-        says="with probability at least 0.95 the estimate exceeds the true number of distinct "
+        says="with probability 95 %, the estimate exceeds the true number of distinct "
         "items by at most 5 when the contribution bound is 1, rising to 461 when it is 100 "
         "(epsilon = 1)",
         fits=partial(noise_fits, mechanism),

@@ -178,8 +178,8 @@ R2T = Case(
         "an estimate cut to the truth": Mutant(race(), distribution=cut_to_the_truth),
     },
     loss=PrivacyLoss(Fraction(1), rho=Fraction(1, 14)),
-    says="with probability at least 0.95 the estimate is at most the true number of distinct "
-    "items; with at least the same probability it is at most 118 below it if no one has more than "
+    says="with probability 95 %, the estimate is at most the true number of distinct "
+    "items; with the same probability it is at most 118 below it if no one has more than "
     "2, rising to 5948 if no one has more than 100 (epsilon = 1)",
     fits=race_fits,
     tight={"a sixth less": race(LOSS * Q**2)},
@@ -324,8 +324,8 @@ SHIFTED_INVERSE = Case(
         ),
     },
     loss=PrivacyLoss(Fraction(1), rho=Fraction(1, 8), bounded_range=Fraction(1)),
-    says="with probability at least 0.95 the estimate is at most the true number of distinct "
-    "items; with at least the same probability it is at most 115 times l below it, and one part in "
+    says="with probability 95 %, the estimate is at most the true number of distinct "
+    "items; with the same probability it is at most 115 times l below it, and one part in "
     "2048, if no one has more than l items, for each l up to 100 (epsilon = 1)",
     fits=inverse_fits,
     tight={

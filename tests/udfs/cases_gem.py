@@ -158,7 +158,7 @@ def gem_case(mechanism, side, scores, unit):
             },
         },
         loss=PURE,
-        says="with probability at least 0.95 no other score exceeds the chosen one by more than "
+        says="with probability 95 %, no other score exceeds the chosen one by more than "
         f"16.38 times {unit} (3 candidates, epsilon = 1)",
         fits=fit,
     )
@@ -255,7 +255,7 @@ COMBINED = Case(
         "a choice that takes all of epsilon": Mutant(COMBINED_PAIR, give_the_choice_all),
     },
     loss=PrivacyLoss(HALF) + PrivacyLoss(HALF),
-    says="with probability at least 0.95 no other score exceeds the chosen one by more than 32.76 "
+    says="with probability 95 %, no other score exceeds the chosen one by more than 32.76 "
     "times the larger of the two candidates' sensitivities (3 candidates, epsilon = 1)",
     fits=fit_combined,
 )

@@ -145,7 +145,7 @@ def every_count(kbar, k, highest, width, reach):
     def distribution(data):
         with pytest.MonkeyPatch.context() as patch:
             if width:
-                patch.setattr(rounds, "_width", lambda rate: width)
+                patch.setattr(rounds, "block_width", lambda rate: width)
                 patch.setattr(limited_domain, "_last_block", lambda n, rate: reach)
             largest, threshold = data
             return shipped_distribution(largest, k, Constants(kbar, HALVING, threshold))
@@ -285,9 +285,9 @@ LIMITED_DOMAIN = Case(
         ),
     },
     loss=PrivacyLoss(EPSILON, Fraction(1, 10**6)),
-    says="with probability at least 0.95, no listed item has over 111 people fewer than the item "
-    "that belongs at its rank, and only a full list leaves out an item that has over 238 people more "
-    "than the item at rank 1001 (k = 10, epsilon = 1, delta = 0.000001)",
+    says="with probability 95 %, no listed item has over 111 people fewer than the item that "
+    "belongs at its rank, and only a full list leaves out an item with over 238 people more than "
+    "the item at rank 1001 (k = 10, epsilon = 1, delta = 0.000001)",
     fits=fit,
     tight={
         f"less than delta for {kbar} new candidates": everybody_once(kbar, -2) for kbar in (1, 2)

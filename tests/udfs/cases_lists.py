@@ -180,8 +180,8 @@ JOINT = Case(
         ),
     },
     loss=PrivacyLoss(EPSILON, rho=Fraction(1, 8), bounded_range=EPSILON),
-    says="with probability at least 0.95, no listed item has over 144 people fewer than the item "
-    "that belongs at its rank (domain of 1000 items, k = 10, epsilon = 1)",
+    says="with probability 95 %, no listed item has over 144 people fewer than the item that "
+    "belongs at its rank (domain of 1000 items, k = 10, epsilon = 1)",
     fits=joint_fits,
 )
 

@@ -158,7 +158,7 @@ RNM_LAPLACE = Case(
         ]
     },
     loss=PrivacyLoss(EPSILON),
-    says="with probability at least 0.95 the score of the chosen candidate is at most 28.37 below "
+    says="with probability 95 %, the chosen score is at most 28.37 below "
     "the largest (3 candidates, epsilon = 1)",
     fits=fit_noisy_max,
 )

@@ -145,7 +145,7 @@ def every_case(take, one_round, cut, width=None):
     def distribution(data):
         with pytest.MonkeyPatch.context() as patch:
             if width:
-                patch.setattr(rounds, "_width", lambda rate: width)
+                patch.setattr(rounds, "block_width", lambda rate: width)
             return shipped_distribution(*data, cut, take)
 
     def definition(data):
@@ -275,8 +275,8 @@ def case_of_peeling(mechanism, take, one_round, loss):
             ),
         },
         loss=loss,
-        says="with probability at least 0.95, no listed item has over 122 people fewer than the item "
-        "that belongs at its rank (domain of 1000 items, k = 10, epsilon = 1)",
+        says="with probability 95 %, no listed item has over 122 people fewer than the item that "
+        "belongs at its rank (domain of 1000 items, k = 10, epsilon = 1)",
         fits=fit,
         tight={"one round less": range_of(3, 2, 6, 1)} if one_round is normalized else {},
     )

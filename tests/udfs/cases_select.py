@@ -142,7 +142,7 @@ def case_at_largest(mechanism, choose, one_choice, loss):
             },
         },
         loss=loss,
-        says="with probability at least 0.95 the chosen score is at most 16.38 below the largest "
+        says="with probability 95 %, the chosen score is at most 16.38 below the largest "
         "(3 candidates, epsilon = 1)",
         fits=fit,
         tight={} if has_range else {"a range of epsilon": at_one},
@@ -212,7 +212,7 @@ RESPONSE = Case(
         ),
     },
     loss=PURE,
-    says="with probability at least 0.576116884 no score is larger than the chosen one "
+    says="with probability 57.6116884 %, no score is larger than the chosen one "
     "(3 candidates, epsilon = 1)",
     fits=fit_responses,
 )

@@ -326,7 +326,7 @@ def case_of_stopping(mechanism, this, epsilon, says):
             for name, mutant in mutants_of_stopping(this, grid)
         },
         loss=PrivacyLoss(EPSILON),
-        says=f"with probability at least 0.95 the score of the chosen candidate is at most {says} "
+        says=f"with probability 95 %, the chosen score is at most {says} "
         "(3 candidates, epsilon = 1)",
         fits=partial(fit_stopping, this, (5, 0, 0, 0), epsilon),
         tight={f"nine tenths at eta {eta}": price_of_tries(eta, Fraction(9, 10)) for eta in etas}

@@ -60,7 +60,7 @@ def test_flips_are_permute_and_flip(few_blocks):
 
 @pytest.mark.parametrize("width", [1, 2, 3, 50])
 def test_the_width_of_blocks_does_not_matter(monkeypatch, width):
-    monkeypatch.setattr(blocks, "_width", lambda rate: width)
+    monkeypatch.setattr(blocks, "block_width", lambda rate: width)
     for behind in small_shortfalls():
         distribution = accepted(attempt_distribution(into_blocks(behind, RATE), HALF))
         assert distribution == normalized(weights(behind))

@@ -2,10 +2,8 @@ from fractions import Fraction
 
 import pytest
 
-from dp_sql.udfs.select import (
-    accuracy,
-)
 from dp_sql.udfs.select.candidates import in_units
+from dp_sql.udfs.select.selection import rounded_up
 
 EPSILON, BETA = Fraction(1), Fraction(1, 20)
 
@@ -31,4 +29,4 @@ def test_whole_numbers_are_their_own_units():
     ],
 )
 def test_errors_are_rounded_up(x, words):
-    assert accuracy.rounded_up(x) == words
+    assert rounded_up(x) == words

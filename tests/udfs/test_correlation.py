@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from dp_sql.udfs.select.correlation import sign_of_spearman
+from dp_sql.udfs.select.gem import sign_of_spearman
 
 
 def small_tables():

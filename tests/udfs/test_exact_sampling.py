@@ -11,7 +11,7 @@ from dp_sql.udfs import exact_sampling as exact
 from dp_sql.udfs import intervals
 from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from dp_sql.udfs.exact_sampling import (
-    ExactDraws,
+    Draws,
     Odds,
     geometric,
     secret_draws,
@@ -58,10 +58,10 @@ def sums_are_enclosed(odds: Odds, bits: int) -> bool:
     )
 
 
-def tape(prefix: str, then: str) -> ExactDraws:
+def tape(prefix: str, then: str) -> Draws:
     """Draws from a tape of bits that goes on for ever with the same bit."""
     unread = iter(prefix)
-    return ExactDraws(lambda n: int("".join(next(unread, then) for _ in range(n)) or "0", 2))
+    return Draws(lambda n: int("".join(next(unread, then) for _ in range(n)) or "0", 2))
 
 
 @pytest.mark.parametrize("odds", ODDS)
@@ -142,7 +142,7 @@ def test_more_bits_are_drawn_only_when_the_first_straddle_a_boundary():
             asked.append(n)
             return numbers[len(asked) - 1]
 
-        ExactDraws(bits).choose(ODDS[0])
+        Draws(bits).choose(ODDS[0])
         assert asked == expected
 
 
@@ -152,7 +152,7 @@ def test_below_draws_each_number_from_equally_many_tapes(n):
     drawn = Counter()
     for first in range(1 << width):
         answers = iter([first, 0])
-        value = ExactDraws(lambda _, answers=answers: next(answers)).below(n)
+        value = Draws(lambda _, answers=answers: next(answers)).below(n)
         if first < n:
             assert value == first
             drawn[value] += 1

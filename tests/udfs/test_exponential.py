@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from dp_sql.udfs.exact_sampling import ExactDraws, secret_draws
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.select import exponential, gem
 from dp_sql.udfs.select.exponential import EXPONENTIAL, PNF, RNM_GUMBEL
 from tests.udfs.cases_select import HALF, distribution_at_largest, tables
@@ -112,5 +112,5 @@ def test_few_of_many_candidates_are_looked_at(choose, crowd):
         return system._bits(n)
 
     scores = [CROWDS[crowd](i) for i in range(20_000)]
-    assert choose(scores, [1] * len(scores), EPSILON, ExactDraws(bits)) in range(20_000)
+    assert choose(scores, [1] * len(scores), EPSILON, Draws(bits)) in range(20_000)
     assert len(asked) < 2_000

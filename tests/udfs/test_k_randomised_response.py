@@ -24,6 +24,6 @@ def test_sensitivities_do_not_matter():
 @pytest.mark.parametrize("n", [1, 2, 1000])
 def test_the_accuracy_sentence_holds_and_is_sharp(n, epsilon):
     says = response.K_RANDOMISED_RESPONSE.accuracy([1] * n, epsilon, BETA)
-    stated = Fraction(says.split("at least ")[1].split(" no")[0])
+    stated = Fraction(says.removeprefix("with probability ").split(" %, no")[0]) / 100
     p = 1 / (1 + (n - 1) * Fraction(math.exp(-epsilon)))
     assert p - Fraction(2, 10**9) < stated <= p + Fraction(1, 10**15)

@@ -13,7 +13,7 @@ import pytest
 
 from dp_sql.udfs import exact_sampling as exact
 from dp_sql.udfs.exact_sampling import (
-    ExactDraws,
+    Draws,
     secret_draws,
 )
 from tests.udfs.distributions import distribution_of, fits
@@ -90,7 +90,7 @@ def test_words_are_the_digits_of_the_bits():
         asked.append(n)
         return sum(digit << 64 * place for place, digit in enumerate(digits))
 
-    assert ExactDraws(bits)._words(4).tolist() == digits
+    assert Draws(bits)._words(4).tolist() == digits
     assert asked == [256]
 
 

@@ -1,8 +1,8 @@
-"""From counts under every contribution bound to one release. Knows no items and no people.
+"""From counts under every contribution bound to one release. Proofs are in matching.md.
 
 cover[l - 1] is a count of items when each person covers at most l of them: it never exceeds the
 true number, and one person moves it by at most l. A bound is chosen, privately or by the caller,
-and noise in proportion to it is added. Proofs are in matching.md.
+and noise in proportion to it is added.
 """
 
 from collections.abc import Sequence
@@ -13,61 +13,43 @@ from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probabil
 from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import ln_enclosure
-from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss, in_words, with_probability
 from dp_sql.udfs.permute_and_flip import by_weight
 from dp_sql.udfs.select import exponential, gem
 from dp_sql.udfs.select.blocks import Blocks, distribution_by_weight
-from dp_sql.udfs.select.normalized import grid_of, round_up
+from dp_sql.udfs.select.normalized import HIGH, LOW, blocks_of, grid_of, round_up
 
 BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
-"""The ways of choosing a bound; each spends half of epsilon.
-
-They are the exponential mechanism on the scores of the mechanisms of these names, as in Knop and
-Steinke 2023: that costs less rho than permute-and-flip, which those mechanisms use. rnm is report
-noisy max with Gumbel noise for the largest bound, which is the exponential mechanism on the counts.
-"""
+"""The ways of choosing a bound; each spends half of epsilon. They are the exponential mechanism on
+the scores of the mechanisms of these names, as in Knop and Steinke 2023: it costs less rho than
+their permute-and-flip. rnm, with Gumbel noise, is the exponential mechanism on the counts."""
 
 
 @dataclass(frozen=True)
 class CountRelease:
-    """All that a count releases.
+    """All that a count releases."""
 
-    estimate: nearly the number of distinct items; the noise may make it negative.
-    lower_bound: at most the number of distinct items with probability at least 1 - beta.
-    contribution_bound: the bound on items per person that was used; None where there is none.
-    """
-
-    estimate: int
-    lower_bound: int
-    contribution_bound: int | None
+    estimate: int  # nearly the number of distinct items; the noise may make it negative
+    lower_bound: int  # at most that number, with probability at least 1 - beta
+    contribution_bound: int | None  # the bound on items per person that was used, if any
 
 
 def release(
     cover: Sequence[int], epsilon: Fraction, beta: Fraction, bound: str | int, draws: Draws
 ) -> CountRelease:
-    """Choose a bound, add noise, release.
-
-    Args:
-        cover: the counts under bounds 1, 2, ..., in the order of the bounds.
-        epsilon: privacy loss, positive.
-        beta: probability with which the lower bound may fail, in (0, 1/2).
-        bound: one of BOUND_SELECTIONS, or the bound itself, in 1, ..., len(cover).
-        draws: where the randomness comes from.
-    """
+    """Choose a bound where none is given, add noise, release; cover[l - 1] is the count under l."""
     share = noise_share(epsilon, bound)
     if isinstance(bound, str):
         utilities = utilities_of_bounds(cover, epsilon, beta)
         blocks = _blocks(utilities, epsilon - share, beta, bound, draws)
         bound = 1 + by_weight(blocks, draws)
-    estimate = cover[bound - 1] + discrete_laplace(_noise_rate(share, bound), draws)
-    return CountRelease(estimate, estimate - _noise_bound(share, bound, beta), bound)
+    rate = _noise_rate(share, bound)
+    estimate = cover[bound - 1] + discrete_laplace(rate, draws)
+    return CountRelease(estimate, estimate - (laplace_quantile(rate, beta) - 1), bound)
 
 
 def utilities_of_bounds(cover: Sequence[int], epsilon: Fraction, beta: Fraction) -> list[Fraction]:
-    """Score each bound: its count less what its noise may cost, ln(1/2 beta) scales.
-
-    Privacy: none; these are not for release. The cost is public, and its rounding is harmless.
-    """
+    """Score each bound, not privately: its count less its noise's cost, ln(1/2 beta) scales."""
     share = noise_share(epsilon, "gem")
     _, log = ln_enclosure(Fraction(1, 2 * beta), 64)
     cost = round_up(log * Fraction(1, share), grid_of(epsilon))
@@ -77,24 +59,12 @@ def utilities_of_bounds(cover: Sequence[int], epsilon: Fraction, beta: Fraction)
 def distribution_of_bound(
     cover: Sequence[int], epsilon: Fraction, beta: Fraction, bound: str, bits: int = 64
 ) -> list[tuple[Fraction, Fraction]]:
-    """Enclose the probability with which `release` chooses each bound.
+    """Enclose the probability with which `release` chooses each bound, to about `bits` bits.
 
-    Args:
-        cover: as for `release`.
-        epsilon: of the whole release, of which the choice spends half.
-        beta: as for `release`.
-        bound: "gem", "mgem" or "rnm"; "combined_gem" is gem or mgem, at random.
-        bits: precision, about.
+    `bound` is "gem", "mgem" or "rnm"; "combined_gem", gem or mgem at random, is refused.
+    Returns (at least, at most) for the bounds 1, 2, ..., shape (len(cover),).
 
-    Returns:
-        (at least, at most) for the bounds 1, 2, ..., shape (len(cover),).
-
-    Raises:
-        TypeError: an argument of another type, floats and a given bound among them.
-        ValueError: an argument out of its range, or "combined_gem".
-
-    Privacy: none; it is a function of everyone's data. It is for owners who want to know what a
-        release of their data would be worth, and for tests.
+    Privacy: none. Owners see with it what a release of their data would be worth.
     """
     check_public(epsilon, beta, len(cover), bound)
     if bound == "combined_gem":
@@ -107,20 +77,15 @@ def distribution_of_bound(
 
 
 def _blocks(
-    utilities: Sequence[Fraction],
-    epsilon: Fraction,
-    beta: Fraction,
-    selection: str,
-    draws: Draws | None,
+    scores: Sequence[Fraction], epsilon: Fraction, beta: Fraction, bound: str, draws: Draws | None
 ) -> Blocks:
     """Sort the bounds as one of BOUND_SELECTIONS does; only combined_gem draws to do so."""
-    bounds = range(1, len(utilities) + 1)
-    if selection == "rnm":
-        return exponential.blocks_of(utilities, bounds, epsilon)
-    if selection == "combined_gem" and draws is not None:
-        return gem.combined_blocks_of(utilities, bounds, epsilon, beta, draws)
-    favoured = {"gem": gem.LOW, "mgem": gem.HIGH}[selection]
-    return gem.blocks_of(utilities, bounds, epsilon, beta, favoured)
+    bounds = range(1, len(scores) + 1)
+    if bound == "rnm":
+        return exponential.blocks_of(scores, bounds, epsilon)
+    if bound == "combined_gem" and draws is not None:
+        return gem.combined_blocks_of(scores, bounds, epsilon, beta, draws)
+    return blocks_of(scores, bounds, epsilon, beta, {"gem": LOW, "mgem": HIGH}[bound])
 
 
 def noise_share(epsilon: Fraction, bound: str | int) -> Fraction:
@@ -129,16 +94,9 @@ def noise_share(epsilon: Fraction, bound: str | int) -> Fraction:
 
 
 def noise_bound(at: int, epsilon: Fraction, beta: Fraction, bound: str | int) -> int:
-    """Return how far the lower bound lies below the estimate when the bound used is `at`.
-
-    It is the least integer that the noise exceeds with probability at most beta.
-    """
+    """Return the least integer that the noise at a bound exceeds with probability <= beta."""
     check_public(epsilon, beta, at, bound)
-    return _noise_bound(noise_share(epsilon, bound), at, beta)
-
-
-def _noise_bound(share: Fraction, at: int, beta: Fraction) -> int:
-    return laplace_quantile(_noise_rate(share, at), beta) - 1
+    return laplace_quantile(_noise_rate(noise_share(epsilon, bound), at), beta) - 1
 
 
 def _noise_rate(share: Fraction, at: int) -> Fraction:
@@ -160,28 +118,23 @@ def loss(
     choice = exponential_loss(epsilon - share)
     # Given the counts the choice comes first, so no answer moves its interval; the noise has
     # 2 share. Where the counts are drawn, as in sampling.md, this is the range given the draws.
-    bounded_range = (epsilon - share) + 2 * share
-    return replace(choice + PrivacyLoss(share), bounded_range=bounded_range)
+    return replace(choice + PrivacyLoss(share), bounded_range=(epsilon - share) + 2 * share)
 
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int) -> str:
     """State how far a count may lie above the true number, from public numbers only."""
     least, most = (1, max_contributions) if isinstance(bound, str) else (bound, bound)
     low, high = (noise_bound(at, epsilon, beta, bound) for at in (least, most))
-    says = f"with probability at least {in_words(1 - beta)} the estimate exceeds the true number "
+    price = f"epsilon = {in_words(epsilon)}"
+    says = f"{with_probability(1 - beta)} the estimate exceeds the true number of distinct items by"
     if least == most:
-        return says + (
-            f"of distinct items by at most {low} (contribution bound {most}, "
-            f"epsilon = {in_words(epsilon)})"
-        )
-    return says + (
-        f"of distinct items by at most {low} when the contribution bound is 1, rising to {high} "
-        f"when it is {most} (epsilon = {in_words(epsilon)})"
-    )
+        return f"{says} at most {low} (contribution bound {most}, {price})"
+    rising = f"when the contribution bound is 1, rising to {high} when it is {most}"
+    return f"{says} at most {low} {rising} ({price})"
 
 
 def check_public(
-    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int = 1
 ) -> None:
     """Refuse numbers of another type or out of their range."""
     check_epsilon(epsilon)

@@ -1,7 +1,4 @@
-"""How kernels are compiled: the only file of the mechanisms that imports the compiler.
-
-A kernel takes whole numbers and arrays of them, and gives the same answer every time.
-"""
+"""How kernels are compiled: the only file of the mechanisms that imports the compiler."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast

@@ -1,19 +1,10 @@
 """How many items can be covered when each person covers at most l of them? F(l), for every l.
 
-Whole numbers in, whole numbers out, the same answer every time. Must never draw randomness, use
-floats, or know SQL. The argument for each step is in flow.md.
-
 F(l) is the largest flow source -l-> people -1-> items -1-> sink. The bounds are visited upwards and
-the flow is kept, so each bound only asks who can use one more item per person. Two searches share
-the work:
-
-- from the uncovered items, on the input as it came. Ordinary data ends here, often before every
-  edge has been read once;
-- from the people with room, on lists turned round to run by person. It takes over when the first
-  has read as much as three times the input. Whom it fails to serve is never met again.
+the flow is kept, so each bound only asks who can use one more item per person. The search from the
+uncovered items runs first; ordinary data ends there. When it has read three times the input, the
+search from the people with room takes over. The argument for each step is in flow.md.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 
@@ -29,32 +20,23 @@ _READS_PER_EDGE = 3  # what the search from items may read
 def max_cover_counts(graph: Graph, max_bound: int) -> Int64s:
     """Count the items that can be covered, for each bound on the items per person.
 
-    Returns:
-        F(1), ..., F(max_bound), shape (max_bound,). It never falls, and its steps never grow.
-
-    Raises:
-        ValueError: if max_bound is below 1, or 2^31 - 1 or more.
+    Returns F(1), ..., F(max_bound), shape (max_bound,). It never falls, and its steps never grow.
+    Raises ValueError if max_bound is below 1, or 2^31 - 1 or more.
 
     Privacy: none here. F(l) moves by at most l when all edges of one person come or go.
     """
-    counts = np.zeros(_checked(max_bound), dtype=np.int64)
-    for bound, count, _ in covers(graph, max_bound):
-        counts[bound - 1] = count
-    return counts
+    return np.fromiter((n_covered for _, n_covered, _ in covers(graph, max_bound)), np.int64)
 
 
 def covers(graph: Graph, max_bound: int) -> Iterator[tuple[int, int, Int32s]]:
-    """Yield for each bound how many items can be covered, and by whom.
+    """Yield (bound, F(bound), cover) for each bound from 1 to max_bound.
 
-    Yields:
-        (bound, F(bound), cover) for bound = 1..max_bound: cover[i] is the person who covers item i,
-        or -1, and no one covers more than `bound` items. `cover` is a read-only view of the flow at
-        work: the next step changes it, so copy what you keep.
-
-    Raises:
-        ValueError: if max_bound is below 1, or 2^31 - 1 or more.
+    cover[i] is the person who covers item i, or -1; no one covers more than `bound` items. It is a
+    read-only view of the flow at work: copy what you keep. Raises ValueError as above.
     """
-    return _covers(graph, _checked(max_bound))
+    if not 1 <= max_bound < LIMIT:
+        raise ValueError("max_bound must be at least 1 and below 2^31 - 1")
+    return _covers(graph, max_bound)
 
 
 def _covers(graph: Graph, max_bound: int) -> Iterator[tuple[int, int, Int32s]]:
@@ -79,9 +61,3 @@ def _covers(graph: Graph, max_bound: int) -> Iterator[tuple[int, int, Int32s]]:
                 coverable, n_covered, n_alive, n_alive, phase, turned
             )
         yield bound, n_covered, cover
-
-
-def _checked(max_bound: int) -> int:
-    if not 1 <= max_bound < LIMIT:
-        raise ValueError("max_bound must be at least 1 and below 2^31 - 1")
-    return max_bound

@@ -1,9 +1,4 @@
-"""Who has which item, as codes: checked once, then read by every count.
-
-Whole numbers in, whole numbers out. Must never draw randomness, use floats, or know SQL.
-"""
-
-from __future__ import annotations
+"""Who has which item, as codes: checked once, then read by every count. Whole numbers only."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,25 +12,17 @@ Integers = NDArray[np.integer[Any]]
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
-LIMIT = 2**31 - 1
-"""Sizes, codes and bounds stay below it, so that all arrays are int32."""
+LIMIT = 2**31 - 1  # sizes, codes and bounds stay below it, so that all arrays are int32
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Who has which item: one run of person codes per item. Made by build_graph alone.
+    """Who has which item: one run of person codes per item. Made by build_graph alone."""
 
-    Attributes:
-        offsets: where each item's run starts, then where the last one ends, shape (n_items + 1,).
-        people: the runs, one after the other. A person may appear in one run more than once.
-        n_items: number of runs, empty ones included.
-        n_people: the largest person code plus one.
-    """
-
-    offsets: Int32s
-    people: Int32s
-    n_items: int
-    n_people: int
+    offsets: Int32s  # where each item's run starts, then where the last ends, shape (n_items + 1,)
+    people: Int32s  # the runs, in a row; a person may appear in one run more than once
+    n_items: int  # number of runs, empty ones included
+    n_people: int  # the largest person code plus one
 
 
 def build_graph(offsets: Integers, people: Integers) -> Graph:
@@ -43,12 +30,10 @@ def build_graph(offsets: Integers, people: Integers) -> Graph:
 
     Args:
         offsets: integers, shape (n_items + 1,), from 0 up to len(people), never falling.
-        people: person codes, integers >= 0 below 2^31 - 1, dense or nearly so: an unused code
-            costs some bytes and a little time. Any order. A person who appears in one run more
-            than once counts once.
+        people: person codes in any order, integers >= 0 below 2^31 - 1, dense or nearly so: an
+            unused code costs some bytes and a little time. A person counts once in each run.
 
-    Raises:
-        ValueError: if the input is anything else, or has 2^31 - 1 edges or more.
+    Raises ValueError if the input is anything else, or has 2^31 - 1 edges or more.
     """
     offsets, people = np.asarray(offsets), np.asarray(people)
     for name, values in (("offsets", offsets), ("people", people)):
@@ -60,17 +45,11 @@ def build_graph(offsets: Integers, people: Integers) -> Graph:
         raise ValueError("offsets must start at 0 and end at the number of people entries")
     if np.any(offsets[1:] < offsets[:-1]):
         raise ValueError("offsets must never fall")
-    n_people = 0
-    if people.size > 0:
-        n_people = int(people.max()) + 1
-        if people.min() < 0 or n_people > LIMIT:
-            raise ValueError("person codes must be at least 0 and below 2^31 - 1")
-    return Graph(
-        offsets=read_only(np.ascontiguousarray(offsets, dtype=np.int32)),
-        people=read_only(np.ascontiguousarray(people, dtype=np.int32)),
-        n_items=offsets.size - 1,
-        n_people=n_people,
-    )
+    n_people = int(people.max()) + 1 if people.size else 0
+    if people.size and (people.min() < 0 or n_people > LIMIT):
+        raise ValueError("person codes must be at least 0 and below 2^31 - 1")
+    runs = [read_only(np.ascontiguousarray(values, np.int32)) for values in (offsets, people)]
+    return Graph(runs[0], runs[1], offsets.size - 1, n_people)
 
 
 def read_only(values: Int32s) -> Int32s:
@@ -95,11 +74,7 @@ def zeros(size: int) -> Int32s:
 def lists_by_person(
     offsets: Int32s, people: Int32s, order: Int32s, n_people: int
 ) -> tuple[Int32s, Int32s, Int32s]:
-    """Turn the runs of people into lists of items, each in the given order of items.
-
-    Returns:
-        start and stop of each list, shape (n_people,), and the lists.
-    """
+    """Turn the runs into lists of items in the given order; return start, stop and lists."""
     start = np.zeros(n_people, dtype=np.int32)
     for edge in range(people.size):
         start[people[edge]] += 1

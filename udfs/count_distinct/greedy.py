@@ -1,9 +1,8 @@
-"""Person-level distinct count by a greedy cover. Knows who holds which item, as codes in order.
+"""Person-level distinct count by a greedy cover. The proofs are in greedy.md.
 
-In each round every person in turn covers the first of their own items that is not yet covered.
-After l rounds no one covers more than l, and the cover is at least half as large as the largest.
-Proofs are in greedy.md, also of why the codes have to follow an order of values: with any other
-codes one person may move the count by more than l, and the release would not be private.
+In each round every person in turn covers the first of their own items that is not yet covered. The
+codes have to follow an order of values: with any other codes one person may move the count under
+bound l by more than l, and the release would not be private.
 """
 
 from collections.abc import Callable
@@ -13,23 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_sql.udfs.count_distinct.template import Integers, under_a_bound
+from dp_sql.udfs.count_distinct.template import Ints, under_a_bound
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
-def cover_counts(offsets: Integers, people: Integers, max_bound: int) -> list[int]:
-    """Count the items in the greedy cover after 1, ..., max_bound rounds.
+def cover_counts(offsets: Ints, people: Ints, max_bound: int) -> list[int]:
+    """Count the items covered after 1, ..., max_bound rounds. Not private without noise.
 
-    Args:
-        offsets: as in template.py, items numbered in a fixed order of their values, such as that
-            of their bytes.
-        people: as in template.py, codes ascending in a fixed order of the values they encode.
-            Neither order may depend on anyone's rows.
-        max_bound: number of rounds, >= 1.
-
-    Privacy: none; these are what a release adds noise to.
+    Items are numbered in a fixed order of their values, such as that of their bytes, and people in
+    a fixed order of theirs. Neither order may depend on anyone's rows.
     """
     from dp_sql.udfs.count_distinct.graph import build_graph, lists_by_person
 
@@ -44,22 +38,12 @@ def cover_counts(offsets: Integers, people: Integers, max_bound: int) -> list[in
 
 
 def _rounds(
-    start: Int32s,
-    stop: Int32s,
-    items: Int32s,
-    waiting: Int32s,
-    covered: npt.NDArray[np.bool_],
-    counts: Int64s,
+    start: Int32s, stop: Int32s, items: Int32s, waiting: Int32s, covered: Bools, counts: Int64s
 ) -> None:
     """Run all rounds; counts[l - 1] becomes the number of items covered after round l.
 
-    Args:
-        start: where each person's list of items starts; advanced past covered items.
-        stop: where it ends.
-        items: the lists, each ascending and without repetitions.
-        waiting: the people with a list, ascending; those whose list is used up are removed.
-        covered: which items are covered, none at first.
-        counts: filled in.
+    Each person's list of items, items[start:stop], is ascending without repetitions; start moves
+    past covered items. `waiting` are the people with a list, ascending. At first none is covered.
     """
     n_covered, n_waiting = 0, waiting.size
     for done in range(counts.size):

@@ -1,17 +1,10 @@
-"""Person-level distinct count by a maximum flow. Knows who holds which item, as codes.
+"""Person-level distinct count by a maximum flow. The proofs are in matching.md."""
 
-Bounds what each person may contribute, counts the most items that can be covered under that
-bound, and releases the count under one bound with noise. Proofs are in matching.md.
-"""
-
-from dp_sql.udfs.count_distinct.template import Integers, under_a_bound
+from dp_sql.udfs.count_distinct.template import Ints, under_a_bound
 
 
-def cover_counts(offsets: Integers, people: Integers, max_bound: int) -> list[int]:
-    """Count the items that can be covered, for each bound 1, ..., max_bound on items per person.
-
-    Privacy: none; these are what a release adds noise to.
-    """
+def cover_counts(offsets: Ints, people: Ints, max_bound: int) -> list[int]:
+    """Count the items that can be covered under each bound. Not private without noise."""
     from dp_sql.udfs.count_distinct.flow import max_cover_counts
     from dp_sql.udfs.count_distinct.graph import build_graph
 

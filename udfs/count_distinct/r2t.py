@@ -1,7 +1,7 @@
-"""Person-level distinct count by a race to the top. Knows who holds what, as codes; never items.
+"""Person-level distinct count by a race to the top. Proofs are in r2t.md.
 
 Counts under the bounds 2, 4, 8, ... on items per person, puts noise on each count, takes off what
-the noise may have put on, and releases the largest. Proofs are in r2t.md.
+the noise may have put on, and releases the largest.
 """
 
 from collections.abc import Sequence
@@ -12,26 +12,24 @@ from dp_sql.udfs.count_distinct.bounded import CountRelease
 from dp_sql.udfs.count_distinct.template import from_below
 from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
-from dp_sql.udfs.mechanism import PrivacyLoss, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, in_words, with_probability
 
 
 def release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
     """Count from below, nearly, the items that at least one person holds.
 
-    Returns:
-        The estimate, >= 0, which is the lower bound too, and the bound that it was counted under:
-        None where 0 is the largest.
+    Returns the estimate, >= 0, which is the lower bound too, and the bound that it was counted
+    under: None where 0 is the largest.
 
-    Privacy: epsilon-DP under adding or removing one person with all items that the person
-        holds: epsilon/L for each of L bounds.
+    Privacy: epsilon-DP under adding or removing one person with all their items: epsilon/L for
+        each of L bounds.
     Source: Dong, Fang, Yi, Tao and Machanavajjhala 2022; integer noise, see r2t.md.
     """
     estimate, winner = 0, None
     tried = bounds(len(cover))
     for bound in tried:
         rate = _noise_rate(epsilon, bound, len(tried))
-        noisy = cover[bound - 1] + discrete_laplace(rate, draws)
-        value = noisy - _penalty(rate, beta, len(tried))
+        value = cover[bound - 1] + discrete_laplace(rate, draws) - _penalty(rate, beta, len(tried))
         if value > estimate:
             estimate, winner = value, bound
     return CountRelease(estimate, estimate, winner)
@@ -63,11 +61,8 @@ def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> PrivacyLo
 
 
 def shortfall(bound: int, epsilon: Fraction, beta: Fraction, max_contributions: int) -> int:
-    """Bound how far the estimate lies below the count under one of the bounds that run.
-
-    It fails with probability at most beta, for all bounds together, on every data set.
-    """
-    bounded.check_public(epsilon, beta, max_contributions, 1)
+    """Bound, except with probability beta, how far below one of its counts a release lies."""
+    bounded.check_public(epsilon, beta, max_contributions)
     tried = bounds(max_contributions)
     if bound not in tried:
         raise ValueError(f"bound must be one of {tried}")
@@ -79,9 +74,8 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
     tried = bounds(max_contributions)
     low, high = (shortfall(at, epsilon, beta, max_contributions) for at in (tried[0], tried[-1]))
     says = (
-        f"with probability at least {in_words(1 - beta)} the estimate is at most the true number "
-        f"of distinct items; with at least the same probability it is at most {low} below it if "
-        f"no one has more than {tried[0]}"
+        f"{with_probability(1 - beta)} the estimate is at most the true number of distinct items; "
+        f"with the same probability it is at most {low} below it if no one has more than {tried[0]}"
     )
     if len(tried) > 1:
         says += f", rising to {high} if no one has more than {tried[-1]}"

@@ -1,30 +1,22 @@
-"""Person-level distinct count by sampling. Knows who holds which item, as codes.
+"""Person-level distinct count by sampling. The proofs are in sampling.md.
 
 Each person keeps l of their items, chosen uniformly without replacement and without regard to
-anyone else: the common practice that the covers of matching and greedy are compared with. One
-random order of each person's items serves all l. Proofs are in sampling.md.
+anyone else. One random order of each person's items serves all l.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from dp_sql.udfs.count_distinct.template import Integers, under_a_bound
+from dp_sql.udfs.count_distinct.template import Ints, under_a_bound
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 
 
-def cover_counts(offsets: Integers, people: Integers, max_bound: int) -> list[int]:
-    """Count the items in one sample each of 1, ..., max_bound items per person.
-
-    Privacy: none; these are what a release adds noise to.
-    """
+def cover_counts(offsets: Ints, people: Ints, max_bound: int) -> list[int]:
+    """Count the items in samples of 1, ..., max_bound items each. Not private without noise."""
     return sampled_counts(offsets, people, max_bound, secret_draws())
 
 
-def sampled_counts(offsets: Integers, people: Integers, max_bound: int, draws: Draws) -> list[int]:
-    """Count the items in the samples of 1, ..., max_bound items per person.
-
-    An item is in them from the first bound on under which one of its people samples it.
-    """
+def sampled_counts(offsets: Ints, people: Ints, max_bound: int, draws: Draws) -> list[int]:
+    """Count items in the samples, each from the first bound on under which a person samples it."""
     from dp_sql.udfs.count_distinct.graph import build_graph, lists_by_person
 
     graph = build_graph(offsets, people)
@@ -32,21 +24,12 @@ def sampled_counts(offsets: Integers, people: Integers, max_bound: int, draws: D
     start, stop, items = lists_by_person(graph.offsets, graph.people, in_order, graph.n_people)
     sizes = (stop - start).astype(np.int64)
     first = np.full(graph.n_items, max_bound, dtype=np.int64)
-    np.minimum.at(first, _in_a_row(items, start, sizes), draws.orders(sizes))
+    n = int(sizes.sum())
+    if n < items.size:  # close the gaps that repetitions have left between the lists
+        items = items[np.arange(n) + np.repeat(start - (np.cumsum(sizes) - sizes), sizes)]
+    np.minimum.at(first, items, draws.orders(sizes))
     counts: list[int] = np.cumsum(np.bincount(first, minlength=max_bound)[:max_bound]).tolist()
     return counts
-
-
-def _in_a_row(
-    items: npt.NDArray[np.int32], start: npt.NDArray[np.int32], sizes: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int32]:
-    """Close the gaps that repetitions have left between the lists of items."""
-    n = int(sizes.sum())
-    if n == items.size:
-        return items
-    moved = start - (np.cumsum(sizes) - sizes)
-    closed: npt.NDArray[np.int32] = items[np.arange(n) + np.repeat(moved, sizes)]
-    return closed
 
 
 SAMPLING = under_a_bound(

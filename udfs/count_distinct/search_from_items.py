@@ -1,9 +1,4 @@
-"""The search from uncovered items: who can cover one item more? Reads the input as it came.
-
-Owns one of the two graph kernels. The argument for each step is in flow.md.
-"""
-
-from __future__ import annotations
+"""The search from uncovered items, on the input as it came: a graph kernel, see flow.md."""
 
 from typing import NamedTuple
 
@@ -16,17 +11,14 @@ DEAD = LIMIT  # mark of a person through whom no search can succeed
 
 
 class FromItems(NamedTuple):
-    """The flow as the search from items keeps it.
-
-    A slot is one unit of a person's bound, in use. Slots are numbered from 1, and 0 ends a list.
-    """
+    """The flow as the search from items keeps it. Slots, from 1 on, are units of a bound in use."""
 
     order: Int32s  # items that have people: first those covered, then the others, rarest first
     cover: Int32s  # per item: who covers it, or -1
     asked: Int32s  # per item: the last bound that asked its people for room; -bound if dead
     full: Int32s  # per item: at that bound, so many at the start of its run have no room
     slot_item: Int32s  # per slot: the item held
-    next_slot: Int32s  # per slot: the same person's next one
+    next_slot: Int32s  # per slot: the same person's next one, or 0
     first_slot: Int32s  # per person
     load: Int32s  # per person: items covered
     mark: Int32s  # per person: the last phase that met them, or DEAD
@@ -71,9 +63,8 @@ def raise_from_items(
 ) -> tuple[int, int, int, int]:
     """Let every person alive cover one item more if it helps.
 
-    Returns:
-        n_covered, n_alive, phase and n_reads as they are now. If n_reads is above the budget, the
-        bound may be unfinished, and of the flow only cover and load may be used.
+    Returns n_covered, n_alive, phase and n_reads as they are now. If n_reads is above the budget,
+    the bound may be unfinished, and of the flow only cover and load may be used.
     """
     n_covered, room, reads = _greedy_from_items(bound, n_covered, n_alive, offsets, people, flow)
     n_reads += reads
@@ -96,11 +87,7 @@ def raise_from_items(
 def _greedy_from_items(
     bound: int, n_covered: int, room: int, offsets: Int32s, people: Int32s, flow: FromItems
 ) -> tuple[int, int, int]:
-    """Give each uncovered item to the first of its people who has room.
-
-    Returns:
-        n_covered; how many of the people alive still have room; edges read.
-    """
+    """Give each uncovered item to its first person with room; return n_covered, room, reads."""
     order = flow.order
     first = here = kept = n_covered
     n_reads = 0
@@ -138,10 +125,7 @@ def _phase_from_items(  # noqa: PLR0912, PLR0915 - a call per search costs more 
 
     A path runs: uncovered item, person, item held, person, item held, ..., person with room. Once
     found, it shifts: each person on it takes the item before and lets go of the item after.
-
-    Returns:
-        n_covered and room as they are now; how many items failed that may succeed in the next
-        phase; n_dead; edges read.
+    Returns n_covered, room, how many items may succeed in the next phase, n_dead, edges read.
     """
     order, asked, full, mark, log = flow.order, flow.asked, flow.full, flow.mark, flow.log
     path_item, path_slot, path_edge = flow.path_item, flow.path_slot, flow.path_edge

@@ -1,9 +1,4 @@
-"""The search from people with room, on lists of items turned round to run by person.
-
-Owns one of the two graph kernels. The argument for each step is in flow.md.
-"""
-
-from __future__ import annotations
+"""The search from people with room, on a list of items each: a graph kernel, see flow.md."""
 
 from typing import NamedTuple
 
@@ -31,11 +26,7 @@ class FromPeople(NamedTuple):
 
 
 def turn_round(graph: Graph, flow: FromItems, bound: int) -> tuple[FromPeople, int, int]:
-    """Hand the flow over to the search from people, at whatever point of `bound` it is.
-
-    Returns:
-        the flow, the number of people with room, the number of people alive.
-    """
+    """Hand over the flow, at any point of `bound`; return it, n_exposed, n_alive."""
     n_people = graph.n_people
     start, stop, items = lists_by_person(
         graph.offsets, graph.people, by_size(np.diff(graph.offsets)), n_people
@@ -63,11 +54,7 @@ def turn_round(graph: Graph, flow: FromItems, bound: int) -> tuple[FromPeople, i
 def raise_from_people(
     coverable: int, n_covered: int, n_exposed: int, n_alive: int, phase: int, flow: FromPeople
 ) -> tuple[int, int, int]:
-    """Let each exposed person cover one item more if it helps.
-
-    Returns:
-        n_covered, n_alive and phase as they are now. Once all is covered, the rest has no meaning.
-    """
+    """Let each exposed person cover one item more if it helps; return n_covered, n_alive, phase."""
     n_covered, undecided = _greedy_from_people(coverable, n_covered, n_exposed, flow)
     while undecided > 0 and n_covered < coverable:
         phase += 1
@@ -85,11 +72,7 @@ def raise_from_people(
 def _greedy_from_people(
     coverable: int, n_covered: int, n_exposed: int, flow: FromPeople
 ) -> tuple[int, int]:
-    """Give each exposed person the first uncovered item of the list.
-
-    Returns:
-        n_covered; how many people, now the first in `alive`, found none.
-    """
+    """Give each exposed person the first uncovered item; put first in `alive` who found none."""
     here = kept = 0
     while here < n_exposed and n_covered < coverable:
         person = flow.alive[here]
@@ -113,10 +96,7 @@ def _phase_from_people(  # noqa: PLR0912, PLR0915 - as above
 
     A path runs: person with room, item, its holder, item, its holder, ..., uncovered item. Once
     found, it shifts: each person on it takes the item after and lets go of the item before.
-
-    Returns:
-        n_covered; how many people, now the first in `alive`, failed but may succeed in the next
-        phase.
+    Returns n_covered; how many, now the first in `alive`, may succeed in the next phase.
     """
     alive, cover, items, mark, log = flow.alive, flow.cover, flow.items, flow.mark, flow.log
     path_person, path_item, path_edge = flow.path_person, flow.path_item, flow.path_edge

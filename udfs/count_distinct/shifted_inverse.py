@@ -1,8 +1,7 @@
 """Person-level distinct count by the shifted inverse. Knows who holds what, as codes; never items.
 
 For each value on a public scale: how many people must go until fewer items than that are left?
-The release is a value for which this number is close to a public one, well above 0. Proofs are in
-shifted_inverse.md.
+Releases a value for which this is close to a public number. Proofs are in shifted_inverse.md.
 """
 
 from collections.abc import Sequence
@@ -16,35 +15,24 @@ from dp_sql.udfs.count_distinct.bounded import CountRelease
 from dp_sql.udfs.count_distinct.template import from_below
 from dp_sql.udfs.exact_sampling import Draws, Odds
 from dp_sql.udfs.intervals import ln_enclosure
-from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss, in_words, with_probability
 
 _Ints = npt.NDArray[np.int64]
 
-_DIGITS = 12
-"""Binary digits that a value on the scale keeps; the others are 0."""
-
-_LIMIT = 1 << 31
-"""No graph has as many items: graph.build_graph refuses it."""
-
-_ABOVE = 3
-"""What a person too few costs, when one too many costs 1."""
-
-_TAIL = 28
-"""exp(-28) < 2**-40: how rarely what lies beyond the cut is drawn."""
-
-_WIDE = 1 << 60
-"""From here on numbers of people are Python integers: epsilon is extremely small."""
+_DIGITS = 12  # binary digits that a value on the scale keeps; the others are 0
+_LIMIT = 1 << 31  # no graph has as many items: graph.build_graph refuses it
+_ABOVE = 3  # what a person too few costs, when one too many costs 1
+_TAIL = 28  # exp(-28) < 2**-40: how rarely what lies beyond the cut is drawn
+_WIDE = 1 << 60  # from here on numbers of people are Python integers: epsilon is extremely small
 
 
 def release(cover: Sequence[int], epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
     """Count from below, nearly, the items that at least one person holds.
 
-    Returns:
-        The estimate, >= 0 with at most 12 significant binary digits, which is the lower bound too;
-        no contribution bound.
+    Returns the estimate, >= 0 with at most 12 significant binary digits, which is the lower bound
+    too, and no contribution bound.
 
-    Privacy: epsilon-DP under adding or removing one person with all items that the person
-        holds: an exponential mechanism.
+    Privacy: epsilon-DP under adding or removing one person with all their items.
     Source: Fang, Dong and Yi 2022; people removed by a linear program, see shifted_inverse.md.
     """
     scale = _scale()
@@ -88,11 +76,8 @@ def _removals(cover: _Ints, values: _Ints) -> _Ints:
 
 
 def _costs(removals: _Ints, wanted: int, cut: int) -> _Ints:
-    """Compute the cost of each value: how far its number of removals is from the wanted one.
-
-    A value represents the numbers of removals from that of the next value up to its own.
-    `removals` has one entry more than there are values, that of the limit.
-    """
+    """Compute how far the removals of each value are from the wanted number of them."""
+    # A value stands for the removals from the next value's up to its own; the limit comes last.
     if cut >= _WIDE:
         removals = removals.astype(object)
     least, most = np.minimum(removals[1:], cut), removals[:-1].copy()
@@ -118,11 +103,7 @@ def _rate(epsilon: Fraction) -> Fraction:
 
 
 def people_left_out(epsilon: Fraction, beta: Fraction) -> tuple[int, int]:
-    """Return how many people the mechanism aims to leave out, and a number that it rarely reaches.
-
-    Each of the two statements of shifted_inverse.md that use them fails with probability at most
-    beta.
-    """
+    """Return how many people to leave out, and a number reached with probability <= beta only."""
     prior = _prior(_scale())
     first, total = int(prior[0]), int(prior.sum())
     _, log_above = ln_enclosure(Fraction(total, first * beta), 64)
@@ -138,11 +119,11 @@ def loss(epsilon: Fraction, beta: Fraction, max_contributions: int) -> PrivacyLo
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
     """State how far a count may lie from the true number, from public numbers only."""
-    bounded.check_public(epsilon, beta, max_contributions, 1)
+    bounded.check_public(epsilon, beta, max_contributions)
     _, out_of_reach = people_left_out(epsilon, beta)
     return (
-        f"with probability at least {in_words(1 - beta)} the estimate is at most the true number "
-        f"of distinct items; with at least the same probability it is at most {out_of_reach - 1} "
+        f"{with_probability(1 - beta)} the estimate is at most the true number of distinct items; "
+        f"with the same probability it is at most {out_of_reach - 1} "
         f"times l below it, and one part in {1 << _DIGITS - 1}, if no one has more than l items, "
         f"for each l up to {max_contributions} (epsilon = {in_words(epsilon)})"
     )

@@ -29,9 +29,9 @@ from dp_sql.udfs.count_distinct.bounded import CountRelease
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
-Integers = NDArray[np.integer[Any]]
+Ints = NDArray[np.integer[Any]]
 
-CoverCounts = Callable[[Integers, Integers, int], list[int]]
+CoverCounts = Callable[[Ints, Ints, int], list[int]]
 """cover_counts(offsets, people, max_bound): the items counted under each bound 1, ..., max_bound
 on items per person. One person moves the count under bound l by at most l."""
 
@@ -45,8 +45,8 @@ def under_a_bound(
     """Register a count that chooses one contribution bound and adds noise in proportion to it."""
 
     def run(
-        offsets: Integers,
-        people: Integers,
+        offsets: Ints,
+        people: Ints,
         epsilon: Fraction,
         beta: Fraction,
         max_contributions: int,
@@ -64,16 +64,9 @@ def under_a_bound(
         and epsilon/2 for the noise, or all for the noise where the bound is given.
     Source: {source}
     """
-    return Mechanism(
-        name=name,
-        function="count_distinct",
-        samples=samples,
-        parameters=("epsilon", "beta", "max_contributions", "bound"),
-        loss=bounded.loss,
-        run=run,
-        accuracy=bounded.accuracy,
-        ordered=ordered,
-    )
+    given = ("epsilon", "beta", "max_contributions", "bound")
+    loss, accuracy = bounded.loss, bounded.accuracy
+    return Mechanism(name, "count_distinct", samples, given, loss, run, accuracy, ordered=ordered)
 
 
 def from_below(
@@ -87,16 +80,12 @@ def from_below(
     """Register a count that looks at several bounds; its estimate is its lower bound too."""
 
     def run(
-        offsets: Integers,
-        people: Integers,
-        epsilon: Fraction,
-        beta: Fraction,
-        max_contributions: int,
+        offsets: Ints, people: Ints, epsilon: Fraction, beta: Fraction, max_contributions: int
     ) -> CountRelease:
-        bounded.check_public(epsilon, beta, max_contributions, 1)
+        bounded.check_public(epsilon, beta, max_contributions)
         cover = cover_counts(offsets, people, max_contributions)
         return release(cover, epsilon, beta, secret_draws())
 
     run.__doc__ = getdoc(release)
-    parameters = ("epsilon", "beta", "max_contributions")
-    return Mechanism(name, "count_distinct", samples, parameters, loss, run, accuracy)
+    given = ("epsilon", "beta", "max_contributions")
+    return Mechanism(name, "count_distinct", samples, given, loss, run, accuracy)

@@ -1,33 +1,22 @@
-"""Candidates in blocks of similar shortfall, so that few are looked at. Never sees scores.
-
-With q = exp(-rate) a candidate with shortfall e has weight q**e in the exponential mechanism
-(`by_weight` of permute_and_flip.py), or is accepted with probability q**e in permute-and-flip
-(`by_permute_and_flip`). Proofs are in blocks.md.
-"""
+"""Candidates in blocks of similar shortfall, so that few are looked at. Proofs are in blocks.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dp_sql.udfs.exact_sampling import Draws, Odds
-from dp_sql.udfs.permute_and_flip import Rejection, is_discarded, with_rejections
+from dp_sql.udfs.permute_and_flip import Rejection, block_width, is_discarded, with_rejections
 
 _N_BLOCKS = 64
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Candidates in blocks of similar shortfall; the last block has no upper end.
+    """Candidates in blocks of similar shortfall; the last block has no upper end."""
 
-    Args:
-        shortfalls: how far each candidate falls short of the best; None: never chosen.
-        blocks: (start, the positions of its candidates), every shortfall in it >= start.
-        odds: the blocks, each with weight (its candidates) * q**start.
-    """
-
-    shortfalls: Sequence[int | None]
-    blocks: Sequence[tuple[int, Sequence[int]]]
-    odds: Odds = field(repr=False)
+    shortfalls: Sequence[int | None]  # of each candidate; None: it is never chosen
+    blocks: Sequence[tuple[int, Sequence[int]]]  # (start, positions), shortfalls >= start
+    odds: Odds = field(repr=False)  # the blocks, each with weight (its candidates) * q**start
 
     def shortfall(self, position: int) -> int:
         """Return the shortfall of a candidate that may be chosen."""
@@ -47,15 +36,10 @@ class Blocks:
 
 
 def into_blocks(behind: Sequence[int | None], rate: Fraction) -> Blocks:
-    """Sort candidates by how far they are behind.
-
-    Args:
-        behind: counted from anywhere; None is infinitely far, and not all may be None.
-        rate: positive; q = exp(-rate).
-    """
+    """Sort candidates by how far they are behind; None is infinitely far, not all may be None."""
     least = min(b for b in behind if b is not None)
     shortfalls = [None if b is None else b - least for b in behind]
-    width = _width(rate)
+    width = block_width(rate)
     members: dict[int, list[int]] = {}
     for position, shortfall in enumerate(shortfalls):
         if shortfall is not None:
@@ -69,8 +53,3 @@ def distribution_by_weight(this: Blocks, bits: int) -> list[tuple[Fraction, Frac
     """Enclose the probability with which `by_weight` draws each candidate: (at least, at most)."""
     weights = [((0 if e is None else 1, e or 0),) for e in this.shortfalls]
     return Odds(weights, this.odds.rate).distribution(bits)
-
-
-def _width(rate: Fraction) -> int:
-    """Choose how many shortfalls share a block. Decides the speed, never the distribution."""
-    return max(1, rate.denominator // rate.numerator)

@@ -1,8 +1,4 @@
-"""The candidates of a selection as they arrive: types, ranges and one common unit.
-
-Knows scores and sensitivities; never a distribution or randomness. A sensitivity is public; it
-may be 0, and such a score depends on no one.
-"""
+"""The candidates of a selection as they arrive: types, ranges and one common unit."""
 
 import math
 from collections.abc import Sequence
@@ -14,11 +10,7 @@ Numbers = Sequence[Number]
 
 
 def check_candidates(scores: Numbers, sensitivities: Numbers) -> None:
-    """Refuse candidates of another type or shape. How large a score is does not matter.
-
-    Args:
-        scores: one exact number for each candidate, at least one.
-        sensitivities: as many, >= 0.
+    """Refuse what is not one exact number per candidate, and as many sensitivities >= 0.
 
     Raises:
         TypeError: a value that is neither an int nor a Fraction; floats and bools among them.
@@ -42,17 +34,12 @@ def check_sensitivities(sensitivities: Numbers) -> None:
 def in_units(scores: Numbers, sensitivities: Numbers) -> tuple[list[int], list[int]]:
     """Write all scores and sensitivities as integers, in one common unit.
 
-    The unit is one over the least common denominator of all of them, so it depends on the data.
-    Only a mechanism whose distribution is a function of ratios alone may use it: one that does
-    not change when all scores and all sensitivities are multiplied by one positive number. Then
-    the distribution is the same on the integers, whatever the unit is; and two neighbours, each
-    in a unit of its own, have the distributions that they have in a unit common to both. Each
-    proof note says that of its mechanism. Any other use of the unit (a rate, a grid or a cut
-    that is counted in units) would be a leak.
+    The unit is one over their least common denominator, so it depends on the data. Only a mechanism
+    whose distribution is a function of ratios alone may use it, as each proof note says of its own.
+    Any other use of the unit (a rate, a grid or a cut counted in units) would be a leak.
 
-    The time that it takes grows with the common denominator: scores such as means over groups
-    of many different sizes are better rounded to a public grid before they come here, with
-    sensitivities rounded up to that grid.
+    The time grows with the common denominator. Round scores such as means over groups of many
+    different sizes to a public grid first, and their sensitivities up to that grid.
     """
     values = [*scores, *sensitivities]
     unit = math.lcm(*{value.denominator for value in values})

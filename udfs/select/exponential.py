@@ -1,10 +1,7 @@
 """The exponential mechanism and permute-and-flip on scores of one common sensitivity.
 
-Candidate i has the weight exp(-epsilon * shortfall / (2 * the largest sensitivity)): the
-exponential mechanism chooses in proportion to it, permute-and-flip visits candidates in random
-order and accepts each with this probability. Report noisy max with Gumbel noise has the
-distribution of the first. Never uses that some scores are less sensitive than others. Proofs are
-in exponential.md, pnf.md and rnm_gumbel.md.
+Candidate i has the weight exp(-epsilon * shortfall / (2 * the largest sensitivity)), or is accepted
+with this probability. The proofs are in exponential.md, pnf.md and rnm_gumbel.md.
 """
 
 from collections.abc import Sequence
@@ -14,17 +11,15 @@ from fractions import Fraction
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import exponential_loss
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip, by_weight
-from dp_sql.udfs.select.accuracy import rounded_up, sentence, shift_of
 from dp_sql.udfs.select.blocks import Blocks, into_blocks
 from dp_sql.udfs.select.candidates import Numbers, in_units
-from dp_sql.udfs.select.selection import selection
+from dp_sql.udfs.select.selection import rounded_up, selection, sentence, shift_of
 
 
 def exponential(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:
     """Choose a candidate whose score is nearly the largest, by the exponential mechanism.
 
-    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
-        directions.
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down.
     Source: McSherry and Talwar 2007; see exponential.md.
     """
     return by_weight(blocks_of(scores, sensitivities, epsilon), draws)
@@ -33,8 +28,7 @@ def exponential(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draw
 def pnf(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:
     """Choose a candidate whose score is nearly the largest, by permute-and-flip.
 
-    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
-        directions.
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down.
     Source: McKenna and Sheldon 2020; the same distribution as report noisy max with exponential
         noise (Ding et al. 2021). Proved in pnf.md; drawn as in permute_and_flip.md.
     """
@@ -62,23 +56,17 @@ def _rate(epsilon: Fraction, size: int) -> Fraction:
 
 def accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
     """Bound how far a chosen score falls short, for all three mechanisms."""
-    error = max(sensitivities) * shift_of(len(sensitivities), epsilon, beta)
-    holds = f"the chosen score is at most {rounded_up(error)} below the largest"
+    error = rounded_up(max(sensitivities) * shift_of(len(sensitivities), epsilon, beta))
+    holds = f"the chosen score is at most {error} below the largest"
     return sentence(sensitivities, epsilon, beta, holds)
 
 
 EXPONENTIAL = selection(
-    "exponential",
-    "one candidate, by the exponential mechanism",
-    exponential,
-    accuracy,
-    exponential_loss,
+    "one candidate, by the exponential mechanism", exponential, accuracy, exponential_loss
 )
-RNM_GUMBEL = replace(
-    EXPONENTIAL,
-    name="rnm_gumbel",
-    samples="the position of the largest score plus Gumbel noise",
-)
-"""The exponential mechanism by another name: see rnm_gumbel.md (Durfee and Rogers 2019)."""
+PNF = selection("one candidate, by permute-and-flip", pnf, accuracy)
 
-PNF = selection("pnf", "one candidate, by permute-and-flip", pnf, accuracy)
+# The exponential mechanism by another name: see rnm_gumbel.md (Durfee and Rogers 2019).
+RNM_GUMBEL = replace(
+    EXPONENTIAL, name="rnm_gumbel", samples="the position of the largest score plus Gumbel noise"
+)

@@ -1,26 +1,22 @@
 """Generalized exponential mechanisms: a choice among scores that differ in sensitivity.
 
-Permute-and-flip on normalized scores. gem favours candidates of low sensitivity, mgem those of
-high sensitivity: they differ in the sign of the shift. combined_gem reports the sign of the
-correlation of scores and sensitivities by randomised response, then runs mgem if it is positive
-and gem otherwise. Proofs are in gem.md, mgem.md and combined_gem.md.
+Permute-and-flip on normalized scores, shifted in favour of low (gem) or high sensitivities (mgem).
+combined_gem first asks, by randomised response, whether scores and sensitivities are positively
+correlated. Proofs are in gem.md, mgem.md and combined_gem.md.
 """
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 
 from dp_sql.udfs.exact_sampling import Draws, Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.permute_and_flip import by_permute_and_flip
-from dp_sql.udfs.select.accuracy import rounded_up, sentence
 from dp_sql.udfs.select.blocks import Blocks
-from dp_sql.udfs.select.candidates import Numbers
-from dp_sql.udfs.select.correlation import sign_of_spearman
-from dp_sql.udfs.select.normalized import blocks_at, shift_on_grid
-from dp_sql.udfs.select.selection import selection_with_beta
-
-LOW, HIGH = 1, -1
-"""The sensitivities that a mechanism favours: the sign of its shift."""
+from dp_sql.udfs.select.candidates import Numbers, in_units
+from dp_sql.udfs.select.normalized import HIGH, LOW, blocks_of, shift_on_grid
+from dp_sql.udfs.select.selection import rounded_up, selection_with_beta, sentence
 
 
 def gem(
@@ -28,8 +24,7 @@ def gem(
 ) -> int:
     """Choose a candidate whose score is nearly the largest, for the others' sensitivities.
 
-    Privacy: epsilon-DP, whatever beta is, if one person moves each score by at most its
-        sensitivity, in whatever directions.
+    Privacy: epsilon-DP, for any beta, if one person moves each score by at most its sensitivity.
     Source: Raskhodnikova and Smith 2015, with report noisy max as in Antonova et al. 2025,
         section IV-C; see gem.md.
     """
@@ -41,8 +36,7 @@ def mgem(
 ) -> int:
     """Choose a candidate whose score is nearly the largest, for its own sensitivity.
 
-    Privacy: epsilon-DP, whatever beta is, if one person moves each score by at most its
-        sensitivity, in whatever directions.
+    Privacy: epsilon-DP, for any beta, if one person moves each score by at most its sensitivity.
     Source: Antonova et al. 2025, section IV-D; see mgem.md.
     """
     return by_permute_and_flip(blocks_of(scores, sensitivities, epsilon, beta, HIGH), draws)
@@ -53,20 +47,12 @@ def combined_gem(
 ) -> int:
     """Choose by gem or mgem, whichever suits how scores and sensitivities correlate.
 
-    Privacy: epsilon-DP, whatever beta is, if one person moves each score by at most its
-        sensitivity, in whatever directions: epsilon/2 for the sign and epsilon/2 for the choice.
+    Privacy: epsilon-DP, for any beta, if one person moves each score by at most its sensitivity:
+        epsilon/2 for the sign and epsilon/2 for the choice.
     Source: Antonova et al. 2025, Algorithm 2; see combined_gem.md.
     """
     blocks = combined_blocks_of(scores, sensitivities, epsilon, beta, draws)
     return by_permute_and_flip(blocks, draws)
-
-
-def blocks_of(
-    scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction, favoured: int
-) -> Blocks:
-    """Sort candidates by their normalized scores; `favoured` is LOW or HIGH."""
-    shift = shift_on_grid(len(scores), epsilon, beta)
-    return blocks_at(scores, sensitivities, favoured * shift, epsilon)
 
 
 def combined_blocks_of(
@@ -83,10 +69,25 @@ def sign_share(epsilon: Fraction) -> Fraction:
     return epsilon * Fraction(1, 2)
 
 
+def sign_of_spearman(scores: Numbers, sensitivities: Numbers) -> int:
+    """Return the sign of Spearman's correlation, exactly: 1, -1 or 0. NOT private by itself.
+
+    It is the sign of the covariance of the ranks; a constant column has no correlation: 0.
+    """
+    x, y = (_ranks(values) for values in in_units(scores, sensitivities))
+    covariance = len(x) * sum(a * b for a, b in zip(x, y, strict=True)) - sum(x) * sum(y)
+    return (covariance > 0) - (covariance < 0)
+
+
+def _ranks(values: Sequence[int]) -> list[int]:
+    """Return twice the mean rank, which is an integer, of each value: 1 for a lowest single."""
+    ordered = sorted(values)
+    return [bisect_left(ordered, value) + bisect_right(ordered, value) for value in values]
+
+
 def _respond(truth: bool, epsilon: Fraction, draws: Draws) -> bool:
     """Report a bit by randomised response: it is true with odds exp(epsilon) : 1."""
-    lies = draws.choose(Odds((((1, 0),), ((1, 1),)), epsilon))
-    return truth != bool(lies)
+    return truth != bool(draws.choose(Odds((((1, 0),), ((1, 1),)), epsilon)))
 
 
 def _combined_loss(epsilon: Fraction) -> PrivacyLoss:
@@ -106,19 +107,16 @@ def _accuracy(
 
 
 GEM = selection_with_beta(
-    "gem",
     "one candidate, by permute-and-flip on scores per sensitivity",
     gem,
     partial(_accuracy, unit="that other candidate's sensitivity"),
 )
 MGEM = selection_with_beta(
-    "mgem",
     "one candidate, by permute-and-flip on scores per sensitivity, high ones favoured",
     mgem,
     partial(_accuracy, unit="the chosen candidate's sensitivity"),
 )
 COMBINED_GEM = selection_with_beta(
-    "combined_gem",
     "the sign of a correlation, by randomised response; then one candidate, by gem or mgem",
     combined_gem,
     partial(_accuracy, unit="the larger of the two candidates' sensitivities", combined=True),

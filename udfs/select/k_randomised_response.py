@@ -1,18 +1,11 @@
-"""Randomised response over the candidates: the best one, or else any other.
-
-Knows which score is the largest, and no more of the scores. Needs no sensitivity: it is private
-for scores that one person may move by any amount. Proofs are in k_randomised_response.md.
-"""
+"""Randomised response over the candidates: the best one, or else any other."""
 
 from fractions import Fraction
 
 from dp_sql.udfs.exact_sampling import Draws, Odds
 from dp_sql.udfs.intervals import exp_enclosure
-from dp_sql.udfs.select.accuracy import sentence
 from dp_sql.udfs.select.candidates import Numbers
-from dp_sql.udfs.select.selection import selection
-
-_PLACES = 10**9
+from dp_sql.udfs.select.selection import selection, sentence
 
 
 def k_randomised_response(
@@ -20,10 +13,8 @@ def k_randomised_response(
 ) -> int:
     """Choose the candidate with the largest score, or another with small probability.
 
-    Privacy: epsilon-DP however far one person moves the scores. The sensitivities are checked and
-        not used.
-    Source: Warner 1965; for several candidates Kairouz, Bonawitz and Ramage 2016; see
-        k_randomised_response.md.
+    Privacy: epsilon-DP however far one person moves the scores; sensitivities are not used.
+    Source: Warner 1965; Kairouz, Bonawitz and Ramage 2016; see k_randomised_response.md.
     """
     largest = max(scores)
     ties = [i for i, score in enumerate(scores) if score == largest]
@@ -43,13 +34,10 @@ def _accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
     """State the probability of a best choice, which does not depend on beta."""
     _, others = exp_enclosure(epsilon, 64)
     best = Fraction(1, 1 + (len(sensitivities) - 1) * others)
-    failing = 1 - Fraction(best * _PLACES // 1, _PLACES)
+    failing = 1 - Fraction(best * 10**9 // 1, 10**9)
     return sentence(sensitivities, epsilon, failing, "no score is larger than the chosen one")
 
 
 K_RANDOMISED_RESPONSE = selection(
-    "k_randomised_response",
-    "the best candidate, or else one of the others, uniformly",
-    k_randomised_response,
-    _accuracy,
+    "the best candidate, or else one of the others, uniformly", k_randomised_response, _accuracy
 )

@@ -1,17 +1,15 @@
-"""Normalized scores: one common scale for scores that differ in sensitivity.
-
-Knows scores, sensitivities and a shift; never randomness. A score on this scale says how far a
-candidate is behind, and one person moves it by at most 1. Proofs are in normalized.md.
-"""
+"""Normalized scores: how far behind a candidate is, on a scale where a person moves 1 at most."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-from dp_sql.udfs.select.accuracy import shift_of
 from dp_sql.udfs.select.blocks import Blocks, into_blocks
 from dp_sql.udfs.select.candidates import Numbers, in_units
+from dp_sql.udfs.select.selection import shift_of
+
+LOW, HIGH = 1, -1  # the sensitivities that a mechanism favours: the sign of its shift
 
 _Line = tuple[int, int]
 """(a, l): the line a + l x; l >= 0."""
@@ -32,11 +30,12 @@ def shift_on_grid(n_candidates: int, epsilon: Fraction, beta: Fraction) -> Fract
     return round_up(shift_of(n_candidates, epsilon, beta), grid_of(epsilon))
 
 
-def blocks_at(
-    scores: Numbers, sensitivities: Numbers, shift: Fraction, epsilon: Fraction
+def blocks_of(
+    scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction, favoured: int
 ) -> Blocks:
-    """Sort candidates by their normalized scores, at the rate that costs epsilon."""
+    """Sort candidates by their normalized scores, LOW or HIGH favoured, at the rate for epsilon."""
     grid = grid_of(epsilon)
+    shift = favoured * shift_on_grid(len(scores), epsilon, beta)
     return into_blocks(normalized_scores(scores, sensitivities, shift, grid), _rate(epsilon, grid))
 
 
@@ -64,18 +63,15 @@ def normalized_scores(
 
 
 def _envelope(lines: Sequence[_Line]) -> list[_Line]:
-    """Keep the lines that are lowest somewhere on x >= 0, in the order in which they are.
-
-    Args:
-        lines: in ascending order.
-    """
+    """Keep of ascending lines those that are lowest somewhere on x >= 0, in that order."""
     kept: list[_Line] = []
     for line in lines:
         if kept and line[1] >= kept[-1][1]:
             continue
-        while len(kept) > 1 and not _is_earlier(
-            _crossing(kept[-2], kept[-1]), _crossing(kept[-1], line)
-        ):
+        while len(kept) > 1:
+            (x, unit), (later, its_unit) = _crossing(kept[-2], kept[-1]), _crossing(kept[-1], line)
+            if x * its_unit < later * unit:
+                break
             kept.pop()
         kept.append(line)
     return kept
@@ -86,20 +82,12 @@ def _crossing(line: _Line, later: _Line) -> tuple[int, int]:
     return later[0] - line[0], line[1] - later[1]
 
 
-def _is_earlier(x: tuple[int, int], y: tuple[int, int]) -> bool:
-    return x[0] * y[1] < y[0] * x[1]
-
-
 def _floor_score(
     line: _Line, lowest: Sequence[_Line], ends: Sequence[tuple[int, int]], grid: int
 ) -> int | None:
-    """Find where a - l x falls to the envelope: the least x with a - l x <= all a[j] + l[j] x.
+    """Find the least x with a - l x <= all a[j] + l[j] x, for the line (a, l): floor(grid * x).
 
-    Args:
-        line: (a, l) of the candidate.
-        lowest: the envelope.
-        ends: where each of its lines ends, except the last one.
-        grid: the answer is floor(grid * x).
+    `lowest` is the envelope of the a[j] + l[j] x, `ends` where each of its lines ends but the last.
     """
 
     def has_fallen(j: int) -> bool:

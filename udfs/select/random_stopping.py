@@ -1,11 +1,10 @@
-"""Random stopping: the best of a random number of tries. Knows scores and sensitivities.
+"""Random stopping: the best of a random number of tries, which never depends on data.
 
-One try is a candidate at random and its score with noise in proportion to its OWN sensitivity.
-The number of tries is geometric (random_stopping.md) or truncated negative binomial
-(random_stopping_tnb.md), under which the best of them costs less. The candidate of the best try is
-released. Never lets the number of tries depend on data.
+One try is a random candidate's score with noise in proportion to its OWN sensitivity. The proofs
+are in random_stopping.md (geometric) and random_stopping_tnb.md (truncated negative binomial).
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -13,27 +12,21 @@ from functools import partial
 from dp_sql.udfs.discrete_laplace import laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
-from dp_sql.udfs.select.accuracy import rounded_up, sentence
 from dp_sql.udfs.select.candidates import Numbers, in_units
 from dp_sql.udfs.select.normalized import grid_of
 from dp_sql.udfs.select.rnm_laplace import noisy_best
-from dp_sql.udfs.select.selection import selection
+from dp_sql.udfs.select.selection import rounded_up, selection, sentence
 
 
 @dataclass(frozen=True)
 class Tries:
-    """A truncated negative binomial number of tries, and what follows from it.
+    """A truncated negative binomial number of tries, and what follows from it."""
 
-    Args:
-        eta: its shape, in (0, 1]; 1 is geometric. The best try costs 2 + eta times one try.
-        per_candidate: the mean number of tries is at most this times the number of candidates.
-    """
-
-    eta: Fraction
-    per_candidate: int
+    eta: Fraction  # its shape, in (0, 1]; 1 is geometric
+    per_candidate: int  # the mean number of tries is at most this times the candidates
 
     def share(self, epsilon: Fraction) -> Fraction:
-        """Return what one try may cost."""
+        """Return what one try may cost: the best one costs 2 + eta times as much."""
         return epsilon * Fraction(1, 2 + self.eta)
 
     def gamma(self, n_candidates: int) -> Fraction:
@@ -63,10 +56,9 @@ def random_stopping(
 ) -> int:
     """Choose a candidate whose score is nearly among the largest, by a geometric number of tries.
 
-    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
-        directions: each try is epsilon/3-DP.
-    Source: Liu and Talwar 2019, as used by Antonova, Laro, McMillan and Wolf 2025, section IV-B;
-        proved and drawn as in random_stopping.md.
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down:
+        each try is epsilon/3-DP.
+    Source: Liu and Talwar 2019, as used by Antonova et al. 2025, section IV-B.
     """
     return _select(GEOMETRIC, scores, sensitivities, epsilon, draws)
 
@@ -76,10 +68,9 @@ def random_stopping_tnb(
 ) -> int:
     """Choose a candidate whose score is nearly among the largest; the tries cost less each.
 
-    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
-        directions: each try is epsilon/(2 + eta)-DP, eta = 1/2.
-    Source: Papernot and Steinke 2022, corollary 3, as used by Antonova, Laro, McMillan and Wolf
-        2025, appendix C; proved and drawn as in random_stopping_tnb.md.
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down:
+        each try is epsilon/(2 + eta)-DP, eta = 1/2.
+    Source: Papernot and Steinke 2022, corollary 3, as used by Antonova et al. 2025, appendix C.
     """
     return _select(NEGATIVE_BINOMIAL, scores, sensitivities, epsilon, draws)
 
@@ -92,13 +83,7 @@ def _select(
 
 
 def number_of_tries(eta: Fraction, gamma: Fraction, draws: Draws) -> int:
-    """Draw k = 1, 2, ... with weight (1 - gamma)**k (1 + eta)/2 (2 + eta)/3 ... (k-1 + eta)/k.
-
-    Args:
-        eta: in (-1, 1].
-        gamma: in (0, 1].
-        draws: where the randomness comes from.
-    """
+    """Draw k >= 1 with weight (1 - gamma)**k (1 + eta)/2 (2 + eta)/3 ... (k-1 + eta)/k."""
     while (n_tries := _attempt(eta, gamma, draws)) is None:
         pass
     return n_tries
@@ -118,15 +103,7 @@ def _attempt(eta: Fraction, gamma: Fraction, draws: Draws) -> int | None:
 def best_of_tries(
     n_tries: int, scores: Numbers, sensitivities: Numbers, share: Fraction, draws: Draws
 ) -> int:
-    """Make tries and return the candidate of the best; between equals the first candidate.
-
-    Args:
-        n_tries: how many, at least 1; drawn without the data.
-        scores: one exact number for each candidate.
-        sensitivities: as many, >= 0.
-        share: what one try costs: each is share-DP, positive.
-        draws: where the randomness comes from.
-    """
+    """Return the candidate of the best of n_tries share-DP tries; between equals the first."""
     whole, sizes = in_units(scores, sensitivities)
     grid = grid_of(share)
     # In units/grid: a candidate's own grid has steps of its sensitivity.
@@ -141,49 +118,27 @@ def best_of_tries(
 def error_bound(
     tries: Tries, sensitivities: Numbers, epsilon: Fraction, beta: Fraction
 ) -> tuple[int, Fraction]:
-    """Bound a choice as the notes prove it for every data set.
-
-    Args:
-        tries: GEOMETRIC or NEGATIVE_BINOMIAL.
-        sensitivities: one for each candidate, >= 0.
-        epsilon: privacy loss, positive.
-        beta: probability with which the bound may fail, in (0, 1).
-
-    Returns:
-        A rank and a shortfall: the chosen score is at most the shortfall below the score that
-        has this rank, from 1 for the largest.
-    """
+    """Bound how far the choice is below the score of a rank, from 1: return rank and distance."""
     share = tries.share(epsilon)
     m, grid, part = len(sensitivities), grid_of(share), beta * Fraction(1, 3)
     rate = share * Fraction(1, grid)
     steps = laplace_quantile(rate, part * tries.gamma(m)) + laplace_quantile(rate, part) - 1
-    enough, too_small = m, 0
-    while enough - too_small > 1:
-        middle = (enough + too_small) >> 1
-        if tries.missed(m, middle) <= part:
-            enough = middle
-        else:
-            too_small = middle
+    enough = 1 + bisect_left(range(1, m), True, key=lambda rank: tries.missed(m, rank) <= part)
     return enough, steps * max(sensitivities) * Fraction(1, grid)
 
 
 def _accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction, tries: Tries) -> str:
     rank, shortfall = error_bound(tries, sensitivities, epsilon, beta)
-    holds = (
-        f"the score of the chosen candidate is at most {rounded_up(shortfall)} below the score "
-        f"of rank {rank}"
-    )
+    holds = f"the chosen score is at most {rounded_up(shortfall)} below the score of rank {rank}"
     return sentence(sensitivities, epsilon, beta, holds)
 
 
 RANDOM_STOPPING = selection(
-    "random_stopping",
     "tries of random candidates with noise for each, as many as a geometric number says",
     random_stopping,
     partial(_accuracy, tries=GEOMETRIC),
 )
 RANDOM_STOPPING_TNB = selection(
-    "random_stopping_tnb",
     "tries of random candidates with noise for each, their number negative binomial",
     random_stopping_tnb,
     partial(_accuracy, tries=NEGATIVE_BINOMIAL),

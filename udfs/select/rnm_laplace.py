@@ -1,8 +1,6 @@
-"""Report noisy max with Laplace noise. Knows scores and sensitivities; never a candidate.
+"""Report noisy max: every score gets Laplace noise in proportion to the largest sensitivity.
 
-Every score gets noise in proportion to the largest sensitivity, the position of the largest
-noisy score is released. Also owns `noisy_best`, which compares noisy scores without drawing the
-noise of those that cannot win. Proofs are in rnm_laplace.md.
+`noisy_best` draws no noise for scores that cannot win. Proofs are in rnm_laplace.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,10 +9,9 @@ from functools import lru_cache
 
 from dp_sql.udfs.discrete_laplace import laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
-from dp_sql.udfs.select.accuracy import rounded_up, sentence
 from dp_sql.udfs.select.candidates import Numbers, in_units
 from dp_sql.udfs.select.normalized import grid_of
-from dp_sql.udfs.select.selection import selection
+from dp_sql.udfs.select.selection import rounded_up, selection, sentence
 
 _N_BLOCKS = 128
 
@@ -22,10 +19,8 @@ _N_BLOCKS = 128
 def rnm_laplace(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, draws: Draws) -> int:
     """Choose a candidate whose score is nearly the largest.
 
-    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, in whatever
-        directions.
-    Source: Dwork and Roth 2014, section 3.3; on a grid, with discrete noise, see
-        rnm_laplace.md.
+    Privacy: epsilon-DP if one person moves each score by at most its sensitivity, up or down.
+    Source: Dwork and Roth 2014, section 3.3; on a grid, with discrete noise, see rnm_laplace.md.
     """
     whole, sizes = in_units(scores, sensitivities)
     largest = _scale(sizes)
@@ -47,24 +42,13 @@ def _rate(epsilon: Fraction, grid: int) -> Fraction:
 
 
 def noisy_best(
-    tries: Iterable[int],
-    starts: Sequence[int],
-    steps: Sequence[int],
-    rate: Fraction,
-    draws: Draws,
+    tries: Iterable[int], starts: Sequence[int], steps: Sequence[int], rate: Fraction, draws: Draws
 ) -> int:
     """Find the candidate of the try with the largest value; between equals the first candidate.
 
-    A try of candidate i has the value starts[i] + steps[i] * X, where X is discrete Laplace
-    noise, fresh for each try. Of each X first a coarse block is drawn, and the rest only where
-    the block does not rule out that the try wins.
-
-    Args:
-        tries: the candidate of each try, at least one.
-        starts: one integer for each candidate.
-        steps: as many, >= 0.
-        rate: of the noise, positive.
-        draws: where the randomness comes from.
+    A try of candidate i has the value starts[i] + steps[i] * X, steps[i] >= 0, where X is discrete
+    Laplace noise, fresh for each of one or more tries. Of each X first a coarse block is drawn, and
+    the rest only where the block does not rule out that the try wins.
     """
     width, odds = _blocks(rate)
     sure: int | None = None
@@ -87,11 +71,9 @@ def noisy_best(
 
 @lru_cache(maxsize=64)
 def _blocks(rate: Fraction) -> tuple[int, Odds]:
-    """Cut the integers into blocks of noise.
+    """Cut the integers into blocks of width w, a power of two; return w and the odds of each block.
 
-    Returns:
-        The width w, a power of two, and the odds of the blocks: b w, ..., (b + 1) w - 1 for
-        b < _N_BLOCKS; then _N_BLOCKS w and all above; then all below 0.
+    They are b w, ..., (b + 1) w - 1 for b < _N_BLOCKS; _N_BLOCKS w and all above; all below 0.
     """
     width = _width(rate)
     marks = [b * width for b in range(_N_BLOCKS + 1)]
@@ -128,13 +110,7 @@ def _times_noise(step: int, block: int, width: int, rate: Fraction, draws: Draws
 
 
 def error_bound(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> Fraction:
-    """Bound the chosen score's shortfall as rnm_laplace.md proves it for every data set.
-
-    Args:
-        sensitivities: one for each candidate, >= 0.
-        epsilon: privacy loss, positive.
-        beta: probability with which the bound may fail, in (0, 1).
-    """
+    """Bound the shortfall of the chosen score on every data set, except with probability beta."""
     grid = grid_of(epsilon)
     rate = _rate(epsilon, grid)
     share = beta * Fraction(1, 2)
@@ -145,12 +121,11 @@ def error_bound(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> Fr
 
 def _accuracy(sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> str:
     bound = rounded_up(error_bound(sensitivities, epsilon, beta))
-    holds = f"the score of the chosen candidate is at most {bound} below the largest"
+    holds = f"the chosen score is at most {bound} below the largest"
     return sentence(sensitivities, epsilon, beta, holds)
 
 
 RNM_LAPLACE = selection(
-    "rnm_laplace",
     "Laplace noise of one scale for each candidate; the largest noisy score wins",
     rnm_laplace,
     _accuracy,

@@ -1,7 +1,6 @@
 """One template for every selection mechanism: checks, fresh randomness, one signature.
 
-A mechanism brings a function that chooses with given draws; `selection` registers it. Every
-registered `run` takes:
+Every registered `run` takes:
 
     scores: how good each candidate is on the data, exact numbers, at least one, in an order of
         the candidates that is public.
@@ -10,8 +9,7 @@ registered `run` takes:
     beta: where the mechanism has it: probability with which its accuracy may fail, in (0, 1).
 
 It returns the position of one candidate. It raises TypeError for an argument of another type,
-floats among them, and ValueError for an argument out of its range. Its docstring states the
-privacy and the source.
+floats among them, and ValueError for an argument out of its range.
 """
 
 from collections.abc import Callable
@@ -20,14 +18,9 @@ from inspect import getdoc
 
 from dp_sql.udfs.checks import check_epsilon, check_probability
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 from dp_sql.udfs.select.candidates import Numbers, check_candidates, check_sensitivities
-
-Choose = Callable[[Numbers, Numbers, Fraction, Draws], int]
-"""choose(scores, sensitivities, epsilon, draws)"""
-
-ChooseWithBeta = Callable[[Numbers, Numbers, Fraction, Fraction, Draws], int]
-"""choose(scores, sensitivities, epsilon, beta, draws)"""
 
 Accuracy = Callable[[Numbers, Fraction, Fraction], str]
 """accuracy(sensitivities, epsilon, beta): one sentence that holds for all scores."""
@@ -37,9 +30,12 @@ Price = Callable[[Fraction], PrivacyLoss]
 
 
 def selection(
-    name: str, samples: str, choose: Choose, accuracy: Accuracy, price: Price = PrivacyLoss
+    samples: str,
+    choose: Callable[[Numbers, Numbers, Fraction, Draws], int],
+    accuracy: Accuracy,
+    price: Price = PrivacyLoss,
 ) -> Mechanism:
-    """Register a mechanism whose distribution does not depend on beta."""
+    """Register a mechanism under the name of `choose(scores, sensitivities, epsilon, draws)`."""
 
     def run(scores: Numbers, sensitivities: Numbers, epsilon: Fraction) -> int:
         check_candidates(scores, sensitivities)
@@ -50,13 +46,17 @@ def selection(
         return price(epsilon)
 
     run.__doc__ = getdoc(choose)
+    name = choose.__name__
     return Mechanism(name, "select", samples, ("epsilon",), loss, run, _checked(accuracy))
 
 
 def selection_with_beta(
-    name: str, samples: str, choose: ChooseWithBeta, accuracy: Accuracy, price: Price = PrivacyLoss
+    samples: str,
+    choose: Callable[[Numbers, Numbers, Fraction, Fraction, Draws], int],
+    accuracy: Accuracy,
+    price: Price = PrivacyLoss,
 ) -> Mechanism:
-    """Register a mechanism whose distribution depends on beta; its privacy never does."""
+    """Register one whose distribution, but not its privacy, depends on beta (after epsilon)."""
 
     def run(scores: Numbers, sensitivities: Numbers, epsilon: Fraction, beta: Fraction) -> int:
         check_candidates(scores, sensitivities)
@@ -68,6 +68,7 @@ def selection_with_beta(
         return price(epsilon)
 
     run.__doc__ = getdoc(choose)
+    name = choose.__name__
     return Mechanism(name, "select", samples, ("epsilon", "beta"), loss, run, _checked(accuracy))
 
 
@@ -81,3 +82,31 @@ def _checked(accuracy: Accuracy) -> Accuracy:
         return accuracy(sensitivities, epsilon, beta)
 
     return checked
+
+
+def shift_of(n_candidates: int, epsilon: Fraction, beta: Fraction) -> Fraction:
+    """Return t = (2/epsilon) ln(n_candidates/beta), rounded up.
+
+    Candidates whose weight, or probability of being accepted, is at most exp(-epsilon t / 2)
+    are together chosen with probability at most beta, as long as another has weight 1.
+    """
+    _, high = ln_enclosure(Fraction(n_candidates, beta), 64)
+    return high * Fraction(2, epsilon)
+
+
+def rounded_up(x: Fraction) -> str:
+    """Write a number >= 0, rounded up to four digits or to an integer.
+
+    >>> rounded_up(Fraction(19, 7)), rounded_up(Fraction(12345678, 10)), rounded_up(Fraction(0))
+    ('2.715', '1234568', '0')
+    """
+    places = 0
+    while 0 < x * 10**places < 1000:
+        places += 1
+    return in_words(Fraction(-(-x * 10**places // 1), 10**places))
+
+
+def sentence(sensitivities: Numbers, epsilon: Fraction, beta: Fraction, holds: str) -> str:
+    """Say that something holds with probability at least 1 - beta, and for which numbers."""
+    numbers = f"({len(sensitivities)} candidates, epsilon = {in_words(epsilon)})"
+    return f"{with_probability(1 - beta)} {holds} {numbers}"

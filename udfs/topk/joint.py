@@ -2,8 +2,8 @@
 
 A list weighs q**min(err(list), cut), where err is the largest shortfall of a listed count against
 the count that belongs at its rank. `joint` draws a list in proportion to its weight. `pnf_joint`
-visits all lists in random order, accepts a list with probability equal to its weight, and returns
-the first accepted. The proofs are in joint.md and pnf_joint.md. Knows counts; never items.
+visits all lists in random order and returns the first that it accepts, with probability equal to
+its weight. The proofs are in joint.md and pnf_joint.md.
 """
 
 import math
@@ -40,29 +40,22 @@ def loss(k: int, epsilon: Fraction) -> PrivacyLoss:
     return exponential_loss(epsilon)
 
 
-def pnf_loss(k: int, epsilon: Fraction) -> PrivacyLoss:
-    """Price one run of pnf_joint, for which no rho better than that of pure privacy is known."""
-    return PrivacyLoss(epsilon)
-
-
 def rate_of(k: int, epsilon: Fraction) -> Fraction:
     """Price one unit of err: q = exp(-rate). Only for k = 1 is the score monotone."""
     return epsilon if k == 1 else epsilon * Fraction(1, 2)
 
 
 JOINT = public_domain(
-    name="joint",
-    samples="a list of k items, by the exponential mechanism over whole lists",
-    sample=joint,
-    loss=loss,
-    rate_of=rate_of,
+    "a list of k items, by the exponential mechanism over whole lists",
+    joint,
+    loss,
+    rate_of,
     n_outcomes=math.perm,
 )
 PNF_JOINT = public_domain(
-    name="pnf_joint",
-    samples="a list of k items, by permute-and-flip over whole lists",
-    sample=pnf_joint,
-    loss=pnf_loss,
-    rate_of=rate_of,
+    "a list of k items, by permute-and-flip over whole lists",
+    pnf_joint,
+    lambda k, epsilon: PrivacyLoss(epsilon),  # no rho better than that of pure privacy is known
+    rate_of,
     n_outcomes=math.perm,
 )

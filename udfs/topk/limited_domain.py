@@ -1,8 +1,8 @@
-"""Top k of an unknown domain. Knows the largest counts; never items, SQL or budgets.
+"""Top k of an unknown domain. The proofs are in limited_domain.md.
 
 The candidates are the kbar most frequent items and an outcome "stop", which scores a public
 distance above the next count. Candidates are taken one after the other by the exponential
-mechanism until stop is drawn or k items are listed. The proofs are in limited_domain.md.
+mechanism until stop is drawn or k items are listed.
 """
 
 from bisect import insort
@@ -15,30 +15,23 @@ import numpy as np
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.intervals import ln_enclosure, root_up
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 from dp_sql.udfs.permute_and_flip import by_weight
 from dp_sql.udfs.topk.ranking import Ints, check_counts
 from dp_sql.udfs.topk.rounds import Round, sort_ranks
-from dp_sql.udfs.topk.template import union_bound
+from dp_sql.udfs.topk.template import no_item_short_by, union_bound
 
 _LEAST_CANDIDATES = 1000
 _CANDIDATES_PER_PICK = 20
-_LARGEST_THRESHOLD = (1 << 62) - 1
-_NO_CUT = 1 << 63
 
 
 @dataclass(frozen=True)
 class Constants:
-    """What a run takes from public numbers alone.
+    """What a run takes from public numbers alone."""
 
-    kbar: candidates at most, not counting stop.
-    rate: of each exponential mechanism, q = exp(-rate).
-    threshold: stop scores 1 + threshold above the (kbar + 1)-th count.
-    """
-
-    kbar: int
-    rate: Fraction
-    threshold: int
+    kbar: int  # candidates at most, not counting stop
+    rate: Fraction  # of each exponential mechanism, q = exp(-rate)
+    threshold: int  # stop scores 1 + threshold above the (kbar + 1)-th count
 
 
 def topk(counts: Ints, k: int, epsilon: Fraction, delta: Fraction) -> list[int]:
@@ -55,9 +48,7 @@ def topk(counts: Ints, k: int, epsilon: Fraction, delta: Fraction) -> list[int]:
         Positions in `counts`, all different, at most k of them, possibly none. How many there
         are is part of what is released.
 
-    Raises:
-        TypeError: an argument of another type, floats among them.
-        ValueError: an argument out of its range.
+    Raises TypeError for another type, floats among them, and ValueError for a number out of range.
 
     Privacy: (epsilon, delta)-DP under adding or removing one person who adds at most 1 to each
         count, however many counts that are and whichever of them are new.
@@ -86,17 +77,13 @@ def loss(k: int, epsilon: Fraction, delta: Fraction) -> PrivacyLoss:
 
 
 def accuracy(size: int, k: int, epsilon: Fraction, delta: Fraction, beta: Fraction) -> str:
-    """State the error bounds, from public numbers only.
-
-    `size` is ignored: without a public domain the number of items is private.
-    """
+    """State the error bounds; `size` is ignored, for without a domain it would be private."""
     constants = _public_constants(k, epsilon, delta)
     check_probability("beta", beta)
     shortfall, excess = error_bounds(k, constants, beta)
     return (
-        f"with probability at least {in_words(1 - beta)}, no listed item has over {shortfall} "
-        f"people fewer than the item that belongs at its rank, and only a full list leaves out an "
-        f"item that has over {excess} people more than the item at rank {n_largest(k)} "
+        f"{with_probability(1 - beta)} {no_item_short_by(shortfall)}, and only a full list leaves "
+        f"out an item with over {excess} people more than the item at rank {n_largest(k)} "
         f"(k = {k}, epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
     )
 
@@ -107,7 +94,7 @@ def _public_constants(k: int, epsilon: Fraction, delta: Fraction) -> Constants:
     check_epsilon(epsilon)
     check_probability("delta", delta)
     constants = _constants(k, kbar, epsilon, delta)
-    if constants.threshold > _LARGEST_THRESHOLD:
+    if constants.threshold >= 1 << 62:
         raise ValueError("epsilon is too small for counts of 62 bits")
     return constants
 
@@ -122,23 +109,17 @@ def _constants(k: int, kbar: int, epsilon: Fraction, delta: Fraction) -> Constan
 
 
 def _composed_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Find a rate, rounded down, whose k rounds are (epsilon, delta)-DP together.
-
-    The greatest such rate that limited_domain.md proves is, with L = ln(1/delta),
-    8 epsilon / (sqrt(8 k (L + epsilon)) + sqrt(8 k L)).
-    """
+    """Round 8 epsilon / (sqrt(8 k (L + epsilon)) + sqrt(8 k L)), L = ln(1/delta), down."""
     _, log = ln_enclosure(Fraction(1, delta), 64)
     roots = root_up(8 * k * (log + epsilon), 32) + root_up(8 * k * log, 32)
     return 8 * epsilon * Fraction(1, roots)
 
 
 def error_bounds(k: int, constants: Constants, beta: Fraction) -> tuple[int, int]:
-    """Bound what limited_domain.md proves for every data set, except with probability beta.
+    """Bound a list on every data set, except with probability beta; see limited_domain.md.
 
-    Returns:
-        Two numbers of people: how far a listed item may fall short of the count that belongs at
-        its rank, and how far an item may exceed the (kbar + 1)-th count and yet be left out of
-        a list that is shorter than k. Each takes half of beta.
+    Returns how many people a listed item may fall short of the count that belongs at its rank, and
+    how many an item that a short list leaves out may have above the (kbar + 1)-th count.
     """
     early_items = union_bound(2 * k * constants.kbar, constants.rate, beta)
     early_stop = union_bound(2 * k, constants.rate, beta)
@@ -172,7 +153,7 @@ def _stop_score(counts: Ints, constants: Constants) -> int:
 def _round(gaps: Ints, taken: Sequence[int], rate: Fraction) -> Round:
     """Sort the free ranks into blocks; no shortfall is cut."""
     blocks = sort_ranks(gaps, len(gaps), taken, rate, _last_block(len(gaps), rate))
-    return replace(blocks, cut=_NO_CUT)
+    return replace(blocks, cut=1 << 63)
 
 
 def _last_block(n_ranks: int, rate: Fraction) -> int:
@@ -181,12 +162,12 @@ def _last_block(n_ranks: int, rate: Fraction) -> int:
 
 
 LIMITED_DOMAIN = Mechanism(
-    name="limited_domain",
-    function="topk",
-    samples="up to k items, one after the other, by the exponential mechanism, until it stops",
-    parameters=("k", "epsilon", "delta"),
-    loss=loss,
-    run=topk,
-    accuracy=accuracy,
-    n_largest=n_largest,
+    "limited_domain",
+    "topk",
+    "up to k items, one after the other, by the exponential mechanism, until it stops",
+    ("k", "epsilon", "delta"),
+    loss,
+    topk,
+    accuracy,
+    n_largest,
 )

@@ -1,8 +1,4 @@
-"""Proposals of whole lists, by layers of err. Knows counts and a rate; never a privacy loss.
-
-A staircase lies above the number of lists within each error, and is fitted finely wherever lists
-have weight. The proofs are in joint.md and pnf_joint.md.
-"""
+"""Proposals of whole lists, by layers of err, under a staircase: see joint.md and pnf_joint.md."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -20,22 +16,16 @@ _FORGET_BITS = 6
 _FAN = 4
 _BITS_PER_NAT = 26613026195688644984  # 2**64 / ln 2
 
-Positions = tuple[int, ...]
-"""Positions of k different items, best first."""
+Positions = tuple[int, ...]  # of k different items, best first
 
 
 @dataclass(frozen=True)
 class Staircase:
-    """A step function of the layer that is nowhere below the number of lists.
+    """A step function of the layer that is nowhere below the number of lists."""
 
-    starts: first layer of each step; the last step starts at the cut.
-    heights: value on each step, increasing; the last is the number of all lists.
-    odds: the steps, each with weight rise * q**start.
-    """
-
-    starts: list[int]
-    heights: list[int]
-    odds: Odds
+    starts: list[int]  # first layer of each step; the last step starts at the cut
+    heights: list[int]  # value on each step, increasing; the last is the number of all lists
+    odds: Odds  # the steps, each with weight rise * q**start
 
     def height(self, layer: int) -> int:
         """Return the value at a layer."""
@@ -44,10 +34,7 @@ class Staircase:
 
 @dataclass(frozen=True)
 class Lists:
-    """All lists of k items, as `Proposals`.
-
-    best: the k largest counts, descending.
-    """
+    """All lists of k items, as `Proposals`; `best` are the k largest counts, descending."""
 
     counts: Ints
     best: Ints
@@ -82,11 +69,8 @@ def propose_lists(counts: Ints, k: int, rate: Fraction, cut: int) -> Lists:
 
 
 def _sequence(choices: Sequence[int], draws: Draws) -> Positions:
-    """Draw different ranks, the i-th uniform among those of 0, ..., choices[i] + i - 1 left.
-
-    This is a shuffle of 0, 1, 2, ... of which only the entries that moved are stored.
-    """
-    moved: dict[int, int] = {}
+    """Draw different ranks, the i-th uniform among those of 0, ..., choices[i] + i - 1 left."""
+    moved: dict[int, int] = {}  # of a shuffle of 0, 1, 2, ... only the entries that moved
     picks = []
     for i, n in enumerate(choices):
         j = i + draws.below(n)
@@ -96,8 +80,8 @@ def _sequence(choices: Sequence[int], draws: Draws) -> Positions:
 
 
 _Piece = tuple[int, int, int, int]
-"""(start, end, low, high): layers start, ..., end - 1, where high is the number of lists at the
-last of them and low the number just before the first."""
+"""(start, end, low, high): layers start, ..., end - 1; low is the number of lists at start - 1,
+high that at end - 1."""
 
 
 def fit_staircase(ranking: Ranking, rate: Fraction) -> Staircase:

@@ -1,15 +1,9 @@
-"""Peeling mechanisms for the top k: k items, one after the other. Knows counts; never items.
+"""Peeling mechanisms for the top k: k items, one after the other.
 
 Each round takes one of the items not yet taken, by its shortfall against the largest count that is
-left, min(shortfall, cut) at a public cut and q = exp(-rate):
-
-- em_peel: by the exponential mechanism, at the rate epsilon/k.
-- pnf_peel: by permute-and-flip, at the same rate.
-- cdp_peel: by the exponential mechanism, with a delta: k exponential mechanisms of range r are
-  together (k r**2 / 8)-zCDP, so that for larger k each round may be drawn at a rate r well above
-  epsilon/k.
-
-The proofs are in em_peel.md, pnf_peel.md and cdp_peel.md.
+left, min(shortfall, cut) at a public cut and q = exp(-rate). cdp_peel is em_peel at a larger rate:
+with a delta, k exponential mechanisms of range r are together (k r**2 / 8)-zCDP. The proofs are in
+em_peel.md, pnf_peel.md and cdp_peel.md.
 """
 
 from bisect import insort
@@ -28,12 +22,9 @@ from dp_sql.udfs.topk import template
 from dp_sql.udfs.topk.ranking import Ints, check_counts, rank
 from dp_sql.udfs.topk.rounds import Round, sort_ranks
 
-Take = Callable[[Round, Draws], int]
-
-_EVERYTHING = 1 << 62
+_Take = Callable[[Round, Draws], int]
 _BITS = 96
-_RATE_BITS = 32
-"""Rounding a rate down costs it a part of at most 2**-32; its integers stay small."""
+_RATE_BITS = 32  # rounding a rate down costs it a part of at most 2**-32; its integers stay small
 
 
 def em_peel(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list[int]:
@@ -55,13 +46,9 @@ def pnf_peel(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> li
 
 
 def cdp_peel(counts: Ints, k: int, epsilon: Fraction, delta: Fraction) -> list[int]:
-    """List k items with nearly the largest counts, best first. Arguments as in template.py.
+    """List k items with nearly the largest counts, best first.
 
-    Args:
-        counts: distinct people per item.
-        k: length of the list.
-        epsilon: privacy loss, positive.
-        delta: slack of the privacy loss, in (0, 1).
+    The arguments are those of template.py, and delta: slack of the privacy loss, in (0, 1).
 
     Privacy: (epsilon, delta)-DP under adding or removing one person who adds at most 1 to each
         count, and rho-zCDP with the rho of `cdp_loss`.
@@ -74,7 +61,7 @@ def cdp_peel(counts: Ints, k: int, epsilon: Fraction, delta: Fraction) -> list[i
     return peel(counts.astype(np.int64, copy=False), k, rate, cut, by_weight, secret_draws())
 
 
-def peel(counts: Ints, k: int, rate: Fraction, cut: int, take: Take, draws: Draws) -> list[int]:
+def peel(counts: Ints, k: int, rate: Fraction, cut: int, take: _Take, draws: Draws) -> list[int]:
     """Take k items, each round by `take` at this rate."""
     ranking = rank(counts, k, cut)
     ranks: list[int] = []
@@ -83,7 +70,7 @@ def peel(counts: Ints, k: int, rate: Fraction, cut: int, take: Take, draws: Draw
         ranks.append(take(sort_ranks(ranking.gaps, len(counts), taken, rate, cut), draws))
         insort(taken, ranks[-1])
     if max(ranks) >= len(ranking.gaps):
-        ranking = rank(counts, k, _EVERYTHING)
+        ranking = rank(counts, k, 1 << 62)
     places: list[int] = ranking.places[ranks].tolist()
     return places
 
@@ -104,10 +91,7 @@ def cdp_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _concentrated_rate(k: int, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Round sqrt((8 ln(1/delta) + 8 epsilon) / k) - sqrt(8 ln(1/delta) / k) down.
-
-    As a quotient, (8 epsilon / k) / (sum of the two roots), it falls when a root is rounded up.
-    """
+    """Round (8 epsilon / k) / (sqrt(8 (L + epsilon) / k) + sqrt(8 L / k)) down; L = ln(1/delta)."""
     _, log = ln_enclosure(Fraction(1, delta), _BITS)
     eighth = Fraction(8, k)
     roots = root_up(eighth * (log + epsilon), _BITS) + root_up(eighth * log, _BITS)
@@ -141,27 +125,11 @@ def cdp_accuracy(d: int, k: int, epsilon: Fraction, delta: Fraction, beta: Fract
 
 
 EM_PEEL = template.public_domain(
-    name="em_peel",
-    samples="k items, one after the other, by the exponential mechanism",
-    sample=em_peel,
-    loss=em_loss,
-    rate_of=pure_rate,
-    n_outcomes=mul,
+    "k items, one after the other, by the exponential mechanism", em_peel, em_loss, pure_rate, mul
 )
 PNF_PEEL = template.public_domain(
-    name="pnf_peel",
-    samples="k items, one after the other, by permute-and-flip",
-    sample=pnf_peel,
-    loss=pnf_loss,
-    rate_of=pure_rate,
-    n_outcomes=mul,
+    "k items, one after the other, by permute-and-flip", pnf_peel, pnf_loss, pure_rate, mul
 )
 CDP_PEEL = Mechanism(
-    name="cdp_peel",
-    function="topk",
-    samples="k items, one after the other, by the exponential mechanism",
-    parameters=("k", "epsilon", "delta"),
-    loss=cdp_loss,
-    run=cdp_peel,
-    accuracy=cdp_accuracy,
+    "cdp_peel", "topk", EM_PEEL.samples, ("k", "epsilon", "delta"), cdp_loss, cdp_peel, cdp_accuracy
 )

@@ -1,7 +1,4 @@
-"""The items that a list can hold, best first. Knows counts; never draws.
-
-Sorts as few items as a public cut allows, and counts the lists that stay within an error.
-"""
+"""The items that a list can hold, best first, and the lists within an error. Never draws."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +9,6 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 
-_LARGEST_COUNT = (1 << 62) - 1
 # These decide the speed, never the numbers.
 _CHUNK = 64
 _MANY = 16
@@ -20,14 +16,10 @@ _MANY = 16
 
 @dataclass(frozen=True)
 class Ranking:
-    """The items that a list with err < cut can hold, best first, ties by position.
+    """The items that a list with err < cut can hold, best first, ties by position."""
 
-    gaps: largest count minus the item's count, nondecreasing, shape (m,).
-    places: the items' positions in the domain, shape (m,).
-    """
-
-    gaps: Ints
-    places: Ints
+    gaps: Ints  # largest count minus the item's count, nondecreasing, shape (m,)
+    places: Ints  # the items' positions in the domain, shape (m,)
     n_items: int
     k: int
     cut: int
@@ -36,8 +28,8 @@ class Ranking:
         """Count the items left for each rank at err <= layer, shape (len(layers), k)."""
         # Nothing in the ranking is further off than its last item, so that layer is enough.
         furthest = int(self.gaps[-1])
-        reach = np.array([min(layer, furthest) for layer in layers], dtype=np.int64)
-        eligible = self.gaps.searchsorted(reach[:, np.newaxis] + self.gaps[: self.k], "right")
+        within = np.array([min(layer, furthest) for layer in layers], dtype=np.int64)
+        eligible = self.gaps.searchsorted(within[:, np.newaxis] + self.gaps[: self.k], "right")
         return (eligible - np.arange(self.k)).astype(np.int64, copy=False)
 
     def n_lists(self, layers: Sequence[int]) -> list[int]:
@@ -96,5 +88,5 @@ def check_counts(counts: Ints) -> None:
         raise TypeError("counts must fit 64-bit signed integers")
     if counts.ndim != 1:
         raise ValueError("counts must have one dimension")
-    if counts.size and not 0 <= int(counts.min()) <= int(counts.max()) <= _LARGEST_COUNT:
+    if counts.size and not 0 <= int(counts.min()) <= int(counts.max()) < 1 << 62:
         raise ValueError("counts must lie between 0 and 2**62 - 1")

@@ -1,8 +1,4 @@
-"""One round of peeling: which free rank is taken next. Knows gaps and a rate; never items.
-
-Free ranks are sorted into blocks of similar shortfall, so that a round looks at few of them. The
-proofs are in em_peel.md and pnf_peel.md.
-"""
+"""One round of peeling: which free rank is next. The proofs are in em_peel.md and pnf_peel.md."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -12,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from dp_sql.udfs.exact_sampling import Draws, Odds
-from dp_sql.udfs.permute_and_flip import Rejection, is_discarded, with_rejections
+from dp_sql.udfs.permute_and_flip import Rejection, block_width, is_discarded, with_rejections
 from dp_sql.udfs.topk.ranking import Ints
 
 
@@ -21,18 +17,15 @@ class Round:
     """One round: the free ranks, in blocks of similar shortfall; the last block is the tail.
 
     gaps: largest count minus the item's count, nondecreasing; every rank before the tail.
-    first: gap of the best free item.
-    taken: ranks that are not free, ascending.
     blocks: (start, low, high): ranks low, ..., high - 1, with shortfalls of at least `start`.
-    odds: the blocks, each with weight (free ranks in it) * q**start.
     """
 
     gaps: Ints
-    first: int
+    first: int  # gap of the best free item
     cut: int
-    taken: Sequence[int]
+    taken: Sequence[int]  # ranks that are not free, ascending
     blocks: Sequence[tuple[int, int, int]]
-    odds: Odds = field(repr=False)
+    odds: Odds = field(repr=False)  # the blocks, each with weight (free ranks in it) * q**start
 
     def shortfall(self, rank: int) -> int:
         """Return min(shortfall, cut) of a free rank."""
@@ -50,32 +43,18 @@ class Round:
         return None if is_discarded(self.shortfall(rank) - start, self.odds, draws) else rank
 
 
-def _width(rate: Fraction) -> int:
-    """Choose how many shortfalls share a block. Decides the speed, never the distribution."""
-    return max(1, rate.denominator // rate.numerator)
-
-
 def sort_ranks(gaps: Ints, d: int, taken: Sequence[int], rate: Fraction, cut: int) -> Round:
-    """Sort the free ranks into blocks.
-
-    Args:
-        gaps: as in Round.
-        d: number of ranks, with those of the tail.
-        taken: ranks that are not free, ascending.
-        rate: q = exp(-rate), positive.
-        cut: shortfalls from here on count as equal.
-    """
+    """Sort the free ranks of 0, ..., d - 1 into blocks; from `cut` on all shortfalls are equal."""
     taken = list(taken)
     first = int(gaps[_nth_free(taken, 0, 0)])
     # Nothing sorted is further off than its last item, so the blocks may end there.
     furthest = min(cut, int(gaps[-1]) - first + 1)
-    starts = [*range(0, furthest, _width(rate))]
+    starts = [*range(0, furthest, block_width(rate))]
     marks = np.array([*starts, furthest], dtype=np.int64) + first
     ends: list[int] = gaps.searchsorted(marks, "left").tolist()
     blocks, weights = [], []
     for start, low, high in zip([*starts, cut], ends, [*ends[1:], d], strict=True):
-        size = _n_free(taken, low, high)
-        if size:
+        if size := _n_free(taken, low, high):
             blocks.append((start, low, high))
             weights.append(((size, start),))
     return Round(gaps, first, cut, taken, blocks, Odds(weights, rate))

@@ -1,7 +1,6 @@
 """What the top-k mechanisms share: checks, union bounds, and one template for a public domain.
 
-A mechanism of a public domain brings a function that draws a list; `public_domain` registers it.
-Every registered `run` takes:
+Every mechanism that `public_domain` registers takes:
 
     counts: distinct people per item of the public domain, shape (d,), int64, >= 0; items without
         people are in it, as zeros.
@@ -9,8 +8,7 @@ Every registered `run` takes:
     epsilon: privacy loss, positive.
 
 It returns the positions of k different items, best first. It raises TypeError for an argument of
-another type, floats among them, and ValueError for an argument out of its range. Its docstring
-states the privacy and the source.
+another type, floats among them, and ValueError for an argument out of its range.
 """
 
 from collections.abc import Callable
@@ -19,36 +17,31 @@ from inspect import getdoc
 
 import numpy as np
 
-from dp_sql.udfs.checks import check_epsilon
+from dp_sql.udfs.checks import check_epsilon, check_int
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.intervals import ln_enclosure
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 from dp_sql.udfs.topk.ranking import Ints, check_counts
-
-Sample = Callable[[Ints, int, Fraction, int, Draws], list[int]]
-"""sample(counts, k, rate, cut, draws): draw a list at q = exp(-rate); errors from the cut on count
-as equal."""
 
 _TAIL_BITS = 40
 _TAIL = Fraction(1, 1 << _TAIL_BITS)
 
 
 def public_domain(
-    name: str,
     samples: str,
-    sample: Sample,
+    sample: Callable[[Ints, int, Fraction, int, Draws], list[int]],
     loss: Callable[[int, Fraction], PrivacyLoss],
     rate_of: Callable[[int, Fraction], Fraction],
     n_outcomes: Callable[[int, int], int],
 ) -> Mechanism:
-    """Register an epsilon-DP mechanism of a public domain.
+    """Register an epsilon-DP mechanism of a public domain, under the name of `sample`.
 
     Args:
-        name: as in Mechanism.
         samples: as in Mechanism.
-        sample: draws the list; its docstring becomes that of `run`.
+        sample: sample(counts, k, rate, cut, draws) draws a list at q = exp(-rate); errors from
+            the cut on count as equal.
         loss: loss(k, epsilon) of one run.
-        rate_of: rate_of(k, epsilon) gives the rate to sample at.
+        rate_of: rate_of(k, epsilon) is the rate to sample at.
         n_outcomes: n_outcomes(d, k) outcomes share the union bound.
     """
 
@@ -65,14 +58,13 @@ def public_domain(
         return sentence(d, k, n_outcomes(d, k), rate_of(k, epsilon), beta, price)
 
     run.__doc__ = getdoc(sample)
-    return Mechanism(name, "topk", samples, ("k", "epsilon"), loss, run, accuracy)
+    return Mechanism(sample.__name__, "topk", samples, ("k", "epsilon"), loss, run, accuracy)
 
 
 def check_public(d: int, k: int, epsilon: Fraction) -> None:
     """Refuse numbers of another type or out of their range."""
-    for name, value in (("d", d), ("k", k)):
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise TypeError(f"{name} must be an int")
+    check_int("d", d)
+    check_int("k", k)
     check_epsilon(epsilon)
     if not 1 <= k <= d:
         raise ValueError("k must lie between 1 and the number of items in the domain")
@@ -90,16 +82,7 @@ def union_bound(n_outcomes: int, rate: Fraction, mass: Fraction) -> int:
 
 
 def error_bound(n_outcomes: int, rate: Fraction, beta: Fraction) -> int:
-    """Bound the error of a list as the proof notes do for every data set.
-
-    Args:
-        n_outcomes: how many outcomes share the union bound.
-        rate: q = exp(-rate), positive.
-        beta: probability with which the bound may fail, in [2**-40, 1).
-
-    Returns:
-        b >= 0 such that the error is at most b with probability at least 1 - beta.
-    """
+    """Bound the error of a list on every data set, except with probability beta in [2**-40, 1)."""
     if not isinstance(beta, Fraction):
         raise TypeError("beta must be a Fraction")
     if not _TAIL <= beta < 1:
@@ -108,14 +91,13 @@ def error_bound(n_outcomes: int, rate: Fraction, beta: Fraction) -> int:
 
 
 def sentence(d: int, k: int, n_outcomes: int, rate: Fraction, beta: Fraction, price: str) -> str:
-    """State the error bound, from public numbers only.
-
-    A beta below 2**-40 is read as 2**-40: outcomes beyond the cut are all equally likely.
-    """
+    """State the error bound; a beta below 2**-40 is read as 2**-40, for the cut's sake."""
     beta = max(beta, _TAIL)
     bound = error_bound(n_outcomes, rate, beta)
-    return (
-        f"with probability at least {in_words(1 - beta)}, no listed item has over {bound} people "
-        f"fewer than the item that belongs at its rank (domain of {d} items, k = {k}, "
-        f"{price})"
-    )
+    given = f"(domain of {d} items, k = {k}, {price})"
+    return f"{with_probability(1 - beta)} {no_item_short_by(bound)} {given}"
+
+
+def no_item_short_by(bound: int) -> str:
+    """Say that no listed item falls short by more than so many people."""
+    return f"no listed item has over {bound} people fewer than the item that belongs at its rank"

@@ -122,7 +122,7 @@ def refusal(error: Exception) -> str:
         case duckdb.Error():
             sentence = str(error)
         case _:
-            sentence = "The server failed, not your question. Its cost may be spent."
+            sentence = "The server failed, not your query. Its cost may be spent."
     return f"SELECT error({literal(sentence.replace(chr(0), ''))}) AS refused"
 
 
