@@ -7,6 +7,7 @@ character stays as it was written.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from sqlglot import exp
 
@@ -33,37 +34,29 @@ def outer_sql(
         text: the text that holds the statement.
         span: where the statement begins and ends.
         selects: its SELECTs with DP calls.
-        relations: for each call, in the order of the text, SQL of a relation with the columns of
-            its release.
+        relations: for each call in order, SQL of a relation with the columns of its release.
         edits: other edits to make, outside these SELECTs' sources and calls.
     """
-    named = [(relation, f"__dp_release_{n}") for n, relation in enumerate(relations, 1)]
+    named = ((relation, f"__dp_release_{n}") for n, relation in enumerate(relations, 1))
     made = list(edits)
     for select in selects:
-        made += _edits(select, named[: len(select.calls)])
-        named = named[len(select.calls) :]
+        made += _edits(select, list(islice(named, len(select.calls))))
     return _spliced(text, made, *span)
 
 
 def _edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
     """Edits that make one SELECT read its releases: for each call a relation and its alias."""
-    if select.keys:
-        relations = _side_by_side(select, releases)
-        edits = [
-            (start, stop, f"__dp_groups.{quote(name)}") for start, stop, name in _key_places(select)
-        ]
-    else:
-        relations = ", ".join(f"{relation} AS {alias}" for relation, alias in releases)
-        edits = []
-    edits.append((*select.from_clause, f"FROM {relations}"))
+    edits = _key_edits(select) if select.keys else []
+    relations = ", ".join(f"{relation} AS {alias}" for relation, alias in releases)
+    source = _side_by_side(select, releases) if select.keys else relations
+    edits.append((*select.from_clause, f"FROM {source}"))
     edits += [(*c, "") for c in (select.where_clause, select.group_clause) if c is not None]
     if select.having is not None:  # over released columns, which are no groups any more
         edits.append((select.having[0], select.having[0] + len("HAVING"), "WHERE"))
     for call, (_, alias) in zip(select.calls, releases, strict=True):
         column = f"__dp_groups.{alias}" if select.keys else f"{alias}.__dp_value"
         edits.append((call.start, call.end, f"({column})"))
-    edits += [(stop, stop, f" AS {quote(name)}") for stop, name in _missing_names(select)]
-    return edits
+    return edits + _alias_edits(select)
 
 
 def _side_by_side(select: DpSelect, releases: Sequence[tuple[str, str]]) -> str:
@@ -83,27 +76,23 @@ def _side_by_side(select: DpSelect, releases: Sequence[tuple[str, str]]) -> str:
     return f"(SELECT {', '.join(listed)} FROM {joined}) AS __dp_groups"
 
 
-def _key_places(select: DpSelect) -> list[tuple[int, int, str]]:
-    """Where the text speaks of a key with its table's name, which is gone after rewriting.
+def _key_edits(select: DpSelect) -> list[Edit]:
+    """Replace a key with its table's name, which is gone after rewriting.
 
     Inside brackets that open a query names are that query's own.
     """
     names = {folded(key.parts[-1]): key.parts[-1] for key in select.keys}
     tables = _source_names(select)
-    spans = [*select.items, *(c for c in (select.having, select.order) if c is not None)]
-    found = []
-    for start, stop in spans:
-        tokens = outside_queries(select.between((start, stop)), select.text)
+    edits = []
+    for span in (*select.items, select.having, select.order):
+        tokens = outside_queries(select.between(span)) if span is not None else []
         for i, token in enumerate(tokens):
-            chain = _chain(tokens, i)
-            begin = token.start
-            in_call = any(call.start <= begin < call.end for call in select.calls)
-            if len(chain) < 2 or in_call:
-                continue
-            *table, name = (folded(part.name or "") for part in chain)
-            if name in names and table[-1] in tables:
-                found.append((begin, chain[-1].end, names[name]))
-    return found
+            in_call = any(call.start <= token.start < call.end for call in select.calls)
+            chain = [] if in_call else _chain(tokens, i)
+            *table, name = (folded(part.name or "") for part in chain or [token])
+            if table and name in names and table[-1] in tables:
+                edits.append((token.start, chain[-1].end, f"__dp_groups.{quote(names[name])}"))
+    return edits
 
 
 def _chain(tokens: Sequence[Token], index: int) -> list[Token]:
@@ -111,13 +100,10 @@ def _chain(tokens: Sequence[Token], index: int) -> list[Token]:
     if tokens[index].name is None or (index and tokens[index - 1].is_symbol(".")):
         return []
     chain = [tokens[index]]
-    while (
-        index + 2 < len(tokens)
-        and tokens[index + 1].is_symbol(".")
-        and tokens[index + 2].name is not None
-    ):
-        index += 2
-        chain.append(tokens[index])
+    for i in range(index + 1, len(tokens) - 1, 2):
+        if not tokens[i].is_symbol(".") or tokens[i + 1].name is None:
+            break
+        chain.append(tokens[i + 1])
     return chain
 
 
@@ -163,16 +149,13 @@ def with_releases(
     return f"{body[:after]} {ctes},{body[after:]}"
 
 
-def _missing_names(select: DpSelect) -> list[tuple[int, str]]:
-    """Where an item has no alias: its end, and the name DuckDB would have given it."""
-    found = []
+def _alias_edits(select: DpSelect) -> list[Edit]:
+    """Give an item without an alias the name that DuckDB would have given it."""
+    edits = []
     for start, stop in select.items:
         calls = [c for c in select.calls if start <= c.start and c.end <= stop]
-        if not calls:
-            continue
-        edits = [(c.start, c.end, c.display) for c in calls]
-        name = _spliced(select.text, edits, start, stop)
-        tree = projection(name)  # where sqlglot cannot read it, DuckDB will name it
+        name = _spliced(select.text, [(c.start, c.end, c.display) for c in calls], start, stop)
+        tree = projection(name) if calls else None  # where sqlglot cannot read it, DuckDB names it
         if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
-            found.append((stop, name))
-    return found
+            edits.append((stop, stop, f" AS {quote(name)}"))
+    return edits

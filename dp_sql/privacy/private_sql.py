@@ -26,11 +26,9 @@ _EXECUTION = "system.main.current_connection_id(), system.main.current_query_id(
 
 def release_columns(plan: Plan) -> list[tuple[str, str]]:
     """Names and types of the columns of a plan's release; with keys, of one row per group."""
-    columns = [("__dp_value", _value_type(plan))]
-    if plan.keys:
-        keys = [(name, key.type) for name, key in zip(_names(plan), plan.keys, strict=True)]
-        columns = [("__dp_group", "BIGINT"), *keys, *columns]
-    return columns
+    value = ("__dp_value", _value_type(plan))
+    keys = [(name, key.type) for name, key in zip(_names(plan), plan.keys, strict=True)]
+    return [("__dp_group", "BIGINT"), *keys, value] if keys else [value]
 
 
 def answer_columns(plan: Plan, keys: Sequence[str]) -> list[tuple[str, str]]:
@@ -50,7 +48,7 @@ def _value_type(plan: Plan) -> str:
 
 def count_groups_sql(plan: Plan) -> str:
     """How many groups a plan's keys make in its source."""
-    groups = f"SELECT DISTINCT {', '.join(_keys_sql(plan))} FROM {_source(plan)}"
+    groups = f"SELECT DISTINCT {', '.join(_keys_sql(plan))} FROM {plan.source}\n"
     return f"SELECT system.main.count(*) FROM ({groups}) AS __dp_groups"
 
 
@@ -60,8 +58,7 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
     Args:
         plan: what is released.
         ticket: names the plan to the UDF.
-        again: whether one execution may run it more than once; then the items are in an order of
-            their own, so that the places that were drawn mean the same items.
+        again: as in sql.shape.Rows.
     """
     shape, grouped = plan.parameters, bool(plan.keys)
     call = f"'{ticket}', {_EXECUTION}"
@@ -96,9 +93,6 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
     )
 
 
-# --- rows -----------------------------------------------------------------------------------------
-
-
 def _types(plan: Plan) -> dict[str, str]:
     return {name: column.type for name, column in plan.columns.items()}
 
@@ -108,19 +102,12 @@ def _names(plan: Plan) -> list[str]:
 
 
 def _keys_sql(plan: Plan) -> list[str]:
-    return [
-        f"{exact(key.sql, key.type)} AS {name}"
-        for name, key in zip(_names(plan), plan.keys, strict=True)
-    ]
+    keys = zip(_names(plan), plan.keys, strict=True)
+    return [f"{exact(key.sql, key.type)} AS {name}" for name, key in keys]
 
 
 def _by_keys(plan: Plan) -> str:
-    keys = zip(_names(plan), plan.keys, strict=True)
-    return ", ".join(by_value(name, key.type) for name, key in keys)
-
-
-def _source(plan: Plan) -> str:
-    return f"{plan.source}\n"
+    return ", ".join(by_value(n, key.type) for n, key in zip(_names(plan), plan.keys, strict=True))
 
 
 def _rows(plan: Plan) -> str:
@@ -131,15 +118,12 @@ def _rows(plan: Plan) -> str:
         for name, column in plan.columns.items()
     }
     listed = ", ".join([*(f"{sql} AS {name}" for name, sql in columns.items()), *_keys_sql(plan)])
-    rows = f"SELECT {listed} FROM {_source(plan)}"
+    rows = f"SELECT {listed} FROM {plan.source}\n"
     if shape.reads_people:
         there = " AND ".join(f"{name} IS NOT NULL" for name in [*columns, *_names(plan)])
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {there}"
     kept = bool(plan.keys) or (plan.keep_source and not shape.reads_rows_once)
     return f"__dp_rows AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
-
-
-# --- groups ---------------------------------------------------------------------------------------
 
 
 def _groups_of_rows(plan: Plan) -> list[str]:

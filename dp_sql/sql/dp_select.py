@@ -11,7 +11,7 @@ from dp_sql.sql.arguments import DpCall, read_call
 from dp_sql.sql.clauses import Clause, Select, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.literals import ListLiteral, Reference
-from dp_sql.sql.tokens import Token, matching, split, text_of
+from dp_sql.sql.tokens import Token, matching, split, text_of, token_at
 
 Span = tuple[int, int]
 """Offsets in the text: [start, stop)."""
@@ -62,62 +62,42 @@ class DpSelect:
         return self.tokens[first:last]
 
 
-# --- DP calls and their SELECTs -------------------------------------------------------------------
-
-
-def read_selects(
-    text: str, tokens: Sequence[Token], under_policy: bool = False
-) -> tuple[DpSelect, ...]:
+def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect, ...]:
     """The SELECTs of a statement that hold DP calls, in the order of the text.
 
     Raises:
         ArgumentError: an argument is missing, unknown, not a literal or out of range.
         NotSupported: a call is outside the list of a SELECT, or carries DISTINCT, FILTER, OVER.
     """
-    places = [i for i in range(len(tokens)) if _is_call(tokens, i)]
-    _refuse_nested(text, tokens, places)
     grouped: dict[int, tuple[Select, list[int]]] = {}
+    end = -1
+    places = [i for i in range(len(tokens)) if _is_call(tokens, i)]
     for index in places:
-        select = enclosing_select(tokens, index, text)
-        _refuse_misplaced(text, tokens, index, select)
-        start = select.clauses[0].start
-        grouped.setdefault(start, (select, []))[1].append(index)
-    found = tuple(_read_select(text, tokens, *pair, under_policy) for pair in grouped.values())
-    _refuse_in_sources(found)
+        if index < end:
+            message = "A DP call is not allowed inside the arguments of another DP call."
+            hint = "Answer the inner call first, in a query of its own."
+            raise tokens[index].error(NotSupported, message, hint)
+        end = matching(tokens, index + 1)
+    for index in places:
+        select = enclosing_select(tokens, index)
+        _refuse_misplaced(tokens, index, select)
+        grouped.setdefault(select.clauses[0].start, (select, []))[1].append(index)
+    found = tuple(_read_select(tokens, *pair, under_policy) for pair in grouped.values())
+    # A release inside the source of another call would be made anew when that source is read.
+    for index in places:
+        if any(a <= tokens[index].start < b for a, b in (select.source for select in found)):
+            message = "A DP call is not allowed in the source of another DP call."
+            hint = (
+                "Answer the inner call first: CREATE TABLE … AS SELECT …, and select from that "
+                "table."
+            )
+            raise tokens[index].error(NotSupported, message, hint)
     return found
-
-
-def _refuse_in_sources(selects: Sequence[DpSelect]) -> None:
-    """A release inside the source of another call would be made anew when that source is read."""
-    calls = [call for select in selects for call in select.calls]
-    for outer in selects:
-        for call in calls:
-            if outer.source[0] <= call.start < outer.source[1]:
-                raise NotSupported(
-                    "A DP call is not allowed in the source of another DP call.",
-                    text=outer.text,
-                    position=call.start,
-                    hint="Answer the inner call first: CREATE TABLE … AS SELECT …, and select "
-                    "from that table.",
-                )
 
 
 def _is_call(tokens: Sequence[Token], index: int) -> bool:
     name = (tokens[index].name or "").upper()
-    return name in FUNCTIONS and index + 1 < len(tokens) and tokens[index + 1].is_symbol("(")
-
-
-def _refuse_nested(text: str, tokens: Sequence[Token], places: list[int]) -> None:
-    end = -1
-    for place in places:
-        if place < end:
-            raise NotSupported(
-                "A DP call is not allowed inside the arguments of another DP call.",
-                text=text,
-                position=tokens[place].start,
-                hint="Answer the inner call first, in a query of its own.",
-            )
-        end = matching(tokens, place + 1, text)
+    return name in FUNCTIONS and token_at(tokens, index + 1).is_symbol("(")
 
 
 _AFTER_CALL = {
@@ -134,14 +114,14 @@ _NOT_BESIDE = {
 }
 
 
-def _refuse_misplaced(text: str, tokens: Sequence[Token], index: int, select: Select) -> None:
-    name = (tokens[index].name or "").upper()
-    example = FUNCTIONS[name].example
+def _refuse_misplaced(tokens: Sequence[Token], index: int, select: Select) -> None:
+    function = FUNCTIONS[(tokens[index].name or "").upper()]
+    name, example = function.name, function.example
 
     def refuse(message: str, hint: str | None = None, at: int = index) -> NotSupported:
-        return NotSupported(message, text=text, position=tokens[at].start, hint=hint)
+        return tokens[at].error(NotSupported, message, hint)
 
-    if index and tokens[index - 1].is_symbol("."):
+    if token_at(tokens, index - 1).is_symbol("."):
         raise refuse(f"{name} belongs to no schema; write it without one.")
     clause = select.clause_of(index)
     place = clause.keyword if clause else None
@@ -154,8 +134,8 @@ def _refuse_misplaced(text: str, tokens: Sequence[Token], index: int, select: Se
                 f"SELECT … FROM (SELECT {example} AS answer FROM …) WHERE …"
             )
         raise refuse(f"{name} is not allowed {where}; it is an answer, not a condition.", hint)
-    after = matching(tokens, index + 1, text) + 1
-    word = tokens[after].upper if after < len(tokens) else ""
+    after = matching(tokens, index + 1) + 1
+    word = token_at(tokens, after).upper
     if word in _AFTER_CALL:
         raise refuse(f"{name} does not take {_AFTER_CALL[word]}.", at=after)
     for keyword, advice in _NOT_BESIDE.items():
@@ -164,19 +144,18 @@ def _refuse_misplaced(text: str, tokens: Sequence[Token], index: int, select: Se
             shown = _PLACES.get(keyword, keyword)
             raise refuse(f"A SELECT with {name} cannot have {shown}.", advice, found.start)
     if select.clause("FROM") is None:
-        table = FUNCTIONS[name].table
-        raise refuse(f"{name} needs a table to read.", f"SELECT {example} FROM {table}")
+        hint = f"SELECT {example} FROM {function.table}"
+        raise refuse(f"{name} needs a table to read.", hint)
 
 
 def _read_select(
-    text: str, tokens: Sequence[Token], select: Select, places: list[int], under_policy: bool
+    tokens: Sequence[Token], select: Select, places: list[int], under_policy: bool
 ) -> DpSelect:
     def span(clause: Clause | None, skipped: int = 0) -> Span | None:
         if clause is None:
             return None
         if clause.start + skipped >= clause.stop:
-            at = tokens[clause.start].start
-            raise NotSupported("This clause is empty.", text=text, position=at)
+            raise tokens[clause.start].error(NotSupported, "This clause is empty.")
         return tokens[clause.start + skipped].start, tokens[clause.stop - 1].end
 
     listed, source, where, group, having, order = (
@@ -184,11 +163,11 @@ def _read_select(
     )
     from_clause, source_span = span(source), span(source, 1)
     assert listed is not None and from_clause is not None and source_span is not None
-    items = _items(text, tokens, listed.start + 1, listed.stop)
-    calls = tuple(read_call(text, tokens, index, under_policy=under_policy) for index in places)
-    _check_groups(text, calls, group is not None)
+    items = _items(tokens, listed.start + 1, listed.stop)
+    calls = tuple(read_call(tokens, index, under_policy) for index in places)
+    _check_groups(tokens, places, calls, group is not None)
     found = DpSelect(
-        text=text,
+        text=tokens[0].source,
         tokens=tokens,
         calls=calls,
         items=tuple((tokens[a].start, tokens[b - 1].end) for a, b in items),
@@ -197,108 +176,87 @@ def _read_select(
         group_clause=span(group),
         having=span(having),
         order=span(order),
-        keys=_keys(text, tokens, group, items, places) if group else (),
+        keys=_keys(tokens, group, items, places) if group else (),
         source=source_span,
         condition=span(where, 1),
         ctes=select.ctes,
     )
     if under_policy and group is None:
-        _refuse_limit(text, tokens, select)
+        for clause in filter(None, (select.clause("LIMIT"), select.clause("OFFSET"))):
+            # The answer has one row, so it would look as if it limited people's rows.
+            message = f"{clause.keyword} beside a DP call limits nothing of the source."
+            hint = "Choose k, or limit the answer in an outer query."
+            raise tokens[clause.start].error(NotSupported, message, hint)
     return found
 
 
-def _refuse_limit(text: str, tokens: Sequence[Token], select: Select) -> None:
-    """LIMIT beside an answer of one row would look as if it limited people's rows."""
-    for keyword in ("LIMIT", "OFFSET", "FETCH"):
-        found = select.clause(keyword)
-        if found is not None:
-            raise NotSupported(
-                f"{keyword} beside a DP call limits nothing of the source.",
-                text=text,
-                position=tokens[found.start].start,
-                hint="Choose k, or limit the answer in an outer query.",
-            )
-
-
-def _check_groups(text: str, calls: Sequence[DpCall], grouped: bool) -> None:
+def _check_groups(
+    tokens: Sequence[Token], places: list[int], calls: Sequence[DpCall], grouped: bool
+) -> None:
     """Refuse arguments about groups without GROUP BY, and calls with different groups."""
     written = {call.groups.text for call in calls if call.groups is not None}
-    for call in calls:
-        wrong = None
+    for place, call in zip(places, calls, strict=True):
         if not grouped and (call.groups is not None or call.max_groups_contributed is not None):
-            wrong = "groups and max_groups_contributed go with GROUP BY."
+            message = "groups and max_groups_contributed go with GROUP BY."
         elif len(written) > 1:
-            wrong = "The calls of one SELECT have the same groups."
-        if wrong is not None:
-            raise NotSupported(
-                wrong,
-                text=text,
-                position=call.start,
-                hint=f"SELECT region, {call.function.name}(…, groups := regions.region, "
-                "max_groups_contributed := 2) FROM … GROUP BY region",
-            )
+            message = "The calls of one SELECT have the same groups."
+        else:
+            continue
+        hint = (
+            f"SELECT region, {call.function.name}(…, groups := regions.region, "
+            "max_groups_contributed := 2) FROM … GROUP BY region"
+        )
+        raise tokens[place].error(NotSupported, message, hint)
 
 
-# --- items and keys, as token indices -------------------------------------------------------------
+# The items and keys below are token indices: [start, stop).
 
 
-def _items(text: str, tokens: Sequence[Token], start: int, stop: int) -> tuple[Span, ...]:
-    """The first token of each item of the list, and the one after its last."""
-    if tokens[start].upper == "DISTINCT":
-        start += 1
-        if tokens[start].upper == "ON":
-            raise NotSupported(
-                "A SELECT with a DP call cannot have DISTINCT ON.",
-                text=text,
-                position=tokens[start].start,
-                hint="Thin out the answer in an outer query.",
-            )
-    elif tokens[start].upper == "ALL":
-        start += 1
+def _items(tokens: Sequence[Token], start: int, stop: int) -> tuple[Span, ...]:
+    start += tokens[start].upper in {"DISTINCT", "ALL"}
+    if tokens[start - 1].upper == "DISTINCT" and tokens[start].upper == "ON":
+        message = "A SELECT with a DP call cannot have DISTINCT ON."
+        raise tokens[start].error(NotSupported, message, "Thin out the answer in an outer query.")
     return tuple((a, b) for a, b in split(tokens, start, stop) if a < b)
 
 
 def _keys(
-    text: str, tokens: Sequence[Token], group: Clause, items: tuple[Span, ...], places: list[int]
+    tokens: Sequence[Token], group: Clause, items: tuple[Span, ...], places: list[int]
 ) -> tuple[Reference, ...]:
     """The columns of a GROUP BY clause, which may also be numbers of items, or ALL."""
-    parts = list(split(tokens, group.start + 2, group.stop))
+    parts = split(tokens, group.start + 2, group.stop)
     if not parts or any(a >= b for a, b in parts):
-        raise NotSupported(
-            "GROUP BY names no column here.", text=text, position=tokens[group.start].start
-        )
+        raise tokens[group.start].error(NotSupported, "GROUP BY names no column here.")
     if [tokens[a].upper for a, b in parts if b - a == 1] == ["ALL"]:
         beside = [(a, b) for a, b in items if not any(a <= place < b for place in places)]
         parts = [(a, b) for a, b in beside if _end_of_name(tokens, a, b) is not None]
     keys: dict[str, Reference] = {}
-    for part in parts:
-        found = _key(text, tokens, part, items)
-        keys.setdefault(found.text.lower(), found)
     names: set[str] = set()
-    for key in keys.values():
+    for part in parts:
+        start, key = _key(tokens, part, items)
+        if key.text.lower() in keys:
+            continue
+        keys[key.text.lower()] = key
         name = key.parts[-1].lower()
         wrong = f"more than one column {key.parts[-1]}" if name in names else None
         if name.startswith("__dp_"):
             wrong = "a column whose name begins with __dp_, which dp_sql uses itself"
         if wrong is not None:
-            raise NotSupported(f"GROUP BY has {wrong}.", text=text, position=key.position)
+            raise tokens[start].error(NotSupported, f"GROUP BY has {wrong}.")
         names.add(name)
     return tuple(keys.values())
 
 
-def _key(text: str, tokens: Sequence[Token], part: Span, items: tuple[Span, ...]) -> Reference:
-    """One key: a column's name; or the number or alias of an item that is one."""
+def _key(tokens: Sequence[Token], part: Span, items: tuple[Span, ...]) -> tuple[int, Reference]:
+    """One key and its first token: a column's name; or the number or alias of such an item."""
     start, stop = _item_of(tokens, part, items)
     end = _end_of_name(tokens, start, stop)
     if end is not None and (end == stop or (start, stop) in items):
         names = tuple(token.name or "" for token in tokens[start:end:2])
-        return Reference(names, text_of(text, tokens, start, end), tokens[start].start)
-    raise NotSupported(
-        "GROUP BY of a SELECT with a DP call takes columns.",
-        text=text,
-        position=tokens[start].start,
-        hint="Give the expression a name in a subquery, and group by that name.",
-    )
+        return start, Reference(names, text_of(tokens[start:end]), tokens[start].start)
+    message = "GROUP BY of a SELECT with a DP call takes columns."
+    hint = "Give the expression a name in a subquery, and group by that name."
+    raise tokens[start].error(NotSupported, message, hint)
 
 
 def _item_of(tokens: Sequence[Token], part: Span, items: tuple[Span, ...]) -> Span:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals
 from dp_sql.sql.literals import Given
-from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
+from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS, MAX_CONTRIBUTIONS, MAX_K
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.sql.types import family
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
@@ -23,9 +23,6 @@ from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 def _beta(given: Given) -> Fraction:
     return given.optional("beta", literals.read_beta, DEFAULT_BETA)
-
-
-# --- the items that most people have --------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +48,7 @@ class TopK(Shape):
         """Check that there is a domain or a mechanism that needs none."""
         epsilon, beta = given.read("epsilon", literals.read_epsilon), _beta(given)
         delta = given.optional("delta", literals.read_delta, None)
-        k = given.read("k", literals.read_k)
+        k = given.read("k", literals.whole(MAX_K))
         has_domain = "domain" in given.arguments
         if not has_domain and mechanism.n_largest is None and not given.under_policy:
             raise given.refuse(
@@ -145,8 +142,6 @@ def _with_domain(counts: str, rows: Rows) -> str:
     )
 
 
-# --- how many items there are ---------------------------------------------------------------------
-
 REPORT_TYPE = (
     "STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, "
     "contribution_bound INTEGER, epsilon DOUBLE)"
@@ -173,18 +168,15 @@ class CountDistinct(Shape):
     def read(cls, given: Given, mechanism: Mechanism) -> CountDistinct:
         """Check that a fixed bound is not searched for as well."""
         epsilon, beta = given.read("epsilon", literals.read_epsilon), _beta(given)
-        most = given.optional(
-            "max_contributions", literals.read_contributions, DEFAULT_MAX_CONTRIBUTIONS
-        )
+        contributions = literals.whole(MAX_CONTRIBUTIONS)
+        most = given.optional("max_contributions", contributions, DEFAULT_MAX_CONTRIBUTIONS)
         default = BOUND_SELECTIONS[0]
         selection = literals.choice(BOUND_SELECTIONS, default)
         bound: int | str = given.optional("bound_selection", selection, default)
-        bound = given.optional("contribution_bound", literals.read_contributions, bound)
+        bound = given.optional("contribution_bound", contributions, bound)
         report = given.optional("report", literals.read_boolean, False)
-        taken = {"max_contributions": "max_contributions"}
-        given.check_taken(
-            mechanism, {**taken, "bound_selection": "bound", "contribution_bound": "bound"}
-        )
+        taken = {"bound_selection": "bound", "contribution_bound": "bound"}
+        given.check_taken(mechanism, {"max_contributions": "max_contributions", **taken})
         for other in ("bound_selection", "max_contributions"):
             if "contribution_bound" in given.arguments and other in given.arguments:
                 raise given.arguments["contribution_bound"].refuse(
@@ -240,9 +232,6 @@ class CountDistinct(Shape):
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
         return mechanism.accuracy(**self.given_to(mechanism))
-
-
-# --- the candidate with the best score ------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,8 +326,6 @@ def _fractions(name: str, texts: Sequence[str]) -> list[Fraction]:
             hint="Give such a candidate a public number in its place, in a subquery.",
         ) from None
 
-
-# --- declarations ---------------------------------------------------------------------------------
 
 DP_TOPK = Function(
     name="DP_TOPK",

@@ -13,7 +13,7 @@ from dp_sql.errors import ArgumentError
 from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect, Span, read_selects
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import Token, statements
+from dp_sql.sql.tokens import Token, statements, token_at
 
 QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})
 """The keywords that begin a query."""
@@ -49,13 +49,9 @@ class SystemTableCall:
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of a text.
+    """One statement: its whole text and its own tokens, without EXPLAIN in front if `is_explain`.
 
-    Args:
-        text: the whole text, for places in messages.
-        tokens: of this statement, without EXPLAIN in front if `is_explain`.
-        under_policy: the policy states the privacy unit and may state domains.
-        is_explain: whether it asks what its DP calls would cost.
+    Under a policy, the policy states the privacy unit and may state domains.
 
     Raises:
         QueryError: on first use of `selects` or `system_tables`, for a DP call or a system table
@@ -95,18 +91,25 @@ class Statement:
     @cached_property
     def selects(self) -> tuple[DpSelect, ...]:
         """Its SELECTs with DP calls, in the order of the text."""
-        return read_selects(self.text, self.tokens, self.under_policy)
+        return read_selects(self.tokens, self.under_policy)
 
     @cached_property
     def system_tables(self) -> tuple[SystemTableCall, ...]:
         """The system tables that it reads."""
-        return tuple(_system_tables(self.text, self.tokens))
+        tokens = self.tokens
+        return tuple(
+            _system_table(tokens, i)
+            for i, token in enumerate(tokens[:-2])
+            if (token.name or "").lower() in SYSTEM_TABLES
+            and tokens[i + 1].is_symbol("(")
+            and not token_at(tokens, i - 1).is_symbol(".")
+        )
 
     @cached_property
     def ctes(self) -> dict[str, str]:
         """The bodies of the CTEs at its head, by folded name."""
-        spans = cte_bodies(self.tokens, self.text)
-        return {name: self.text[slice(*span)] for name, span in spans.items()}
+        bodies = cte_bodies(self.tokens).items()
+        return {name: self.text[slice(*span)] for name, span in bodies}
 
 
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:
@@ -118,32 +121,15 @@ def parse(text: str, *, under_policy: bool = False) -> list[Statement]:
     return [Statement(text, tokens, under_policy) for tokens in statements(text)]
 
 
-# --- system tables --------------------------------------------------------------------------------
-
-
-def _system_tables(text: str, tokens: Sequence[Token]) -> list[SystemTableCall]:
-    found = []
-    for i, token in enumerate(tokens[:-2]):
-        name = (token.name or "").lower()
-        if name in SYSTEM_TABLES and tokens[i + 1].is_symbol("("):
-            if i and tokens[i - 1].is_symbol("."):
-                continue
-            argument, stop = _argument(text, tokens[i + 2 : i + 4], name)
-            found.append(SystemTableCall(name, argument, token.start, stop))
-    return found
-
-
-def _argument(text: str, inside: Sequence[Token], name: str) -> tuple[str | None, int]:
-    """The argument in the brackets, and where the brackets end."""
-    first, last = inside[0], inside[-1]
+def _system_table(tokens: Sequence[Token], index: int) -> SystemTableCall:
+    """The system table whose name is `tokens[index]`; its argument follows in brackets."""
+    name, start = (tokens[index].name or "").lower(), tokens[index].start
+    first, last = tokens[index + 2], token_at(tokens, index + 3)
     if name != "dp_release":
         if first.is_symbol(")"):
-            return None, first.end
-        message, hint = f"{name} takes no arguments.", f"FROM {name}()"
-    else:
-        written = first.text
-        if last.is_symbol(")") and len(written) > 1 and written[0] == written[-1] == "'":
-            return written[1:-1].replace("''", "'"), last.end
-        message = "dp_release takes the id of a release, as a string."
-        hint = "FROM dp_releases() lists them."
-    raise ArgumentError(message, text=text, position=first.start, hint=hint)
+            return SystemTableCall(name, None, start, first.end)
+        raise first.error(ArgumentError, f"{name} takes no arguments.", f"FROM {name}()")
+    if last.is_symbol(")") and len(first.text) > 1 and first.text[0] == first.text[-1] == "'":
+        return SystemTableCall(name, first.text[1:-1].replace("''", "'"), start, last.end)
+    message = "dp_release takes the id of a release, as a string."
+    raise first.error(ArgumentError, message, "FROM dp_releases() lists them.")
