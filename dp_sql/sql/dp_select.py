@@ -249,7 +249,17 @@ def _keys(
 
 def _key(tokens: Sequence[Token], part: Span, items: tuple[Span, ...]) -> tuple[int, Reference]:
     """One key and its first token: a column's name; or the number or alias of such an item."""
-    start, stop = _item_of(tokens, part, items)
+    start, stop = part
+    if stop - start == 1:
+        key = tokens[start]
+        number = int(key.text) if key.text.isdecimal() and len(key.text) < 7 else 0
+        aliased = [
+            (a, b)
+            for a, b in items
+            if (_end_of_name(tokens, a, b) or b) < b and tokens[b - 1].name == key.name
+        ]
+        numbered = items[number - 1 : number] if number else ()
+        start, stop = [*numbered, *aliased, part][0]
     end = _end_of_name(tokens, start, stop)
     if end is not None and (end == stop or (start, stop) in items):
         names = tuple(token.name or "" for token in tokens[start:end:2])
@@ -257,21 +267,6 @@ def _key(tokens: Sequence[Token], part: Span, items: tuple[Span, ...]) -> tuple[
     message = "GROUP BY of a SELECT with a DP call takes columns."
     hint = "Give the expression a name in a subquery, and group by that name."
     raise tokens[start].error(NotSupported, message, hint)
-
-
-def _item_of(tokens: Sequence[Token], part: Span, items: tuple[Span, ...]) -> Span:
-    """The item whose number or alias a key is; the key itself if there is none."""
-    start, stop = part
-    if stop - start > 1:
-        return part
-    number = tokens[start].text if tokens[start].kind == "number" else ""
-    if number.isdecimal() and len(number) < 7 and 1 <= int(number) <= len(items):
-        return items[int(number) - 1]
-    for a, b in items:
-        end = _end_of_name(tokens, a, b)
-        if end is not None and end < b and tokens[b - 1].name == tokens[start].name:
-            return a, b
-    return part
 
 
 def _end_of_name(tokens: Sequence[Token], start: int, stop: int) -> int | None:

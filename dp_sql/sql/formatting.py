@@ -37,12 +37,10 @@ def literal(value: str | bool | int | Fraction) -> str:
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    places = 0
-    while (value * 10**places).denominator != 1:
-        places += 1
-        if places > value.denominator.bit_length():
-            raise ValueError("This fraction is no finite decimal.")
-    return decimal(value, places)
+    for places in range(value.denominator.bit_length() + 1):
+        if (value * 10**places).denominator == 1:
+            return decimal(value, places)
+    raise ValueError("This fraction is no finite decimal.")
 
 
 def decimal(x: int | Fraction, places: int) -> str:

@@ -125,27 +125,22 @@ class TopK(Shape):
 
 def _with_domain(counts: str, rows: Rows) -> str:
     """Counts of all items of the domain: zero for those that no one has."""
-    if not rows.grouped:
-        if rows.domain is None:
-            return counts
-        return (
-            "SELECT domain.item AS __dp_item, coalesce(counted.n, 0) AS n FROM "
-            f"({rows.domain}) AS domain LEFT JOIN ({counts}) AS counted "
-            "ON domain.item = counted.__dp_item"
-        )
+    if rows.domain is None and not rows.grouped:
+        return counts
     domain = rows.domain or "SELECT DISTINCT __dp_item AS item FROM __dp_rows"
+    group = groups = same = ""
+    if rows.grouped:
+        group, groups = "__dp_groups.__dp_group AS __dp_group, ", "__dp_groups CROSS JOIN "
+        same = "counted.__dp_group = __dp_groups.__dp_group AND "
     return (
-        "SELECT __dp_groups.__dp_group AS __dp_group, domain.item AS __dp_item, "
-        f"coalesce(counted.n, 0) AS n FROM __dp_groups CROSS JOIN ({domain}) AS domain "
-        f"LEFT JOIN ({counts}) AS counted ON counted.__dp_group = __dp_groups.__dp_group "
-        "AND counted.__dp_item = domain.item"
+        f"SELECT {group}domain.item AS __dp_item, coalesce(counted.n, 0) AS n "
+        f"FROM {groups}({domain}) AS domain LEFT JOIN ({counts}) AS counted "
+        f"ON {same}counted.__dp_item = domain.item"
     )
 
 
-REPORT_TYPE = (
-    "STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, "
-    "contribution_bound INTEGER, epsilon DOUBLE)"
-)
+REPORT_TYPE = """STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, \
+contribution_bound INTEGER, epsilon DOUBLE)"""
 _COUNT, _REPORT = "__dp_sql_count_distinct", "__dp_sql_count_distinct_report"
 
 
@@ -201,10 +196,9 @@ class CountDistinct(Shape):
 
     def lists(self, rows: Rows) -> list[str]:
         """For each item the numbers of its people, who are numbered from 0."""
-        by_person = by_item = ""
-        if rows.mechanism.ordered:
-            by_person = f"ORDER BY {rows.by('privacy_unit')}"
-            by_item = f" ORDER BY {rows.by('item')}"
+        ordered = rows.mechanism.ordered
+        by_person = f"ORDER BY {rows.by('privacy_unit')}" if ordered else ""
+        by_item = f" ORDER BY {rows.by('item')}" if ordered else ""
         items = (
             f"SELECT {rows.group}__dp_item, system.main.list(code) AS people FROM {rows.relation} "
             f"JOIN __dp_people USING (__dp_privacy_unit) GROUP BY {rows.group}__dp_item"
@@ -270,14 +264,11 @@ class Select(Shape):
         return f"CAST({sql} AS VARCHAR)"
 
     def lists(self, rows: Rows) -> list[str]:
-        order = rows.by("candidate")
+        lists = {"candidate": "candidates", "score": "scores", "sensitivity": "sensitivities"}
         listed = ", ".join(
-            f"coalesce(system.main.list({one} ORDER BY {order}), []) AS {many}"
-            for one, many in (
-                ("__dp_candidate", "__dp_candidates"),
-                ("__dp_score", "__dp_scores"),
-                ("__dp_sensitivity", "__dp_sensitivities"),
-            )
+            f"coalesce(system.main.list(__dp_{one} ORDER BY {rows.by('candidate')}), []) "
+            f"AS __dp_{many}"
+            for one, many in lists.items()
         )
         different = "system.main.count(DISTINCT __dp_candidate) AS __dp_different"
         grouped = " GROUP BY __dp_group" if rows.grouped else ""
@@ -290,28 +281,23 @@ class Select(Shape):
         return f"system.main.list_extract(__dp_candidates, {answer})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[int, str]:
-        scores = _fractions("score", lists[0])
-        sensitivities = _fractions("sensitivity", lists[1])
-        _check_candidates(sensitivities, lists[2])
+        scores, sensitivities = _fractions("score", lists[0]), _fractions("sensitivity", lists[1])
+        if not sensitivities:
+            raise ArgumentError("There is no candidate to choose.")
+        if lists[2] != len(sensitivities):
+            raise ArgumentError(
+                "A candidate is NULL or occurs more than once; each has one score.",
+                hint="SELECT candidate FROM … GROUP BY candidate HAVING count(*) > 1 finds it.",
+            )
+        if min(sensitivities) < 0:
+            message = "A sensitivity is negative; it says how far one person moves a score."
+            raise ArgumentError(message)
         place = mechanism.run(scores, sensitivities, **self.given_to(mechanism)) + 1
         public = {**self.given_to(mechanism), "beta": self.beta}
         return place, mechanism.accuracy(sensitivities, **public)
 
 
 _DOUBLE = "DOUBLE "
-
-
-def _check_candidates(sensitivities: list[Fraction], n_different: int) -> None:
-    """Refuse a table of candidates, which is public, if it is none."""
-    if not sensitivities:
-        raise ArgumentError("There is no candidate to choose.")
-    if n_different != len(sensitivities):
-        raise ArgumentError(
-            "A candidate is NULL or occurs more than once; each has one score.",
-            hint="SELECT candidate FROM … GROUP BY candidate HAVING count(*) > 1 finds it.",
-        )
-    if min(sensitivities) < 0:
-        raise ArgumentError("A sensitivity is negative; it says how far one person moves a score.")
 
 
 def _fractions(name: str, texts: Sequence[str]) -> list[Fraction]:
@@ -328,29 +314,19 @@ def _fractions(name: str, texts: Sequence[str]) -> list[Fraction]:
 
 
 DP_TOPK = Function(
-    name="DP_TOPK",
-    shape=TopK,
-    positional=("item", "k"),
-    named=(
-        "epsilon", "delta", "privacy_unit", "domain", "mechanism", "beta", "groups",
-        "max_groups_contributed",
-    ),
-    default_mechanism="joint",
+    name="DP_TOPK", shape=TopK, default_mechanism="joint", positional=("item", "k"),
+    named=("epsilon", "delta", "privacy_unit", "domain", "mechanism", "beta", "groups",
+           "max_groups_contributed"),
     example="DP_TOPK(title, 10, epsilon := 1.0, privacy_unit := user_id, domain := catalog.title)",
     table="ratings",
 )  # fmt: skip
 
 DP_COUNT_DISTINCT = Function(
-    name="DP_COUNT_DISTINCT",
-    shape=CountDistinct,
+    name="DP_COUNT_DISTINCT", shape=CountDistinct, default_mechanism="matching",
     positional=("item",),
-    named=(
-        "epsilon", "privacy_unit", "beta", "max_contributions", "mechanism", "bound_selection",
-        "contribution_bound", "report", "groups", "max_groups_contributed",
-    ),
-    default_mechanism="matching",
-    example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)",
-    table="reviews",
+    named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism", "bound_selection",
+           "contribution_bound", "report", "groups", "max_groups_contributed"),
+    example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)", table="reviews",
 )  # fmt: skip
 
 DP_SELECT = Function(

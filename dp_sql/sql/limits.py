@@ -1,9 +1,8 @@
 """How large may an analyst's statement be? Checked before DuckDB or sqlglot sees it. Pure.
 
-Parsers and planners do not limit a statement's shape. Some shapes end the process (a parser that
-calls itself 1,000 times overflows the stack of a thread), and some take minutes (each level of a
-nested lambda doubles the work). No question needs such a shape, so it is refused here, from the
-tokens alone and in time linear in the statement's length.
+Parsers and planners do not limit a statement's shape. Some shapes end the process by overflowing
+the stack of a thread, and some take minutes. No question needs such a shape, so it is refused here,
+from the tokens alone and in time linear in the statement's length.
 
 Measured on DuckDB 1.5.5 and 2.0.0 in threads with a stack of 512 KB, which is what macOS gives to
 DuckDB's threads (Linux: 8 MB). Each limit is below the first size that crashed or took about
@@ -22,53 +21,38 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import CLOSE, OPEN, Token, token_at
 
-# Bytes in UTF-8. 20,000 short literals fit; 200,000 bytes are lexed in 0.2 s, 10 MB took 14 s.
-MAX_BYTES = 200_000
-# Words, names, literals and symbols. A list of 20,000 literals has 40,000.
-MAX_TOKENS = 45_000
-# Levels of nested brackets and CASEs. 1.5.5 crashed between 100 and 300.
-MAX_DEPTH = 50
-# The same in an owner's statement with DP calls, far below where DuckDB crashes. Nothing else of
-# an owner's statement is limited.
-OWNERS_DEPTH = 500
+MAX_BYTES = 200_000  # in UTF-8: 20,000 short literals; lexed in 0.2 s, 10 MB took 14 s
+MAX_TOKENS = 45_000  # words, names, literals and symbols; a list of 20,000 literals has 40,000
+MAX_DEPTH = 50  # levels of nested brackets and CASEs; 1.5.5 crashed between 100 and 300
+OWNERS_DEPTH = (
+    500  # the same in an owner's statement with DP calls, of which nothing else is limited
+)
 # Words and symbols of one expression, and those before each bracket around it: `NOT NOT …`,
 # `x.y.z`, `x + y + …`, `x::INT::INT`. Commas, AND, OR and the words of CASE and of queries restart
 # the count. 600 took 1.5.5 up to 5 s; 1,000 crashed it.
 MAX_CHAIN = 200
-# AND and OR. 5,000 take DuckDB 0.5 s; sqlglot gives up beyond some 900 in one condition.
-MAX_CONDITIONS = 1000
+MAX_CONDITIONS = 1000  # AND and OR: 5,000 take DuckDB 0.5 s; sqlglot gives up beyond 900 in one
 # `x = y` where y is not a literal. DuckDB derives what follows from each pair: 100 took 8 s.
 MAX_EQUALITIES = 40
-# Nested or chained `->` and lambdas. Each doubles the work: 16 took 2.0.0 a second.
-MAX_ARROWS = 8
+MAX_ARROWS = 8  # nested or chained `->` and lambdas; each doubles the work: 16 took 2.0.0 a second
 # Queries, tables, joins, windows and DISTINCT. 1.5.5 crashed at 100 CTEs that read each other,
 # 2.0.0 at 5,600 count(DISTINCT …), and took seconds for 300 joins.
 MAX_RELATIONS = 80
-# Queries in expressions. 30 that read a column outside took 2.0.0 a second, 100 took 2.5 s.
-MAX_SUBQUERIES = 16
-# Queries inside queries. 1.5.5 crashed at 100.
-MAX_QUERY_DEPTH = 16
-# Queries inside the expressions of queries. 1.5.5 took 0.5 s for 10, 17 s for 20.
-MAX_SCALAR_DEPTH = 5
+MAX_SUBQUERIES = 16  # in expressions; 30 that read a column outside took 2.0.0 a second
+MAX_QUERY_DEPTH = 16  # queries inside queries; 1.5.5 crashed at 100
+MAX_SCALAR_DEPTH = 5  # inside the expressions of queries; 1.5.5 took 0.5 s for 10, 17 s for 20
 # PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE and SHOW, each of which DuckDB writes out as a larger query:
 # 1.5.5 took a second for 10 nested SUMMARIZE.
 MAX_SUMMARIES = 2
-# How often one part occurs once each name is replaced by its definition: CTEs that read a CTE
-# twice, aliases that use an alias twice, `SELECT *, *` of `SELECT *, *`. 1,024 copies took up to
-# 0.8 s, 4,096 up to 6 s.
-MAX_COPIES = 500
-# DP calls. Each is a release, with a plan of its own.
-MAX_CALLS = 100
+MAX_COPIES = 500  # see copies.py; 1,024 copies took up to 0.8 s, 4,096 up to 6 s
+MAX_CALLS = 100  # DP calls; each is a release, with a plan of its own
 # Words and symbols times DP calls. Each call reads its source again: 100 calls beside a list of
 # 21,000 values took 30 s.
 MAX_READINGS = 150_000
-# Items beside DP calls in SELECT lists. sqlglot reads each: 20,000 constants took 6 s.
-MAX_ITEMS = 1000
-# Digits of a number. 200,000 took 2.0.0 3 s; DuckDB's longest type has 38, a double 309.
-MAX_DIGITS = 500
-# Parameters, counting what lists and dictionaries hold; and their characters, bytes and digits.
-MAX_PARAMETERS = 10_000
-MAX_PARAMETER_BYTES = 1_000_000
+MAX_ITEMS = 1000  # beside DP calls in SELECT lists; sqlglot reads each: 20,000 constants took 6 s
+MAX_DIGITS = 500  # of a number; 200,000 took 2.0.0 3 s; DuckDB's longest type has 38, a double 309
+MAX_PARAMETERS = 10_000  # counting what lists and dictionaries hold
+MAX_PARAMETER_BYTES = 1_000_000  # characters, bytes and digits together
 
 _SUMMARIES = frozenset({"PIVOT", "UNPIVOT", "DESCRIBE", "DESC", "SHOW", "SUMMARIZE"})
 _QUERY = _SUMMARIES | {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
@@ -87,24 +71,14 @@ _BEFORE_TABLES = frozenset({"FROM", "JOIN", "LATERAL", "AS", "MATERIALIZED", "UN
 
 
 def check_bytes(text: str) -> None:
-    """Refuse a statement that is too long to be read.
-
-    Raises:
-        NotSupported: it has more than MAX_BYTES bytes.
-    """
+    """Refuse (NotSupported) a statement of more than MAX_BYTES bytes."""
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise NotSupported(
-            f"A statement has at most {MAX_BYTES:,} bytes.",
-            hint="A long list of values belongs in a public table.",
-        )
+        message = f"A statement has at most {MAX_BYTES:,} bytes."
+        raise NotSupported(message, hint=_HINTS["words and symbols"])
 
 
 def check_shape(statement: Statement) -> None:
-    """Refuse a statement that could crash or stall a parser or planner.
-
-    Raises:
-        NotSupported: it exceeds a limit of this file; the message has the place and the limit.
-    """
+    """Refuse (NotSupported) a statement that could crash or stall a parser or planner."""
     _Scan(statement.tokens).run()
     if copies(statement.tokens, MAX_COPIES) > MAX_COPIES:
         raise statement.tokens[0].error(
@@ -116,11 +90,7 @@ def check_shape(statement: Statement) -> None:
 
 
 def check_depth(statement: Statement) -> None:
-    """Refuse an owner's statement whose brackets would end the process.
-
-    Raises:
-        NotSupported: it nests brackets more than OWNERS_DEPTH deep.
-    """
+    """Refuse (NotSupported) an owner's statement that nests brackets over OWNERS_DEPTH deep."""
     depth = 0
     for token in statement.tokens:
         depth += token.is_symbol(*OPEN) - token.is_symbol(*CLOSE)
@@ -130,11 +100,7 @@ def check_depth(statement: Statement) -> None:
 
 
 def check_parameters(parameters: object) -> None:
-    """Refuse parameters that are too many, too large or nested too deep.
-
-    Raises:
-        NotSupported: they are beyond a limit of this file.
-    """
+    """Refuse (NotSupported) parameters that are too many, too large or nested too deep."""
     n_values = n_bytes = 0
     waiting = [(parameters, 0)]
     while waiting:
@@ -274,15 +240,15 @@ class _Scan:
         in_list = before == "," and self._frames[-1].one_by_one
         return before in _BEFORE_TABLES or in_list or self._index == 0
 
+    def _arrow(self) -> None:
+        self._frames[-1].arrows += 1
+        self._count(_ARROWS, MAX_ARROWS)
+
     def _begin_anew(self) -> None:
         frame = self._frames[-1]
         self._counts[_CHAIN] -= frame.chain
         self._counts[_ARROWS] -= frame.arrows
         frame.chain = frame.arrows = 0
-
-    def _arrow(self) -> None:
-        self._frames[-1].arrows += 1
-        self._count(_ARROWS, MAX_ARROWS)
 
     def _literal_follows(self) -> bool:
         """Whether what follows is a number or string, and nothing is done with it."""

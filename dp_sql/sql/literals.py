@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TypeVar
 
-from dp_sql.errors import ArgumentError, InternalError
+from dp_sql.errors import ArgumentError
 from dp_sql.sql import ranges
 from dp_sql.sql.tokens import Token, text_of
 from dp_sql.udfs import REGISTRY
@@ -79,8 +79,6 @@ class Given:
 
     def read(self, name: str, reader: Reader[T]) -> T:
         """The value of an argument that is there."""
-        if name not in self.arguments:
-            raise InternalError(f"{self.name} was read without {name}.")
         return reader(self.arguments[name], name)
 
     def optional(self, name: str, reader: Reader[T], default: D) -> T | D:

@@ -17,23 +17,21 @@ from dp_sql.sql.sqlglot_tree import projection, to_sql
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import called, outside_queries
 
+_OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
+
 
 class Functions(Protocol):
     """What this file may ask of an engine."""
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """What each name may be as a function, as in check.Catalog."""
+        """What each name may be as a function: scalar, aggregate, macro, table, pragma."""
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """The same of the engine's own functions, from memory; macros are not looked at."""
 
 
 def check_list(select: DpSelect, functions: Functions) -> None:
-    """Refuse items beside the DP calls that would need the source's rows.
-
-    Raises:
-        NotSupported: a column, a star, an aggregate or a window beside the calls.
-    """
+    """Refuse (NotSupported) a column, star, aggregate or window beside the calls."""
     trees = [projection(_blanked(select, *item)) for item in select.items]
     aliases = {tree.alias.lower() for tree in trees if isinstance(tree, exp.Alias)}
     aliases |= {key.parts[-1].lower() for key in select.keys}
@@ -54,8 +52,9 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                 )
 
 
+# Table functions that an analyst may call: they make rows of their arguments.
 _ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat"})
-"""Table functions that an analyst may call: they make rows of their arguments."""
+_STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
 _CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "ALTER", "TRUNCATE"}
 
 
@@ -63,9 +62,6 @@ def only_reads(statement: Statement, functions: Functions) -> None:
     """Under a policy: refuse what a query might do besides reading what is public.
 
     Table functions read the engine and its settings, and a CTE may change tables.
-
-    Raises:
-        NotSupported: a table function, except those that only make rows; a statement in brackets.
     """
     tokens = statement.tokens
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
@@ -84,23 +80,22 @@ def only_reads(statement: Statement, functions: Functions) -> None:
             )
 
 
-_STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
-_OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
-
-
 def _blanked(select: DpSelect, start: int, stop: int) -> str:
     """The text of one item with NULL, padded, in place of each call: offsets stay."""
     written = select.text[start:stop]
     for call in select.calls:
         if start <= call.start and call.end <= stop:
-            blank = "NULL".ljust(call.end - call.start)
-            written = written[: call.start - start] + blank + written[call.end - start :]
+            a, b = call.start - start, call.end - start
+            written = written[:a] + "NULL".ljust(b - a) + written[b:]
     return written
 
 
 def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
-    calls = [(call.start, call.end) for call in select.calls]
-    beside = [t for t in select.between(item) if not any(a <= t.start < b for a, b in calls)]
+    beside = [
+        token
+        for token in select.between(item)
+        if not any(call.start <= token.start < call.end for call in select.calls)
+    ]
     outside = outside_queries(beside)
     names = called(outside)
     kinds = dict(functions.builtin_kinds(frozenset(names)))

@@ -27,14 +27,12 @@ def mentions_dp(text: str) -> bool:
     >>> mentions_dp("SELECT count(*) FROM t"), mentions_dp("SELECT dp_topk(a, 3) FROM t")
     (False, True)
     """
-    upper = text.upper()
-    return any(name in upper for name in FUNCTIONS)
+    return any(name in text.upper() for name in FUNCTIONS)
 
 
 def mentions_system_tables(text: str) -> bool:
     """Whether a text may read a system table."""
-    lower = text.lower()
-    return any(name in lower for name in SYSTEM_TABLES)
+    return any(name in text.lower() for name in SYSTEM_TABLES)
 
 
 @dataclass(frozen=True)
@@ -115,8 +113,7 @@ class Statement:
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:
     """The statements of a text, cut at the semicolons outside brackets; empty ones left out.
 
-    Raises:
-        ParseError: a quote or comment is never closed, or a character cannot be read.
+    Raises ParseError where a quote or comment is never closed, or a character cannot be read.
     """
     return [Statement(text, tokens, under_policy) for tokens in statements(text)]
 

@@ -51,7 +51,7 @@ class Token:
 
     @property
     def upper(self) -> str:
-        """The keyword that this token may be: upper case for bare words, else nothing."""
+        """The keyword that this token may be, in upper case; nothing unless it is a bare word."""
         return self.text.upper() if self.kind == "word" else ""
 
     @property

@@ -16,26 +16,23 @@ EXACT_TYPES = _INTEGERS | {
 BINARY_TYPES = frozenset({"FLOAT", "DOUBLE"})
 NUMBERS = _INTEGERS | BINARY_TYPES | {"DECIMAL"}
 
+# For a type of dates: those that can hold each of its values exactly, within their range; and the
+# one that still shows what a cast of a string to it would cut off.
 _WIDER = {
     "DATE": {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"},
     "TIMESTAMP_S": {"TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_NS"},
-    "TIMESTAMP_MS": {"TIMESTAMP", "TIMESTAMP_NS"},
-    "TIMESTAMP": {"TIMESTAMP_NS"},
-}
-"""For a type of dates, the types that can hold each of its values exactly, within their range."""
+    "TIMESTAMP_MS": {"TIMESTAMP", "TIMESTAMP_NS"}, "TIMESTAMP": {"TIMESTAMP_NS"},
+}  # fmt: skip
 _FINER = {
     "DATE": "TIMESTAMP", "TIMESTAMP_S": "TIMESTAMP_NS", "TIMESTAMP_MS": "TIMESTAMP_NS",
     "TIMESTAMP": "TIMESTAMP_NS",
 }  # fmt: skip
-"""For a type of dates, one that still shows what a cast of a string to it would cut off."""
 _LABELS = re.compile(r""" "(?:[^"]|"")*" | \bENUM\((?:'(?:[^']|'')*'(?:,[ ]?)?)*\) """, re.VERBOSE)
 
 
 def family(type_name: str) -> str:
     """The type without its parameters: DECIMAL(18,2) → DECIMAL; lists and structs stay."""
-    if type_name.endswith("]"):
-        return type_name
-    return type_name.split("(", 1)[0].strip()
+    return type_name if type_name.endswith("]") else type_name.split("(", 1)[0].strip()
 
 
 def by_value(expression: str, type_name: str) -> str:
@@ -43,9 +40,7 @@ def by_value(expression: str, type_name: str) -> str:
 
     An ENUM may have been made from data, and a dataframe's categories are in the order of rows.
     """
-    if family(type_name) == "ENUM":
-        expression, type_name = f"CAST({expression} AS VARCHAR)", "VARCHAR"
-    return f"{exact(expression, type_name)} ASC NULLS LAST"
+    return f"{as_key(expression, type_name)[0]} ASC NULLS LAST"
 
 
 def exact(expression: str, type_name: str) -> str:
@@ -80,9 +75,6 @@ def as_key(expression: str, type_name: str) -> tuple[str, str]:
     return exact(expression, type_name), type_name
 
 
-# --- values of a domain beside items --------------------------------------------------------------
-
-
 def can_be(values_type: str, item_type: str) -> bool:
     """Whether values of one type can equal items of another: whether they are of one kind.
 
@@ -94,9 +86,8 @@ def can_be(values_type: str, item_type: str) -> bool:
     (True, False, True)
     """
     values, item = family(values_type), family(item_type)
-    if values not in EXACT_TYPES:
-        return False
-    return _kind(values) == _kind(item) or item in _WIDER.get(values, set())
+    comparable = _kind(values) == _kind(item) or item in _WIDER.get(values, ())
+    return values in EXACT_TYPES and comparable
 
 
 def can_be_written(item_type: str) -> bool:
@@ -107,13 +98,8 @@ def can_be_written(item_type: str) -> bool:
 def lost(value: str, values_type: str | None, item_type: str) -> str | None:
     """A condition that finds the values that a cast to the item's type would refuse or change.
 
-    Args:
-        value: SQL of a value.
-        values_type: its type; None for strings in a statement, which have no type yet.
-        item_type: of the items.
-
-    Returns:
-        The condition; None where no value can be lost.
+    None where no value can be lost. `values_type` is None for strings in a statement, which have no
+    type yet.
     """
     item = family(item_type)
     if values_type == item_type or item == "VARCHAR":
