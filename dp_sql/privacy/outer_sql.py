@@ -49,10 +49,12 @@ def _edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
     edits = _key_edits(select) if select.keys else []
     relations = ", ".join(f"{relation} AS {alias}" for relation, alias in releases)
     source = _side_by_side(select, releases) if select.keys else relations
-    edits.append((*select.from_clause, f"FROM {source}"))
-    edits += [(*c, "") for c in (select.where_clause, select.group_clause) if c is not None]
-    if select.having is not None:  # over released columns, which are no groups any more
-        edits.append((select.having[0], select.having[0] + len("HAVING"), "WHERE"))
+    clauses = select.clauses
+    edits.append((*clauses["FROM"], f"FROM {source}"))
+    edits += [(*clauses[word], "") for word in ("WHERE", "GROUP") if word in clauses]
+    if "HAVING" in clauses:  # over released columns, which are no groups any more
+        start, _ = clauses["HAVING"]
+        edits.append((start, start + len("HAVING"), "WHERE"))
     for call, (_, alias) in zip(select.calls, releases, strict=True):
         column = f"__dp_groups.{alias}" if select.keys else f"{alias}.__dp_value"
         edits.append((call.start, call.end, f"({column})"))
@@ -61,18 +63,15 @@ def _edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
 
 def _side_by_side(select: DpSelect, releases: Sequence[tuple[str, str]]) -> str:
     """The releases of one grouped SELECT as one relation: the keys by their names, and values."""
-    aliases = [alias for _, alias in releases]
-    first = aliases[0]
-    listed = [f"{first}.__dp_key_{i} AS {quote(k.parts[-1])}" for i, k in enumerate(select.keys)]
-    listed += [f"{alias}.__dp_value AS {alias}" for alias in aliases]
-    joined = f"{releases[0][0]} AS {first}"
-    for relation, alias in releases[1:]:
+    (relation, first), *others = releases
+    keys = {f"__dp_key_{i}": quote(key.parts[-1]) for i, key in enumerate(select.keys)}
+    listed = [f"{first}.{key} AS {name}" for key, name in keys.items()]
+    listed += [f"{alias}.__dp_value AS {alias}" for _, alias in releases]
+    joined = f"{relation} AS {first}"
+    for relation, alias in others:
         # By keys, not by numbers: where two readings of a source differ, so may the numbers.
-        same = [
-            f"{alias}.__dp_key_{i} IS NOT DISTINCT FROM {first}.__dp_key_{i}"
-            for i in range(len(select.keys))
-        ]
-        joined += f" JOIN {relation} AS {alias} ON {' AND '.join(same)}"
+        same = " AND ".join(f"{alias}.{key} IS NOT DISTINCT FROM {first}.{key}" for key in keys)
+        joined += f" JOIN {relation} AS {alias} ON {same}"
     return f"(SELECT {', '.join(listed)} FROM {joined}) AS __dp_groups"
 
 
@@ -84,8 +83,9 @@ def _key_edits(select: DpSelect) -> list[Edit]:
     names = {folded(key.parts[-1]): key.parts[-1] for key in select.keys}
     tables = _source_names(select)
     edits = []
-    for span in (*select.items, select.having, select.order):
-        tokens = outside_queries(select.between(span)) if span is not None else []
+    later = [span for word, span in select.clauses.items() if word in {"HAVING", "ORDER"}]
+    for span in (*select.items, *later):
+        tokens = outside_queries(select.between(span))
         for i, token in enumerate(tokens):
             in_call = any(call.start <= token.start < call.end for call in select.calls)
             chain = [] if in_call else _chain(tokens, i)

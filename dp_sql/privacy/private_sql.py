@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dp_sql.privacy.plan import Groups, Plan
+from dp_sql.privacy.plan import Column, Plan
 from dp_sql.sql.shape import Rows
 from dp_sql.sql.types import by_value, exact
 
@@ -27,7 +27,7 @@ _EXECUTION = "system.main.current_connection_id(), system.main.current_query_id(
 def release_columns(plan: Plan) -> list[tuple[str, str]]:
     """Names and types of the columns of a plan's release; with keys, of one row per group."""
     value = ("__dp_value", _value_type(plan))
-    keys = [(name, key.type) for name, key in zip(_names(plan), plan.keys, strict=True)]
+    keys = [(name, key.type) for name, key in _keys(plan).items()]
     return [("__dp_group", "BIGINT"), *keys, value] if keys else [value]
 
 
@@ -63,10 +63,8 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
     shape, grouped = plan.parameters, bool(plan.keys)
     call = f"'{ticket}', {_EXECUTION}"
     ctes = [_rows(plan)]
-    if plan.groups is not None:
-        ctes += [_public_groups(plan, plan.groups), *_kept(plan, plan.groups, call)]
-    elif grouped:
-        ctes += _groups_of_rows(plan)
+    if grouped:
+        ctes += _groups(plan, call)
     rows = Rows(
         relation="__dp_kept" if grouped else "__dp_rows",
         types=_types(plan),
@@ -84,7 +82,7 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
     )
     answers = f"{shape.udf}{GROUPS}({call}, {lists}) AS __dp_answers"
     ctes.append(f"__dp_drawn AS MATERIALIZED (SELECT {answers} FROM __dp_lists)")
-    keys = ", ".join(f"__dp_groups.{name}" for name in _names(plan))
+    keys = ", ".join(f"__dp_groups.{name}" for name in _keys(plan))
     value = shape.value("system.main.list_extract(__dp_answers, __dp_groups.__dp_group)")
     return (
         f"WITH {', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "
@@ -97,17 +95,12 @@ def _types(plan: Plan) -> dict[str, str]:
     return {name: column.type for name, column in plan.columns.items()}
 
 
-def _names(plan: Plan) -> list[str]:
-    return [f"__dp_key_{i}" for i in range(len(plan.keys))]
+def _keys(plan: Plan) -> dict[str, Column]:
+    return {f"__dp_key_{i}": key for i, key in enumerate(plan.keys)}
 
 
 def _keys_sql(plan: Plan) -> list[str]:
-    keys = zip(_names(plan), plan.keys, strict=True)
-    return [f"{exact(key.sql, key.type)} AS {name}" for name, key in keys]
-
-
-def _by_keys(plan: Plan) -> str:
-    return ", ".join(by_value(n, key.type) for n, key in zip(_names(plan), plan.keys, strict=True))
+    return [f"{exact(key.sql, key.type)} AS {name}" for name, key in _keys(plan).items()]
 
 
 def _rows(plan: Plan) -> str:
@@ -120,39 +113,37 @@ def _rows(plan: Plan) -> str:
     listed = ", ".join([*(f"{sql} AS {name}" for name, sql in columns.items()), *_keys_sql(plan)])
     rows = f"SELECT {listed} FROM {plan.source}\n"
     if shape.reads_people:
-        there = " AND ".join(f"{name} IS NOT NULL" for name in [*columns, *_names(plan)])
+        there = " AND ".join(f"{name} IS NOT NULL" for name in [*columns, *_keys(plan)])
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {there}"
     kept = bool(plan.keys) or (plan.keep_source and not shape.reads_rows_once)
     return f"__dp_rows AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
 
 
-def _groups_of_rows(plan: Plan) -> list[str]:
-    """Rows that are no people's with their groups, which are public; NULL is a group."""
-    number = f"system.main.dense_rank() OVER (ORDER BY {_by_keys(plan)}) AS __dp_group"
-    return [
-        f"__dp_kept AS MATERIALIZED (SELECT *, {number} FROM __dp_rows)",
-        f"__dp_groups AS (SELECT DISTINCT __dp_group, {', '.join(_names(plan))} FROM __dp_kept)",
-    ]
-
-
-def _public_groups(plan: Plan, groups: Groups) -> str:
-    """All groups, numbered in the order of the keys."""
+def _groups(plan: Plan, call: str) -> list[str]:
+    """`__dp_groups`, numbered in the order of the keys, and the rows that count in them."""
+    names = ", ".join(_keys(plan))
+    by_keys = ", ".join(by_value(name, key.type) for name, key in _keys(plan).items())
+    if plan.groups is None:  # rows that are no people's have their own groups; NULL is one
+        number = f"system.main.dense_rank() OVER (ORDER BY {by_keys}) AS __dp_group"
+        return [
+            f"__dp_kept AS MATERIALIZED (SELECT *, {number} FROM __dp_rows)",
+            f"__dp_groups AS (SELECT DISTINCT __dp_group, {names} FROM __dp_kept)",
+        ]
     crossed = " CROSS JOIN ".join(
-        f"(SELECT item AS {name} FROM ({domain}) AS listed) AS g{i}"
-        for i, (domain, name) in enumerate(zip(groups.domains, _names(plan), strict=True))
+        f"(SELECT item AS {name} FROM ({domain}) AS listed) AS g_{name}"
+        for domain, name in zip(plan.groups.domains, _keys(plan), strict=True)
     )
-    return (
-        f"__dp_groups AS MATERIALIZED (SELECT {', '.join(_names(plan))}, "
-        f"system.main.row_number() OVER (ORDER BY {_by_keys(plan)}) AS __dp_group FROM {crossed})"
-    )
+    number = f"system.main.row_number() OVER (ORDER BY {by_keys}) AS __dp_group"
+    groups = f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {crossed})"
+    return [groups, *_kept(plan, plan.groups.cap, call)]
 
 
-def _kept(plan: Plan, groups: Groups, call: str) -> list[str]:
+def _kept(plan: Plan, cap: int | None, call: str) -> list[str]:
     """Each (group, person, item) once, of at most `cap` groups of each person."""
-    same = " AND ".join(f"__dp_rows.{name} = __dp_groups.{name}" for name in _names(plan))
+    same = " AND ".join(f"__dp_rows.{name} = __dp_groups.{name}" for name in _keys(plan))
     columns = ", ".join(f"__dp_{name}" for name in plan.columns)
     placed = f"SELECT DISTINCT __dp_group, {columns} FROM __dp_rows JOIN __dp_groups ON {same}"
-    if groups.cap is None:
+    if cap is None:
         return [f"__dp_kept AS MATERIALIZED ({placed})"]
     # In an order of their own, so that another reading in the same execution has the same draw.
     person = "__dp_privacy_unit"
@@ -164,7 +155,7 @@ def _kept(plan: Plan, groups: Groups, call: str) -> list[str]:
         f"system.main.row_number() OVER (ORDER BY {by_person}) AS place FROM "
         f"(SELECT DISTINCT {person}, __dp_group FROM __dp_placed) AS m GROUP BY {person})",
         f"__dp_lots AS MATERIALIZED (SELECT {KEEP_UDF}({call}, coalesce(system.main.list("
-        f"system.main.len(own) ORDER BY place ASC), []), {groups.cap}) AS lots FROM __dp_members)",
+        f"system.main.len(own) ORDER BY place ASC), []), {cap}) AS lots FROM __dp_members)",
         f"__dp_allowed AS (SELECT {person}, unnest(system.main.list_select(own, "
         "system.main.list_extract(lots, place))) AS __dp_group FROM __dp_members, __dp_lots)",
         "__dp_kept AS MATERIALIZED (SELECT p.* "

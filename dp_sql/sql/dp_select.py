@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_sql.errors import NotSupported
@@ -22,20 +22,16 @@ class DpSelect:
     """One SELECT with DP calls in its list. All spans are offsets in `text`, None if absent.
 
     `text` is the whole text, `tokens` are those of the statement.
-    `items` are the spans of the expressions of the list; `from_clause`, `where_clause` and
-    `group_clause` include their keywords, as do `having` (of a grouped SELECT, over released
-    columns) and `order`; `source` and `condition` do not. `keys` are the columns of GROUP BY.
+    `items` are the spans of the expressions of the list. `clauses`, by keyword, include it (HAVING,
+    of a grouped SELECT, is over released columns); `source` and `condition` are FROM and WHERE
+    without it. `keys` are the columns of GROUP BY.
     """
 
     text: str
     tokens: Sequence[Token]
     calls: tuple[DpCall, ...]
     items: tuple[Span, ...]
-    from_clause: Span
-    where_clause: Span | None
-    group_clause: Span | None
-    having: Span | None
-    order: Span | None
+    clauses: Mapping[str, Span]
     keys: tuple[Reference, ...]
     source: Span
     condition: Span | None
@@ -151,18 +147,16 @@ def _refuse_misplaced(tokens: Sequence[Token], index: int, select: Select) -> No
 def _read_select(
     tokens: Sequence[Token], select: Select, places: list[int], under_policy: bool
 ) -> DpSelect:
-    def span(clause: Clause | None, skipped: int = 0) -> Span | None:
+    def behind(clause: Clause | None) -> Span | None:
         if clause is None:
             return None
-        if clause.start + skipped >= clause.stop:
+        if clause.start + 1 >= clause.stop:
             raise tokens[clause.start].error(NotSupported, "This clause is empty.")
-        return tokens[clause.start + skipped].start, tokens[clause.stop - 1].end
+        return tokens[clause.start + 1].start, tokens[clause.stop - 1].end
 
-    listed, source, where, group, having, order = (
-        select.clause(word) for word in ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER")
-    )
-    from_clause, source_span = span(source), span(source, 1)
-    assert listed is not None and from_clause is not None and source_span is not None
+    listed, group = select.clause("SELECT"), select.clause("GROUP")
+    source = behind(select.clause("FROM"))
+    assert listed is not None and source is not None
     items = _items(tokens, listed.start + 1, listed.stop)
     calls = tuple(read_call(tokens, index, under_policy) for index in places)
     _check_groups(tokens, places, calls, group is not None)
@@ -171,14 +165,13 @@ def _read_select(
         tokens=tokens,
         calls=calls,
         items=tuple((tokens[a].start, tokens[b - 1].end) for a, b in items),
-        from_clause=from_clause,
-        where_clause=span(where),
-        group_clause=span(group),
-        having=span(having),
-        order=span(order),
+        clauses={
+            clause.keyword: (tokens[clause.start].start, tokens[clause.stop - 1].end)
+            for clause in reversed(select.clauses)  # of two with one keyword, the first
+        },
         keys=_keys(tokens, group, items, places) if group else (),
-        source=source_span,
-        condition=span(where, 1),
+        source=source,
+        condition=behind(select.clause("WHERE")),
         ctes=select.ctes,
     )
     if under_policy and group is None:

@@ -21,10 +21,6 @@ from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 
-def _beta(given: Given) -> Fraction:
-    return given.optional("beta", literals.read_beta, DEFAULT_BETA)
-
-
 @dataclass(frozen=True, kw_only=True)
 class TopK(Shape):
     """Takes how many people have each item; returns the places of k items, from 1."""
@@ -46,7 +42,8 @@ class TopK(Shape):
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> TopK:
         """Check that there is a domain or a mechanism that needs none."""
-        epsilon, beta = given.read("epsilon", literals.read_epsilon), _beta(given)
+        epsilon = given.read("epsilon", literals.read_epsilon)
+        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
         delta = given.optional("delta", literals.read_delta, None)
         k = given.read("k", literals.whole(MAX_K))
         has_domain = "domain" in given.arguments
@@ -141,6 +138,7 @@ def _with_domain(counts: str, rows: Rows) -> str:
 
 REPORT_TYPE = """STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, \
 contribution_bound INTEGER, epsilon DOUBLE)"""
+_DOUBLE = "DOUBLE "
 _COUNT, _REPORT = "__dp_sql_count_distinct", "__dp_sql_count_distinct_report"
 
 
@@ -162,7 +160,8 @@ class CountDistinct(Shape):
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> CountDistinct:
         """Check that a fixed bound is not searched for as well."""
-        epsilon, beta = given.read("epsilon", literals.read_epsilon), _beta(given)
+        epsilon = given.read("epsilon", literals.read_epsilon)
+        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
         contributions = literals.whole(MAX_CONTRIBUTIONS)
         most = given.optional("max_contributions", contributions, DEFAULT_MAX_CONTRIBUTIONS)
         default = BOUND_SELECTIONS[0]
@@ -250,7 +249,8 @@ class Select(Shape):
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Select:
-        return cls(epsilon=given.read("epsilon", literals.read_epsilon), beta=_beta(given))
+        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
+        return cls(epsilon=given.read("epsilon", literals.read_epsilon), beta=beta)
 
     def value_type(self, types: Mapping[str, str]) -> str:
         return types["candidate"]
@@ -297,9 +297,6 @@ class Select(Shape):
         return place, mechanism.accuracy(sensitivities, **public)
 
 
-_DOUBLE = "DOUBLE "
-
-
 def _fractions(name: str, texts: Sequence[str]) -> list[Fraction]:
     """Exact numbers from strings as `Select.column` writes them."""
     try:
@@ -330,13 +327,9 @@ DP_COUNT_DISTINCT = Function(
 )  # fmt: skip
 
 DP_SELECT = Function(
-    name="DP_SELECT",
-    shape=Select,
-    positional=("candidate", "score", "sensitivity"),
-    named=("epsilon", "mechanism", "beta"),
-    default_mechanism="pnf",
+    name="DP_SELECT", shape=Select, default_mechanism="pnf", table="scores",
+    positional=("candidate", "score", "sensitivity"), named=("epsilon", "mechanism", "beta"),
     example="DP_SELECT(model, accuracy, sensitivity, epsilon := 1.0)",
-    table="scores",
-)
+)  # fmt: skip
 
 FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (DP_TOPK, DP_COUNT_DISTINCT, DP_SELECT)}

@@ -106,7 +106,9 @@ def check_parameters(parameters: object) -> None:
     while waiting:
         value, depth = waiting.pop()
         n_values += 1
-        n_bytes += _size(value)
+        if isinstance(value, int) and abs(value.bit_length()) > 4 * MAX_DIGITS:
+            n_bytes = MAX_PARAMETER_BYTES  # a number of many digits is slow to convert
+        n_bytes += len(value) if isinstance(value, str | bytes | bytearray | memoryview) else 1
         inner: Collection[object] = ()
         if isinstance(value, dict):
             inner = [*value.keys(), *value.values()] if len(value) <= MAX_PARAMETERS else value
@@ -119,13 +121,6 @@ def check_parameters(parameters: object) -> None:
         if n_bytes > MAX_PARAMETER_BYTES:
             raise NotSupported(f"Parameters have at most {MAX_PARAMETER_BYTES:,} bytes together.")
         waiting += [(part, depth + 1) for part in inner]
-
-
-def _size(value: object) -> int:
-    """Roughly the bytes that a parameter takes; a number of many digits is slow to convert."""
-    if isinstance(value, int) and abs(value.bit_length()) > 4 * MAX_DIGITS:
-        return MAX_PARAMETER_BYTES + 1
-    return len(value) if isinstance(value, str | bytes | bytearray | memoryview) else 1
 
 
 @dataclass
@@ -211,7 +206,10 @@ class _Scan:
         opened.one_by_one = self._before(1) in _GROUPINGS
         follows = token_at(self._tokens, self._index + 1)
         if follows.upper in _QUERY and not opened.is_case:
-            opened.query = "table" if self._is_table() else "scalar"
+            before = self._before(2 if self._before(1) == "ALL" else 1)
+            in_list = before == "," and self._frames[-1].one_by_one
+            is_table = before in _BEFORE_TABLES or in_list or self._index == 0
+            opened.query = "table" if is_table else "scalar"
         self._frames.append(opened)
         self._most(len(self._frames) - 1, MAX_DEPTH, "levels of nested brackets")
         if opened.query:
@@ -233,12 +231,6 @@ class _Scan:
         if frame.has_call:
             self._counts[_ITEMS] += frame.items
             self._most(self._counts[_ITEMS], MAX_ITEMS, _ITEMS)
-
-    def _is_table(self) -> bool:
-        """Whether the query in the bracket that opens here is read as a table."""
-        before = self._before(2 if self._before(1) == "ALL" else 1)
-        in_list = before == "," and self._frames[-1].one_by_one
-        return before in _BEFORE_TABLES or in_list or self._index == 0
 
     def _arrow(self) -> None:
         self._frames[-1].arrows += 1

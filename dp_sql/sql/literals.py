@@ -50,10 +50,9 @@ class Argument:
         """The value as it is written in the statement."""
         return text_of(self.tokens)
 
-    @property
-    def position(self) -> int:
-        """Where the value begins."""
-        return self.tokens[0].start
+    def reference(self, *parts: str) -> Reference:
+        """The value as a reference: to a column, or, without parts, to an expression."""
+        return Reference(parts, self.written, self.tokens[0].start)
 
     def refuse(self, message: str, hint: str | None = None) -> ArgumentError:
         """An error under this value."""
@@ -120,12 +119,12 @@ def _reference(argument: Argument) -> Reference | None:
     dots = [t for t in argument.tokens[1::2] if t.is_symbol(".")]
     if len(parts) != len(dots) + 1 or len(parts) + len(dots) != len(argument.tokens):
         return None
-    return Reference(parts, argument.written, argument.position)
+    return argument.reference(*parts)
 
 
 def read_expression(argument: Argument, what: str) -> Reference:
     """An expression; a column's name has its parts, any other expression none."""
-    return _reference(argument) or Reference((), argument.written, argument.position)
+    return _reference(argument) or argument.reference()
 
 
 def read_column_or_number(argument: Argument, what: str) -> Reference:
@@ -136,14 +135,14 @@ def read_column_or_number(argument: Argument, what: str) -> Reference:
             raise argument.refuse(f"{what} must not be negative.")
         if value and not Fraction(1, 10**100) <= value <= 10**100:
             raise argument.refuse(f"{what} must be 0, or lie between 1e-100 and 1e100.")
-        return Reference((), argument.written, argument.position)
+        return argument.reference()
     return read_reference(argument, what)
 
 
 def read_domain(argument: Argument, what: str) -> Reference | ListLiteral:
     """A public column, a list of literals, an ENUM type, or the word observed."""
     if argument.tokens[0].is_symbol("[") and argument.tokens[-1].is_symbol("]"):
-        return ListLiteral(argument.written, argument.position)
+        return ListLiteral(argument.written, argument.tokens[0].start)
     found = _reference(argument)
     if found is None:
         raise argument.refuse(

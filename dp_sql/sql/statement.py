@@ -15,10 +15,8 @@ from dp_sql.sql.dp_select import DpSelect, Span, read_selects
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.tokens import Token, statements, token_at
 
-QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})
-"""The keywords that begin a query."""
-SYSTEM_TABLES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")
-"""Table functions of dp_sql; a statement reads them as tables."""
+QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})  # the keywords that begin a query
+SYSTEM_TABLES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")  # functions of dp_sql
 
 
 def mentions_dp(text: str) -> bool:
@@ -106,15 +104,11 @@ class Statement:
     @cached_property
     def ctes(self) -> dict[str, str]:
         """The bodies of the CTEs at its head, by folded name."""
-        bodies = cte_bodies(self.tokens).items()
-        return {name: self.text[slice(*span)] for name, span in bodies}
+        return {name: self.text[a:b] for name, (a, b) in cte_bodies(self.tokens).items()}
 
 
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:
-    """The statements of a text, cut at the semicolons outside brackets; empty ones left out.
-
-    Raises ParseError where a quote or comment is never closed, or a character cannot be read.
-    """
+    """The statements of a text, cut at semicolons; ParseError where a quote is never closed."""
     return [Statement(text, tokens, under_policy) for tokens in statements(text)]
 
 
