@@ -28,14 +28,10 @@ def outer_sql(
     relations: Sequence[str],
     edits: Sequence[Edit] = (),
 ) -> str:
-    """A statement that reads its releases in place of its sources.
+    """The statement text[span] that reads its releases in place of its sources.
 
-    Args:
-        text: the text that holds the statement.
-        span: where the statement begins and ends.
-        selects: its SELECTs with DP calls.
-        relations: for each call in order, SQL of a relation with the columns of its release.
-        edits: other edits to make, outside these SELECTs' sources and calls.
+    `relations` are SQL with the columns of the release of each call, in the order of the text;
+    `edits` are others to make, outside the sources and calls of the SELECTs.
     """
     named = ((relation, f"__dp_release_{n}") for n, relation in enumerate(relations, 1))
     made = list(edits)
@@ -133,13 +129,9 @@ def _spliced(text: str, edits: Sequence[Edit], start: int, stop: int) -> str:
 def with_releases(
     body: str, tokens: Sequence[Token], start: int, releases: Sequence[tuple[str, str]]
 ) -> str:
-    """A query with each release as a CTE in front, computed once however often it is read.
+    """The query `body` with each release (name, SQL) as a CTE, computed once however often read.
 
-    Args:
-        body: the spliced query.
-        tokens: the tokens of the statement as written; a leading WITH is kept and extended.
-        start: offset of the statement in its text.
-        releases: name and SQL of each release.
+    It was written as `tokens`, from the offset `start`; a leading WITH is kept and extended.
     """
     ctes = ", ".join(f"{name} AS MATERIALIZED ({sql})" for name, sql in releases)
     if tokens[0].upper != "WITH":

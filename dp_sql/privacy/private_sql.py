@@ -53,12 +53,9 @@ def count_groups_sql(plan: Plan) -> str:
 
 
 def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
-    """A SELECT of the columns of `release_columns`: the release of a plan.
+    """A SELECT of the columns of `release_columns`: the release that a UDF knows by its `ticket`.
 
-    Args:
-        plan: what is released.
-        ticket: names the plan to the UDF.
-        again: as in sql.shape.Rows.
+    `again`: whether one execution may run it more than once, as in sql.shape.Rows.
     """
     shape, grouped = plan.parameters, bool(plan.keys)
     call = f"'{ticket}', {_EXECUTION}"

@@ -57,8 +57,7 @@ def read_call(tokens: Sequence[Token], index: int, under_policy: bool) -> DpCall
     """Read the call whose name is `tokens[index]`.
 
     Raises:
-        ArgumentError: an argument is missing, unknown, not a literal, out of range, or not taken
-            by the mechanism.
+        ArgumentError: an argument is missing, unknown, out of range or not taken by the mechanism.
         NotSupported: DISTINCT, ORDER BY or IGNORE NULLS inside the call; what only an owner states.
     """
     function = FUNCTIONS[(tokens[index].name or "").upper()]
@@ -136,7 +135,10 @@ def _arguments(
         value = tokens[start + 2 : stop]
         if symbol is not None and symbol.is_symbol(":=", "=>"):
             name = (first.name or "").lower()
-            _refuse_name(first, name, function, named)
+            if name in named:
+                raise first.error(ArgumentError, f"{name} is given twice.")
+            if name not in function.named:
+                raise _unknown(first, function)
             if not value:
                 raise first.error(ArgumentError, f"{name} has no value.")
             named[name] = Argument(value)
@@ -157,16 +159,12 @@ def _arguments(
     return positional, named
 
 
-def _refuse_name(first: Token, name: str, function: Function, named: Mapping[str, object]) -> None:
-    """Refuse a named argument that is given twice or unknown."""
-    if name in named:
-        raise first.error(ArgumentError, f"{name} is given twice.")
-    if name not in function.named:
-        near = difflib.get_close_matches(name, function.named, n=1)
-        guess = f" Did you mean {near[0]}?" if near else ""
-        message = f"{function.name} has no argument {name}.{guess}"
-        known = f"Known arguments: {', '.join(function.named)}."
-        raise first.error(ArgumentError, message, known)
+def _unknown(token: Token, function: Function) -> ArgumentError:
+    name = (token.name or "").lower()
+    near = difflib.get_close_matches(name, function.named, n=1)
+    guess = f" Did you mean {near[0]}?" if near else ""
+    known = f"Known arguments: {', '.join(function.named)}."
+    return token.error(ArgumentError, f"{function.name} has no argument {name}.{guess}", known)
 
 
 def _refuse_modifiers(tokens: Sequence[Token], function: Function) -> None:

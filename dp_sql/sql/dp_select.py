@@ -61,9 +61,7 @@ class DpSelect:
 def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect, ...]:
     """The SELECTs of a statement that hold DP calls, in the order of the text.
 
-    Raises:
-        ArgumentError: an argument is missing, unknown, not a literal or out of range.
-        NotSupported: a call is outside the list of a SELECT, or carries DISTINCT, FILTER, OVER.
+    NotSupported where a call is outside the list of a SELECT; otherwise raises as `read_call`.
     """
     grouped: dict[int, tuple[Select, list[int]]] = {}
     end = -1
@@ -83,11 +81,8 @@ def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect,
     for index in places:
         if any(a <= tokens[index].start < b for a, b in (select.source for select in found)):
             message = "A DP call is not allowed in the source of another DP call."
-            hint = (
-                "Answer the inner call first: CREATE TABLE … AS SELECT …, and select from that "
-                "table."
-            )
-            raise tokens[index].error(NotSupported, message, hint)
+            hint = "Answer the inner call first: CREATE TABLE … AS SELECT …, and select from "
+            raise tokens[index].error(NotSupported, message, hint + "that table.")
     return found
 
 
@@ -189,17 +184,13 @@ def _check_groups(
     """Refuse arguments about groups without GROUP BY, and calls with different groups."""
     written = {call.groups.text for call in calls if call.groups is not None}
     for place, call in zip(places, calls, strict=True):
+        message = "The calls of one SELECT have the same groups." if len(written) > 1 else None
         if not grouped and (call.groups is not None or call.max_groups_contributed is not None):
             message = "groups and max_groups_contributed go with GROUP BY."
-        elif len(written) > 1:
-            message = "The calls of one SELECT have the same groups."
-        else:
-            continue
-        hint = (
-            f"SELECT region, {call.function.name}(…, groups := regions.region, "
-            "max_groups_contributed := 2) FROM … GROUP BY region"
-        )
-        raise tokens[place].error(NotSupported, message, hint)
+        if message is not None:
+            hint = f"SELECT region, {call.function.name}(…, groups := regions.region, "
+            hint += "max_groups_contributed := 2) FROM … GROUP BY region"
+            raise tokens[place].error(NotSupported, message, hint)
 
 
 # The items and keys below are token indices: [start, stop).
@@ -264,13 +255,10 @@ def _key(tokens: Sequence[Token], part: Span, items: tuple[Span, ...]) -> tuple[
 
 def _end_of_name(tokens: Sequence[Token], start: int, stop: int) -> int | None:
     """The end of a column's name, with or without an alias behind; None for anything else."""
-    end = start
-    while end < stop and tokens[end].name is not None:
-        end += 1
-        if end >= stop or not tokens[end].is_symbol("."):
-            break
-        end += 1
-    rest = stop - end
-    alias = rest == 1 or (rest == 2 and tokens[end].upper == "AS")
-    named = start < end and tokens[end - 1].name is not None
-    return end if named and (rest == 0 or (alias and tokens[stop - 1].name is not None)) else None
+    end = start + 1
+    while end < stop and tokens[end].is_symbol("."):
+        end += 2
+    alias = tokens[end + 1 : stop] if end < stop and tokens[end].upper == "AS" else tokens[end:stop]
+    names = [*tokens[start:end:2], *alias]
+    named = start < stop and end <= stop and all(token.name is not None for token in names)
+    return end if named and len(alias) <= 1 and (alias or end == stop) else None

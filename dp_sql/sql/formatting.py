@@ -25,10 +25,7 @@ def full_name(parts: Sequence[str]) -> str:
 
 
 def literal(value: str | bool | int | Fraction) -> str:
-    """A value as SQL reads it back exactly.
-
-    Raises:
-        ValueError: a fraction that is no finite decimal.
+    """A value as SQL reads it back exactly; ValueError for a fraction that is no finite decimal.
 
     >>> print(literal("it's"), literal(True), literal(-3), literal(Fraction(-5, 4)))
     'it''s' TRUE -3 -1.25

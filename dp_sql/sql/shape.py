@@ -41,12 +41,9 @@ class Rows:
         return "__dp_group, " if self.grouped else ""
 
     def lists(self, source: str, columns: Mapping[str, str], order: str) -> str:
-        """The CTE `__dp_lists`: columns of a SELECT as lists, in one row or one row per group.
+        """The CTE `__dp_lists`: columns of the SELECT `source`, in one row or one row per group.
 
-        Args:
-            source: the SELECT.
-            columns: name of each list, and the column that it lists; the last is never NULL.
-            order: an ORDER BY clause, or nothing.
+        `columns` names each list and the column in it; the last one is never NULL.
         """
         present = f" FILTER (WHERE {[*columns.values()][-1]} IS NOT NULL)" if self.grouped else ""
         listed = ", ".join(
@@ -92,11 +89,7 @@ class Shape(ABC):
     @classmethod
     @abstractmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Self:
-        """The public numbers of a call.
-
-        Raises:
-            ArgumentError: one is missing, out of range or not taken by the mechanism.
-        """
+        """The public numbers of a call; ArgumentError where one is wrong or not taken."""
 
     def given_to(self, mechanism: Mechanism) -> dict[str, Any]:
         """The numbers that a mechanism takes, by name."""
@@ -146,17 +139,12 @@ class Shape(ABC):
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         """Run the mechanism once: what the UDF returns, and one sentence on its accuracy.
 
-        Args:
-            mechanism: answers.
-            loss: of the whole call.
-            lists: what the UDF takes: int64 arrays; (offsets, people) for lists of lists; strings.
+        `loss` is that of the whole call; `lists` are what the UDF takes: int64 arrays, (offsets,
+        people) for lists of lists, strings.
         """
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
-        """The sentence on accuracy from public numbers alone; None: it needs the data.
-
-        `n_items` is the size of the public domain; None: there is none.
-        """
+        """The sentence on accuracy from the size of the public domain; None: it needs the data."""
         return None
 
 

@@ -26,11 +26,7 @@ class Unreadable(Exception):
 
 @lru_cache(maxsize=256)
 def tree_of(sql: str) -> Node:
-    """The tree of one statement. It is shared: never change it, and copy no part of it.
-
-    Raises:
-        Unreadable: sqlglot cannot read the text, or gives up on its depth or length.
-    """
+    """The tree of one statement, or Unreadable. It is shared: never change it, copy no part."""
     if len(sql) > LONGEST:
         raise Unreadable
     try:
@@ -60,11 +56,7 @@ def projection(text: str) -> Node | None:
 
 
 def to_sql(node: Node) -> str:
-    """DuckDB's SQL of a tree.
-
-    Raises:
-        Unreadable: sqlglot cannot write it.
-    """
+    """DuckDB's SQL of a tree, or Unreadable."""
     try:
         return str(node.sql(dialect="duckdb"))
     except Exception as error:

@@ -47,11 +47,8 @@ class SystemTableCall:
 class Statement:
     """One statement: its whole text and its own tokens, without EXPLAIN in front if `is_explain`.
 
-    Under a policy, the policy states the privacy unit and may state domains.
-
-    Raises:
-        QueryError: on first use of `selects` or `system_tables`, for a DP call or a system table
-            that cannot be read.
+    Under a policy, the policy states the privacy unit and may state domains. `selects` and
+    `system_tables` raise a QueryError for a DP call or a system table that cannot be read.
     """
 
     text: str
@@ -62,18 +59,17 @@ class Statement:
     @property
     def keyword(self) -> str:
         """Its first word, in upper case; nothing if it begins with a bracket."""
-        return self.tokens[0].upper if self.tokens else ""
+        return token_at(self.tokens, 0).upper
 
     @property
     def may_be_query(self) -> bool:
         """Whether it begins as a query, or with a bracket."""
-        return self.keyword in QUERY or (bool(self.tokens) and self.tokens[0].is_symbol("("))
+        return self.keyword in QUERY or token_at(self.tokens, 0).is_symbol("(")
 
     @property
     def is_query(self) -> bool:
         """Whether it begins as a query, also in brackets."""
-        inside = next((t for t in self.tokens if not t.is_symbol("(")), None)
-        return inside is not None and inside.upper in QUERY
+        return next((t.upper for t in self.tokens if not t.is_symbol("(")), "") in QUERY
 
     def without_explain(self) -> Statement:
         """The statement behind EXPLAIN."""
