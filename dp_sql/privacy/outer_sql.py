@@ -1,7 +1,6 @@
 """The user's statement with releases in it: text in, text out. Writes; never runs.
 
-Each DP call becomes a column of its release, and the source becomes the releases; every other
-character stays as it was written.
+Each DP call becomes a column of its release, the source the releases; all else stays as written.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
 from dp_sql.sql.tokens import Token, folded, outside_queries
 
-Edit = tuple[int, int, str]
-"""Replace text[start:stop] with a string."""
+Edit = tuple[int, int, str]  # replace text[start:stop] with a string
 
 
 def outer_sql(
@@ -81,10 +79,9 @@ def _key_edits(select: DpSelect) -> list[Edit]:
     edits = []
     later = [span for word, span in select.clauses.items() if word in {"HAVING", "ORDER"}]
     for span in (*select.items, *later):
-        tokens = outside_queries(select.between(span))
+        tokens = outside_queries(select.beside_calls(span))
         for i, token in enumerate(tokens):
-            in_call = any(call.start <= token.start < call.end for call in select.calls)
-            chain = [] if in_call else _chain(tokens, i)
+            chain = _chain(tokens, i)
             *table, name = (folded(part.name or "") for part in chain or [token])
             if table and name in names and table[-1] in tables:
                 edits.append((token.start, chain[-1].end, f"__dp_groups.{quote(names[name])}"))
@@ -111,8 +108,7 @@ def _source_names(select: DpSelect) -> set[str]:
     except Unreadable:
         return written
     clauses = [tree.args.get("from_") or tree.args.get("from"), *(tree.args.get("joins") or [])]
-    relations = [clause.this for clause in clauses if clause is not None]
-    return written | {folded(relation.alias_or_name) for relation in relations}
+    return written | {folded(clause.this.alias_or_name) for clause in clauses if clause is not None}
 
 
 def _spliced(text: str, edits: Sequence[Edit], start: int, stop: int) -> str:

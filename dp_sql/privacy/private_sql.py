@@ -19,8 +19,7 @@ from dp_sql.sql.shape import Rows
 from dp_sql.sql.types import by_value, exact
 
 KEEP_UDF = "__dp_sql_keep"
-GROUPS = "_groups"
-"""The end of the name of a UDF that answers all groups at once."""
+GROUPS = "_groups"  # the end of the name of a UDF that answers all groups at once
 _EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
 
 

@@ -1,8 +1,4 @@
-"""Read the arguments of one DP call. Pure: no catalog, no data.
-
-Every argument except the columns is a literal. So all ranges are checked here, before anything is
-planned, and so is whether the mechanism takes what it is given.
-"""
+"""Read the arguments of one DP call, and check all ranges. Pure: no catalog, no data."""
 
 from __future__ import annotations
 

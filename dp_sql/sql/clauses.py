@@ -57,28 +57,23 @@ def _clauses(tokens: Sequence[Token], start: int, stop: int, index: int) -> tupl
     found: list[tuple[str, int]] = []
     for i in at_depth_zero(tokens, start, stop):
         word = tokens[i].upper
-        before = token_at(tokens, i - 1)
-        if before.is_symbol(".") or (before.upper == "AS" and found):
+        before, after = token_at(tokens, i - 1).upper, token_at(tokens, i + 1).upper
+        if token_at(tokens, i - 1).is_symbol(".") or (before == "AS" and found):
             continue  # a name
         if word in {"UNION", "INTERSECT", "EXCEPT"}:
             if i > index:
                 stop = i
                 break
             found = []
-        elif word in _CLAUSES and _opens_clause(tokens, i, bool(found)):
+        elif word not in _CLAUSES or after not in _ONLY_BEFORE.get(word, {after}):
+            continue
+        elif word == "FROM" and before == "DISTINCT":
+            if token_at(tokens, i - 2).upper not in {"IS", "NOT"}:  # a IS [NOT] DISTINCT FROM b
+                found.append((word, i))
+        elif found or word in {"SELECT", "FROM"}:
             found.append((word, i))
     edges = [*(i for _, i in found), stop]
     return tuple(Clause(word, i, edges[n + 1]) for n, (word, i) in enumerate(found))
-
-
-def _opens_clause(tokens: Sequence[Token], index: int, in_select: bool) -> bool:
-    word = tokens[index].upper
-    if word == "FROM" and token_at(tokens, index - 1).upper == "DISTINCT":
-        # a IS [NOT] DISTINCT FROM b
-        return token_at(tokens, index - 2).upper not in {"IS", "NOT"}
-    if word in _ONLY_BEFORE:
-        return in_select and token_at(tokens, index + 1).upper in _ONLY_BEFORE[word]
-    return in_select or word in {"SELECT", "FROM"}
 
 
 def _cte_names(tokens: Sequence[Token], start: int, stop: int) -> Iterator[str]:

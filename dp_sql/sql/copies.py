@@ -2,9 +2,8 @@
 
 `WITH b AS (FROM a, a), c AS (FROM b, b)` holds four copies of `a`; so does
 `SELECT x AS y, y + y AS z, z + z AS w` of `x`, and `SELECT *, *` of `SELECT *, *` of its columns.
-Each step doubles, so a short statement can become a large one. Reads tokens only. It takes a name
-that is defined anywhere for the same name everywhere, so it counts too many copies
-rather than too few.
+Each step doubles, so a short statement can become a large one. Reads tokens only. A name that is
+defined anywhere is the same name everywhere, so the count is too high rather than too low.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class _Copies:
         for index, token in enumerate(self._tokens):
             if token.is_symbol(*OPEN):
                 self._frames.append(_Frame(self._cte(index)))
-            elif token.is_symbol(*CLOSE):
+            elif token.is_symbol(*CLOSE) and len(self._frames) > 1:
                 self._close(index)
             elif token.is_symbol(","):
                 self._end_item(self._frames[-1], index)
@@ -85,8 +84,6 @@ class _Copies:
         return max(known.values(), default=1)
 
     def _close(self, index: int) -> None:
-        if len(self._frames) == 1:
-            return
         frame, outer = self._frames.pop(), self._frames[-1]
         self._end_list(frame, index)
         if frame.cte is not None:

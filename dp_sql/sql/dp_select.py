@@ -13,8 +13,7 @@ from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.literals import ListLiteral, Reference
 from dp_sql.sql.tokens import Token, matching, split, text_of, token_at
 
-Span = tuple[int, int]
-"""Offsets in the text: [start, stop)."""
+Span = tuple[int, int]  # offsets in the text: [start, stop)
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,11 @@ class DpSelect:
         first, last = (bisect_left(self.tokens, at, key=lambda token: token.start) for at in span)
         return self.tokens[first:last]
 
+    def beside_calls(self, span: Span) -> list[Token]:
+        """The tokens in a span of the text, outside the DP calls."""
+        places = [(call.start, call.end) for call in self.calls]
+        return [t for t in self.between(span) if not any(a <= t.start < b for a, b in places)]
+
 
 def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect, ...]:
     """The SELECTs of a statement that hold DP calls, in the order of the text.
@@ -65,7 +69,11 @@ def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect,
     """
     grouped: dict[int, tuple[Select, list[int]]] = {}
     end = -1
-    places = [i for i in range(len(tokens)) if _is_call(tokens, i)]
+    places = [
+        i
+        for i, token in enumerate(tokens)
+        if (token.name or "").upper() in FUNCTIONS and token_at(tokens, i + 1).is_symbol("(")
+    ]
     for index in places:
         if index < end:
             message = "A DP call is not allowed inside the arguments of another DP call."
@@ -84,11 +92,6 @@ def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect,
             hint = "Answer the inner call first: CREATE TABLE … AS SELECT …, and select from "
             raise tokens[index].error(NotSupported, message, hint + "that table.")
     return found
-
-
-def _is_call(tokens: Sequence[Token], index: int) -> bool:
-    name = (tokens[index].name or "").upper()
-    return name in FUNCTIONS and token_at(tokens, index + 1).is_symbol("(")
 
 
 _AFTER_CALL = {
@@ -152,7 +155,11 @@ def _read_select(
     listed, group = select.clause("SELECT"), select.clause("GROUP")
     source = behind(select.clause("FROM"))
     assert listed is not None and source is not None
-    items = _items(tokens, listed.start + 1, listed.stop)
+    start = listed.start + 1 + (tokens[listed.start + 1].upper in {"DISTINCT", "ALL"})
+    if tokens[start - 1].upper == "DISTINCT" and tokens[start].upper == "ON":
+        message = "A SELECT with a DP call cannot have DISTINCT ON."
+        raise tokens[start].error(NotSupported, message, "Thin out the answer in an outer query.")
+    items = tuple((a, b) for a, b in split(tokens, start, listed.stop) if a < b)
     calls = tuple(read_call(tokens, index, under_policy) for index in places)
     _check_groups(tokens, places, calls, group is not None)
     found = DpSelect(
@@ -193,21 +200,13 @@ def _check_groups(
             raise tokens[place].error(NotSupported, message, hint)
 
 
-# The items and keys below are token indices: [start, stop).
-
-
-def _items(tokens: Sequence[Token], start: int, stop: int) -> tuple[Span, ...]:
-    start += tokens[start].upper in {"DISTINCT", "ALL"}
-    if tokens[start - 1].upper == "DISTINCT" and tokens[start].upper == "ON":
-        message = "A SELECT with a DP call cannot have DISTINCT ON."
-        raise tokens[start].error(NotSupported, message, "Thin out the answer in an outer query.")
-    return tuple((a, b) for a, b in split(tokens, start, stop) if a < b)
-
-
 def _keys(
     tokens: Sequence[Token], group: Clause, items: tuple[Span, ...], places: list[int]
 ) -> tuple[Reference, ...]:
-    """The columns of a GROUP BY clause, which may also be numbers of items, or ALL."""
+    """The columns of a GROUP BY clause, which may also be numbers of items, or ALL.
+
+    Here and below, items and parts of the clause are indices of tokens.
+    """
     parts = split(tokens, group.start + 2, group.stop)
     if not parts or any(a >= b for a, b in parts):
         raise tokens[group.start].error(NotSupported, "GROUP BY names no column here.")
@@ -222,10 +221,10 @@ def _keys(
             continue
         keys[key.text.lower()] = key
         name = key.parts[-1].lower()
-        wrong = f"more than one column {key.parts[-1]}" if name in names else None
-        if name.startswith("__dp_"):
-            wrong = "a column whose name begins with __dp_, which dp_sql uses itself"
-        if wrong is not None:
+        if name.startswith("__dp_") or name in names:
+            wrong = f"more than one column {key.parts[-1]}"
+            if name.startswith("__dp_"):
+                wrong = "a column whose name begins with __dp_, which dp_sql uses itself"
             raise tokens[start].error(NotSupported, f"GROUP BY has {wrong}.")
         names.add(name)
     return tuple(keys.values())

@@ -1,7 +1,6 @@
 """The SQL functions: one declaration each, and all that differs between them.
 
-To add a function, write its shape (or use one of these) and its entry in FUNCTIONS. Its mechanisms
-are those of `udfs.REGISTRY` under the shape's key.
+To add one, write its shape and its entry in FUNCTIONS; its mechanisms are in `udfs.REGISTRY`.
 """
 
 from __future__ import annotations
@@ -144,10 +143,7 @@ _COUNT, _REPORT = "__dp_sql_count_distinct", "__dp_sql_count_distinct_report"
 
 @dataclass(frozen=True, kw_only=True)
 class CountDistinct(Shape):
-    """Takes the people of each item; returns one number.
-
-    bound: the contribution bound, or how it is selected.
-    """
+    """Takes the people of each item; returns one number."""
 
     registry = "count_distinct"
     columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
@@ -155,7 +151,7 @@ class CountDistinct(Shape):
     udfs: ClassVar = {_COUNT: "BIGINT", _REPORT: REPORT_TYPE}
 
     max_contributions: int
-    bound: int | str
+    bound: int | str  # the contribution bound, or how it is selected
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> CountDistinct:
@@ -229,10 +225,9 @@ class CountDistinct(Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class Select(Shape):
-    """Takes scores and sensitivities, as exact decimals, and how many candidates differ.
+    """Takes scores and sensitivities, as exact decimals; returns the place of a candidate, from 1.
 
-    Returns the place of one candidate, from 1. Candidates are in the order of their values, so that
-    no place comes from the data.
+    Candidates are in the order of their values, so that no place comes from the data.
     """
 
     registry = "select"
@@ -242,9 +237,8 @@ class Select(Shape):
         "sensitivity": literals.read_column_or_number,
     }
     reads_people = False
-    takes: ClassVar = {
-        "__dp_scores": "VARCHAR[]", "__dp_sensitivities": "VARCHAR[]", "__dp_different": "BIGINT",
-    }  # fmt: skip
+    takes: ClassVar = {"__dp_scores": "VARCHAR[]", "__dp_sensitivities": "VARCHAR[]",
+                       "__dp_different": "BIGINT"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_select": "BIGINT"}
 
     @classmethod

@@ -56,10 +56,9 @@ MAX_PARAMETER_BYTES = 1_000_000  # characters, bytes and digits together
 
 _SUMMARIES = frozenset({"PIVOT", "UNPIVOT", "DESCRIBE", "DESC", "SHOW", "SUMMARIZE"})
 _QUERY = _SUMMARIES | {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
-_RELATIONS = frozenset(
-    {"SELECT", "FROM", "VALUES", "TABLE", "JOIN", "UNION", "INTERSECT", "EXCEPT", "LATERAL", "OVER",
-     "WINDOW", "DISTINCT", *(_SUMMARIES - {"DESC"})}
-)  # fmt: skip
+_RELATIONS = _SUMMARIES - {"DESC"} | {"SELECT", "FROM", "VALUES", "TABLE", "JOIN", "UNION", "EXCEPT",
+                                      "INTERSECT", "LATERAL", "OVER", "WINDOW",
+                                      "DISTINCT"}  # fmt: skip
 # After these words an expression begins that is no part of the one before.
 _ANEW = _RELATIONS - {"OVER", "DISTINCT"} | {"AND", "OR", "WHERE", "GROUP", "HAVING", "ORDER", "ON"}
 _BRANCHES = frozenset({"WHEN", "THEN", "ELSE"})
@@ -81,12 +80,10 @@ def check_shape(statement: Statement) -> None:
     """Refuse (NotSupported) a statement that could crash or stall a parser or planner."""
     _Scan(statement.tokens).run()
     if copies(statement.tokens, MAX_COPIES) > MAX_COPIES:
-        raise statement.tokens[0].error(
-            NotSupported,
-            f"With each name replaced by its definition, this statement holds more than "
-            f"{MAX_COPIES:,} copies of one part.",
-            "Read a CTE or an alias once where you can, and list columns instead of *.",
-        )
+        message = "With each name replaced by its definition, this statement holds more than "
+        hint = "Read a CTE or an alias once where you can, and list columns instead of *."
+        message += f"{MAX_COPIES:,} copies of one part."
+        raise statement.tokens[0].error(NotSupported, message, hint)
 
 
 def check_depth(statement: Statement) -> None:

@@ -1,8 +1,4 @@
-"""Read the value of one argument: a column's name, or an exact number from its digits. Pure.
-
-Every number becomes a `Fraction` or an `int` within its range (ranges.py). A column, a parameter or
-an expression is refused where a number is expected.
-"""
+"""Read the value of one argument: a column's name, or an exact number within its range. Pure."""
 
 from __future__ import annotations
 
@@ -54,13 +50,19 @@ class Argument:
         """The value as a reference: to a column, or, without parts, to an expression."""
         return Reference(parts, self.written, self.tokens[0].start)
 
+    def column(self) -> Reference | None:
+        """The column that the value names; None if it is anything else."""
+        parts = [t.name for t in self.tokens[::2] if t.name is not None]
+        dots = [t for t in self.tokens[1::2] if t.is_symbol(".")]
+        is_name = len(parts) == len(dots) + 1 and len(parts) + len(dots) == len(self.tokens)
+        return self.reference(*parts) if is_name else None
+
     def refuse(self, message: str, hint: str | None = None) -> ArgumentError:
         """An error under this value."""
         return self.tokens[0].error(ArgumentError, message, hint)
 
 
-Reader = Callable[[Argument, str], T]
-"""Reads an argument; the second parameter is what messages call it."""
+Reader = Callable[[Argument, str], T]  # the second parameter is what messages call the argument
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Given:
 
 def read_reference(argument: Argument, what: str) -> Reference:
     """A column's name, with or without its table's."""
-    found = _reference(argument)
+    found = argument.column()
     if found is None:
         raise argument.refuse(
             f"{what} must be a column, not the expression {argument.written}.",
@@ -114,17 +116,9 @@ def read_reference(argument: Argument, what: str) -> Reference:
     return found
 
 
-def _reference(argument: Argument) -> Reference | None:
-    parts = tuple(t.name for t in argument.tokens[::2] if t.name is not None)
-    dots = [t for t in argument.tokens[1::2] if t.is_symbol(".")]
-    if len(parts) != len(dots) + 1 or len(parts) + len(dots) != len(argument.tokens):
-        return None
-    return argument.reference(*parts)
-
-
 def read_expression(argument: Argument, what: str) -> Reference:
     """An expression; a column's name has its parts, any other expression none."""
-    return _reference(argument) or argument.reference()
+    return argument.column() or argument.reference()
 
 
 def read_column_or_number(argument: Argument, what: str) -> Reference:
@@ -143,7 +137,7 @@ def read_domain(argument: Argument, what: str) -> Reference | ListLiteral:
     """A public column, a list of literals, an ENUM type, or the word observed."""
     if argument.tokens[0].is_symbol("[") and argument.tokens[-1].is_symbol("]"):
         return ListLiteral(argument.written, argument.tokens[0].start)
-    found = _reference(argument)
+    found = argument.column()
     if found is None:
         raise argument.refuse(
             f"{what} must be written in the statement: a public column, a list, or observed.",

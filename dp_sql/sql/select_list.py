@@ -91,12 +91,7 @@ def _blanked(select: DpSelect, start: int, stop: int) -> str:
 
 
 def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
-    beside = [
-        token
-        for token in select.between(item)
-        if not any(call.start <= token.start < call.end for call in select.calls)
-    ]
-    outside = outside_queries(beside)
+    outside = outside_queries(select.beside_calls(item))
     names = called(outside)
     kinds = dict(functions.builtin_kinds(frozenset(names)))
     unknown = frozenset(names) - kinds.keys()

@@ -60,12 +60,7 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape(ABC):
-    """The public numbers of one call; its class says what the SQL function does with them.
-
-    epsilon, delta: of one group; without GROUP BY, of the call.
-    beta: one minus the confidence of the accuracy.
-    report: whether the answer is a struct that states its accuracy.
-    """
+    """The public numbers of one call; its class says what the SQL function does with them."""
 
     registry: ClassVar[str]  # the key of its mechanisms in udfs.REGISTRY
     columns: ClassVar[Mapping[str, Reader[Reference]]]  # the arguments that name columns
@@ -76,10 +71,10 @@ class Shape(ABC):
     takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types
     udfs: ClassVar[Mapping[str, str]]  # its UDFs, and what each returns for one group
 
-    epsilon: Fraction
+    epsilon: Fraction  # as delta: of one group; without GROUP BY, of the call
     delta: Fraction | None = None
-    beta: Fraction
-    report: bool = False
+    beta: Fraction  # one minus the confidence of the accuracy
+    report: bool = False  # whether the answer is a struct that states its accuracy
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:

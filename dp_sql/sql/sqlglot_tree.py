@@ -1,7 +1,4 @@
-"""sqlglot's trees of the parts that we must understand. The only caller of sqlglot's parser.
-
-Whatever goes wrong in there, our answer is the same: this part cannot be read.
-"""
+"""sqlglot's trees of the parts that dp_sql must understand. The only caller of its parser."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ LONGEST = 200_000  # characters; beyond, sqlglot takes seconds
 
 
 class Unreadable(Exception):
-    """sqlglot has no tree for the text."""
+    """sqlglot has no tree for the text, whatever went wrong in there."""
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,4 @@
-"""One statement, parsed once: its kind, clauses, DP calls and system tables. Pure: no catalog.
-
-Whether the source of a DP call is person-level is decided in privacy/.
-"""
+"""One statement, parsed once: its kind, clauses, DP calls and system tables. Pure: no catalog."""
 
 from __future__ import annotations
 

@@ -18,9 +18,7 @@ from dp_sql.errors import ParseError, QueryError
 E = TypeVar("E", bound=QueryError)
 
 OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
-_HALF = re.compile("[\ud800-\udfff]")
 _UNCLOSED = re.compile(r"""'|"|\$(?:[^\W\d]\w*)?\$""")
-_COMMENT_MARK = re.compile(r"/\*|\*/")
 _MAX_COMMENTS = 100  # DuckDB 1.5 reads all levels again for each level: 5,000 take a second
 _TOKEN = re.compile(
     r"""
@@ -79,7 +77,7 @@ def tokenize(text: str) -> list[Token]:
     ['SELECT', '5', '!', ',', "$$a'b$$", 'FROM', 't']
     """
     found: list[Token] = []
-    if half := _HALF.search(text):
+    if half := re.search("[\ud800-\udfff]", text):
         raise ParseError("This character is half of a pair.", text=None, position=half.start())
     position = 0
     while position < len(text):
@@ -89,11 +87,10 @@ def tokenize(text: str) -> list[Token]:
         kind, end = match.lastgroup, match.end()
         if kind == "block":
             end = _end_of_comment(text, position)
-        elif kind == "dollar":
-            found.append(Token("string", match.group(), position, end, text))
         elif kind == "symbol" and _UNCLOSED.match(text, position):
             raise ParseError("This quote is never closed.", text=text, position=position)
         elif kind not in {"space", "comment"}:
+            kind = "string" if kind == "dollar" else kind
             found.append(Token(kind, match.group(), position, end, text))
         position = end
     return found
@@ -101,7 +98,7 @@ def tokenize(text: str) -> list[Token]:
 
 def _end_of_comment(text: str, start: int) -> int:
     depth = 0
-    for mark in _COMMENT_MARK.finditer(text, start):
+    for mark in re.compile(r"/\*|\*/").finditer(text, start):
         depth += 1 if mark.group() == "/*" else -1
         if depth > _MAX_COMMENTS:
             message = f"A statement has at most {_MAX_COMMENTS} levels of nested comments."
@@ -176,12 +173,9 @@ def text_of(tokens: Sequence[Token]) -> str:
     return tokens[0].source[tokens[0].start : tokens[-1].end] if tokens else ""
 
 
-_NOTHING = Token("", "", 0, 0, "")
-
-
 def token_at(tokens: Sequence[Token], index: int) -> Token:
     """The token at an index; before the first and after the last, an empty one."""
-    return tokens[index] if 0 <= index < len(tokens) else _NOTHING
+    return tokens[index] if 0 <= index < len(tokens) else Token("", "", 0, 0, "")
 
 
 def _opens_query(tokens: Sequence[Token], index: int) -> bool:
@@ -203,11 +197,10 @@ def queries_around(tokens: Sequence[Token], index: int) -> list[tuple[int, int]]
 def outside_queries(tokens: Sequence[Token]) -> list[Token]:
     """The tokens outside all brackets that open a query."""
     outside: list[Token] = []
-    index = 0
-    while index < len(tokens):
-        if tokens[index].is_symbol("(") and _opens_query(tokens, index):
-            index = matching(tokens, index)
-        else:
-            outside.append(tokens[index])
-        index += 1
+    end = -1
+    for index, token in enumerate(tokens):
+        if index > end and token.is_symbol("(") and _opens_query(tokens, index):
+            end = matching(tokens, index)
+        elif index > end:
+            outside.append(token)
     return outside
