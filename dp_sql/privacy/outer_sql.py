@@ -70,10 +70,7 @@ def _side_by_side(select: DpSelect, releases: Sequence[tuple[str, str]]) -> str:
 
 
 def _key_edits(select: DpSelect) -> list[Edit]:
-    """Replace a key with its table's name, which is gone after rewriting.
-
-    Inside brackets that open a query names are that query's own.
-    """
+    """Replace a key with its table's name, gone after rewriting, outside queries in brackets."""
     names = {folded(key.parts[-1]): key.parts[-1] for key in select.keys}
     tables = _source_names(select)
     edits = []

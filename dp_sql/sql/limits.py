@@ -56,9 +56,9 @@ MAX_PARAMETER_BYTES = 1_000_000  # characters, bytes and digits together
 
 _SUMMARIES = frozenset({"PIVOT", "UNPIVOT", "DESCRIBE", "DESC", "SHOW", "SUMMARIZE"})
 _QUERY = _SUMMARIES | {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
-_RELATIONS = _SUMMARIES - {"DESC"} | {"SELECT", "FROM", "VALUES", "TABLE", "JOIN", "UNION", "EXCEPT",
-                                      "INTERSECT", "LATERAL", "OVER", "WINDOW",
-                                      "DISTINCT"}  # fmt: skip
+_RELATIONS = _SUMMARIES - {"DESC"} | {
+    "SELECT", "FROM", "VALUES", "TABLE", "JOIN", "UNION", "EXCEPT", "INTERSECT", "LATERAL", "OVER",
+    "WINDOW", "DISTINCT"}  # fmt: skip
 # After these words an expression begins that is no part of the one before.
 _ANEW = _RELATIONS - {"OVER", "DISTINCT"} | {"AND", "OR", "WHERE", "GROUP", "HAVING", "ORDER", "ON"}
 _BRANCHES = frozenset({"WHEN", "THEN", "ELSE"})

@@ -59,10 +59,7 @@ _CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "AL
 
 
 def only_reads(statement: Statement, functions: Functions) -> None:
-    """Under a policy: refuse what a query might do besides reading what is public.
-
-    Table functions read the engine and its settings, and a CTE may change tables.
-    """
+    """Under a policy: refuse table functions, which read the engine, and CTEs that make changes."""
     tokens = statement.tokens
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         inside = before.is_symbol("(") and not after.is_symbol(")", ",", ".")
