@@ -125,7 +125,7 @@ def _check_functions(node: Node, engine: OwnersEngine) -> None:
             refusal = refuse(
                 node, f"The function {name} depends on more than the values of one row", WAY_OUT
             )
-            refusal.offset = start + places.get(name, 0) if stop else None
+            refusal.offset = start + places[name].start if stop else None
             raise refusal
 
 
@@ -184,7 +184,7 @@ def span(node: Node) -> tuple[int, int] | None:
     text = parsed_text(node)
     tokens = tokenize(text)
     index = max(i for i, token in enumerate(tokens) if token.start <= min(starts))
-    clause = enclosing_select(tokens, index, text).clause_of(index)
+    clause = enclosing_select(tokens, index).clause_of(index)
     if clause is None:
         raise Unreadable
     first, last = clause.start + 1, clause.stop

@@ -216,7 +216,7 @@ def _call(function: Node, name: str) -> str:
     ]
     if len(places) != 1:
         return to_sql(function)
-    return sql[tokens[places[0]].start : tokens[matching(tokens, places[0] + 1, sql)].end]
+    return sql[tokens[places[0]].start : tokens[matching(tokens, places[0] + 1)].end]
 
 
 def inexact(what: str, name: str, kind: str) -> ArgumentError:

@@ -1,12 +1,12 @@
 """The user's statement with releases in it: text in, text out. Writes; never runs.
 
-Each DP call becomes a column of its release, and the source becomes the releases; every other
-character stays as it was written.
+Each DP call becomes a column of its release, the source the releases; all else stays as written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from sqlglot import exp
 
@@ -16,8 +16,7 @@ from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
 from dp_sql.sql.tokens import Token, folded, outside_queries
 
-Edit = tuple[int, int, str]
-"""Replace text[start:stop] with a string."""
+Edit = tuple[int, int, str]  # replace text[start:stop] with a string
 
 
 def outer_sql(
@@ -27,83 +26,63 @@ def outer_sql(
     relations: Sequence[str],
     edits: Sequence[Edit] = (),
 ) -> str:
-    """A statement that reads its releases in place of its sources.
+    """The statement text[span] that reads its releases in place of its sources.
 
-    Args:
-        text: the text that holds the statement.
-        span: where the statement begins and ends.
-        selects: its SELECTs with DP calls.
-        relations: for each call, in the order of the text, SQL of a relation with the columns of
-            its release.
-        edits: other edits to make, outside these SELECTs' sources and calls.
+    `relations` are SQL with the columns of the release of each call, in the order of the text;
+    `edits` are others to make, outside the sources and calls of the SELECTs.
     """
-    named = [(relation, f"__dp_release_{n}") for n, relation in enumerate(relations, 1)]
+    named = ((relation, f"__dp_release_{n}") for n, relation in enumerate(relations, 1))
     made = list(edits)
     for select in selects:
-        made += _edits(select, named[: len(select.calls)])
-        named = named[len(select.calls) :]
+        made += _edits(select, list(islice(named, len(select.calls))))
     return _spliced(text, made, *span)
 
 
 def _edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
     """Edits that make one SELECT read its releases: for each call a relation and its alias."""
-    if select.keys:
-        relations = _side_by_side(select, releases)
-        edits = [
-            (start, stop, f"__dp_groups.{quote(name)}") for start, stop, name in _key_places(select)
-        ]
-    else:
-        relations = ", ".join(f"{relation} AS {alias}" for relation, alias in releases)
-        edits = []
-    edits.append((*select.from_clause, f"FROM {relations}"))
-    edits += [(*c, "") for c in (select.where_clause, select.group_clause) if c is not None]
-    if select.having is not None:  # over released columns, which are no groups any more
-        edits.append((select.having[0], select.having[0] + len("HAVING"), "WHERE"))
+    edits = _key_edits(select) if select.keys else []
+    relations = ", ".join(f"{relation} AS {alias}" for relation, alias in releases)
+    source = _side_by_side(select, releases) if select.keys else relations
+    clauses = select.clauses
+    edits.append((*clauses["FROM"], f"FROM {source}"))
+    edits += [(*clauses[word], "") for word in ("WHERE", "GROUP") if word in clauses]
+    if "HAVING" in clauses:  # over released columns, which are no groups any more
+        start, _ = clauses["HAVING"]
+        edits.append((start, start + len("HAVING"), "WHERE"))
     for call, (_, alias) in zip(select.calls, releases, strict=True):
         column = f"__dp_groups.{alias}" if select.keys else f"{alias}.__dp_value"
         edits.append((call.start, call.end, f"({column})"))
-    edits += [(stop, stop, f" AS {quote(name)}") for stop, name in _missing_names(select)]
-    return edits
+    return edits + _alias_edits(select)
 
 
 def _side_by_side(select: DpSelect, releases: Sequence[tuple[str, str]]) -> str:
     """The releases of one grouped SELECT as one relation: the keys by their names, and values."""
-    aliases = [alias for _, alias in releases]
-    first = aliases[0]
-    listed = [f"{first}.__dp_key_{i} AS {quote(k.parts[-1])}" for i, k in enumerate(select.keys)]
-    listed += [f"{alias}.__dp_value AS {alias}" for alias in aliases]
-    joined = f"{releases[0][0]} AS {first}"
-    for relation, alias in releases[1:]:
+    (relation, first), *others = releases
+    keys = {f"__dp_key_{i}": quote(key.parts[-1]) for i, key in enumerate(select.keys)}
+    listed = [f"{first}.{key} AS {name}" for key, name in keys.items()]
+    listed += [f"{alias}.__dp_value AS {alias}" for _, alias in releases]
+    joined = f"{relation} AS {first}"
+    for relation, alias in others:
         # By keys, not by numbers: where two readings of a source differ, so may the numbers.
-        same = [
-            f"{alias}.__dp_key_{i} IS NOT DISTINCT FROM {first}.__dp_key_{i}"
-            for i in range(len(select.keys))
-        ]
-        joined += f" JOIN {relation} AS {alias} ON {' AND '.join(same)}"
+        same = " AND ".join(f"{alias}.{key} IS NOT DISTINCT FROM {first}.{key}" for key in keys)
+        joined += f" JOIN {relation} AS {alias} ON {same}"
     return f"(SELECT {', '.join(listed)} FROM {joined}) AS __dp_groups"
 
 
-def _key_places(select: DpSelect) -> list[tuple[int, int, str]]:
-    """Where the text speaks of a key with its table's name, which is gone after rewriting.
-
-    Inside brackets that open a query names are that query's own.
-    """
+def _key_edits(select: DpSelect) -> list[Edit]:
+    """Replace a key with its table's name, gone after rewriting, outside queries in brackets."""
     names = {folded(key.parts[-1]): key.parts[-1] for key in select.keys}
     tables = _source_names(select)
-    spans = [*select.items, *(c for c in (select.having, select.order) if c is not None)]
-    found = []
-    for start, stop in spans:
-        tokens = outside_queries(select.between((start, stop)), select.text)
+    edits = []
+    later = [span for word, span in select.clauses.items() if word in {"HAVING", "ORDER"}]
+    for span in (*select.items, *later):
+        tokens = outside_queries(select.beside_calls(span))
         for i, token in enumerate(tokens):
             chain = _chain(tokens, i)
-            begin = token.start
-            in_call = any(call.start <= begin < call.end for call in select.calls)
-            if len(chain) < 2 or in_call:
-                continue
-            *table, name = (folded(part.name or "") for part in chain)
-            if name in names and table[-1] in tables:
-                found.append((begin, chain[-1].end, names[name]))
-    return found
+            *table, name = (folded(part.name or "") for part in chain or [token])
+            if table and name in names and table[-1] in tables:
+                edits.append((token.start, chain[-1].end, f"__dp_groups.{quote(names[name])}"))
+    return edits
 
 
 def _chain(tokens: Sequence[Token], index: int) -> list[Token]:
@@ -111,13 +90,10 @@ def _chain(tokens: Sequence[Token], index: int) -> list[Token]:
     if tokens[index].name is None or (index and tokens[index - 1].is_symbol(".")):
         return []
     chain = [tokens[index]]
-    while (
-        index + 2 < len(tokens)
-        and tokens[index + 1].is_symbol(".")
-        and tokens[index + 2].name is not None
-    ):
-        index += 2
-        chain.append(tokens[index])
+    for i in range(index + 1, len(tokens) - 1, 2):
+        if not tokens[i].is_symbol(".") or tokens[i + 1].name is None:
+            break
+        chain.append(tokens[i + 1])
     return chain
 
 
@@ -129,8 +105,7 @@ def _source_names(select: DpSelect) -> set[str]:
     except Unreadable:
         return written
     clauses = [tree.args.get("from_") or tree.args.get("from"), *(tree.args.get("joins") or [])]
-    relations = [clause.this for clause in clauses if clause is not None]
-    return written | {folded(relation.alias_or_name) for relation in relations}
+    return written | {folded(clause.this.alias_or_name) for clause in clauses if clause is not None}
 
 
 def _spliced(text: str, edits: Sequence[Edit], start: int, stop: int) -> str:
@@ -147,13 +122,9 @@ def _spliced(text: str, edits: Sequence[Edit], start: int, stop: int) -> str:
 def with_releases(
     body: str, tokens: Sequence[Token], start: int, releases: Sequence[tuple[str, str]]
 ) -> str:
-    """A query with each release as a CTE in front, computed once however often it is read.
+    """The query `body` with each release (name, SQL) as a CTE, computed once however often read.
 
-    Args:
-        body: the spliced query.
-        tokens: the tokens of the statement as written; a leading WITH is kept and extended.
-        start: offset of the statement in its text.
-        releases: name and SQL of each release.
+    It was written as `tokens`, from the offset `start`; a leading WITH is kept and extended.
     """
     ctes = ", ".join(f"{name} AS MATERIALIZED ({sql})" for name, sql in releases)
     if tokens[0].upper != "WITH":
@@ -163,16 +134,13 @@ def with_releases(
     return f"{body[:after]} {ctes},{body[after:]}"
 
 
-def _missing_names(select: DpSelect) -> list[tuple[int, str]]:
-    """Where an item has no alias: its end, and the name DuckDB would have given it."""
-    found = []
+def _alias_edits(select: DpSelect) -> list[Edit]:
+    """Give an item without an alias the name that DuckDB would have given it."""
+    edits = []
     for start, stop in select.items:
         calls = [c for c in select.calls if start <= c.start and c.end <= stop]
-        if not calls:
-            continue
-        edits = [(c.start, c.end, c.display) for c in calls]
-        name = _spliced(select.text, edits, start, stop)
-        tree = projection(name)  # where sqlglot cannot read it, DuckDB will name it
+        name = _spliced(select.text, [(c.start, c.end, c.display) for c in calls], start, stop)
+        tree = projection(name) if calls else None  # where sqlglot cannot read it, DuckDB names it
         if tree is not None and not isinstance(tree, exp.Alias | exp.Aliases):
-            found.append((stop, name))
-    return found
+            edits.append((stop, stop, f" AS {quote(name)}"))
+    return edits

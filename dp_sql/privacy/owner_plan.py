@@ -139,7 +139,7 @@ def _bodies(select: DpSelect, tokens: Sequence[Token]) -> dict[str, str]:
     spans: dict[str, tuple[int, int]] = {}
     for index, token in enumerate(tokens):
         if token.upper == "WITH":
-            spans |= cte_bodies(tokens[index:], text)
+            spans |= cte_bodies(tokens[index:])
     defined = Counter(
         folded(name.name or "")
         for before, name, after in zip(tokens, tokens[1:], tokens[2:], strict=False)

@@ -1,9 +1,9 @@
 """The SQL that reads people's rows, from a plan. Writes; never runs.
 
 It makes lists in DuckDB and passes them to one UDF, which runs the mechanism; sql/functions.py says
-what the lists hold. With GROUP BY, groups are public: each is answered, whether anyone is in it or
-not. A person in more groups than the cap is kept in some of them, drawn at random from that
-person's own; one call of the UDF answers all groups, in the order of the keys.
+what the lists hold. With GROUP BY, groups are public: each is answered, also if no one is in it. A
+person in more groups than the cap is kept in some of them, drawn at random from that person's own;
+one call of the UDF answers all groups, in the order of the keys.
 
 Functions are written with their full name (system.main.list): a macro in the user's database may be
 called `list` or `count`, and must not be what is called here. All other names begin with __dp,
@@ -14,23 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dp_sql.privacy.plan import Groups, Plan
+from dp_sql.privacy.plan import Column, Plan
 from dp_sql.sql.shape import Rows
 from dp_sql.sql.types import by_value, exact
 
 KEEP_UDF = "__dp_sql_keep"
-GROUPS = "_groups"
-"""The end of the name of a UDF that answers all groups at once."""
+GROUPS = "_groups"  # the end of the name of a UDF that answers all groups at once
 _EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
 
 
 def release_columns(plan: Plan) -> list[tuple[str, str]]:
     """Names and types of the columns of a plan's release; with keys, of one row per group."""
-    columns = [("__dp_value", _value_type(plan))]
-    if plan.keys:
-        keys = [(name, key.type) for name, key in zip(_names(plan), plan.keys, strict=True)]
-        columns = [("__dp_group", "BIGINT"), *keys, *columns]
-    return columns
+    value = ("__dp_value", _value_type(plan))
+    keys = [(name, key.type) for name, key in _keys(plan).items()]
+    return [("__dp_group", "BIGINT"), *keys, value] if keys else [value]
 
 
 def answer_columns(plan: Plan, keys: Sequence[str]) -> list[tuple[str, str]]:
@@ -50,26 +47,20 @@ def _value_type(plan: Plan) -> str:
 
 def count_groups_sql(plan: Plan) -> str:
     """How many groups a plan's keys make in its source."""
-    groups = f"SELECT DISTINCT {', '.join(_keys_sql(plan))} FROM {_source(plan)}"
+    groups = f"SELECT DISTINCT {', '.join(_keys_sql(plan))} FROM {plan.source}\n"
     return f"SELECT system.main.count(*) FROM ({groups}) AS __dp_groups"
 
 
 def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
-    """A SELECT of the columns of `release_columns`: the release of a plan.
+    """A SELECT of the columns of `release_columns`: the release that a UDF knows by its `ticket`.
 
-    Args:
-        plan: what is released.
-        ticket: names the plan to the UDF.
-        again: whether one execution may run it more than once; then the items are in an order of
-            their own, so that the places that were drawn mean the same items.
+    `again`: whether one execution may run it more than once, as in sql.shape.Rows.
     """
     shape, grouped = plan.parameters, bool(plan.keys)
     call = f"'{ticket}', {_EXECUTION}"
     ctes = [_rows(plan)]
-    if plan.groups is not None:
-        ctes += [_public_groups(plan, plan.groups), *_kept(plan, plan.groups, call)]
-    elif grouped:
-        ctes += _groups_of_rows(plan)
+    if grouped:
+        ctes += _groups(plan, call)
     rows = Rows(
         relation="__dp_kept" if grouped else "__dp_rows",
         types=_types(plan),
@@ -87,7 +78,7 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
     )
     answers = f"{shape.udf}{GROUPS}({call}, {lists}) AS __dp_answers"
     ctes.append(f"__dp_drawn AS MATERIALIZED (SELECT {answers} FROM __dp_lists)")
-    keys = ", ".join(f"__dp_groups.{name}" for name in _names(plan))
+    keys = ", ".join(f"__dp_groups.{name}" for name in _keys(plan))
     value = shape.value("system.main.list_extract(__dp_answers, __dp_groups.__dp_group)")
     return (
         f"WITH {', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "
@@ -96,31 +87,16 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
     )
 
 
-# --- rows -----------------------------------------------------------------------------------------
-
-
 def _types(plan: Plan) -> dict[str, str]:
     return {name: column.type for name, column in plan.columns.items()}
 
 
-def _names(plan: Plan) -> list[str]:
-    return [f"__dp_key_{i}" for i in range(len(plan.keys))]
+def _keys(plan: Plan) -> dict[str, Column]:
+    return {f"__dp_key_{i}": key for i, key in enumerate(plan.keys)}
 
 
 def _keys_sql(plan: Plan) -> list[str]:
-    return [
-        f"{exact(key.sql, key.type)} AS {name}"
-        for name, key in zip(_names(plan), plan.keys, strict=True)
-    ]
-
-
-def _by_keys(plan: Plan) -> str:
-    keys = zip(_names(plan), plan.keys, strict=True)
-    return ", ".join(by_value(name, key.type) for name, key in keys)
-
-
-def _source(plan: Plan) -> str:
-    return f"{plan.source}\n"
+    return [f"{exact(key.sql, key.type)} AS {name}" for name, key in _keys(plan).items()]
 
 
 def _rows(plan: Plan) -> str:
@@ -131,44 +107,39 @@ def _rows(plan: Plan) -> str:
         for name, column in plan.columns.items()
     }
     listed = ", ".join([*(f"{sql} AS {name}" for name, sql in columns.items()), *_keys_sql(plan)])
-    rows = f"SELECT {listed} FROM {_source(plan)}"
+    rows = f"SELECT {listed} FROM {plan.source}\n"
     if shape.reads_people:
-        there = " AND ".join(f"{name} IS NOT NULL" for name in [*columns, *_names(plan)])
+        there = " AND ".join(f"{name} IS NOT NULL" for name in [*columns, *_keys(plan)])
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {there}"
     kept = bool(plan.keys) or (plan.keep_source and not shape.reads_rows_once)
     return f"__dp_rows AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
 
 
-# --- groups ---------------------------------------------------------------------------------------
-
-
-def _groups_of_rows(plan: Plan) -> list[str]:
-    """Rows that are no people's with their groups, which are public; NULL is a group."""
-    number = f"system.main.dense_rank() OVER (ORDER BY {_by_keys(plan)}) AS __dp_group"
-    return [
-        f"__dp_kept AS MATERIALIZED (SELECT *, {number} FROM __dp_rows)",
-        f"__dp_groups AS (SELECT DISTINCT __dp_group, {', '.join(_names(plan))} FROM __dp_kept)",
-    ]
-
-
-def _public_groups(plan: Plan, groups: Groups) -> str:
-    """All groups, numbered in the order of the keys."""
+def _groups(plan: Plan, call: str) -> list[str]:
+    """`__dp_groups`, numbered in the order of the keys, and the rows that count in them."""
+    names = ", ".join(_keys(plan))
+    by_keys = ", ".join(by_value(name, key.type) for name, key in _keys(plan).items())
+    if plan.groups is None:  # rows that are no people's have their own groups; NULL is one
+        number = f"system.main.dense_rank() OVER (ORDER BY {by_keys}) AS __dp_group"
+        return [
+            f"__dp_kept AS MATERIALIZED (SELECT *, {number} FROM __dp_rows)",
+            f"__dp_groups AS (SELECT DISTINCT __dp_group, {names} FROM __dp_kept)",
+        ]
     crossed = " CROSS JOIN ".join(
-        f"(SELECT item AS {name} FROM ({domain}) AS listed) AS g{i}"
-        for i, (domain, name) in enumerate(zip(groups.domains, _names(plan), strict=True))
+        f"(SELECT item AS {name} FROM ({domain}) AS listed) AS g_{name}"
+        for domain, name in zip(plan.groups.domains, _keys(plan), strict=True)
     )
-    return (
-        f"__dp_groups AS MATERIALIZED (SELECT {', '.join(_names(plan))}, "
-        f"system.main.row_number() OVER (ORDER BY {_by_keys(plan)}) AS __dp_group FROM {crossed})"
-    )
+    number = f"system.main.row_number() OVER (ORDER BY {by_keys}) AS __dp_group"
+    groups = f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {crossed})"
+    return [groups, *_kept(plan, plan.groups.cap, call)]
 
 
-def _kept(plan: Plan, groups: Groups, call: str) -> list[str]:
+def _kept(plan: Plan, cap: int | None, call: str) -> list[str]:
     """Each (group, person, item) once, of at most `cap` groups of each person."""
-    same = " AND ".join(f"__dp_rows.{name} = __dp_groups.{name}" for name in _names(plan))
+    same = " AND ".join(f"__dp_rows.{name} = __dp_groups.{name}" for name in _keys(plan))
     columns = ", ".join(f"__dp_{name}" for name in plan.columns)
     placed = f"SELECT DISTINCT __dp_group, {columns} FROM __dp_rows JOIN __dp_groups ON {same}"
-    if groups.cap is None:
+    if cap is None:
         return [f"__dp_kept AS MATERIALIZED ({placed})"]
     # In an order of their own, so that another reading in the same execution has the same draw.
     person = "__dp_privacy_unit"
@@ -180,7 +151,7 @@ def _kept(plan: Plan, groups: Groups, call: str) -> list[str]:
         f"system.main.row_number() OVER (ORDER BY {by_person}) AS place FROM "
         f"(SELECT DISTINCT {person}, __dp_group FROM __dp_placed) AS m GROUP BY {person})",
         f"__dp_lots AS MATERIALIZED (SELECT {KEEP_UDF}({call}, coalesce(system.main.list("
-        f"system.main.len(own) ORDER BY place ASC), []), {groups.cap}) AS lots FROM __dp_members)",
+        f"system.main.len(own) ORDER BY place ASC), []), {cap}) AS lots FROM __dp_members)",
         f"__dp_allowed AS (SELECT {person}, unnest(system.main.list_select(own, "
         "system.main.list_extract(lots, place))) AS __dp_group FROM __dp_members, __dp_lots)",
         "__dp_kept AS MATERIALIZED (SELECT p.* "

@@ -1,8 +1,4 @@
-"""Read the arguments of one DP call. Pure: no catalog, no data.
-
-Every argument except the columns is a literal. So all ranges are checked here, before anything is
-planned, and so is whether the mechanism takes what it is given.
-"""
+"""Read the arguments of one DP call, and check all ranges. Pure: no catalog, no data."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dp_sql.errors import ArgumentError, NotSupported
-from dp_sql.sql import literals
+from dp_sql.sql import literals, ranges
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.literals import Argument, Given, ListLiteral, Reference
 from dp_sql.sql.shape import Function, Shape
@@ -53,30 +49,18 @@ class DpCall:
         return self.columns["privacy_unit"]
 
 
-def read_call(
-    text: str, tokens: Sequence[Token], index: int, *, under_policy: bool = False
-) -> DpCall:
+def read_call(tokens: Sequence[Token], index: int, under_policy: bool) -> DpCall:
     """Read the call whose name is `tokens[index]`.
 
-    Args:
-        text: the statement.
-        tokens: its tokens.
-        index: of the call's name.
-        under_policy: the policy states the privacy unit, and may state the domain.
-
     Raises:
-        ArgumentError: an argument is missing, unknown, not a literal, out of range, or not taken
-            by the mechanism.
-        NotSupported: DISTINCT, ORDER BY or IGNORE NULLS inside the call.
+        ArgumentError: an argument is missing, unknown, out of range or not taken by the mechanism.
+        NotSupported: DISTINCT, ORDER BY or IGNORE NULLS inside the call; what only an owner states.
     """
     function = FUNCTIONS[(tokens[index].name or "").upper()]
-    close = matching(tokens, index + 1, text)
-    positional, named = _arguments(text, tokens, index, close, function)
-    start = tokens[index].start
+    close = matching(tokens, index + 1)
+    positional, named = _arguments(tokens, index, close, function)
     found = dict(zip(function.positional, positional, strict=True)) | named
-    given = Given(function.name, text, start, found, under_policy)
-    if under_policy:
-        _refuse_under_policy(function, given)
+    given = Given(function.name, tokens[index], found, under_policy)
     _refuse_missing(function, given)
     columns = {
         name: reader(found[name], f"the {name}" if name == function.positional[0] else name)
@@ -87,21 +71,19 @@ def read_call(
     known = literals.choice(tuple(function.mechanisms), function.default_mechanism)
     mechanism = function.mechanisms[given.optional("mechanism", known, default)]
     parameters = function.shape.read(given, mechanism)
-    shown = ", ".join(argument.written for argument in positional)
+    max_groups = literals.whole(ranges.MAX_GROUPS_CONTRIBUTED)
     return DpCall(
         function=function,
-        start=start,
+        start=tokens[index].start,
         end=tokens[close].end,
-        display=f"{function.name.lower()}({shown})",
+        display=f"{function.name.lower()}({', '.join(one.written for one in positional)})",
         columns=columns,
         domain=given.optional("domain", literals.read_domain, None),
         mechanism=mechanism,
         parameters=parameters,
         k=parameters.n_listed,
         groups=given.optional("groups", literals.read_domain, None),
-        max_groups_contributed=given.optional(
-            "max_groups_contributed", literals.read_groups_contributed, None
-        ),
+        max_groups_contributed=given.optional("max_groups_contributed", max_groups, None),
     )
 
 
@@ -113,101 +95,88 @@ _REQUIRED = {
 
 
 def _refuse_missing(function: Function, given: Given) -> None:
-    missing = [
-        what
-        for name, what in _REQUIRED.items()
-        if name in function.named and name not in given.arguments
-        if not (given.under_policy and name == "privacy_unit")
-    ]
-    if missing:
-        raise given.refuse(
-            f"{function.name} needs {' and '.join(missing)}.", f"For example: {function.example}"
-        )
-
-
-def _refuse_under_policy(function: Function, given: Given) -> None:
-    """Refuse what only an owner may state."""
-    if not function.shape.reads_people:
-        raise NotSupported(
-            f"{function.name} is not available under a policy: the owner must declare its "
-            "sensitivities, and a policy cannot.",
-            text=given.text,
-            position=given.position,
-        )
-    if "privacy_unit" in given.arguments:
-        raise given.arguments["privacy_unit"].refuse(
-            "Under a policy privacy_unit is not an argument: the policy names the privacy unit.",
-            "Leave privacy_unit out.",
-        )
-
-
-# --- the tokens of the call -----------------------------------------------------------------------
+    """Refuse a call without what it requires, or with what only an owner may state."""
+    required = dict(_REQUIRED)
+    if given.under_policy:
+        if not function.shape.reads_people:
+            raise given.token.error(
+                NotSupported,
+                f"{function.name} is not available under a policy: the owner must declare its "
+                "sensitivities, and a policy cannot.",
+            )
+        if "privacy_unit" in given.arguments:
+            raise given.arguments["privacy_unit"].refuse(
+                "Under a policy privacy_unit is not an argument: "
+                "the policy names the privacy unit.",
+                "Leave privacy_unit out.",
+            )
+        del required["privacy_unit"]
+    needed = [name for name in required if name in function.named and name not in given.arguments]
+    if needed:
+        missing = " and ".join(required[name] for name in needed)
+        raise given.refuse(f"{function.name} needs {missing}.", f"For example: {function.example}")
 
 
 def _arguments(
-    text: str, tokens: Sequence[Token], index: int, close: int, function: Function
+    tokens: Sequence[Token], index: int, close: int, function: Function
 ) -> tuple[list[Argument], dict[str, Argument]]:
     positional: list[Argument] = []
     named: dict[str, Argument] = {}
     example = f"For example: {function.example}"
-
-    def refuse(message: str, token: Token, hint: str | None = example) -> ArgumentError:
-        return ArgumentError(message, text=text, position=token.start, hint=hint)
-
     for start, stop in split(tokens, index + 2, close):
         if start >= stop:
-            raise refuse("An argument is missing here.", tokens[min(start, close)], None)
+            raise tokens[min(start, close)].error(ArgumentError, "An argument is missing here.")
         first = tokens[start]
-        _refuse_modifiers(text, tokens[start:stop], function)
-        symbol = tokens[start + 1] if stop - start > 1 else None
-        if symbol is not None and symbol.is_symbol(":=", "=>") and first.name is not None:
-            name = first.name.lower()
+        _refuse_modifiers(tokens[start:stop], function)
+        symbol = tokens[start + 1] if stop - start > 1 and first.name is not None else None
+        value = tokens[start + 2 : stop]
+        if symbol is not None and symbol.is_symbol(":=", "=>"):
+            name = (first.name or "").lower()
             if name in named:
-                raise refuse(f"{name} is given twice.", first, None)
+                raise first.error(ArgumentError, f"{name} is given twice.")
             if name not in function.named:
-                near = difflib.get_close_matches(name, function.named, n=1)
-                guess = f" Did you mean {near[0]}?" if near else ""
-                known = f"Known arguments: {', '.join(function.named)}."
-                raise refuse(f"{function.name} has no argument {name}.{guess}", first, known)
-            if start + 2 >= stop:
-                raise refuse(f"{name} has no value.", first, None)
-            named[name] = Argument(text, tokens[start + 2 : stop], tokens[start + 2].start)
-            continue
-        if symbol is not None and symbol.is_symbol("=", "==") and first.name is not None:
-            raise refuse(
-                f"Inside a call, {first.name} = … is a comparison, not an argument.",
-                symbol,
-                f"Write {first.name} := {text_of(text, tokens, start + 2, stop)}",
-            )
-        if named:
-            raise refuse("Arguments without a name come before those with one.", first)
-        positional.append(Argument(text, tokens[start:stop], first.start))
+                raise _unknown(first, function)
+            if not value:
+                raise first.error(ArgumentError, f"{name} has no value.")
+            named[name] = Argument(value)
+        elif symbol is not None and symbol.is_symbol("=", "=="):
+            message = f"Inside a call, {first.name} = … is a comparison, not an argument."
+            raise symbol.error(ArgumentError, message, f"Write {first.name} := {text_of(value)}")
+        elif named:
+            message = "Arguments without a name come before those with one."
+            raise first.error(ArgumentError, message, example)
+        else:
+            positional.append(Argument(tokens[start:stop]))
     if len(positional) != len(function.positional):
-        wanted = ", ".join(function.positional)
-        raise refuse(
+        message = (
             f"{function.name} takes {len(function.positional)} argument(s) without a name "
-            f"({wanted}), not {len(positional)}.",
-            tokens[index],
+            f"({', '.join(function.positional)}), not {len(positional)}."
         )
+        raise tokens[index].error(ArgumentError, message, example)
     return positional, named
 
 
-def _refuse_modifiers(text: str, tokens: Sequence[Token], function: Function) -> None:
+def _unknown(token: Token, function: Function) -> ArgumentError:
+    name = (token.name or "").lower()
+    near = difflib.get_close_matches(name, function.named, n=1)
+    guess = f" Did you mean {near[0]}?" if near else ""
+    known = f"Known arguments: {', '.join(function.named)}."
+    return token.error(ArgumentError, f"{function.name} has no argument {name}.{guess}", known)
+
+
+def _refuse_modifiers(tokens: Sequence[Token], function: Function) -> None:
     """Refuse DISTINCT in front of an argument, and ORDER BY and the like in it."""
-    found = None
+
+    def refused(token: Token, what: str, why: str) -> NotSupported:
+        message = f"{function.name} does not take {what}{why}."
+        return token.error(NotSupported, message, f"For example: {function.example}")
+
     if tokens[0].upper in {"DISTINCT", "ALL"} and len(tokens) > 1:
-        found, what, why = tokens[0], tokens[0].upper, ""
-        if function.shape.reads_people:
-            why = "; each person counts once for each item anyway"
+        people = function.shape.reads_people
+        why = "; each person counts once for each item anyway" if people else ""
+        raise refused(tokens[0], tokens[0].upper, why)
     for token, after in pairwise(tokens[1:]):
-        pair = (token.upper, after.upper)
-        if pair in {("ORDER", "BY"), ("IGNORE", "NULLS"), ("RESPECT", "NULLS")} and not found:
-            found, what = token, " ".join(pair)
+        pair = f"{token.upper} {after.upper}"
+        if pair in {"ORDER BY", "IGNORE NULLS", "RESPECT NULLS"}:
             why = "; NULLs never count, and the order of the answer is its rank"
-    if found is not None:
-        raise NotSupported(
-            f"{function.name} does not take {what}{why}.",
-            text=text,
-            position=found.start,
-            hint=f"For example: {function.example}",
-        )
+            raise refused(token, pair, why)

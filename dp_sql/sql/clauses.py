@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dp_sql.sql.tokens import CLOSE, OPEN, QUERY_STARTS, Token, at_depth_zero, folded, matching
+from dp_sql.sql.tokens import Token, at_depth_zero, folded, matching, queries_around, token_at
 
 _CLAUSES = frozenset(
     {"SELECT", "FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT", "OFFSET",
      "USING", "RETURNING", "ON", "WITH"}
 )  # fmt: skip
 # These open a clause only with the right word behind; what follows belongs to the statement around.
-_ONLY_BEFORE = {"USING": {"SAMPLE"}, "ON": {"CONFLICT"}, "WITH": {"NO", "DATA"}}
-_SET_OPERATIONS = {"UNION", "INTERSECT", "EXCEPT"}
+_ONLY_BEFORE = {"USING": {"SAMPLE"}, "ON": {"CONFLICT"}, "WITH": {"NO", "DATA"},
+                "GROUP": {"BY"}, "ORDER": {"BY"}}  # fmt: skip
 _AFTER_CTES = {"SELECT", "FROM", "VALUES", "INSERT", "UPDATE", "DELETE"}
 
 
@@ -46,61 +46,34 @@ class Select:
         return next((c for c in self.clauses if c.start <= index < c.stop), None)
 
 
-def enclosing_select(tokens: Sequence[Token], index: int, text: str) -> Select:
-    """The innermost SELECT around `tokens[index]`.
-
-    A bracket opens a query if its first word is SELECT, FROM or WITH; every other bracket belongs
-    to an expression.
-    """
-    opened: list[int] = []
-    for i in range(index):
-        if tokens[i].is_symbol(*OPEN):
-            opened.append(i)
-        elif tokens[i].is_symbol(*CLOSE) and opened:
-            opened.pop()
-    around = [i for i in reversed(opened) if _opens_query(tokens, i)]
-    queries = [(i + 1, matching(tokens, i, text)) for i in around] + [(0, len(tokens))]
+def enclosing_select(tokens: Sequence[Token], index: int) -> Select:
+    """The innermost SELECT around `tokens[index]`."""
+    queries = queries_around(tokens, index)
     names = [name for query in queries for name in _cte_names(tokens, *query)]
     return Select(_clauses(tokens, *queries[0], index), frozenset(names))
-
-
-def _opens_query(tokens: Sequence[Token], index: int) -> bool:
-    return index + 1 < len(tokens) and tokens[index + 1].upper in QUERY_STARTS
 
 
 def _clauses(tokens: Sequence[Token], start: int, stop: int, index: int) -> tuple[Clause, ...]:
     found: list[tuple[str, int]] = []
     for i in at_depth_zero(tokens, start, stop):
         word = tokens[i].upper
-        if word in _SET_OPERATIONS and not _is_name(tokens, i, found):
+        before, after = token_at(tokens, i - 1).upper, token_at(tokens, i + 1).upper
+        if token_at(tokens, i - 1).is_symbol(".") or (before == "AS" and found):
+            continue  # a name
+        if word in {"UNION", "INTERSECT", "EXCEPT"}:
             if i > index:
                 stop = i
                 break
             found = []
-        elif (
-            word in _CLAUSES and not _is_name(tokens, i, found) and _opens_clause(tokens, i, found)
-        ):
+        elif word not in _CLAUSES or after not in _ONLY_BEFORE.get(word, {after}):
+            continue
+        elif word == "FROM" and before == "DISTINCT":
+            if token_at(tokens, i - 2).upper not in {"IS", "NOT"}:  # a IS [NOT] DISTINCT FROM b
+                found.append((word, i))
+        elif found or word in {"SELECT", "FROM"}:
             found.append((word, i))
     edges = [*(i for _, i in found), stop]
     return tuple(Clause(word, i, edges[n + 1]) for n, (word, i) in enumerate(found))
-
-
-def _is_name(tokens: Sequence[Token], index: int, found: list[tuple[str, int]]) -> bool:
-    before = tokens[index - 1] if index else None
-    return before is not None and (before.is_symbol(".") or (before.upper == "AS" and bool(found)))
-
-
-def _opens_clause(tokens: Sequence[Token], index: int, found: list[tuple[str, int]]) -> bool:
-    word = tokens[index].upper
-    before = tokens[index - 1].upper if index else ""
-    after = tokens[index + 1].upper if index + 1 < len(tokens) else ""
-    if word == "FROM" and before == "DISTINCT":  # a IS [NOT] DISTINCT FROM b
-        return not (index > 1 and tokens[index - 2].upper in {"IS", "NOT"})
-    if word in {"GROUP", "ORDER"}:
-        return bool(found) and after == "BY"
-    if word in _ONLY_BEFORE:
-        return bool(found) and after in _ONLY_BEFORE[word]
-    return word in {"SELECT", "FROM"} or bool(found)
 
 
 def _cte_names(tokens: Sequence[Token], start: int, stop: int) -> Iterator[str]:
@@ -119,34 +92,33 @@ def _cte_names(tokens: Sequence[Token], start: int, stop: int) -> Iterator[str]:
             break
 
 
-def cte_bodies(tokens: Sequence[Token], text: str) -> dict[str, tuple[int, int]]:
+def cte_bodies(tokens: Sequence[Token]) -> dict[str, tuple[int, int]]:
     """The bodies of the CTEs at the head of a statement, as spans of the text, by folded name.
 
     A CTE that renames its columns, `name(column, …) AS`, is left out.
 
     >>> from dp_sql.sql.tokens import tokenize
     >>> sql = "WITH a AS (SELECT 1), b AS MATERIALIZED (FROM a) FROM b"
-    >>> {name: sql[slice(*span)] for name, span in cte_bodies(tokenize(sql), sql).items()}
+    >>> {name: sql[slice(*span)] for name, span in cte_bodies(tokenize(sql)).items()}
     {'a': 'SELECT 1', 'b': 'FROM a'}
     """
     found: dict[str, tuple[int, int]] = {}
     index = 1
     if not tokens or tokens[0].upper != "WITH":
         return found
-    while index + 2 < len(tokens) and tokens[index].name is not None:
-        name = folded(tokens[index].name or "")
+    while (name := token_at(tokens, index).name) is not None:
         index += 1
-        renamed = tokens[index].is_symbol("(")
+        renamed = token_at(tokens, index).is_symbol("(")
         if renamed:
-            index = matching(tokens, index, text) + 1
-        while index < len(tokens) and tokens[index].upper in {"AS", "NOT", "MATERIALIZED"}:
+            index = matching(tokens, index) + 1
+        while token_at(tokens, index).upper in {"AS", "NOT", "MATERIALIZED"}:
             index += 1
-        if index >= len(tokens) or not tokens[index].is_symbol("("):
+        if not token_at(tokens, index).is_symbol("("):
             break
-        close = matching(tokens, index, text)
+        close = matching(tokens, index)
         if not renamed:
-            found[name] = (tokens[index].end, tokens[close].start)
-        if close + 1 >= len(tokens) or not tokens[close + 1].is_symbol(","):
+            found[folded(name)] = (tokens[index].end, tokens[close].start)
+        if not token_at(tokens, close + 1).is_symbol(","):
             break
         index = close + 2
     return found

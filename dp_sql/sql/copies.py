@@ -2,9 +2,8 @@
 
 `WITH b AS (FROM a, a), c AS (FROM b, b)` holds four copies of `a`; so does
 `SELECT x AS y, y + y AS z, z + z AS w` of `x`, and `SELECT *, *` of `SELECT *, *` of its columns.
-Each step doubles, so a short statement can become a large one. Reads tokens only. It takes a name
-that is defined anywhere for the same name everywhere, so it counts too many copies
-rather than too few.
+Each step doubles, so a short statement can become a large one. Reads tokens only. A name that is
+defined anywhere is the same name everywhere, so the count is too high rather than too low.
 """
 
 from __future__ import annotations
@@ -13,46 +12,30 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dp_sql.sql.tokens import CLOSE, OPEN, Token, folded
+from dp_sql.sql.tokens import CLOSE, OPEN, Token, folded, token_at
 
-_SET_OPERATIONS = frozenset({"UNION", "INTERSECT", "EXCEPT"})
 _AFTER_FROM = frozenset({"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "USING", "WINDOW",
-                         "QUALIFY", *_SET_OPERATIONS})  # fmt: skip
+                         "QUALIFY", "UNION", "INTERSECT", "EXCEPT"})  # fmt: skip
 _KEYWORDS = frozenset({"AS", "AND", "OR", "NOT", "BY", "CASE", "WHEN", "THEN", "ELSE", "WITH",
                        "OVER", "PARTITION", "IN", "IS", "DISTINCT", "LEFT", "INNER",
                        "LATERAL"})  # fmt: skip
-_NOT_ALIASES = frozenset({"END", "NULL", "TRUE", "FALSE", *_KEYWORDS, *_AFTER_FROM})
-
-
-@dataclass
-class _Item:
-    """Part of a list: what it defines, and how often it mentions each name."""
-
-    defines: str | None = None
-    mentions: Counter[str] = field(default_factory=Counter)
+_NOT_ALIASES = _KEYWORDS | _AFTER_FROM | {"END", "NULL", "TRUE", "FALSE"}
 
 
 @dataclass
 class _Frame:
-    """A bracket that is open, or the whole statement.
+    """A bracket that is open, or the whole statement, at one part of a list."""
 
-    place: the clause of a query, "" outside. stars: parts of the SELECT list that are all columns
-        of a relation.
-    """
-
-    item: _Item
     cte: str | None = None
-    reads: Counter[str] = field(default_factory=Counter)
-    place: str = ""
-    stars: int = 0
+    reads: Counter[str] = field(default_factory=Counter)  # CTEs
+    place: str = ""  # the clause of a query, "" outside
+    stars: int = 0  # parts of the SELECT list that are all columns of a relation
+    defines: str | None = None  # what this part of the list defines
+    mentions: Counter[str] = field(default_factory=Counter)  # and the names in it
 
 
 def copies(tokens: Sequence[Token], enough: int) -> int:
-    """The largest number of copies of one part, or some number above `enough`.
-
-    Args:
-        tokens: one statement.
-        enough: where to stop counting.
+    """The largest number of copies of one part of a statement, or some number above `enough`.
 
     >>> from dp_sql.sql.tokens import tokenize
     >>> [copies(tokenize(sql), 99) for sql in (
@@ -69,72 +52,54 @@ class _Copies:
     def __init__(self, tokens: Sequence[Token], enough: int) -> None:
         self._tokens = tokens
         self._enough = enough
-        self._frames = [_Frame(_Item())]
-        self._items: list[_Item] = []
+        self._frames = [_Frame()]
+        self._aliases: list[tuple[str, Counter[str]]] = []
         self._ctes: dict[str, int] = {}
-        self._relations: set[str] = set()
+        self._relations = _relations(tokens)
         self._stars = 1
 
     def count(self) -> int:
-        self._relations = _relations(self._tokens)
         for index, token in enumerate(self._tokens):
-            if token.kind == "symbol":
-                self._symbol(index, token.text)
+            if token.is_symbol(*OPEN):
+                self._frames.append(_Frame(self._cte(index)))
+            elif token.is_symbol(*CLOSE) and len(self._frames) > 1:
+                self._close(index)
+            elif token.is_symbol(","):
+                self._end_item(self._frames[-1], index)
+            elif token.is_symbol("*"):
+                self._frames[-1].stars += self._is_star(index)
             elif token.name is not None:
-                self._word(index, token)
-        self._end_list(self._frames[-1])
-        self._end_item(self._frames[-1], len(self._tokens))
+                self._word(index, token.upper, folded(token.name))
+        self._end_list(self._frames[-1], len(self._tokens))
         read = max(self._ctes.values(), default=1)
-        written = max(self._written(self._items), self._written(reversed(self._items)))
+        written = max(self._written(self._aliases), self._written(reversed(self._aliases)))
         return max(self._stars * read, written * self._stars if written > 1 else 1)
 
-    def _written(self, items: Iterable[_Item]) -> int:
+    def _written(self, aliases: Iterable[tuple[str, Counter[str]]]) -> int:
         """The copies in the largest of the aliases, if each knows those before it."""
-        known = {item.defines: 1 for item in self._items if item.defines is not None}
-        most = 1
-        for item in items:
-            if item.defines is not None:
-                size = sum(known[name] * n for name, n in item.mentions.items() if name in known)
-                known[item.defines] = max(known[item.defines], min(size, self._enough + 1))
-                most = max(most, known[item.defines])
-        return most
-
-    def _symbol(self, index: int, symbol: str) -> None:
-        frame = self._frames[-1]
-        if symbol in OPEN:
-            opened = _Frame(_Item(), cte=self._cte(index))
-            self._frames.append(opened)
-        elif symbol in CLOSE and len(self._frames) > 1:
-            self._close(index)
-        elif symbol == ",":
-            self._end_item(frame, index)
-        elif symbol == "*" and frame.place == "SELECT" and self._is_star(index):
-            frame.stars += 1
+        known = {name: 1 for name, _ in self._aliases}
+        for name, mentions in aliases:
+            size = sum(known[other] * n for other, n in mentions.items() if other in known)
+            known[name] = max(known[name], min(size, self._enough + 1))
+        return max(known.values(), default=1)
 
     def _close(self, index: int) -> None:
-        frame = self._frames[-1]
-        is_query = bool(frame.place)
-        self._end_list(frame)
-        self._end_item(frame, index)
-        self._frames.pop()
-        outer = self._frames[-1]
+        frame, outer = self._frames.pop(), self._frames[-1]
+        self._end_list(frame, index)
         if frame.cte is not None:
             size = sum(self._ctes.get(name, 0) * n for name, n in frame.reads.items())
-            size = min(max(size, 1), self._enough + 1)
-            self._ctes[frame.cte] = max(self._ctes.get(frame.cte, 1), size)
+            self._ctes[frame.cte] = max(self._ctes.get(frame.cte, 1), min(size, self._enough + 1))
         else:
             outer.reads.update(frame.reads)
-        if not is_query:
-            outer.item.mentions.update(frame.item.mentions)
-            if outer.place == "SELECT":
-                outer.stars += frame.stars
+        if not frame.place:
+            outer.mentions.update(frame.mentions)
+            outer.stars += frame.stars if outer.place == "SELECT" else 0
 
-    def _word(self, index: int, token: Token) -> None:
-        frame, word, name = self._frames[-1], token.upper, folded(token.name or "")
+    def _word(self, index: int, word: str, name: str) -> None:
+        frame = self._frames[-1]
         if word == "SELECT":
-            self._end_list(frame)
-            self._end_item(frame, index)
-            frame.place = "SELECT"
+            self._end_list(frame, index)
+            frame.place = word
         elif word == "FROM" or (frame.place == "FROM" and word in _AFTER_FROM):
             self._end_item(frame, index)
             frame.place = word
@@ -145,73 +110,62 @@ class _Copies:
 
     def _mention(self, index: int, frame: _Frame, name: str) -> None:
         """Count a name, unless it is a call, an alias or the head of a longer name."""
-        follows = self._tokens[index + 1] if index + 1 < len(self._tokens) else None
-        before = self._tokens[index - 1] if index else None
-        if follows is not None and follows.is_symbol("(", "."):
+        before, after = token_at(self._tokens, index - 1), token_at(self._tokens, index + 1)
+        if after.is_symbol("(", "."):
             return
-        qualified = before is not None and before.is_symbol(".")
+        qualified = before.is_symbol(".")
         if name in self._ctes and not qualified:
             frame.reads[name] += 1
-        if before is not None and before.upper == "AS":
-            frame.item.defines = name
+        if before.upper == "AS" or after.is_symbol(":"):
+            frame.defines = name
             return
-        if follows is not None and follows.is_symbol(":"):
-            frame.item.defines = name
-            return
-        frame.item.mentions[name] += 1
-        if name in self._relations and not qualified and self._in_list():
-            frame.stars += 1
-
-    def _in_list(self) -> bool:
-        """Whether the innermost query is at its SELECT list."""
-        place = next((frame.place for frame in reversed(self._frames) if frame.place), "")
-        return place == "SELECT"
+        frame.mentions[name] += 1
+        if name in self._relations and not qualified:
+            innermost = next((frame.place for frame in reversed(self._frames) if frame.place), "")
+            frame.stars += innermost == "SELECT"
 
     def _end_item(self, frame: _Frame, index: int) -> None:
         """Record what a SELECT list defines; in a bracket without a query, mentions continue."""
         if not frame.place:
             return
-        item, last = frame.item, self._tokens[index - 1]
-        frame.item = _Item()
+        name, mentions, last = frame.defines, frame.mentions, self._tokens[index - 1]
+        frame.defines, frame.mentions = None, Counter()
         if frame.place != "SELECT":
             return
-        if item.defines is None and last.name is not None and last.upper not in _NOT_ALIASES:
-            item.defines = folded(last.name)  # `x + x y`, or the column's own name
-            item.mentions[item.defines] -= not _is_alone(self._tokens, index - 1)
-        self._items.append(item)
+        if name is None and last.name is not None and last.upper not in _NOT_ALIASES:
+            name = folded(last.name)  # `x + x y`, or the column's own name
+            before = token_at(self._tokens, index - 2)
+            alone = before.is_symbol(",", "(", ".") or before.upper in {"SELECT", "DISTINCT"}
+            mentions[name] -= not alone
+        if name is not None:
+            self._aliases.append((name, mentions))
 
-    def _end_list(self, frame: _Frame) -> None:
+    def _end_list(self, frame: _Frame, index: int) -> None:
         if frame.stars > 1:
             self._stars = min(self._stars * frame.stars, self._enough + 1)
         if frame.place:
             frame.stars = 0
+        self._end_item(frame, index)
 
     def _is_star(self, index: int) -> bool:
-        before = self._tokens[index - 1]
-        return before.is_symbol(",", ".") or before.upper in {"SELECT", "DISTINCT", "ALL"}
+        before = token_at(self._tokens, index - 1)
+        begins = before.is_symbol(",", ".") or before.upper in {"SELECT", "DISTINCT", "ALL"}
+        return begins and self._frames[-1].place == "SELECT"
 
     def _cte(self, index: int) -> str | None:
         """The name of the CTE whose body a bracket opens."""
         at = index - 1
-        while at > 0 and self._tokens[at].upper in {"NOT", "MATERIALIZED"}:
+        while token_at(self._tokens, at).upper in {"NOT", "MATERIALIZED"}:
             at -= 1
-        if at < 1 or self._tokens[at].upper != "AS":
+        if token_at(self._tokens, at).upper != "AS":
             return None
         at -= 1
-        if self._tokens[at].is_symbol(")"):  # name(column, …) AS (
+        if token_at(self._tokens, at).is_symbol(")"):  # name(column, …) AS (
             while at > 0 and not self._tokens[at].is_symbol("("):
                 at -= 1
             at -= 1
-        name = self._tokens[at].name if at >= 0 else None
+        name = token_at(self._tokens, at).name
         return None if name is None else folded(name)
-
-
-def _is_alone(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a name is all of its item: a column without an alias."""
-    before = tokens[index - 1] if index else None
-    return (
-        before is None or before.is_symbol(",", "(", ".") or before.upper in {"SELECT", "DISTINCT"}
-    )
 
 
 def _relations(tokens: Sequence[Token]) -> set[str]:
@@ -219,9 +173,9 @@ def _relations(tokens: Sequence[Token]) -> set[str]:
     found: set[str] = set()
     in_from = [False]
     for token in tokens:
-        if token.kind == "symbol" and token.text in OPEN:
+        if token.is_symbol(*OPEN):
             in_from.append(False)
-        elif token.kind == "symbol" and token.text in CLOSE:
+        elif token.is_symbol(*CLOSE):
             in_from[-1:] = [] if len(in_from) > 1 else [False]
         elif token.upper in {"FROM", "JOIN"}:
             in_from[-1] = True

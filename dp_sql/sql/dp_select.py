@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_sql.errors import NotSupported
@@ -11,10 +11,9 @@ from dp_sql.sql.arguments import DpCall, read_call
 from dp_sql.sql.clauses import Clause, Select, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.literals import ListLiteral, Reference
-from dp_sql.sql.tokens import Token, matching, split, text_of
+from dp_sql.sql.tokens import Token, matching, split, text_of, token_at
 
-Span = tuple[int, int]
-"""Offsets in the text: [start, stop)."""
+Span = tuple[int, int]  # offsets in the text: [start, stop)
 
 
 @dataclass(frozen=True)
@@ -22,20 +21,16 @@ class DpSelect:
     """One SELECT with DP calls in its list. All spans are offsets in `text`, None if absent.
 
     `text` is the whole text, `tokens` are those of the statement.
-    `items` are the spans of the expressions of the list; `from_clause`, `where_clause` and
-    `group_clause` include their keywords, as do `having` (of a grouped SELECT, over released
-    columns) and `order`; `source` and `condition` do not. `keys` are the columns of GROUP BY.
+    `items` are the spans of the expressions of the list. `clauses`, by keyword, include it (HAVING,
+    of a grouped SELECT, is over released columns); `source` and `condition` are FROM and WHERE
+    without it. `keys` are the columns of GROUP BY.
     """
 
     text: str
     tokens: Sequence[Token]
     calls: tuple[DpCall, ...]
     items: tuple[Span, ...]
-    from_clause: Span
-    where_clause: Span | None
-    group_clause: Span | None
-    having: Span | None
-    order: Span | None
+    clauses: Mapping[str, Span]
     keys: tuple[Reference, ...]
     source: Span
     condition: Span | None
@@ -61,63 +56,42 @@ class DpSelect:
         first, last = (bisect_left(self.tokens, at, key=lambda token: token.start) for at in span)
         return self.tokens[first:last]
 
+    def beside_calls(self, span: Span) -> list[Token]:
+        """The tokens in a span of the text, outside the DP calls."""
+        places = [(call.start, call.end) for call in self.calls]
+        return [t for t in self.between(span) if not any(a <= t.start < b for a, b in places)]
 
-# --- DP calls and their SELECTs -------------------------------------------------------------------
 
-
-def read_selects(
-    text: str, tokens: Sequence[Token], under_policy: bool = False
-) -> tuple[DpSelect, ...]:
+def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect, ...]:
     """The SELECTs of a statement that hold DP calls, in the order of the text.
 
-    Raises:
-        ArgumentError: an argument is missing, unknown, not a literal or out of range.
-        NotSupported: a call is outside the list of a SELECT, or carries DISTINCT, FILTER, OVER.
+    NotSupported where a call is outside the list of a SELECT; otherwise raises as `read_call`.
     """
-    places = [i for i in range(len(tokens)) if _is_call(tokens, i)]
-    _refuse_nested(text, tokens, places)
     grouped: dict[int, tuple[Select, list[int]]] = {}
-    for index in places:
-        select = enclosing_select(tokens, index, text)
-        _refuse_misplaced(text, tokens, index, select)
-        start = select.clauses[0].start
-        grouped.setdefault(start, (select, []))[1].append(index)
-    found = tuple(_read_select(text, tokens, *pair, under_policy) for pair in grouped.values())
-    _refuse_in_sources(found)
-    return found
-
-
-def _refuse_in_sources(selects: Sequence[DpSelect]) -> None:
-    """A release inside the source of another call would be drawn again at each reading."""
-    calls = [call for select in selects for call in select.calls]
-    for outer in selects:
-        for call in calls:
-            if outer.source[0] <= call.start < outer.source[1]:
-                raise NotSupported(
-                    "A DP call is not allowed in the source of another DP call.",
-                    text=outer.text,
-                    position=call.start,
-                    hint="Answer the inner call first: CREATE TABLE … AS SELECT …, and select "
-                    "from that table.",
-                )
-
-
-def _is_call(tokens: Sequence[Token], index: int) -> bool:
-    name = (tokens[index].name or "").upper()
-    return name in FUNCTIONS and index + 1 < len(tokens) and tokens[index + 1].is_symbol("(")
-
-
-def _refuse_nested(text: str, tokens: Sequence[Token], places: list[int]) -> None:
     end = -1
-    for place in places:
-        if place < end:
-            raise NotSupported(
-                "A DP call is not allowed inside the arguments of another DP call.",
-                text=text,
-                position=tokens[place].start,
-                hint="Answer the inner call first, in a query of its own.",
-            )
-        end = matching(tokens, place + 1, text)
+    places = [
+        i
+        for i, token in enumerate(tokens)
+        if (token.name or "").upper() in FUNCTIONS and token_at(tokens, i + 1).is_symbol("(")
+    ]
+    for index in places:
+        if index < end:
+            message = "A DP call is not allowed inside the arguments of another DP call."
+            hint = "Answer the inner call first, in a query of its own."
+            raise tokens[index].error(NotSupported, message, hint)
+        end = matching(tokens, index + 1)
+    for index in places:
+        select = enclosing_select(tokens, index)
+        _refuse_misplaced(tokens, index, select)
+        grouped.setdefault(select.clauses[0].start, (select, []))[1].append(index)
+    found = tuple(_read_select(tokens, *pair, under_policy) for pair in grouped.values())
+    # A release inside the source of another call would be drawn again at each reading.
+    for index in places:
+        if any(a <= tokens[index].start < b for a, b in (select.source for select in found)):
+            message = "A DP call is not allowed in the source of another DP call."
+            hint = "Answer the inner call first: CREATE TABLE … AS SELECT …, and select from "
+            raise tokens[index].error(NotSupported, message, hint + "that table.")
+    return found
 
 
 _AFTER_CALL = {
@@ -134,14 +108,14 @@ _NOT_BESIDE = {
 }
 
 
-def _refuse_misplaced(text: str, tokens: Sequence[Token], index: int, select: Select) -> None:
-    name = (tokens[index].name or "").upper()
-    example = FUNCTIONS[name].example
+def _refuse_misplaced(tokens: Sequence[Token], index: int, select: Select) -> None:
+    function = FUNCTIONS[(tokens[index].name or "").upper()]
+    name, example = function.name, function.example
 
     def refuse(message: str, hint: str | None = None, at: int = index) -> NotSupported:
-        return NotSupported(message, text=text, position=tokens[at].start, hint=hint)
+        return tokens[at].error(NotSupported, message, hint)
 
-    if index and tokens[index - 1].is_symbol("."):
+    if token_at(tokens, index - 1).is_symbol("."):
         raise refuse(f"{name} belongs to no schema; write it without one.")
     clause = select.clause_of(index)
     place = clause.keyword if clause else None
@@ -154,8 +128,8 @@ def _refuse_misplaced(text: str, tokens: Sequence[Token], index: int, select: Se
                 f"SELECT … FROM (SELECT {example} AS answer FROM …) WHERE …"
             )
         raise refuse(f"{name} is not allowed {where}; it is an answer, not a condition.", hint)
-    after = matching(tokens, index + 1, text) + 1
-    word = tokens[after].upper if after < len(tokens) else ""
+    after = matching(tokens, index + 1) + 1
+    word = token_at(tokens, after).upper
     if word in _AFTER_CALL:
         raise refuse(f"{name} does not take {_AFTER_CALL[word]}.", at=after)
     for keyword, advice in _NOT_BESIDE.items():
@@ -164,167 +138,128 @@ def _refuse_misplaced(text: str, tokens: Sequence[Token], index: int, select: Se
             shown = _PLACES.get(keyword, keyword)
             raise refuse(f"A SELECT with {name} cannot have {shown}.", advice, found.start)
     if select.clause("FROM") is None:
-        table = FUNCTIONS[name].table
-        raise refuse(f"{name} needs a table to read.", f"SELECT {example} FROM {table}")
+        hint = f"SELECT {example} FROM {function.table}"
+        raise refuse(f"{name} needs a table to read.", hint)
 
 
 def _read_select(
-    text: str, tokens: Sequence[Token], select: Select, places: list[int], under_policy: bool
+    tokens: Sequence[Token], select: Select, places: list[int], under_policy: bool
 ) -> DpSelect:
-    def span(clause: Clause | None, skipped: int = 0) -> Span | None:
+    def behind(clause: Clause | None) -> Span | None:
         if clause is None:
             return None
-        if clause.start + skipped >= clause.stop:
-            at = tokens[clause.start].start
-            raise NotSupported("This clause is empty.", text=text, position=at)
-        return tokens[clause.start + skipped].start, tokens[clause.stop - 1].end
+        if clause.start + 1 >= clause.stop:
+            raise tokens[clause.start].error(NotSupported, "This clause is empty.")
+        return tokens[clause.start + 1].start, tokens[clause.stop - 1].end
 
-    listed, source, where, group, having, order = (
-        select.clause(word) for word in ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER")
-    )
-    from_clause, source_span = span(source), span(source, 1)
-    assert listed is not None and from_clause is not None and source_span is not None
-    items = _items(text, tokens, listed.start + 1, listed.stop)
-    calls = tuple(read_call(text, tokens, index, under_policy=under_policy) for index in places)
-    _check_groups(text, calls, group is not None)
+    listed, group = select.clause("SELECT"), select.clause("GROUP")
+    source = behind(select.clause("FROM"))
+    assert listed is not None and source is not None
+    start = listed.start + 1 + (tokens[listed.start + 1].upper in {"DISTINCT", "ALL"})
+    if tokens[start - 1].upper == "DISTINCT" and tokens[start].upper == "ON":
+        message = "A SELECT with a DP call cannot have DISTINCT ON."
+        raise tokens[start].error(NotSupported, message, "Thin out the answer in an outer query.")
+    items = tuple((a, b) for a, b in split(tokens, start, listed.stop) if a < b)
+    calls = tuple(read_call(tokens, index, under_policy) for index in places)
+    _check_groups(tokens, places, calls, group is not None)
     found = DpSelect(
-        text=text,
+        text=tokens[0].source,
         tokens=tokens,
         calls=calls,
         items=tuple((tokens[a].start, tokens[b - 1].end) for a, b in items),
-        from_clause=from_clause,
-        where_clause=span(where),
-        group_clause=span(group),
-        having=span(having),
-        order=span(order),
-        keys=_keys(text, tokens, group, items, places) if group else (),
-        source=source_span,
-        condition=span(where, 1),
+        clauses={
+            clause.keyword: (tokens[clause.start].start, tokens[clause.stop - 1].end)
+            for clause in reversed(select.clauses)  # of two with one keyword, the first
+        },
+        keys=_keys(tokens, group, items, places) if group else (),
+        source=source,
+        condition=behind(select.clause("WHERE")),
         ctes=select.ctes,
     )
     if under_policy and group is None:
-        _refuse_limit(text, tokens, select)
+        for clause in filter(None, (select.clause("LIMIT"), select.clause("OFFSET"))):
+            # The answer has one row, so it would look as if it limited people's rows.
+            message = f"{clause.keyword} next to a DP call does not limit the source."
+            hint = "Choose k, or limit the answer in an outer query."
+            raise tokens[clause.start].error(NotSupported, message, hint)
     return found
 
 
-def _refuse_limit(text: str, tokens: Sequence[Token], select: Select) -> None:
-    """LIMIT next to an answer of one row would look as if it limited people's rows."""
-    for keyword in ("LIMIT", "OFFSET", "FETCH"):
-        found = select.clause(keyword)
-        if found is not None:
-            raise NotSupported(
-                f"{keyword} next to a DP call does not limit the source.",
-                text=text,
-                position=tokens[found.start].start,
-                hint="Choose k, or limit the answer in an outer query.",
-            )
-
-
-def _check_groups(text: str, calls: Sequence[DpCall], grouped: bool) -> None:
+def _check_groups(
+    tokens: Sequence[Token], places: list[int], calls: Sequence[DpCall], grouped: bool
+) -> None:
     """Refuse arguments about groups without GROUP BY, and calls with different groups."""
     written = {call.groups.text for call in calls if call.groups is not None}
-    for call in calls:
-        wrong = None
+    for place, call in zip(places, calls, strict=True):
+        message = None
+        if len(written) > 1:
+            message = "All DP calls of one SELECT must have the same groups."
         if not grouped and (call.groups is not None or call.max_groups_contributed is not None):
-            wrong = "groups and max_groups_contributed need a GROUP BY clause."
-        elif len(written) > 1:
-            wrong = "All DP calls of one SELECT must have the same groups."
-        if wrong is not None:
-            raise NotSupported(
-                wrong,
-                text=text,
-                position=call.start,
-                hint=f"SELECT region, {call.function.name}(…, groups := regions.region, "
-                "max_groups_contributed := 2) FROM … GROUP BY region",
-            )
-
-
-# --- items and keys, as token indices -------------------------------------------------------------
-
-
-def _items(text: str, tokens: Sequence[Token], start: int, stop: int) -> tuple[Span, ...]:
-    """The first token of each item of the list, and the one after its last."""
-    if tokens[start].upper == "DISTINCT":
-        start += 1
-        if tokens[start].upper == "ON":
-            raise NotSupported(
-                "A SELECT with a DP call cannot have DISTINCT ON.",
-                text=text,
-                position=tokens[start].start,
-                hint="Thin out the answer in an outer query.",
-            )
-    elif tokens[start].upper == "ALL":
-        start += 1
-    return tuple((a, b) for a, b in split(tokens, start, stop) if a < b)
+            message = "groups and max_groups_contributed need a GROUP BY clause."
+        if message is not None:
+            hint = f"SELECT region, {call.function.name}(…, groups := regions.region, "
+            hint += "max_groups_contributed := 2) FROM … GROUP BY region"
+            raise tokens[place].error(NotSupported, message, hint)
 
 
 def _keys(
-    text: str, tokens: Sequence[Token], group: Clause, items: tuple[Span, ...], places: list[int]
+    tokens: Sequence[Token], group: Clause, items: tuple[Span, ...], places: list[int]
 ) -> tuple[Reference, ...]:
-    """The columns of a GROUP BY clause, which may also be numbers of items, or ALL."""
-    parts = list(split(tokens, group.start + 2, group.stop))
+    """The columns of a GROUP BY clause, which may also be numbers of items, or ALL.
+
+    Here and below, items and parts of the clause are indices of tokens.
+    """
+    parts = split(tokens, group.start + 2, group.stop)
     if not parts or any(a >= b for a, b in parts):
-        raise NotSupported(
-            "GROUP BY names no column here.", text=text, position=tokens[group.start].start
-        )
+        raise tokens[group.start].error(NotSupported, "GROUP BY names no column here.")
     if [tokens[a].upper for a, b in parts if b - a == 1] == ["ALL"]:
         beside = [(a, b) for a, b in items if not any(a <= place < b for place in places)]
         parts = [(a, b) for a, b in beside if _end_of_name(tokens, a, b) is not None]
     keys: dict[str, Reference] = {}
-    for part in parts:
-        found = _key(text, tokens, part, items)
-        keys.setdefault(found.text.lower(), found)
     names: set[str] = set()
-    for key in keys.values():
+    for part in parts:
+        start, key = _key(tokens, part, items)
+        if key.text.lower() in keys:
+            continue
+        keys[key.text.lower()] = key
         name = key.parts[-1].lower()
-        wrong = f"more than one column {key.parts[-1]}" if name in names else None
-        if name.startswith("__dp_"):
-            wrong = "a column whose name begins with __dp_, which dp_sql uses itself"
-        if wrong is not None:
-            raise NotSupported(f"GROUP BY has {wrong}.", text=text, position=key.position)
+        if name.startswith("__dp_") or name in names:
+            wrong = f"more than one column {key.parts[-1]}"
+            if name.startswith("__dp_"):
+                wrong = "a column whose name begins with __dp_, which dp_sql uses itself"
+            raise tokens[start].error(NotSupported, f"GROUP BY has {wrong}.")
         names.add(name)
     return tuple(keys.values())
 
 
-def _key(text: str, tokens: Sequence[Token], part: Span, items: tuple[Span, ...]) -> Reference:
-    """One key: a column's name; or the number or alias of an item that is one."""
-    start, stop = _item_of(tokens, part, items)
+def _key(tokens: Sequence[Token], part: Span, items: tuple[Span, ...]) -> tuple[int, Reference]:
+    """One key and its first token: a column's name; or the number or alias of such an item."""
+    start, stop = part
+    if stop - start == 1:
+        key = tokens[start]
+        number = int(key.text) if key.text.isdecimal() and len(key.text) < 7 else 0
+        aliased = [
+            (a, b)
+            for a, b in items
+            if (_end_of_name(tokens, a, b) or b) < b and tokens[b - 1].name == key.name
+        ]
+        numbered = items[number - 1 : number] if number else ()
+        start, stop = [*numbered, *aliased, part][0]
     end = _end_of_name(tokens, start, stop)
     if end is not None and (end == stop or (start, stop) in items):
         names = tuple(token.name or "" for token in tokens[start:end:2])
-        return Reference(names, text_of(text, tokens, start, end), tokens[start].start)
-    raise NotSupported(
-        "GROUP BY of a SELECT with a DP call takes columns.",
-        text=text,
-        position=tokens[start].start,
-        hint="Give the expression a name in a subquery, and group by that name.",
-    )
-
-
-def _item_of(tokens: Sequence[Token], part: Span, items: tuple[Span, ...]) -> Span:
-    """The item whose number or alias a key is; the key itself if there is none."""
-    start, stop = part
-    if stop - start > 1:
-        return part
-    number = tokens[start].text if tokens[start].kind == "number" else ""
-    if number.isdecimal() and len(number) < 7 and 1 <= int(number) <= len(items):
-        return items[int(number) - 1]
-    for a, b in items:
-        end = _end_of_name(tokens, a, b)
-        if end is not None and end < b and tokens[b - 1].name == tokens[start].name:
-            return a, b
-    return part
+        return start, Reference(names, text_of(tokens[start:end]), tokens[start].start)
+    message = "GROUP BY of a SELECT with a DP call takes columns."
+    hint = "Give the expression a name in a subquery, and group by that name."
+    raise tokens[start].error(NotSupported, message, hint)
 
 
 def _end_of_name(tokens: Sequence[Token], start: int, stop: int) -> int | None:
     """The end of a column's name, with or without an alias behind; None for anything else."""
-    end = start
-    while end < stop and tokens[end].name is not None:
-        end += 1
-        if end >= stop or not tokens[end].is_symbol("."):
-            break
-        end += 1
-    rest = stop - end
-    alias = rest == 1 or (rest == 2 and tokens[end].upper == "AS")
-    named = start < end and tokens[end - 1].name is not None
-    return end if named and (rest == 0 or (alias and tokens[stop - 1].name is not None)) else None
+    end = start + 1
+    while end < stop and tokens[end].is_symbol("."):
+        end += 2
+    alias = tokens[end + 1 : stop] if end < stop and tokens[end].upper == "AS" else tokens[end:stop]
+    names = [*tokens[start:end:2], *alias]
+    named = start < stop and end <= stop and all(token.name is not None for token in names)
+    return end if named and len(alias) <= 1 and (alias or end == stop) else None

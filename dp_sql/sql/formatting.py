@@ -25,10 +25,7 @@ def full_name(parts: Sequence[str]) -> str:
 
 
 def literal(value: str | bool | int | Fraction) -> str:
-    """A value as SQL reads it back exactly.
-
-    Raises:
-        ValueError: a fraction that is no finite decimal.
+    """A value as SQL reads it back exactly; ValueError for a fraction that is no finite decimal.
 
     >>> print(literal("it's"), literal(True), literal(-3), literal(Fraction(-5, 4)))
     'it''s' TRUE -3 -1.25
@@ -37,12 +34,10 @@ def literal(value: str | bool | int | Fraction) -> str:
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    places = 0
-    while (value * 10**places).denominator != 1:
-        places += 1
-        if places > value.denominator.bit_length():
-            raise ValueError("This fraction is no finite decimal.")
-    return decimal(value, places)
+    for places in range(value.denominator.bit_length() + 1):
+        if (value * 10**places).denominator == 1:
+            return decimal(value, places)
+    raise ValueError("This fraction is no finite decimal.")
 
 
 def decimal(x: int | Fraction, places: int) -> str:

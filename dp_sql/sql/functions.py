@@ -1,7 +1,6 @@
 """The SQL functions: one declaration each, and all that differs between them.
 
-To add a function, write its shape (or use one of these) and its entry in FUNCTIONS. Its mechanisms
-are those of `udfs.REGISTRY` under the shape's key.
+To add one, write its shape and its entry in FUNCTIONS; its mechanisms are in `udfs.REGISTRY`.
 """
 
 from __future__ import annotations
@@ -14,18 +13,11 @@ from typing import Any, ClassVar
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals
 from dp_sql.sql.literals import Given
-from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
+from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS, MAX_CONTRIBUTIONS, MAX_K
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.sql.types import family
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
-
-
-def _beta(given: Given) -> Fraction:
-    return given.optional("beta", literals.read_beta, DEFAULT_BETA)
-
-
-# --- the items that most people have --------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +41,10 @@ class TopK(Shape):
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> TopK:
         """Check that there is a domain or a mechanism that needs none."""
-        epsilon, beta = given.read("epsilon", literals.read_epsilon), _beta(given)
+        epsilon = given.read("epsilon", literals.read_epsilon)
+        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
         delta = given.optional("delta", literals.read_delta, None)
-        k = given.read("k", literals.read_k)
+        k = given.read("k", literals.whole(MAX_K))
         has_domain = "domain" in given.arguments
         if not has_domain and mechanism.n_largest is None and not given.under_policy:
             raise given.refuse(
@@ -128,38 +121,29 @@ class TopK(Shape):
 
 def _with_domain(counts: str, rows: Rows) -> str:
     """Counts of all items of the domain: zero for those that no one has."""
-    if not rows.grouped:
-        if rows.domain is None:
-            return counts
-        return (
-            "SELECT domain.item AS __dp_item, coalesce(counted.n, 0) AS n FROM "
-            f"({rows.domain}) AS domain LEFT JOIN ({counts}) AS counted "
-            "ON domain.item = counted.__dp_item"
-        )
+    if rows.domain is None and not rows.grouped:
+        return counts
     domain = rows.domain or "SELECT DISTINCT __dp_item AS item FROM __dp_rows"
+    group = groups = same = ""
+    if rows.grouped:
+        group, groups = "__dp_groups.__dp_group AS __dp_group, ", "__dp_groups CROSS JOIN "
+        same = "counted.__dp_group = __dp_groups.__dp_group AND "
     return (
-        "SELECT __dp_groups.__dp_group AS __dp_group, domain.item AS __dp_item, "
-        f"coalesce(counted.n, 0) AS n FROM __dp_groups CROSS JOIN ({domain}) AS domain "
-        f"LEFT JOIN ({counts}) AS counted ON counted.__dp_group = __dp_groups.__dp_group "
-        "AND counted.__dp_item = domain.item"
+        f"SELECT {group}domain.item AS __dp_item, coalesce(counted.n, 0) AS n "
+        f"FROM {groups}({domain}) AS domain LEFT JOIN ({counts}) AS counted "
+        f"ON {same}counted.__dp_item = domain.item"
     )
 
 
-# --- how many items there are ---------------------------------------------------------------------
-
-REPORT_TYPE = (
-    "STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, "
-    "contribution_bound INTEGER, epsilon DOUBLE)"
-)
+REPORT_TYPE = """STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, \
+contribution_bound INTEGER, epsilon DOUBLE)"""
+_DOUBLE = "DOUBLE "
 _COUNT, _REPORT = "__dp_sql_count_distinct", "__dp_sql_count_distinct_report"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountDistinct(Shape):
-    """Takes the people of each item; returns one number.
-
-    bound: the contribution bound, or how it is selected.
-    """
+    """Takes the people of each item; returns one number."""
 
     registry = "count_distinct"
     columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
@@ -167,24 +151,22 @@ class CountDistinct(Shape):
     udfs: ClassVar = {_COUNT: "BIGINT", _REPORT: REPORT_TYPE}
 
     max_contributions: int
-    bound: int | str
+    bound: int | str  # the contribution bound, or how it is selected
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> CountDistinct:
         """Check that a fixed bound is not searched for as well."""
-        epsilon, beta = given.read("epsilon", literals.read_epsilon), _beta(given)
-        most = given.optional(
-            "max_contributions", literals.read_contributions, DEFAULT_MAX_CONTRIBUTIONS
-        )
+        epsilon = given.read("epsilon", literals.read_epsilon)
+        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
+        contributions = literals.whole(MAX_CONTRIBUTIONS)
+        most = given.optional("max_contributions", contributions, DEFAULT_MAX_CONTRIBUTIONS)
         default = BOUND_SELECTIONS[0]
         selection = literals.choice(BOUND_SELECTIONS, default)
         bound: int | str = given.optional("bound_selection", selection, default)
-        bound = given.optional("contribution_bound", literals.read_contributions, bound)
+        bound = given.optional("contribution_bound", contributions, bound)
         report = given.optional("report", literals.read_boolean, False)
-        taken = {"max_contributions": "max_contributions"}
-        given.check_taken(
-            mechanism, {**taken, "bound_selection": "bound", "contribution_bound": "bound"}
-        )
+        taken = {"bound_selection": "bound", "contribution_bound": "bound"}
+        given.check_taken(mechanism, {"max_contributions": "max_contributions", **taken})
         for other in ("bound_selection", "max_contributions"):
             if "contribution_bound" in given.arguments and other in given.arguments:
                 raise given.arguments["contribution_bound"].refuse(
@@ -209,10 +191,9 @@ class CountDistinct(Shape):
 
     def lists(self, rows: Rows) -> list[str]:
         """For each item the numbers of its people, who are numbered from 0."""
-        by_person = by_item = ""
-        if rows.mechanism.ordered:
-            by_person = f"ORDER BY {rows.by('privacy_unit')}"
-            by_item = f" ORDER BY {rows.by('item')}"
+        ordered = rows.mechanism.ordered
+        by_person = f"ORDER BY {rows.by('privacy_unit')}" if ordered else ""
+        by_item = f" ORDER BY {rows.by('item')}" if ordered else ""
         items = (
             f"SELECT {rows.group}__dp_item, system.main.list(code) AS people FROM {rows.relation} "
             f"JOIN __dp_people USING (__dp_privacy_unit) GROUP BY {rows.group}__dp_item"
@@ -242,15 +223,11 @@ class CountDistinct(Shape):
         return mechanism.accuracy(**self.given_to(mechanism))
 
 
-# --- the candidate with the best score ------------------------------------------------------------
-
-
 @dataclass(frozen=True, kw_only=True)
 class Select(Shape):
-    """Takes scores and sensitivities, as exact decimals, and how many candidates differ.
+    """Takes scores and sensitivities, as exact decimals; returns the place of a candidate, from 1.
 
-    Returns the place of one candidate, from 1. Candidates are in the order of their values, so that
-    no place comes from the data.
+    Candidates are in the order of their values, so that no place comes from the data.
     """
 
     registry = "select"
@@ -260,14 +237,14 @@ class Select(Shape):
         "sensitivity": literals.read_column_or_number,
     }
     reads_people = False
-    takes: ClassVar = {
-        "__dp_scores": "VARCHAR[]", "__dp_sensitivities": "VARCHAR[]", "__dp_different": "BIGINT",
-    }  # fmt: skip
+    takes: ClassVar = {"__dp_scores": "VARCHAR[]", "__dp_sensitivities": "VARCHAR[]",
+                       "__dp_different": "BIGINT"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_select": "BIGINT"}
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Select:
-        return cls(epsilon=given.read("epsilon", literals.read_epsilon), beta=_beta(given))
+        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
+        return cls(epsilon=given.read("epsilon", literals.read_epsilon), beta=beta)
 
     def value_type(self, types: Mapping[str, str]) -> str:
         return types["candidate"]
@@ -281,14 +258,11 @@ class Select(Shape):
         return f"CAST({sql} AS VARCHAR)"
 
     def lists(self, rows: Rows) -> list[str]:
-        order = rows.by("candidate")
+        lists = {"candidate": "candidates", "score": "scores", "sensitivity": "sensitivities"}
         listed = ", ".join(
-            f"coalesce(system.main.list({one} ORDER BY {order}), []) AS {many}"
-            for one, many in (
-                ("__dp_candidate", "__dp_candidates"),
-                ("__dp_score", "__dp_scores"),
-                ("__dp_sensitivity", "__dp_sensitivities"),
-            )
+            f"coalesce(system.main.list(__dp_{one} ORDER BY {rows.by('candidate')}), []) "
+            f"AS __dp_{many}"
+            for one, many in lists.items()
         )
         different = "system.main.count(DISTINCT __dp_candidate) AS __dp_different"
         grouped = " GROUP BY __dp_group" if rows.grouped else ""
@@ -301,28 +275,20 @@ class Select(Shape):
         return f"system.main.list_extract(__dp_candidates, {answer})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[int, str]:
-        scores = _fractions("score", lists[0])
-        sensitivities = _fractions("sensitivity", lists[1])
-        _check_candidates(sensitivities, lists[2])
+        scores, sensitivities = _fractions("score", lists[0]), _fractions("sensitivity", lists[1])
+        if not sensitivities:
+            raise ArgumentError("There is no candidate to choose.")
+        if lists[2] != len(sensitivities):
+            raise ArgumentError(
+                "A candidate is NULL or occurs more than once; each has one score.",
+                hint="SELECT candidate FROM … GROUP BY candidate HAVING count(*) > 1 finds it.",
+            )
+        if min(sensitivities) < 0:
+            message = "A sensitivity is negative; it says how far one person moves a score."
+            raise ArgumentError(message)
         place = mechanism.run(scores, sensitivities, **self.given_to(mechanism)) + 1
         public = {**self.given_to(mechanism), "beta": self.beta}
         return place, mechanism.accuracy(sensitivities, **public)
-
-
-_DOUBLE = "DOUBLE "
-
-
-def _check_candidates(sensitivities: list[Fraction], n_different: int) -> None:
-    """Refuse a table of candidates, which is public, if it is none."""
-    if not sensitivities:
-        raise ArgumentError("There is no candidate to choose.")
-    if n_different != len(sensitivities):
-        raise ArgumentError(
-            "A candidate is NULL or occurs more than once; each has one score.",
-            hint="SELECT candidate FROM … GROUP BY candidate HAVING count(*) > 1 finds it.",
-        )
-    if min(sensitivities) < 0:
-        raise ArgumentError("A sensitivity is negative; it says how far one person moves a score.")
 
 
 def _fractions(name: str, texts: Sequence[str]) -> list[Fraction]:
@@ -338,42 +304,26 @@ def _fractions(name: str, texts: Sequence[str]) -> list[Fraction]:
         ) from None
 
 
-# --- declarations ---------------------------------------------------------------------------------
-
 DP_TOPK = Function(
-    name="DP_TOPK",
-    shape=TopK,
-    positional=("item", "k"),
-    named=(
-        "epsilon", "delta", "privacy_unit", "domain", "mechanism", "beta", "groups",
-        "max_groups_contributed",
-    ),
-    default_mechanism="joint",
+    name="DP_TOPK", shape=TopK, default_mechanism="joint", positional=("item", "k"),
+    named=("epsilon", "delta", "privacy_unit", "domain", "mechanism", "beta", "groups",
+           "max_groups_contributed"),
     example="DP_TOPK(title, 10, epsilon := 1.0, privacy_unit := user_id, domain := catalog.title)",
     table="ratings",
 )  # fmt: skip
 
 DP_COUNT_DISTINCT = Function(
-    name="DP_COUNT_DISTINCT",
-    shape=CountDistinct,
+    name="DP_COUNT_DISTINCT", shape=CountDistinct, default_mechanism="matching",
     positional=("item",),
-    named=(
-        "epsilon", "privacy_unit", "beta", "max_contributions", "mechanism", "bound_selection",
-        "contribution_bound", "report", "groups", "max_groups_contributed",
-    ),
-    default_mechanism="matching",
-    example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)",
-    table="reviews",
+    named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism", "bound_selection",
+           "contribution_bound", "report", "groups", "max_groups_contributed"),
+    example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)", table="reviews",
 )  # fmt: skip
 
 DP_SELECT = Function(
-    name="DP_SELECT",
-    shape=Select,
-    positional=("candidate", "score", "sensitivity"),
-    named=("epsilon", "mechanism", "beta"),
-    default_mechanism="pnf",
+    name="DP_SELECT", shape=Select, default_mechanism="pnf", table="scores",
+    positional=("candidate", "score", "sensitivity"), named=("epsilon", "mechanism", "beta"),
     example="DP_SELECT(model, accuracy, sensitivity, epsilon := 1.0)",
-    table="scores",
-)
+)  # fmt: skip
 
 FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (DP_TOPK, DP_COUNT_DISTINCT, DP_SELECT)}

@@ -1,9 +1,8 @@
 """How large may an analyst's statement be? Checked before DuckDB or sqlglot sees it. Pure.
 
-Parsers and planners do not limit a statement's shape. Some shapes end the process (a parser that
-calls itself 1,000 times overflows the stack of a thread), and some take minutes (each level of a
-nested lambda doubles the work). No question needs such a shape, so it is refused here, from the
-tokens alone and in time linear in the statement's length.
+Parsers and planners do not limit a statement's shape. Some shapes end the process by overflowing
+the stack of a thread, and some take minutes. No question needs such a shape, so it is refused here,
+from the tokens alone and in time linear in the statement's length.
 
 Measured on DuckDB 1.5.5 and 2.0.0 in threads with a stack of 512 KB, which is what macOS gives to
 DuckDB's threads (Linux: 8 MB). Each limit is below the first size that crashed or took about
@@ -20,153 +19,93 @@ from dp_sql.errors import NotSupported
 from dp_sql.sql.copies import copies
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import CLOSE, OPEN, Token
+from dp_sql.sql.tokens import CLOSE, OPEN, Token, token_at
 
-MAX_BYTES = 200_000
-"""Bytes in UTF-8. 20,000 short literals fit; 200,000 bytes are lexed in 0.2 s, 10 MB took 14 s."""
-
-MAX_TOKENS = 45_000
-"""Words, names, literals and symbols. A list of 20,000 literals has 40,000."""
-
-MAX_DEPTH = 50
-"""Levels of nested brackets and CASEs. 1.5.5 crashed between 100 and 300."""
-
-OWNERS_DEPTH = 500
-"""Levels of nested brackets in an owner's statement with DP calls. DuckDB crashes far beyond this,
-so dp_sql refuses first. Nothing else of an owner's statement is limited."""
-
+MAX_BYTES = 200_000  # in UTF-8: 20,000 short literals; lexed in 0.2 s, 10 MB took 14 s
+MAX_TOKENS = 45_000  # words, names, literals and symbols; a list of 20,000 literals has 40,000
+MAX_DEPTH = 50  # levels of nested brackets and CASEs; 1.5.5 crashed between 100 and 300
+OWNERS_DEPTH = (
+    500  # the same in an owner's statement with DP calls, of which nothing else is limited
+)
+# Words and symbols of one expression, and those before each bracket around it: `NOT NOT …`,
+# `x.y.z`, `x + y + …`, `x::INT::INT`. Commas, AND, OR and the words of CASE and of queries restart
+# the count. 600 took 1.5.5 up to 5 s; 1,000 crashed it.
 MAX_CHAIN = 200
-"""Words and symbols of one expression, and those before each bracket around it: `NOT NOT …`,
-`x.y.z`, `x + y + …`, `x::INT::INT`. Commas, AND, OR and the words of CASE and of queries restart
-the count. 600 took 1.5.5 up to 5 s; 1,000 crashed it."""
-
-MAX_CONDITIONS = 1000
-"""AND and OR. 5,000 take DuckDB 0.5 s; sqlglot gives up beyond some 900 in one condition."""
-
+MAX_CONDITIONS = 1000  # AND and OR: 5,000 take DuckDB 0.5 s; sqlglot gives up beyond 900 in one
+# `x = y` where y is not a literal. DuckDB derives what follows from each pair: 100 took 8 s.
 MAX_EQUALITIES = 40
-"""`x = y` where y is not a literal. DuckDB derives what follows from each pair: 100 took 8 s."""
-
-MAX_ARROWS = 8
-"""Nested or chained `->` and lambdas. Each doubles the work: 16 took 2.0.0 a second."""
-
+MAX_ARROWS = 8  # nested or chained `->` and lambdas; each doubles the work: 16 took 2.0.0 a second
+# Queries, tables, joins, windows and DISTINCT. 1.5.5 crashed at 100 CTEs that read each other,
+# 2.0.0 at 5,600 count(DISTINCT …), and took seconds for 300 joins.
 MAX_RELATIONS = 80
-"""Queries, tables, joins, windows and DISTINCT. 1.5.5 crashed at 100 CTEs that read each other,
-2.0.0 at 5,600 count(DISTINCT …), and took seconds for 300 joins."""
-
-MAX_SUBQUERIES = 16
-"""Queries in expressions. 30 that read a column outside took 2.0.0 a second, 100 took 2.5 s."""
-
-MAX_QUERY_DEPTH = 16
-"""Queries inside queries. 1.5.5 crashed at 100."""
-
-MAX_SCALAR_DEPTH = 5
-"""Queries inside the expressions of queries. 1.5.5 took 0.5 s for 10, 17 s for 20."""
-
+MAX_SUBQUERIES = 16  # in expressions; 30 that read a column outside took 2.0.0 a second
+MAX_QUERY_DEPTH = 16  # queries inside queries; 1.5.5 crashed at 100
+MAX_SCALAR_DEPTH = 5  # inside the expressions of queries; 1.5.5 took 0.5 s for 10, 17 s for 20
+# PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE and SHOW, each of which DuckDB writes out as a larger query:
+# 1.5.5 took a second for 10 nested SUMMARIZE.
 MAX_SUMMARIES = 2
-"""PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE and SHOW, each of which DuckDB writes out as a larger query:
-1.5.5 took a second for 10 nested SUMMARIZE."""
-
-MAX_COPIES = 500
-"""How often one part occurs once each name is replaced by its definition: CTEs that read a CTE
-twice, aliases that use an alias twice, `SELECT *, *` of `SELECT *, *`. 1,024 copies took up to
-0.8 s, 4,096 up to 6 s."""
-
-MAX_CALLS = 100
-"""DP calls. Each is a release, with a plan of its own."""
-
+MAX_COPIES = 500  # see copies.py; 1,024 copies took up to 0.8 s, 4,096 up to 6 s
+MAX_CALLS = 100  # DP calls; each is a release, with a plan of its own
+# Words and symbols times DP calls. Each call reads its source again: 100 calls beside a list of
+# 21,000 values took 30 s.
 MAX_READINGS = 150_000
-"""Words and symbols times DP calls. Each call reads its source again: 100 calls next to a list of
-21,000 values took 30 s."""
-
-MAX_ITEMS = 1000
-"""Other items in SELECT lists with DP calls. sqlglot reads each: 20,000 constants took 6 s."""
-
-MAX_DIGITS = 500
-"""Digits of a number. 200,000 took 2.0.0 3 s; DuckDB's longest type has 38, a double 309."""
-
-MAX_PARAMETERS = 10_000
-"""Parameters, counting what lists and dictionaries hold."""
-
-MAX_PARAMETER_BYTES = 1_000_000
-"""Characters, bytes and digits of all parameters together."""
+MAX_ITEMS = 1000  # beside DP calls in SELECT lists; sqlglot reads each: 20,000 constants took 6 s
+MAX_DIGITS = 500  # of a number; 200,000 took 2.0.0 3 s; DuckDB's longest type has 38, a double 309
+MAX_PARAMETERS = 10_000  # counting what lists and dictionaries hold
+MAX_PARAMETER_BYTES = 1_000_000  # characters, bytes and digits together
 
 _SUMMARIES = frozenset({"PIVOT", "UNPIVOT", "DESCRIBE", "DESC", "SHOW", "SUMMARIZE"})
 _QUERY = _SUMMARIES | {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
-_RELATIONS = frozenset(
-    {"SELECT", "FROM", "VALUES", "TABLE", "JOIN", "UNION", "INTERSECT", "EXCEPT", "LATERAL", "OVER",
-     "WINDOW", "DISTINCT", *(_SUMMARIES - {"DESC"})}
-)  # fmt: skip
+_RELATIONS = _SUMMARIES - {"DESC"} | {
+    "SELECT", "FROM", "VALUES", "TABLE", "JOIN", "UNION", "EXCEPT", "INTERSECT", "LATERAL", "OVER",
+    "WINDOW", "DISTINCT"}  # fmt: skip
+# After these words an expression begins that is no part of the one before.
 _ANEW = _RELATIONS - {"OVER", "DISTINCT"} | {"AND", "OR", "WHERE", "GROUP", "HAVING", "ORDER", "ON"}
-"""After these words an expression begins that is no part of the one before."""
 _BRANCHES = frozenset({"WHEN", "THEN", "ELSE"})
+_AFTER_LITERAL = _ANEW | _BRANCHES | {"END"}
+# In the brackets after these, as after FROM, each comma brings one more part to plan.
 _GROUPINGS = frozenset({"CUBE", "ROLLUP", "SETS"})
-"""In the brackets after these, as after FROM, each comma brings one more part to plan."""
 _BEFORE_TABLES = frozenset({"FROM", "JOIN", "LATERAL", "AS", "MATERIALIZED", "UNION", "EXCEPT",
                             "INTERSECT", "NAME"})  # fmt: skip
 
 
 def check_bytes(text: str) -> None:
-    """Refuse a statement that is too long to be read.
-
-    Raises:
-        NotSupported: it has more than MAX_BYTES bytes.
-    """
+    """Refuse (NotSupported) a statement of more than MAX_BYTES bytes."""
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise NotSupported(
-            f"A statement has at most {MAX_BYTES:,} bytes.",
-            hint="A long list of values belongs in a public table.",
-        )
+        message = f"A statement has at most {MAX_BYTES:,} bytes."
+        raise NotSupported(message, hint=_HINTS["words and symbols"])
 
 
 def check_shape(statement: Statement) -> None:
-    """Refuse a statement that could crash or stall a parser or planner.
-
-    Raises:
-        NotSupported: it exceeds a limit of this file; the message has the place and the limit.
-    """
-    text, tokens = statement.text, statement.tokens
-    _Scan(text, tokens).run()
-    if copies(tokens, MAX_COPIES) > MAX_COPIES:
-        raise NotSupported(
-            f"With each name replaced by its definition, this statement holds more than "
-            f"{MAX_COPIES:,} copies of one part.",
-            text=text,
-            position=tokens[0].start,
-            hint="Read a CTE or an alias once where you can, and list columns instead of *.",
-        )
+    """Refuse (NotSupported) a statement that could crash or stall a parser or planner."""
+    _Scan(statement.tokens).run()
+    if copies(statement.tokens, MAX_COPIES) > MAX_COPIES:
+        message = "With each name replaced by its definition, this statement holds more than "
+        hint = "Read a CTE or an alias once where you can, and list columns instead of *."
+        message += f"{MAX_COPIES:,} copies of one part."
+        raise statement.tokens[0].error(NotSupported, message, hint)
 
 
 def check_depth(statement: Statement) -> None:
-    """Refuse an owner's statement whose brackets would end the process.
-
-    Raises:
-        NotSupported: it nests brackets more than OWNERS_DEPTH deep.
-    """
+    """Refuse (NotSupported) an owner's statement that nests brackets over OWNERS_DEPTH deep."""
     depth = 0
     for token in statement.tokens:
-        if token.kind == "symbol":
-            depth += (token.text in OPEN) - (token.text in CLOSE)
-            if depth > OWNERS_DEPTH:
-                raise NotSupported(
-                    f"A statement with DP calls has at most {OWNERS_DEPTH} levels of nested "
-                    "brackets.",
-                    text=statement.text,
-                    position=token.start,
-                )
+        depth += token.is_symbol(*OPEN) - token.is_symbol(*CLOSE)
+        if depth > OWNERS_DEPTH:
+            message = f"A statement with DP calls has at most {OWNERS_DEPTH} levels of nested "
+            raise token.error(NotSupported, message + "brackets.")
 
 
 def check_parameters(parameters: object) -> None:
-    """Refuse parameters that are too many, too large or nested too deep.
-
-    Raises:
-        NotSupported: they are beyond a limit of this file.
-    """
+    """Refuse (NotSupported) parameters that are too many, too large or nested too deep."""
     n_values = n_bytes = 0
     waiting = [(parameters, 0)]
     while waiting:
         value, depth = waiting.pop()
         n_values += 1
-        n_bytes += _size(value)
+        if isinstance(value, int) and abs(value.bit_length()) > 4 * MAX_DIGITS:
+            n_bytes = MAX_PARAMETER_BYTES  # a number of many digits is slow to convert
+        n_bytes += len(value) if isinstance(value, str | bytes | bytearray | memoryview) else 1
         inner: Collection[object] = ()
         if isinstance(value, dict):
             inner = [*value.keys(), *value.values()] if len(value) <= MAX_PARAMETERS else value
@@ -181,36 +120,23 @@ def check_parameters(parameters: object) -> None:
         waiting += [(part, depth + 1) for part in inner]
 
 
-def _size(value: object) -> int:
-    """Roughly the bytes that a parameter takes; a number of many digits is slow to convert."""
-    if isinstance(value, int) and abs(value.bit_length()) > 4 * MAX_DIGITS:
-        return MAX_PARAMETER_BYTES + 1
-    return len(value) if isinstance(value, str | bytes | bytearray | memoryview) else 1
-
-
 @dataclass
 class _Frame:
-    """A bracket or CASE that is open, or the whole statement.
+    """A bracket or CASE that is open, or the whole statement."""
 
-    query: "" where it holds no query, "table" or "scalar" where it does.
-    chain, arrows: tokens and arrows of the current expression.
-    items: commas so far. has_call: whether a list of this query has a DP call.
-    """
-
-    query: str = ""
+    query: str = ""  # "table" or "scalar" where it holds a query
     is_case: bool = False
-    one_by_one: bool = False
-    chain: int = 0
-    arrows: int = 0
-    items: int = 0
-    has_call: bool = False
+    one_by_one: bool = False  # each comma brings one more part to plan
+    chain: int = 0  # tokens of the current expression
+    arrows: int = 0  # arrows of the current expression
+    items: int = 0  # commas so far
+    has_call: bool = False  # a list of this query has a DP call
 
 
 class _Scan:
     """One pass over the tokens of a statement, which counts and refuses."""
 
-    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
-        self._text = text
+    def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens = tokens
         self._frames = [_Frame()]
         self._counts: Counter[str] = Counter()
@@ -250,8 +176,8 @@ class _Scan:
 
     def _word(self, token: Token) -> None:
         frame, word = self._frames[-1], token.upper
-        before = self._before(1)
-        if self._follows("(") and (token.name or "").upper() in FUNCTIONS:
+        follows = token_at(self._tokens, self._index + 1)
+        if follows.is_symbol("(") and (token.name or "").upper() in FUNCTIONS:
             self._count(_CALLS, MAX_CALLS)
             queries = [frame for frame in self._frames if frame.query]
             (queries or self._frames[:1])[-1].has_call = True
@@ -260,7 +186,7 @@ class _Scan:
         if word in _RELATIONS:
             self._count(_PARTS, MAX_RELATIONS)
         if word in _SUMMARIES:
-            self._count(_SUMMARIZED, MAX_SUMMARIES)
+            self._count("PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE and SHOW", MAX_SUMMARIES)
         if word in {"AND", "OR"}:
             self._count("AND and OR", MAX_CONDITIONS)
         elif word in {"SELECT", "FROM"}:
@@ -269,15 +195,18 @@ class _Scan:
             self._arrow()
         elif word == "CASE":
             self._open(_Frame(is_case=True))
-        elif word == "END" and frame.is_case and before not in {".", "AS"}:
+        elif word == "END" and frame.is_case and self._before(1) not in {".", "AS"}:
             self._close()
 
     def _open(self, opened: _Frame) -> None:
         """Enter a bracket; the tokens before it count for the expression inside."""
-        follows = self._tokens[self._index + 1 : self._index + 2]
         opened.one_by_one = self._before(1) in _GROUPINGS
-        if any(token.upper in _QUERY for token in follows) and not opened.is_case:
-            opened.query = "table" if self._is_table() else "scalar"
+        follows = token_at(self._tokens, self._index + 1)
+        if follows.upper in _QUERY and not opened.is_case:
+            before = self._before(2 if self._before(1) == "ALL" else 1)
+            in_list = before == "," and self._frames[-1].one_by_one
+            is_table = before in _BEFORE_TABLES or in_list or self._index == 0
+            opened.query = "table" if is_table else "scalar"
         self._frames.append(opened)
         self._most(len(self._frames) - 1, MAX_DEPTH, "levels of nested brackets")
         if opened.query:
@@ -300,16 +229,9 @@ class _Scan:
             self._counts[_ITEMS] += frame.items
             self._most(self._counts[_ITEMS], MAX_ITEMS, _ITEMS)
 
-    def _is_table(self) -> bool:
-        """Whether the query in the bracket that opens here is read as a table."""
-        before = self._before(1)
-        if before == "ALL":
-            before = self._before(2)
-        return (
-            before in _BEFORE_TABLES
-            or (before == "," and self._frames[-1].one_by_one)
-            or self._index == 0
-        )
+    def _arrow(self) -> None:
+        self._frames[-1].arrows += 1
+        self._count(_ARROWS, MAX_ARROWS)
 
     def _begin_anew(self) -> None:
         frame = self._frames[-1]
@@ -317,25 +239,16 @@ class _Scan:
         self._counts[_ARROWS] -= frame.arrows
         frame.chain = frame.arrows = 0
 
-    def _arrow(self) -> None:
-        self._frames[-1].arrows += 1
-        self._count(_ARROWS, MAX_ARROWS)
-
     def _literal_follows(self) -> bool:
         """Whether what follows is a number or string, and nothing is done with it."""
-        literal, *after = self._tokens[self._index + 1 : self._index + 3] or [self._tokens[0]]
-        alone = not after or after[0].upper in _ANEW | _BRANCHES | {"END"}
-        alone = alone or (after[0].kind == "symbol" and after[0].text in CLOSE | {","})
+        literal, after = (token_at(self._tokens, self._index + n) for n in (1, 2))
+        alone = not after.kind or after.is_symbol(*CLOSE, ",") or after.upper in _AFTER_LITERAL
         return literal.kind in {"number", "string"} and alone
 
     def _before(self, n: int) -> str:
         """The symbol or keyword n tokens before this one."""
-        token = self._tokens[self._index - n] if self._index >= n else None
-        return "" if token is None else token.upper or token.text
-
-    def _follows(self, symbol: str) -> bool:
-        after = self._index + 1
-        return after < len(self._tokens) and self._tokens[after].is_symbol(symbol)
+        token = token_at(self._tokens, self._index - n)
+        return token.upper or token.text
 
     def _count(self, what: str, limit: int) -> None:
         self._counts[what] += 1
@@ -343,12 +256,9 @@ class _Scan:
 
     def _most(self, count: int, limit: int, what: str) -> None:
         if count > limit:
-            raise NotSupported(
-                f"A statement has at most {limit:,} {what}.",
-                text=self._text,
-                position=self._tokens[self._index].start,
-                hint=_HINTS.get(what, "Split it into several statements, or simplify it."),
-            )
+            hint = _HINTS.get(what, "Split it into several statements, or simplify it.")
+            message = f"A statement has at most {limit:,} {what}."
+            raise self._tokens[self._index].error(NotSupported, message, hint)
 
 
 _CALLS = "DP calls"
@@ -356,7 +266,6 @@ _ITEMS = "other items in SELECT lists with DP calls"
 _CHAIN = "words and symbols in one expression"
 _ARROWS = "nested or chained arrows and lambdas"
 _PARTS = "queries, tables, joins, windows and DISTINCT"
-_SUMMARIZED = "PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE and SHOW"
 _HINTS = {
     "words and symbols": "A long list of values belongs in a public table.",
     "AND and OR": "Write x IN (…, …) instead of x = … OR x = …",

@@ -1,8 +1,4 @@
-"""Read the value of one argument: a column's name, or an exact number from its digits. Pure.
-
-Every number becomes a `Fraction` or an `int` within its range (ranges.py). A column, a parameter or
-an expression is refused where a number is expected.
-"""
+"""Read the value of one argument: a column's name, or an exact number within its range. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TypeVar
 
-from dp_sql.errors import ArgumentError, InternalError
+from dp_sql.errors import ArgumentError
 from dp_sql.sql import ranges
 from dp_sql.sql.tokens import Token, text_of
 from dp_sql.udfs import REGISTRY
@@ -20,8 +16,6 @@ from dp_sql.udfs.mechanism import Mechanism
 
 T = TypeVar("T")
 D = TypeVar("D")
-_WIDEST = 10**100
-_LONGEST_NUMBER = 100
 
 
 @dataclass(frozen=True)
@@ -43,44 +37,49 @@ class ListLiteral:
 
 @dataclass(frozen=True)
 class Argument:
-    """The tokens of one argument's value, and its place."""
+    """The tokens of one argument's value."""
 
-    text: str
     tokens: Sequence[Token]
-    position: int
 
     @property
     def written(self) -> str:
         """The value as it is written in the statement."""
-        return text_of(self.text, self.tokens, 0, len(self.tokens))
+        return text_of(self.tokens)
+
+    def reference(self, *parts: str) -> Reference:
+        """The value as a reference: to a column, or, without parts, to an expression."""
+        return Reference(parts, self.written, self.tokens[0].start)
+
+    def column(self) -> Reference | None:
+        """The column that the value names; None if it is anything else."""
+        parts = [t.name for t in self.tokens[::2] if t.name is not None]
+        dots = [t for t in self.tokens[1::2] if t.is_symbol(".")]
+        is_name = len(parts) == len(dots) + 1 and len(parts) + len(dots) == len(self.tokens)
+        return self.reference(*parts) if is_name else None
 
     def refuse(self, message: str, hint: str | None = None) -> ArgumentError:
         """An error under this value."""
-        return ArgumentError(message, text=self.text, position=self.position, hint=hint)
+        return self.tokens[0].error(ArgumentError, message, hint)
 
 
-Reader = Callable[[Argument, str], T]
-"""Reads an argument; the second parameter is what messages call it."""
+Reader = Callable[[Argument, str], T]  # the second parameter is what messages call the argument
 
 
 @dataclass(frozen=True)
 class Given:
-    """The arguments of a call: `name` of the function, and its place in `text`."""
+    """The arguments of a call: the `name` of the function, and the token that names it."""
 
     name: str
-    text: str
-    position: int
+    token: Token
     arguments: Mapping[str, Argument]
     under_policy: bool
 
     def refuse(self, message: str, hint: str | None = None) -> ArgumentError:
         """An error under the call."""
-        return ArgumentError(message, text=self.text, position=self.position, hint=hint)
+        return self.token.error(ArgumentError, message, hint)
 
     def read(self, name: str, reader: Reader[T]) -> T:
         """The value of an argument that is there."""
-        if name not in self.arguments:
-            raise InternalError(f"{self.name} was read without {name}.")
         return reader(self.arguments[name], name)
 
     def optional(self, name: str, reader: Reader[T], default: D) -> T | D:
@@ -88,12 +87,7 @@ class Given:
         return self.read(name, reader) if name in self.arguments else default
 
     def check_taken(self, mechanism: Mechanism, taken: Mapping[str, str]) -> None:
-        """Refuse an argument that the mechanism does not take, and a missing delta.
-
-        Args:
-            mechanism: of the call.
-            taken: argument → the mechanism's parameter that it sets.
-        """
+        """Refuse a missing delta, and an argument whose parameter the mechanism does not have."""
         if "delta" in mechanism.parameters and "delta" not in self.arguments:
             raise self.refuse(
                 f"The mechanism {mechanism.name} needs delta: the probability with which the "
@@ -107,39 +101,24 @@ class Given:
             others = REGISTRY[mechanism.function].items()
             takers = [other for other, found in others if parameter in found.parameters]
             also = f", or choose a mechanism that takes it: {', '.join(takers)}" if takers else ""
-            raise self.arguments[name].refuse(
-                f"The mechanism {mechanism.name} takes no {name}.", f"Leave {name} out{also}."
-            )
-
-
-# --- columns --------------------------------------------------------------------------------------
-
-
-def no_column(text: str, position: int, what: str, written: str) -> ArgumentError:
-    """The refusal of an expression where a column is expected."""
-    return ArgumentError(
-        f"{what} must be a column, not the expression {written}.",
-        text=text,
-        position=position,
-        hint="Put the expression into a view or a column of its own, and name that.",
-    )
+            message = f"The mechanism {mechanism.name} takes no {name}."
+            raise self.arguments[name].refuse(message, f"Leave {name} out{also}.")
 
 
 def read_reference(argument: Argument, what: str) -> Reference:
     """A column's name, with or without its table's."""
-    parts = [t.name for t in argument.tokens[::2]]
-    dots = argument.tokens[1::2]
-    if None in parts or len(parts) != len(dots) + 1 or not all(t.is_symbol(".") for t in dots):
-        raise no_column(argument.text, argument.position, what, argument.written)
-    return Reference(tuple(p for p in parts if p is not None), argument.written, argument.position)
+    found = argument.column()
+    if found is None:
+        raise argument.refuse(
+            f"{what} must be a column, not the expression {argument.written}.",
+            "Put the expression into a view or a column of its own, and name that.",
+        )
+    return found
 
 
 def read_expression(argument: Argument, what: str) -> Reference:
     """An expression; a column's name has its parts, any other expression none."""
-    try:
-        return read_reference(argument, what)
-    except ArgumentError:
-        return Reference((), argument.written, argument.position)
+    return argument.column() or argument.reference()
 
 
 def read_column_or_number(argument: Argument, what: str) -> Reference:
@@ -148,54 +127,47 @@ def read_column_or_number(argument: Argument, what: str) -> Reference:
         value = _number(argument, what)
         if value < 0:
             raise argument.refuse(f"{what} must not be negative.")
-        if value and not Fraction(1, _WIDEST) <= value <= _WIDEST:
+        if value and not Fraction(1, 10**100) <= value <= 10**100:
             raise argument.refuse(f"{what} must be 0, or lie between 1e-100 and 1e100.")
-        return Reference((), argument.written, argument.position)
+        return argument.reference()
     return read_reference(argument, what)
 
 
 def read_domain(argument: Argument, what: str) -> Reference | ListLiteral:
     """A public column, a list of literals, an ENUM type, or the word observed."""
-    first, last = argument.tokens[0], argument.tokens[-1]
-    if first.is_symbol("[") and last.is_symbol("]"):
-        return ListLiteral(argument.written, argument.position)
-    try:
-        return read_reference(argument, what)
-    except ArgumentError:
+    if argument.tokens[0].is_symbol("[") and argument.tokens[-1].is_symbol("]"):
+        return ListLiteral(argument.written, argument.tokens[0].start)
+    found = argument.column()
+    if found is None:
         raise argument.refuse(
             f"{what} must be written in the statement: a public column, a list, or observed.",
             f"Write {what} := catalog.title, {what} := ['a', 'b'], {what} := genre "
             f"(an ENUM column or type), or {what} := observed.",
-        ) from None
-
-
-# --- numbers --------------------------------------------------------------------------------------
+        )
+    return found
 
 
 def _number(argument: Argument, what: str) -> Fraction:
     """The exact value of a numeric literal, from its digits."""
-    tokens = list(argument.tokens)
-    sign = -1 if tokens[0].is_symbol("-") else 1
-    if tokens[0].is_symbol("-", "+"):
-        tokens = tokens[1:]
-    if len(tokens) != 1 or tokens[0].kind != "number":
+    *signs, literal = argument.tokens
+    if literal.kind != "number" or len(signs) > 1 or not all(t.is_symbol("-", "+") for t in signs):
         raise argument.refuse(
             f"{what} must be a number written in the statement, "
-            "not a column, a parameter, an expression or a string.",
+            "not a column, a parameter, an expression or a string."
         )
-    if len(tokens[0].text) > _LONGEST_NUMBER:
+    if len(literal.text) > 100:
         raise argument.refuse(f"{what} has more digits than a number needs.")
-    if "_" in tokens[0].text:
-        plain = tokens[0].text.replace("_", "")
+    if "_" in literal.text:
+        plain = literal.text.replace("_", "")
         raise argument.refuse(f"{what} is written without underscores.", f"Write {plain}.")
     try:
-        value = Decimal(tokens[0].text)
+        value = Decimal(literal.text)
     except InvalidOperation:  # an exponent beyond those of Decimal
         raise argument.refuse(f"{what} cannot be read as a number.") from None
     # A literal such as 1e-400000000 is short, and a huge Fraction: look before converting.
     if value and abs(value.adjusted()) > 400:
         value = Decimal(0) if value.adjusted() < 0 else Decimal(10) ** 400
-    return sign * Fraction(value)
+    return -Fraction(value) if signs and signs[0].text == "-" else Fraction(value)
 
 
 def whole(high: int) -> Reader[int]:
@@ -210,18 +182,13 @@ def whole(high: int) -> Reader[int]:
     return read
 
 
-read_k = whole(ranges.MAX_K)
-read_contributions = whole(ranges.MAX_CONTRIBUTIONS)
-read_groups_contributed = whole(ranges.MAX_GROUPS_CONTRIBUTED)
-
-
 def read_epsilon(argument: Argument, name: str) -> Fraction:
     """A privacy loss."""
     value = _number(argument, name)
     if not ranges.MIN_EPSILON <= value <= ranges.MAX_EPSILON:
         raise argument.refuse(
             f"{name} must be a number from {float(ranges.MIN_EPSILON):g} to "
-            f"{ranges.MAX_EPSILON}; common choices lie between 0.1 and 10.",
+            f"{ranges.MAX_EPSILON}; common choices lie between 0.1 and 10."
         )
     return value
 
@@ -248,15 +215,12 @@ def read_beta(argument: Argument, name: str) -> Fraction:
     return value
 
 
-# --- words ----------------------------------------------------------------------------------------
-
-
 def read_boolean(argument: Argument, name: str) -> bool:
     """The word true or false."""
-    words = [t.upper for t in argument.tokens]
-    if words not in (["TRUE"], ["FALSE"]):
+    word = argument.tokens[0].upper
+    if len(argument.tokens) > 1 or word not in {"TRUE", "FALSE"}:
         raise argument.refuse(f"{name} must be true or false.")
-    return words == ["TRUE"]
+    return word == "TRUE"
 
 
 def choice(known: Sequence[str], example: str) -> Reader[str]:
@@ -264,12 +228,10 @@ def choice(known: Sequence[str], example: str) -> Reader[str]:
 
     def read(argument: Argument, name: str) -> str:
         token = argument.tokens[0]
-        if len(argument.tokens) == 1 and (token.kind == "string" or token.name is not None):
-            written = token.name if token.name is not None else token.text.strip("'")
-            if written.lower() in known:
-                return written.lower()
-        raise argument.refuse(
-            f"{name} must be one of: {', '.join(known)}.", f"For example: {name} := '{example}'"
-        )
+        word = (token.text.strip("'") if token.kind == "string" else token.name or "").lower()
+        if len(argument.tokens) > 1 or word not in known:
+            message = f"{name} must be one of: {', '.join(known)}."
+            raise argument.refuse(message, f"For example: {name} := '{example}'")
+        return word
 
     return read

@@ -13,27 +13,25 @@ from sqlglot import exp
 
 from dp_sql.errors import NotSupported
 from dp_sql.sql.dp_select import DpSelect, Span
-from dp_sql.sql.sqlglot_tree import Unreadable, projection, to_sql
+from dp_sql.sql.sqlglot_tree import projection, to_sql
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import called, outside_queries
+
+_OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
 
 
 class Functions(Protocol):
     """What this file may ask of an engine."""
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """What each name may be as a function, as in check.Catalog."""
+        """What each name may be as a function: scalar, aggregate, macro, table, pragma."""
 
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """The same of the engine's own functions, from memory; macros are not looked at."""
 
 
 def check_list(select: DpSelect, functions: Functions) -> None:
-    """Refuse other items than the DP calls that would need the source's rows.
-
-    Raises:
-        NotSupported: a column, a star, an aggregate or a window next to the calls.
-    """
+    """Refuse (NotSupported) a column, star, aggregate or window beside the calls."""
     trees = [projection(_blanked(select, *item)) for item in select.items]
     aliases = {tree.alias.lower() for tree in trees if isinstance(tree, exp.Alias)}
     aliases |= {key.parts[-1].lower() for key in select.keys}
@@ -45,57 +43,38 @@ def check_list(select: DpSelect, functions: Functions) -> None:
             if isinstance(node, exp.Star | exp.Columns) or (
                 isinstance(node, exp.Column) and node.name.lower() not in aliases
             ):
-                raise NotSupported(
-                    f"{_shown(node)} would show rows of the source next to the private answer.",
-                    text=select.text,
-                    position=start,
-                    hint="A SELECT with a DP call may list DP calls, constants and "
-                    "expressions of these. For an answer per group add GROUP BY.",
+                shown = "*" if isinstance(node, exp.Star) else to_sql(node)
+                raise select.between((start, stop))[0].error(
+                    NotSupported,
+                    f"{shown} would show rows of the source next to the private answer.",
+                    "A SELECT with a DP call may list DP calls, constants and expressions of these. "
+                    "For an answer per group add GROUP BY.",
                 )
 
 
+# Table functions that an analyst may call: they make rows of their arguments.
 _ROWS_FROM_NOTHING = frozenset({"unnest", "range", "generate_series", "repeat"})
-"""Table functions that an analyst may call: they make rows of their arguments."""
+_STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
 _CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "CREATE", "DROP", "ALTER", "TRUNCATE"}
 
 
 def only_reads(statement: Statement, functions: Functions) -> None:
-    """Under a policy: refuse what a query might do besides reading what is public.
-
-    Table functions read the engine and its settings, and a CTE may change tables.
-
-    Raises:
-        NotSupported: a table function, except those that only make rows; a statement in brackets.
-    """
-    text, tokens = statement.text, statement.tokens
+    """Under a policy: refuse table functions, which read the engine, and CTEs that make changes."""
+    tokens = statement.tokens
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         inside = before.is_symbol("(") and not after.is_symbol(")", ",", ".")
         if inside and token.kind == "word" and token.upper in _CHANGES:
-            raise NotSupported(
-                f"A query reads; it does not {token.upper}.", text=text, position=token.start
-            )
-    called_here = called(tokens)
-    kinds = functions.function_kinds(frozenset(called_here))
-    for name, position in called_here.items():
+            raise token.error(NotSupported, f"A query reads; it does not {token.upper}.")
+    names = called(tokens)
+    kinds = functions.function_kinds(frozenset(names))
+    for name, token in names.items():
         looks = {"table", "table_macro", "pragma"} & kinds.get(name, frozenset())
         if (looks and name not in _ROWS_FROM_NOTHING) or name in _STATE:
-            raise NotSupported(
+            raise token.error(
+                NotSupported,
                 f"{name} is not available under a policy: it can read more than public tables.",
-                text=text,
-                position=position,
-                hint="SHOW TABLES and DESCRIBE show what is public.",
+                "SHOW TABLES and DESCRIBE show what is public.",
             )
-
-
-_STATE = frozenset({"current_setting", "getvariable", "nextval", "currval", "write_log"})
-_OTHER_SCOPES = (exp.Query, exp.Lambda, exp.Comprehension)
-
-
-def _shown(node: exp.Expression) -> str:
-    try:
-        return "*" if isinstance(node, exp.Star) else to_sql(node)
-    except Unreadable:  # pragma: no cover - sqlglot writes columns that it has read
-        return "A column"
 
 
 def _blanked(select: DpSelect, start: int, stop: int) -> str:
@@ -103,29 +82,24 @@ def _blanked(select: DpSelect, start: int, stop: int) -> str:
     written = select.text[start:stop]
     for call in select.calls:
         if start <= call.start and call.end <= stop:
-            blank = "NULL".ljust(call.end - call.start)
-            written = written[: call.start - start] + blank + written[call.end - start :]
+            a, b = call.start - start, call.end - start
+            written = written[:a] + "NULL".ljust(b - a) + written[b:]
     return written
 
 
 def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
-    calls = [(call.start, call.end) for call in select.calls]
-    beside = [t for t in select.between(item) if not any(a <= t.start < b for a, b in calls)]
-    outside = outside_queries(beside, select.text)
+    outside = outside_queries(select.beside_calls(item))
     names = called(outside)
     kinds = dict(functions.builtin_kinds(frozenset(names)))
     unknown = frozenset(names) - kinds.keys()
     if unknown:  # asking for all functions costs DuckDB milliseconds
         kinds.update(functions.function_kinds(unknown))
-    found = [(t.upper, t.start) for t in outside if t.upper == "OVER"]
+    found = [("OVER", token) for token in outside if token.upper == "OVER"]
     found += [(name, at) for name, at in names.items() if "aggregate" in kinds.get(name, ())]
-    if not found:
-        return
-    shown, at = found[0]
-    raise NotSupported(
-        f"{shown} next to a DP call would be computed over the answer, not over the source.",
-        text=select.text,
-        position=at,
-        hint="Write a separate query for it, or compute it over the answer in an outer query: "
-        "SELECT … FROM (SELECT DP_…(…) AS answer FROM …)",
-    )
+    for shown, token in found:
+        raise token.error(
+            NotSupported,
+            f"{shown} next to a DP call would be computed over the answer, not over the source.",
+            "Write a separate query for it, or compute it over the answer in an outer query: "
+            "SELECT … FROM (SELECT DP_…(…) AS answer FROM …)",
+        )

@@ -19,23 +19,16 @@ class Rows:
     """The relation from which a shape makes the lists that a mechanism takes.
 
     It has a column `__dp_<name>` for each column of the call, and `__dp_group` if it is grouped;
-    then `__dp_groups` has all groups.
-
-    Args:
-        relation: its name.
-        types: the type of each column of the call, by the column's name.
-        mechanism: takes the lists.
-        domain: SQL that lists the public items once, as `item`; None: those in the rows.
-        grouped: whether there is a list per group.
-        again: whether one execution may make the lists more than once; then their order must not
-            depend on the order in which DuckDB reads rows.
+    then `__dp_groups` has all groups, and there is a list per group.
     """
 
     relation: str
-    types: Mapping[str, str]
+    types: Mapping[str, str]  # of each column of the call, by its name
     mechanism: Mechanism
-    domain: str | None
+    domain: str | None  # SQL that lists the public items once, as `item`; None: those in the rows
     grouped: bool
+    # Whether one execution may make the lists more than once; then their order must not depend on
+    # the order in which DuckDB reads rows.
     again: bool
 
     def by(self, name: str) -> str:
@@ -48,15 +41,11 @@ class Rows:
         return "__dp_group, " if self.grouped else ""
 
     def lists(self, source: str, columns: Mapping[str, str], order: str) -> str:
-        """The CTE `__dp_lists`: columns of a SELECT as lists, in one row or one row per group.
+        """The CTE `__dp_lists`: columns of the SELECT `source`, in one row or one row per group.
 
-        Args:
-            source: the SELECT.
-            columns: name of each list, and the column that it lists; the last is never NULL.
-            order: an ORDER BY clause, or nothing.
+        `columns` names each list and the column in it; the last one is never NULL.
         """
-        *_, last = columns.values()
-        present = f" FILTER (WHERE {last} IS NOT NULL)" if self.grouped else ""
+        present = f" FILTER (WHERE {[*columns.values()][-1]} IS NOT NULL)" if self.grouped else ""
         listed = ", ".join(
             f"coalesce(system.main.list({column}{order}){present}, []) AS {name}"
             for name, column in columns.items()
@@ -71,30 +60,21 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape(ABC):
-    """The public numbers of one call; its class says what the SQL function does with them.
+    """The public numbers of one call; its class says what the SQL function does with them."""
 
-    epsilon, delta: of one group; without GROUP BY, of the call.
-    beta: one minus the confidence of the accuracy.
-    report: whether the answer is a struct that states its accuracy.
-    """
-
-    registry: ClassVar[str]
-    """The key of its mechanisms in udfs.REGISTRY."""
-    columns: ClassVar[Mapping[str, Reader[Reference]]]
-    """The arguments that name columns."""
+    registry: ClassVar[str]  # the key of its mechanisms in udfs.REGISTRY
+    columns: ClassVar[Mapping[str, Reader[Reference]]]  # the arguments that name columns
+    # Whether it reads rows of people; otherwise scores whose sensitivity their owner states.
     reads_people: ClassVar[bool] = True
-    """Whether it reads rows of people; otherwise scores whose sensitivity their owner states."""
+    # Whether `lists` reads the rows once, so that DuckDB need not keep them.
     reads_rows_once: ClassVar[bool] = False
-    """Whether `lists` reads the rows once, so that DuckDB need not keep them."""
-    takes: ClassVar[Mapping[str, str]]
-    """The columns of `__dp_lists` that the UDF takes, and their types."""
-    udfs: ClassVar[Mapping[str, str]]
-    """The names of its UDFs, and the type of what each returns for one group."""
+    takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types
+    udfs: ClassVar[Mapping[str, str]]  # its UDFs, and what each returns for one group
 
-    epsilon: Fraction
+    epsilon: Fraction  # as delta: of one group; without GROUP BY, of the call
     delta: Fraction | None = None
-    beta: Fraction
-    report: bool = False
+    beta: Fraction  # one minus the confidence of the accuracy
+    report: bool = False  # whether the answer is a struct that states its accuracy
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:
@@ -104,13 +84,7 @@ class Shape(ABC):
     @classmethod
     @abstractmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Self:
-        """The public numbers of a call.
-
-        Raises:
-            ArgumentError: one is missing, out of range or not taken by the mechanism.
-        """
-
-    # --- what it costs ---
+        """The public numbers of a call; ArgumentError where one is wrong or not taken."""
 
     def given_to(self, mechanism: Mechanism) -> dict[str, Any]:
         """The numbers that a mechanism takes, by name."""
@@ -135,8 +109,6 @@ class Shape(ABC):
         """What a policy's limits bound, by name; None: the call has no such number."""
         return {"epsilon": self.epsilon, "delta": self.delta}
 
-    # --- its SQL ---
-
     @property
     def udf(self) -> str:
         """The UDF that answers this call."""
@@ -158,52 +130,30 @@ class Shape(ABC):
         """The value of the call, from `__dp_lists` and what the UDF returned."""
         return answer
 
-    # --- its draw ---
-
     @abstractmethod
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        """Run the mechanism once.
+        """Run the mechanism once: what the UDF returns, and one sentence on its accuracy.
 
-        Args:
-            mechanism: answers.
-            loss: of the whole call.
-            lists: what the UDF takes: int64 arrays; (offsets, people) for lists of lists; strings.
-
-        Returns:
-            What the UDF returns, and one sentence on its accuracy.
+        `loss` is that of the whole call; `lists` are what the UDF takes: int64 arrays, (offsets,
+        people) for lists of lists, strings.
         """
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
-        """The sentence on accuracy from public numbers alone; None: it needs the data.
-
-        Args:
-            mechanism: answers.
-            n_items: the size of the public domain; None: there is none.
-        """
+        """The sentence on accuracy from the size of the public domain; None: it needs the data."""
         return None
 
 
 @dataclass(frozen=True)
 class Function:
-    """One SQL function.
-
-    Args:
-        name: as written in SQL, upper case.
-        shape: what it reads, and how it is answered.
-        positional: names of the arguments without a name, in order; all are required.
-        named: names of the arguments written `name := value`.
-        default_mechanism: used if the call names none.
-        example: a call that works, for messages.
-        table: the table of that example.
-    """
+    """One SQL function, by its name in upper case, and the shape that reads and answers it."""
 
     name: str
     shape: type[Shape]
-    positional: tuple[str, ...]
-    named: tuple[str, ...]
+    positional: tuple[str, ...]  # the arguments without a name, in order; all are required
+    named: tuple[str, ...]  # the arguments written `name := value`
     default_mechanism: str
-    example: str
-    table: str
+    example: str  # a call that works, for messages
+    table: str  # that the example reads
 
     @property
     def mechanisms(self) -> Mapping[str, Mechanism]:

@@ -1,7 +1,4 @@
-"""sqlglot's trees of the parts that we must understand. The only caller of sqlglot's parser.
-
-Whatever goes wrong in there, our answer is the same: this part cannot be read.
-"""
+"""sqlglot's trees of the parts that dp_sql must understand. The only caller of its parser."""
 
 from __future__ import annotations
 
@@ -17,30 +14,24 @@ if TYPE_CHECKING:
 else:
     Node = Any
 
-LONGEST = 200_000
-"""Texts beyond this take sqlglot seconds; they are refused at once."""
+LONGEST = 200_000  # characters; beyond, sqlglot takes seconds
 
 
 class Unreadable(Exception):
-    """sqlglot has no tree for the text."""
+    """sqlglot has no tree for the text, whatever went wrong in there."""
 
 
 @lru_cache(maxsize=256)
 def tree_of(sql: str) -> Node:
-    """The tree of one statement. It is shared: never change it, and copy no part of it.
-
-    Raises:
-        Unreadable: sqlglot cannot read the text, or gives up on its depth or length.
-    """
+    """The tree of one statement, or Unreadable. It is shared: never change it, copy no part."""
     if len(sql) > LONGEST:
         raise Unreadable
     try:
         tree: Node = sqlglot.parse_one(sql, read="duckdb")
-        depth = sum(1 for _ in tree.walk())  # a tree too deep to walk is no use to us
+        for _ in tree.walk():  # a tree too deep to walk is no use to us
+            pass
     except Exception as error:
         raise Unreadable from error
-    if not depth:
-        raise Unreadable
     tree.meta["sql"] = sql
     return tree
 
@@ -62,11 +53,7 @@ def projection(text: str) -> Node | None:
 
 
 def to_sql(node: Node) -> str:
-    """DuckDB's SQL of a tree.
-
-    Raises:
-        Unreadable: sqlglot cannot write it.
-    """
+    """DuckDB's SQL of a tree, or Unreadable."""
     try:
         return str(node.sql(dialect="duckdb"))
     except Exception as error:

@@ -1,7 +1,4 @@
-"""One statement, parsed once: its kind, clauses, DP calls and system tables. Pure: no catalog.
-
-Whether the source of a DP call is person-level is decided in privacy/.
-"""
+"""One statement, parsed once: its kind, clauses, DP calls and system tables. Pure: no catalog."""
 
 from __future__ import annotations
 
@@ -13,12 +10,10 @@ from dp_sql.errors import ArgumentError
 from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect, Span, read_selects
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import Token, statements
+from dp_sql.sql.tokens import Token, statements, token_at
 
-QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})
-"""The keywords that begin a query."""
-SYSTEM_TABLES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")
-"""Table functions of dp_sql; a statement reads them as tables."""
+QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})  # the keywords that begin a query
+SYSTEM_TABLES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")  # functions of dp_sql
 
 
 def mentions_dp(text: str) -> bool:
@@ -27,14 +22,12 @@ def mentions_dp(text: str) -> bool:
     >>> mentions_dp("SELECT count(*) FROM t"), mentions_dp("SELECT dp_topk(a, 3) FROM t")
     (False, True)
     """
-    upper = text.upper()
-    return any(name in upper for name in FUNCTIONS)
+    return any(name in text.upper() for name in FUNCTIONS)
 
 
 def mentions_system_tables(text: str) -> bool:
-    """Whether SQL may read a system table."""
-    lower = text.lower()
-    return any(name in lower for name in SYSTEM_TABLES)
+    """Whether a text may read a system table."""
+    return any(name in text.lower() for name in SYSTEM_TABLES)
 
 
 @dataclass(frozen=True)
@@ -49,17 +42,10 @@ class SystemTableCall:
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of a string of SQL.
+    """One statement: its whole text and its own tokens, without EXPLAIN in front if `is_explain`.
 
-    Args:
-        text: the whole text, for places in messages.
-        tokens: of this statement, without EXPLAIN in front if `is_explain`.
-        under_policy: the policy states the privacy unit and may state domains.
-        is_explain: whether it asks what its DP calls would cost.
-
-    Raises:
-        QueryError: on first use of `selects` or `system_tables`, for a DP call or a system table
-            that cannot be read.
+    Under a policy, the policy states the privacy unit and may state domains. `selects` and
+    `system_tables` raise a QueryError for a DP call or a system table that cannot be read.
     """
 
     text: str
@@ -70,18 +56,17 @@ class Statement:
     @property
     def keyword(self) -> str:
         """Its first word, in upper case; nothing if it begins with a bracket."""
-        return self.tokens[0].upper if self.tokens else ""
+        return token_at(self.tokens, 0).upper
 
     @property
     def may_be_query(self) -> bool:
         """Whether it begins as a query, or with a bracket."""
-        return self.keyword in QUERY or (bool(self.tokens) and self.tokens[0].is_symbol("("))
+        return self.keyword in QUERY or token_at(self.tokens, 0).is_symbol("(")
 
     @property
     def is_query(self) -> bool:
         """Whether it begins as a query, also in brackets."""
-        inside = next((t for t in self.tokens if not t.is_symbol("(")), None)
-        return inside is not None and inside.upper in QUERY
+        return next((t.upper for t in self.tokens if not t.is_symbol("(")), "") in QUERY
 
     def without_explain(self) -> Statement:
         """The statement behind EXPLAIN."""
@@ -95,55 +80,40 @@ class Statement:
     @cached_property
     def selects(self) -> tuple[DpSelect, ...]:
         """Its SELECTs with DP calls, in the order of the text."""
-        return read_selects(self.text, self.tokens, self.under_policy)
+        return read_selects(self.tokens, self.under_policy)
 
     @cached_property
     def system_tables(self) -> tuple[SystemTableCall, ...]:
         """The system tables that it reads."""
-        return tuple(_system_tables(self.text, self.tokens))
+        tokens = self.tokens
+        return tuple(
+            _system_table(tokens, i)
+            for i, token in enumerate(tokens[:-2])
+            if (token.name or "").lower() in SYSTEM_TABLES
+            and tokens[i + 1].is_symbol("(")
+            and not token_at(tokens, i - 1).is_symbol(".")
+        )
 
     @cached_property
     def ctes(self) -> dict[str, str]:
         """The bodies of the CTEs at its head, by folded name."""
-        spans = cte_bodies(self.tokens, self.text)
-        return {name: self.text[slice(*span)] for name, span in spans.items()}
+        return {name: self.text[a:b] for name, (a, b) in cte_bodies(self.tokens).items()}
 
 
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:
-    """The statements of SQL, cut at the semicolons outside brackets; empty ones left out.
-
-    Raises:
-        ParseError: a quote or comment is never closed, or a character cannot be read.
-    """
+    """The statements of a text, cut at semicolons; ParseError where a quote is never closed."""
     return [Statement(text, tokens, under_policy) for tokens in statements(text)]
 
 
-# --- system tables --------------------------------------------------------------------------------
-
-
-def _system_tables(text: str, tokens: Sequence[Token]) -> list[SystemTableCall]:
-    found = []
-    for i, token in enumerate(tokens[:-2]):
-        name = (token.name or "").lower()
-        if name in SYSTEM_TABLES and tokens[i + 1].is_symbol("("):
-            if i and tokens[i - 1].is_symbol("."):
-                continue
-            argument, stop = _argument(text, tokens[i + 2 : i + 4], name)
-            found.append(SystemTableCall(name, argument, token.start, stop))
-    return found
-
-
-def _argument(text: str, inside: Sequence[Token], name: str) -> tuple[str | None, int]:
-    """The argument in the brackets, and where the brackets end."""
-    first, last = inside[0], inside[-1]
+def _system_table(tokens: Sequence[Token], index: int) -> SystemTableCall:
+    """The system table whose name is `tokens[index]`; its argument follows in brackets."""
+    name, start = (tokens[index].name or "").lower(), tokens[index].start
+    first, last = tokens[index + 2], token_at(tokens, index + 3)
     if name != "dp_release":
         if first.is_symbol(")"):
-            return None, first.end
-        message, hint = f"{name} takes no arguments.", f"FROM {name}()"
-    else:
-        written = first.text
-        if last.is_symbol(")") and len(written) > 1 and written[0] == written[-1] == "'":
-            return written[1:-1].replace("''", "'"), last.end
-        message = "dp_release takes the id of a release, as a string."
-        hint = "FROM dp_releases() lists them."
-    raise ArgumentError(message, text=text, position=first.start, hint=hint)
+            return SystemTableCall(name, None, start, first.end)
+        raise first.error(ArgumentError, f"{name} takes no arguments.", f"FROM {name}()")
+    if last.is_symbol(")") and len(first.text) > 1 and first.text[0] == first.text[-1] == "'":
+        return SystemTableCall(name, first.text[1:-1].replace("''", "'"), start, last.end)
+    message = "dp_release takes the id of a release, as a string."
+    raise first.error(ArgumentError, message, "FROM dp_releases() lists them.")

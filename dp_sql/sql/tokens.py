@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from string import ascii_lowercase, ascii_uppercase
+from typing import TypeVar
 
-from dp_sql.errors import ParseError
+from dp_sql.errors import ParseError, QueryError
+
+E = TypeVar("E", bound=QueryError)
 
 OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
-QUERY_STARTS = frozenset({"SELECT", "FROM", "WITH"})
-"""A bracket that begins with one of these holds a query."""
-
-_HALF = re.compile("[\ud800-\udfff]")
 _UNCLOSED = re.compile(r"""'|"|\$(?:[^\W\d]\w*)?\$""")
-_COMMENT_MARK = re.compile(r"/\*|\*/")
 _MAX_COMMENTS = 100  # DuckDB 1.5 reads all levels again for each level: 5,000 take a second
 _TOKEN = re.compile(
     r"""
@@ -40,16 +39,17 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Token:
-    """One word, quoted name, string, number or symbol, as written in text[start:end]."""
+    """One word, quoted name, string, number or symbol, as written in source[start:end]."""
 
     kind: str
     text: str
     start: int
     end: int
+    source: str = field(repr=False, compare=False)
 
     @property
     def upper(self) -> str:
-        """The keyword that this token may be: upper case for bare words, else nothing."""
+        """The keyword that this token may be, in upper case; nothing unless it is a bare word."""
         return self.text.upper() if self.kind == "word" else ""
 
     @property
@@ -65,6 +65,10 @@ class Token:
         """Whether this token is one of the given symbols."""
         return self.kind == "symbol" and self.text in symbols
 
+    def error(self, kind: type[E], message: str, hint: str | None = None) -> E:
+        """An error with its caret under this token."""
+        return kind(message, text=self.source, position=self.start, hint=hint)
+
 
 def tokenize(text: str) -> list[Token]:
     """The tokens of a string of SQL, without comments and spaces.
@@ -73,8 +77,7 @@ def tokenize(text: str) -> list[Token]:
     ['SELECT', '5', '!', ',', "$$a'b$$", 'FROM', 't']
     """
     found: list[Token] = []
-    half = _HALF.search(text)
-    if half is not None:
+    if half := re.search("[\ud800-\udfff]", text):
         raise ParseError("This character is half of a pair.", text=None, position=half.start())
     position = 0
     while position < len(text):
@@ -84,32 +87,25 @@ def tokenize(text: str) -> list[Token]:
         kind, end = match.lastgroup, match.end()
         if kind == "block":
             end = _end_of_comment(text, position)
-        elif kind == "dollar":
-            found.append(Token("string", match.group(), position, end))
         elif kind == "symbol" and _UNCLOSED.match(text, position):
             raise ParseError("This quote is never closed.", text=text, position=position)
         elif kind not in {"space", "comment"}:
-            found.append(Token(kind, match.group(), position, end))
+            kind = "string" if kind == "dollar" else kind
+            found.append(Token(kind, match.group(), position, end, text))
         position = end
     return found
 
 
 def _end_of_comment(text: str, start: int) -> int:
-    depth, position = 0, start
-    while True:
-        mark = _COMMENT_MARK.search(text, position)
-        if mark is None:
-            raise ParseError("This comment is never closed.", text=text, position=start)
+    depth = 0
+    for mark in re.compile(r"/\*|\*/").finditer(text, start):
         depth += 1 if mark.group() == "/*" else -1
-        position = mark.end()
         if depth > _MAX_COMMENTS:
-            raise ParseError(
-                f"A statement has at most {_MAX_COMMENTS} levels of nested comments.",
-                text=text,
-                position=start,
-            )
+            message = f"A statement has at most {_MAX_COMMENTS} levels of nested comments."
+            raise ParseError(message, text=text, position=start)
         if depth == 0:
-            return position
+            return mark.end()
+    raise ParseError("This comment is never closed.", text=text, position=start)
 
 
 def statements(text: str) -> list[Sequence[Token]]:
@@ -125,40 +121,33 @@ def statements(text: str) -> list[Sequence[Token]]:
     return [statement for statement in found if statement]
 
 
-def matching(tokens: Sequence[Token], opening: int, text: str) -> int:
+def matching(tokens: Sequence[Token], opening: int) -> int:
     """Index of the bracket that closes `tokens[opening]`."""
     depth = 0
     for index in range(opening, len(tokens)):
-        if tokens[index].is_symbol(*OPEN):
-            depth += 1
-        elif tokens[index].is_symbol(*CLOSE):
-            depth -= 1
-            if depth == 0:
-                return index
-    raise ParseError("This bracket is never closed.", text=text, position=tokens[opening].start)
+        depth += tokens[index].is_symbol(*OPEN) - tokens[index].is_symbol(*CLOSE)
+        if depth == 0:
+            return index
+    raise tokens[opening].error(ParseError, "This bracket is never closed.")
 
 
 def at_depth_zero(tokens: Sequence[Token], start: int, stop: int) -> Iterator[int]:
     """Indices in [start, stop) that are outside every bracket opened in between."""
     depth = 0
     for index in range(start, stop):
-        token = tokens[index]
-        if token.is_symbol(*CLOSE):
-            depth -= 1
+        depth -= tokens[index].is_symbol(*CLOSE)
         if depth == 0:
             yield index
-        if token.is_symbol(*OPEN):
-            depth += 1
+        depth += tokens[index].is_symbol(*OPEN)
 
 
 def split(tokens: Sequence[Token], start: int, stop: int) -> list[tuple[int, int]]:
     """The parts between the commas of [start, stop), as index ranges."""
     commas = [i for i in at_depth_zero(tokens, start, stop) if tokens[i].is_symbol(",")]
-    edges = [start - 1, *commas, stop]
-    return [(a + 1, b) for a, b in pairwise(edges) if start < stop]
+    return [(a + 1, b) for a, b in pairwise([start - 1, *commas, stop]) if start < stop]
 
 
-_ASCII = str.maketrans({chr(c): chr(c + 32) for c in range(ord("A"), ord("Z") + 1)})
+_ASCII = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 def folded(name: str) -> str:
@@ -170,29 +159,48 @@ def folded(name: str) -> str:
     return name.translate(_ASCII)
 
 
-def called(tokens: Sequence[Token]) -> dict[str, int]:
-    """Names written like a call, in lower case, with the place of the first one."""
-    found: dict[str, int] = {}
+def called(tokens: Sequence[Token]) -> dict[str, Token]:
+    """Names written like a call, in lower case, with the first token of each."""
+    found: dict[str, Token] = {}
     for token, after in pairwise(tokens):
         if after.is_symbol("(") and token.name is not None:
-            found.setdefault(folded(token.name), token.start)
+            found.setdefault(folded(token.name), token)
     return found
 
 
-def text_of(text: str, tokens: Sequence[Token], start: int, stop: int) -> str:
-    """The text of tokens [start, stop) as written."""
-    return text[tokens[start].start : tokens[stop - 1].end] if start < stop else ""
+def text_of(tokens: Sequence[Token]) -> str:
+    """The text of neighbouring tokens as written."""
+    return tokens[0].source[tokens[0].start : tokens[-1].end] if tokens else ""
 
 
-def outside_queries(tokens: Sequence[Token], text: str) -> list[Token]:
+def token_at(tokens: Sequence[Token], index: int) -> Token:
+    """The token at an index; before the first and after the last, an empty one."""
+    return tokens[index] if 0 <= index < len(tokens) else Token("", "", 0, 0, "")
+
+
+def _opens_query(tokens: Sequence[Token], index: int) -> bool:
+    return token_at(tokens, index + 1).upper in {"SELECT", "FROM", "WITH"}
+
+
+def queries_around(tokens: Sequence[Token], index: int) -> list[tuple[int, int]]:
+    """The queries in brackets around a token, innermost first; then the whole statement."""
+    opened: list[int] = []
+    for i in range(index):
+        if tokens[i].is_symbol(*OPEN):
+            opened.append(i)
+        elif tokens[i].is_symbol(*CLOSE) and opened:
+            opened.pop()
+    around = [i for i in reversed(opened) if _opens_query(tokens, i)]
+    return [*((i + 1, matching(tokens, i)) for i in around), (0, len(tokens))]
+
+
+def outside_queries(tokens: Sequence[Token]) -> list[Token]:
     """The tokens outside all brackets that open a query."""
     outside: list[Token] = []
-    index = 0
-    while index < len(tokens):
-        opens = tokens[index].is_symbol("(")
-        if opens and index + 1 < len(tokens) and tokens[index + 1].upper in QUERY_STARTS:
-            index = matching(tokens, index, text)
-        else:
-            outside.append(tokens[index])
-        index += 1
+    end = -1
+    for index, token in enumerate(tokens):
+        if index > end and token.is_symbol("(") and _opens_query(tokens, index):
+            end = matching(tokens, index)
+        elif index > end:
+            outside.append(token)
     return outside

@@ -16,36 +16,23 @@ EXACT_TYPES = _INTEGERS | {
 BINARY_TYPES = frozenset({"FLOAT", "DOUBLE"})
 NUMBERS = _INTEGERS | BINARY_TYPES | {"DECIMAL"}
 
+# For a type of dates: those that can hold each of its values exactly, within their range.
 _WIDER = {
     "DATE": {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"},
     "TIMESTAMP_S": {"TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_NS"},
-    "TIMESTAMP_MS": {"TIMESTAMP", "TIMESTAMP_NS"},
-    "TIMESTAMP": {"TIMESTAMP_NS"},
-}
-"""For a type of dates, the types that can hold each of its values exactly, within their range."""
-_FINER = {
-    "DATE": "TIMESTAMP", "TIMESTAMP_S": "TIMESTAMP_NS", "TIMESTAMP_MS": "TIMESTAMP_NS",
-    "TIMESTAMP": "TIMESTAMP_NS",
+    "TIMESTAMP_MS": {"TIMESTAMP", "TIMESTAMP_NS"}, "TIMESTAMP": {"TIMESTAMP_NS"},
 }  # fmt: skip
-"""For a type of dates, one that still shows what a cast of a string to it would cut off."""
 _LABELS = re.compile(r""" "(?:[^"]|"")*" | \bENUM\((?:'(?:[^']|'')*'(?:,[ ]?)?)*\) """, re.VERBOSE)
 
 
 def family(type_name: str) -> str:
     """The type without its parameters: DECIMAL(18,2) → DECIMAL; lists and structs stay."""
-    if type_name.endswith("]"):
-        return type_name
-    return type_name.split("(", 1)[0].strip()
+    return type_name if type_name.endswith("]") else type_name.split("(", 1)[0].strip()
 
 
 def by_value(expression: str, type_name: str) -> str:
-    """The expression to order by: by values, and not by the order in which an ENUM was declared.
-
-    An ENUM may have been made from data, and a dataframe's categories are in the order of rows.
-    """
-    if family(type_name) == "ENUM":
-        expression, type_name = f"CAST({expression} AS VARCHAR)", "VARCHAR"
-    return f"{exact(expression, type_name)} ASC NULLS LAST"
+    """The order by values: an ENUM may have been declared in the order of the data."""
+    return f"{as_key(expression, type_name)[0]} ASC NULLS LAST"
 
 
 def exact(expression: str, type_name: str) -> str:
@@ -80,23 +67,18 @@ def as_key(expression: str, type_name: str) -> tuple[str, str]:
     return exact(expression, type_name), type_name
 
 
-# --- values of a domain beside items --------------------------------------------------------------
-
-
 def can_be(values_type: str, item_type: str) -> bool:
     """Whether values of one type can equal items of another: whether they are of one kind.
 
-    Strings and ENUMs are one kind, integers and decimals another. A date can be a timestamp at
-    midnight; a timestamp is no date, and one with a time zone is a kind of its own. Floating-point
-    values are never items: rounding would decide which item they are.
+    A date can be a timestamp at midnight; a timestamp is no date. Floating-point values are never
+    items: rounding would decide which item they are.
 
     >>> can_be("BIGINT", "DECIMAL(9,2)"), can_be("BIGINT", "VARCHAR"), can_be("DATE", "TIMESTAMP")
     (True, False, True)
     """
     values, item = family(values_type), family(item_type)
-    if values not in EXACT_TYPES:
-        return False
-    return _kind(values) == _kind(item) or item in _WIDER.get(values, set())
+    comparable = _kind(values) == _kind(item) or item in _WIDER.get(values, ())
+    return values in EXACT_TYPES and comparable
 
 
 def can_be_written(item_type: str) -> bool:
@@ -107,26 +89,20 @@ def can_be_written(item_type: str) -> bool:
 def lost(value: str, values_type: str | None, item_type: str) -> str | None:
     """A condition that finds the values that a cast to the item's type would refuse or change.
 
-    Args:
-        value: SQL of a value.
-        values_type: its type; None for strings in a statement, which have no type yet.
-        item_type: of the items.
-
-    Returns:
-        The condition; None where no value can be lost.
+    None where no value can be lost. `values_type` is None for strings in a statement, which have no
+    type yet.
     """
     item = family(item_type)
     if values_type == item_type or item == "VARCHAR":
         return None
     cast = f"TRY_CAST({value} AS {item_type})"
-    if values_type is not None:
-        back = f"TRY_CAST({cast} AS {values_type}) IS DISTINCT FROM {value}"
-        return f"({cast} IS NULL OR {back})"
-    finer = _FINER.get(item)
-    if finer is None:
+    if values_type is None and item not in _WIDER:
         return f"{cast} IS NULL"
-    whole = f"TRY_CAST({cast} AS {finer}) IS DISTINCT FROM TRY_CAST({value} AS {finer})"
-    return f"({cast} IS NULL OR {whole})"
+    if values_type is None:  # a type of dates that still shows what the cast would cut off
+        values_type = "TIMESTAMP" if item == "DATE" else "TIMESTAMP_NS"
+        value = f"TRY_CAST({value} AS {values_type})"
+    back = f"TRY_CAST({cast} AS {values_type}) IS DISTINCT FROM {value}"
+    return f"({cast} IS NULL OR {back})"
 
 
 def _kind(name: str) -> str:
