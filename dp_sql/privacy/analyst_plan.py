@@ -7,19 +7,17 @@ query may ask is limited. Reads no private row, except the values of columns tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from dp_sql.errors import ArgumentError, InternalError, NotPrivate, QueryError
+from dp_sql.errors import InternalError, NotPrivate
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.comparisons import Value
-from dp_sql.privacy.domains import Domain
 from dp_sql.privacy.plan import Groups, Plan, needs_cap
 from dp_sql.privacy.policy_domains import public_values
 from dp_sql.privacy.relations import Compiler
-from dp_sql.privacy.sources import compiled_plan, compiled_source, rows_of
+from dp_sql.privacy.sources import Source, compiled_source
 from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
@@ -33,8 +31,8 @@ def analyst_plans(
     """The plans of the calls of one SELECT.
 
     Args:
-        select: where its parts stand in the text.
-        bodies: the texts of the CTEs in scope, by folded name, in their order.
+        select: the SELECT.
+        bodies: the SQL of the CTEs in scope, by folded name, in their order.
         policy: the owner's.
         side: answers what names mean.
 
@@ -45,91 +43,67 @@ def analyst_plans(
     """
     compiler = Compiler(PolicyTables(side, policy), policy.limits.work)
     source = compiled_source(select, bodies, compiler)
-    if source.person is None:
-        raise NotPrivate(
+    if source.person_type is None:
+        raise select.refused(
             "This source is public: it holds no one's rows.",
-            text=select.text,
-            position=select.source[0],
-            hint="Ask it without DP: SELECT … FROM it is free.",
+            select.source[0],
+            "Ask it without DP: SELECT … FROM it is free.",
+            NotPrivate,
         )
     plans = []
     for call in select.calls:
         _check_limits(select, call, policy)
-        rows = rows_of(source, call)
+        rows = source.read_by(call)
         if not side.agrees(rows.sql, rows.tables):
-            raise InternalError("What was built reads other tables than it should.")
-        plans.append(
-            compiled_plan(
-                source,
-                call,
-                rows,
-                domain=_domain(select, call, rows.item, policy, side),
-                groups=_groups(select, call, source.keys, policy, side) if source.keys else None,
-                assumptions=("the policy",),
-                work=rows.work,
-            )
-        )
+            raise InternalError("The compiled SQL reads other tables than it should.")
+        domain = None
+        if "domain" in call.function.named and call.mechanism.n_largest is None:
+            domain = public_values(select, call, call.domain, rows.item, policy, side, "domain")
+        groups = _groups(source, call, policy, side) if source.values else None
+        plans.append(source.plan(call, rows, domain, groups, ("the policy",), rows.work))
     return plans
-
-
-# --- limits ---------------------------------------------------------------------------------------
 
 
 def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
     limits, asked = policy.limits, call.parameters.limited
     if asked["delta"] is not None and limits.max_delta_per_query is None:
-        raise _over(select, call, "The policy allows no delta, and this mechanism needs one")
-    for name, value, limit in (
-        ("epsilon", asked["epsilon"], limits.max_epsilon_per_query),
-        ("delta", asked.get("delta"), limits.max_delta_per_query),
-        ("k", asked.get("k"), limits.max_k),
-        ("max_contributions", asked.get("max_contributions"), limits.max_contributions),
+        message = "The policy allows no delta, and this mechanism needs one."
+        raise select.refused(message, call.start)
+    for name, limit in (
+        ("epsilon", limits.max_epsilon_per_query),
+        ("delta", limits.max_delta_per_query),
+        ("k", limits.max_k),
+        ("max_contributions", limits.max_contributions),
     ):
+        value = asked.get(name)
         if value is not None and limit is not None and value > limit:
-            shown = in_words(Fraction(limit))
-            raise _over(select, call, f"{name} is more than the policy allows, which is {shown}")
+            message = (
+                f"{name} is more than the policy allows, which is {in_words(Fraction(limit))}."
+            )
+            raise select.refused(message, call.start)
 
 
-def _over(select: DpSelect, call: DpCall, message: str) -> QueryError:
-    return ArgumentError(f"{message}.", text=select.text, position=call.start)
-
-
-# --- groups ---------------------------------------------------------------------------------------
-
-
-def _groups(
-    select: DpSelect, call: DpCall, keys: Sequence[Value], policy: Policy, side: Schema
-) -> Groups:
+def _groups(source: Source, call: DpCall, policy: Policy, side: Schema) -> Groups:
     """The public groups, key by key, and whether people have to be kept out of some of them."""
-    cap = None if _one_group_each(keys, policy, side) else call.max_groups_contributed
-    if cap is None and not _one_group_each(keys, policy, side):
-        raise needs_cap(select, call)
-    n_groups, domains = 1, []
-    for reference, key in zip(select.keys, keys, strict=True):
-        wanted = replace(call, k=None, columns={**call.columns, "item": reference})
-        given = select.groups if len(keys) == 1 else None
-        domain = public_values(select, wanted, given, key, policy, side, "groups")
-        domains.append(domain.select)
-        (size,) = side.public_values(f"SELECT system.main.count(*) FROM ({domain.select})")
-        n_groups *= int(str(size))
-    if n_groups > MAX_GROUPS:
-        raise _over(select, call, f"These are {n_groups} groups; {MAX_GROUPS} are the most")
-    return Groups(tuple(domains), cap)
-
-
-def _one_group_each(keys: Sequence[Value], policy: Policy, side: Schema) -> bool:
-    """Whether the policy says that all rows of a person have the same keys."""
+    select, cap, n_groups, domains = source.select, call.max_groups_contributed, 1, []
     single = {
         (side.table(table.name), column)
         for table in policy.tables.values()
         for column in table.unique_per_person
     }
-    return all(key.origin in single for key in keys)
-
-
-def _domain(
-    select: DpSelect, call: DpCall, item: Value, policy: Policy, side: Schema
-) -> Domain | None:
-    if "domain" not in call.function.named or call.mechanism.n_largest is not None:
-        return None
-    return public_values(select, call, call.domain, item, policy, side, "domain")
+    if all(key.origin in single for key in source.values):
+        cap = None  # the policy says that all rows of a person have the same keys
+    elif cap is None:
+        raise needs_cap(select, call)
+    for reference, key in zip(select.keys, source.values, strict=True):
+        wanted = replace(call, k=None, columns={**call.columns, "item": reference})
+        given = select.groups if len(source.values) == 1 else None
+        domain = public_values(select, wanted, given, key, policy, side, "groups")
+        assert domain.select is not None
+        domains.append(domain.select)
+        (size,) = side.public_values(f"SELECT system.main.count(*) FROM ({domain.select})")
+        n_groups *= int(str(size))
+    if n_groups > MAX_GROUPS:
+        message = f"These are {n_groups} groups; {MAX_GROUPS} are the most."
+        raise select.refused(message, call.start)
+    return Groups(tuple(domains), cap)

@@ -8,14 +8,14 @@ receipt says so. Names mean what the engine takes them for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
-from dp_sql.privacy.as_written import WAY_OUT, as_written, check_text
+from dp_sql.privacy.as_written import WAY_OUT, as_written, check_sql
 from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Scope, view_body
 from dp_sql.privacy.comparisons import Unbound, Value, refuse
 from dp_sql.privacy.from_clause import From, Rows
@@ -136,46 +136,40 @@ class DeclaredTables(Tables):
         found = self.schema.relation(parts)
         if found is not None and found.view_sql is not None:
             return None
-        name = found.parts if found is not None and found.parts else tuple(parts)
-        return self._declared(node, name)
+        return self._declared(node, (found.parts if found is not None else ()) or tuple(parts))
 
     def view(self, parts: Sequence[str]) -> str | None:
         """The query of a view."""
         body = self.schema.view(parts)
         if body is None:
-            raise NotPrivate(
-                f"The view {parts[-1]} is not provably person-level: its definition is not known, "
-                "or renames its columns.", hint=WAY_OUT,
-            )  # fmt: skip
+            why = "its definition is not known, or renames its columns."
+            message = f"The view {parts[-1]} is not provably person-level: {why}"
+            raise NotPrivate(message, hint=WAY_OUT)
         return body
 
     def check(self, sql: str) -> None:
         """Refuse the SQL of a view that sqlglot and the engine may read differently."""
-        refusal = check_text(sql, self.schema.engine)
-        if refusal is not None:
-            raise refusal
+        check_sql(sql, self.schema.engine)
 
     def note_view(self, parts: Sequence[str], rows: Rows) -> None:
         """Take note of a view with people's rows."""
         if rows.private:
             self.views.add(folded(parts[-1]))
 
-    def as_written(self, node: Node, source: From) -> Value:
+    def as_written(self, source: From, node: Node) -> Value:
         """An expression of one row, as the owner wrote it."""
         return as_written(node, source, self.schema.engine)
 
     def _declared(self, node: Node, name: Parts, function: str = "") -> Rows:
-        source = function or full_name(name)
         try:
-            columns = self.schema.columns(f"SELECT * FROM {source}")
+            columns = self.schema.columns(f"SELECT * FROM {function or full_name(name)}")
         except SourceError as error:
             raise Unbound(node, error) from None
         rows = public_rows(self.schema, name, columns, function)
-        wanted = [self.unit, *(self.origin[1:] if self.origin else ())]
-        if self.origin is not None and self.origin[0] == name:
-            wanted = [self.origin[1]]
-        unit = next((one for one in wanted if one in rows.names), None) if self.unit else None
-        if unit is None:
+        table, column = self.origin or ((), "")
+        wanted = [column] if table == name else [self.unit, column]
+        unit = next((one for one in wanted if one and one in rows.names), None)
+        if unit is None or not self.unit:
             return rows
         index = rows.names.index(unit)
         if family(rows.values[index].type) not in EXACT_TYPES:
@@ -188,33 +182,25 @@ class DeclaredTables(Tables):
         name = folded(called)
         kinds = self.schema.engine.function_kinds(frozenset({name})).get(name, frozenset())
         if name not in READERS or kinds != frozenset({"table"}):
-            raise refuse(
-                function,
-                f"The table function {name} is not known to read one row at a time",
-                f"Known: {', '.join(sorted(READERS))}. {WAY_OUT}",
-            )
+            why = f"The table function {name} is not known to read one row at a time"
+            raise refuse(function, why, f"Known: {', '.join(sorted(READERS))}. {WAY_OUT}")
         if function.find(exp.Query) is not None:
             raise refuse(function, "The file to read must be written in the statement", "")
         for named in function.find_all(exp.Identifier, exp.Var):
             if folded(named.name) in _BY_PLACE:
-                raise refuse(
-                    named, f"{named.name} goes by the place of a row, not by a person's data", ""
-                )
-        return _call(function, name)
-
-
-def _call(function: Node, name: str) -> str:
-    """A call as written, where its place is clear."""
-    sql = parsed_text(function)
-    tokens = tokenize(sql)
-    places = [
-        i
-        for i, token in enumerate(tokens[:-1])
-        if folded(token.name or "") == name and tokens[i + 1].is_symbol("(")
-    ]
-    if len(places) != 1:
-        return to_sql(function)
-    return sql[tokens[places[0]].start : tokens[matching(tokens, places[0] + 1, sql)].end]
+                why = f"{named.name} goes by the place of a row, not by a person's data"
+                raise refuse(named, why, "")
+        sql = parsed_text(function)
+        tokens = tokenize(sql)
+        places = [
+            (token.start, i + 1)
+            for i, token in enumerate(tokens[:-1])
+            if folded(token.name or "") == name and tokens[i + 1].is_symbol("(")
+        ]
+        if len(places) != 1:
+            return to_sql(function)
+        start, bracket = places[0]
+        return sql[start : tokens[matching(tokens, bracket, sql)].end]
 
 
 def inexact(what: str, name: str, kind: str) -> ArgumentError:
@@ -232,25 +218,20 @@ def inexact(what: str, name: str, kind: str) -> ArgumentError:
 def assumptions(relation: Relation, unit: str) -> tuple[str, ...]:
     """What the promise rests on: whose rows the tables hold."""
     tables, listed = read_tables(relation)
-    names = _shown({table.name for table in tables} | listed)
-    said = [
-        f"each row of {names[table.name]} belongs to the person in {_person(table, unit)}"
-        for table in tables
-        if table.is_private
-    ]
-    said += [
-        f"each row of {names[table.name]} is public, or belongs to the person it is joined to"
-        for table in tables
-        if not table.is_private
-    ]
-    said += [f"{names[name]} is public" for name in sorted(listed)]
-    return tuple(dict.fromkeys(said))
-
-
-def _person(table: Table, unit: str) -> str:
-    """The column of the person, in the statement's words where it has that name."""
-    name = "" if table.person is None else table.columns[table.person]
-    return unit if folded(name) == folded(quote(unit)) else name.strip('"')
+    every = {table.name for table in tables} | listed
+    often = Counter(name[-1] for name in every)  # where two agree, with schema and database
+    names = {name: name[-1] if often[name[-1]] == 1 else ".".join(name) for name in every}
+    people, public = [], []
+    for table in tables:
+        of_table = f"each row of {names[table.name]}"
+        if table.person is None:
+            public.append(f"{of_table} is public, or belongs to the person it is joined to")
+            continue
+        name = table.columns[table.person]
+        person = unit if folded(name) == folded(quote(unit)) else name.strip('"')
+        people.append(f"{of_table} belongs to the person in {person}")
+    lists = [f"{names[name]} is public" for name in sorted(listed)]
+    return tuple(dict.fromkeys(people + public + lists))
 
 
 def read_tables(relation: Relation) -> tuple[list[Table], set[Parts]]:
@@ -278,9 +259,3 @@ def read_tables(relation: Relation) -> tuple[list[Table], set[Parts]]:
                 waiting += reversed(one.relations)
                 listed = listed.union(*(names for _, names in one.looked_in))
     return tables, listed
-
-
-def _shown(tables: Collection[Parts]) -> dict[Parts, str]:
-    """What messages call tables: by their names, and with schema and database where two agree."""
-    often = Counter(name[-1] for name in tables)
-    return {name: name[-1] if often[name[-1]] == 1 else ".".join(name) for name in tables}

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dp_sql.privacy.clauses import column_name
 from dp_sql.privacy.comparisons import SMALL, Scope, Value, refuse
 from dp_sql.privacy.expressions import compiled, condition, is_aggregate, settled
-from dp_sql.privacy.from_clause import ALLOWED, From, FromPart, Rows, only
+from dp_sql.privacy.from_clause import ALLOWED, From, FromPart, Rows, column_name, only
 from dp_sql.privacy.relation_tree import Group
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dp_sql.errors import ArgumentError
-from dp_sql.privacy.domains import Domain, Observed
+from dp_sql.errors import QueryError
+from dp_sql.privacy.domains import Domain
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.shape import Function, Shape
@@ -44,8 +44,7 @@ class Work:
     """How much work one person's rows can cause, from public numbers alone.
 
     rows_per_person: how many rows of each person a join that multiplies rows keeps; None: all.
-    joined_rows_per_person: how many rows the joins make of them at most; None: no join multiplies
-        rows.
+    joined_rows_per_person: how many rows the joins make of them at most; None: none multiplies.
     """
 
     rows_per_person: int | None = None
@@ -82,7 +81,7 @@ class Plan:
     keys: tuple[Column, ...]
     groups: Groups | None
     keep_source: bool
-    domain: Domain | Observed | None
+    domain: Domain | None
     call: str
     assumptions: tuple[str, ...]
     work: Work | None = None
@@ -105,54 +104,35 @@ def plan_of(
     assumptions: tuple[str, ...],
     groups: Groups | None = None,
     keep_source: bool = False,
-    domain: Domain | Observed | None = None,
+    domain: Domain | None = None,
     work: Work | None = None,
 ) -> Plan:
     """The plan of a call, once its source is read and it is known what is public about it.
 
-    The arguments are fields of Plan.
+    With public groups each person counts in at most c groups, each group is a release at epsilon/c
+    (and delta/c) on its own people, and groups that a person is not in do not see that person.
+    People who are in more groups are kept in some of them by a draw; what the loss says then is in
+    budget/accountants.md, "Releases that draw first".
     """
     parameters, loss = call.parameters, call.parameters.loss(call.mechanism)
     if groups is not None:
-        parameters, loss = shared(call, groups)
+        c = groups.cap or 1
+        parameters = parameters.times(Fraction(1, c))
+        loss = parameters.loss(call.mechanism).times(c)
     where = "" if select.condition_text is None else f" WHERE {select.condition_text}"
     return Plan(
-        function=call.function,
-        mechanism=call.mechanism,
-        parameters=parameters,
-        loss=loss,
-        source=source,
-        written=select.source_text + where,
-        columns=columns,
-        keys=keys,
-        groups=groups,
-        keep_source=keep_source,
-        domain=domain,
-        call=call.display,
-        assumptions=assumptions,
-        work=work,
-    )
+        function=call.function, mechanism=call.mechanism, parameters=parameters, loss=loss,
+        source=source, written=select.source_text + where, columns=columns, keys=keys,
+        groups=groups, keep_source=keep_source, domain=domain, call=call.display,
+        assumptions=assumptions, work=work,
+    )  # fmt: skip
 
 
-def shared(call: DpCall, groups: Groups) -> tuple[Shape, PrivacyLoss]:
-    """What one group gets of what the call says, and what all groups cost one person.
-
-    Each person counts in at most c groups, each group is a release at epsilon/c (and delta/c) on
-    its own people, and groups that a person is not in do not see that person. People who are in
-    more groups are kept in some of them by a draw; what the loss says then is in
-    budget/accountants.md, "Releases that draw first".
-    """
-    c = groups.cap or 1
-    parameters = call.parameters.times(Fraction(1, c))
-    return parameters, parameters.loss(call.mechanism).times(c)
-
-
-def needs_cap(select: DpSelect, call: DpCall) -> ArgumentError:
-    """The refusal of GROUP BY without a word on how many groups a person is in."""
-    return ArgumentError(
+def needs_cap(select: DpSelect, call: DpCall) -> QueryError:
+    """The refusal of GROUP BY that does not say how many groups a person is in."""
+    return select.refused(
         f"{call.function.name} with GROUP BY needs max_groups_contributed: in how many groups one "
         "person counts. Each group is answered with epsilon divided by it.",
-        text=select.text,
-        position=call.start,
-        hint="Add max_groups_contributed := 1, or more where people are in several groups.",
+        call.start,
+        "Add max_groups_contributed := 1, or more where people are in several groups.",
     )

@@ -19,17 +19,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
 from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.policy.limits import WorkLimits
-from dp_sql.privacy.clauses import conditions, conjuncts, projections
 from dp_sql.privacy.collations import agree
 from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value, refuse
 from dp_sql.privacy.expressions import condition, settled
-from dp_sql.privacy.from_clause import ALLOWED, From, FromPart, Rows, only
+from dp_sql.privacy.from_clause import (
+    ALLOWED,
+    From,
+    FromPart,
+    Rows,
+    conditions,
+    conjuncts,
+    only,
+    projections,
+)
 from dp_sql.privacy.person_groups import grouped
 from dp_sql.privacy.relation_sql import Written, written
 from dp_sql.privacy.relation_tree import LeftJoin, Parts, Relation, Table, UnionAll, is_plain
@@ -38,6 +46,8 @@ from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import as_key
 
+_Pair = tuple[Value, Value]
+
 
 @dataclass(frozen=True)
 class Compiler:
@@ -45,7 +55,7 @@ class Compiler:
 
     tables: what names mean, whose rows tables hold, and how far the person who asks is trusted.
     limits: how much work one person's rows may cause; None: not limited.
-    ctes: bodies of the CTEs in scope, by folded name; compiled where they are read.
+    ctes: the CTEs in scope, by folded name; each is compiled where it is first read.
     """
 
     tables: Tables
@@ -53,19 +63,18 @@ class Compiler:
     ctes: Mapping[str, Callable[[], Rows]] = field(default_factory=dict)
 
     def with_ctes(self, bodies: Mapping[str, Node]) -> Compiler:
-        """The compiler with CTEs in scope, each seeing those before it."""
+        """The compiler with CTEs in scope; each sees those before it."""
         compiler = self
         for name, body in bodies.items():
-            known = dict(compiler.ctes)
-            known[name] = _compile_later(compiler, body)
-            compiler = replace(compiler, ctes=known)
+            later = cache(partial(compiler.query, body))
+            compiler = replace(compiler, ctes={**compiler.ctes, name: later})
         return compiler
 
     def without_ctes(self, names: Collection[str]) -> Compiler:
         """The compiler with names that mean CTEs whose bodies it was not given."""
 
         def refused() -> Rows:
-            raise NotPrivate("This CTE is recursive, renames its columns, or stands in brackets.")
+            raise NotPrivate("This CTE is recursive, renames its columns, or is in brackets.")
 
         return replace(self, ctes={**self.ctes, **dict.fromkeys(names, refused)})
 
@@ -79,35 +88,33 @@ class Compiler:
             raise refuse(tree, "This is nested too deeply", ALLOWED) from None
 
     def _query(self, tree: Node) -> Rows:
-        if isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
-            only(tree, {"this"})
-            return self.query(tree.this)
-        if isinstance(tree, exp.Union):
-            return self._union(tree)
-        if not isinstance(tree, exp.Select):
-            raise refuse(tree, "A source is made of SELECTs", ALLOWED)
-        return self._select(tree)
+        match tree:
+            case exp.Subquery() if not tree.args.get("alias"):
+                only(tree, {"this"})
+                return self.query(tree.this)
+            case exp.Union():
+                return self._union(tree)
+            case exp.Select():
+                return self._select(tree)
+        raise refuse(tree, "A source is made of SELECTs", ALLOWED)
 
     def _union(self, tree: exp.Union) -> Rows:
         only(tree, {"this", "expression", "distinct", "with", "with_"})
         if tree.args.get("distinct"):
-            raise refuse(
-                tree, "UNION drops rows by comparing people; UNION ALL keeps them", ALLOWED
-            )
+            why = "UNION drops rows by comparing people; UNION ALL keeps them"
+            raise refuse(tree, why, ALLOWED)
         compiler = self._with(tree)
         left, right = compiler.query(tree.this), compiler.query(tree.expression)
         types = [[v.type for v in rows.values] for rows in (left, right)]
         if types[0] != types[1] or left.person_type != right.person_type:
-            raise refuse(
-                tree, "Both sides of UNION ALL must have the same columns and types", ALLOWED
-            )
+            why = "Both sides of UNION ALL must have the same columns and types"
+            raise refuse(tree, why, ALLOWED)
         values = tuple(
             replace(a, origin=a.origin if a.origin == b.origin else None,
                     is_person=a.is_person and b.is_person, collation=agree(tree, a, b))
             for a, b in zip(left.values, right.values, strict=True)
         )  # fmt: skip
-        relation = UnionAll(left.relation, right.relation)
-        return Rows(relation, left.names, values, left.person_type)
+        return replace(left, relation=UnionAll(left.relation, right.relation), values=values)
 
     def _select(self, tree: exp.Select) -> Rows:
         known = {"expressions", "from", "from_", "joins", "where", "group", "having", "distinct"}
@@ -125,17 +132,14 @@ class Compiler:
             only(distinct, set())
             if source.private is not None and not any(value.is_person for value in values):
                 raise refuse(distinct, "DISTINCT without the privacy unit mixes people", ALLOWED)
-            values = [compiler._settled(value, distinct) for value in values]
+            for i, value in enumerate(values):
+                try:
+                    values[i] = settled(value, distinct)
+                except Refused:  # for the owner either of equal values of one person may stay
+                    if not self.tables.trusted:
+                        raise
         relation = source.select(values, distinct=distinct is not None)
         return Rows(relation, tuple(names), tuple(values), source.person_type)
-
-    def _settled(self, value: Value, node: Node) -> Value:
-        try:
-            return settled(value, node)
-        except Refused:
-            if not self.tables.trusted:
-                raise
-        return value  # of equal values of one person either may stay
 
     def _with(self, tree: Node) -> Compiler:
         clause = tree.args.get("with_") or tree.args.get("with")
@@ -159,7 +163,7 @@ class Compiler:
         """The FROM clause of a SELECT with its joins."""
         clause = tree.args.get("from_") or tree.args.get("from")
         if clause is None:
-            raise refuse(tree, "A source without FROM holds no one's rows", ALLOWED)
+            raise refuse(tree, "A source without FROM has no one's rows", ALLOWED)
         first, joins = _flattened(clause.this)
         source = From()
         source.parts.append(self._part(first, source))
@@ -173,10 +177,8 @@ class Compiler:
         """One relation of FROM; what is joined to it is read by from_clause."""
         alias = node.args.get("alias")
         if alias is not None and alias.args.get("columns"):
-            raise refuse(
-                node, "FROM … AS name(column, …) hides whose row a row is",
-                "Write the alias without the column list.",
-            )  # fmt: skip
+            why = "FROM … AS name(column, …) hides whose row a row is"
+            raise refuse(node, why, "Write the alias without the column list.")
         path: Parts = ()
         if isinstance(node, exp.Subquery):
             only(node, {"this", "alias", "joins"})
@@ -193,7 +195,7 @@ class Compiler:
         if self.tables.trusted:
             rows = rows.with_clear_unit()
         part = FromPart(path, len(source.parts), rows.read_from())
-        if part.name is not None and any(other.name == part.name for other in source.parts):
+        if part.name and any(other.name == part.name for other in source.parts):
             raise refuse(node, f"Two relations are called {part.name} here", "Give each an alias.")
         return part
 
@@ -205,22 +207,22 @@ class Compiler:
             try:
                 return self.ctes[path[0]](), path
             except (NotPrivate, Unbound) as inner:
-                raise refuse(
-                    node, f"In {node.name}: {inner.message.rstrip('.')}", ALLOWED
-                ) from None
+                why = f"In {node.name}: {inner.message.rstrip('.')}"
+                raise refuse(node, why, ALLOWED) from None
+        if not self.tables.trusted:
+            path = path[-1:]
         rows = self.tables.rows(node, parts)
-        if rows is not None:
-            if not self.tables.trusted:
-                path = path[-1:]
-            elif isinstance(rows.relation, Table) and rows.relation.is_stored:
+        if rows is None:
+            body = self.tables.view(parts)
+            if body is None:
+                raise no_table(node, parts)
+            return self._view(body, parts, node), path
+        if self.tables.trusted:
+            if isinstance(rows.relation, Table) and rows.relation.is_stored:
                 path = tuple(folded(part) for part in rows.relation.name)
             else:  # DuckDB calls a file by its name without folder and ending
                 path = (path[-1].replace("\\", "/").rsplit("/", 1)[-1].split(".", 1)[0],)
-            return rows, path
-        body = self.tables.view(parts)
-        if body is None:
-            raise no_table(node, parts)
-        return self._view(body, parts, node), path if self.tables.trusted else path[-1:]
+        return rows, path
 
     def listed_view(self, parts: Sequence[str]) -> Rows | None:
         """The rows of a view that the policy lists; None where it lists none of this name.
@@ -228,23 +230,20 @@ class Compiler:
         Raises:
             NotPrivate: the view is not provably person-level.
         """
-        body = self.tables.view(parts)
-        if body is None:
-            return None
-        return self._view(body, parts, exp.Table(this=exp.Identifier(this=parts[-1])))
+        body, node = self.tables.view(parts), exp.Table(this=exp.Identifier(this=parts[-1]))
+        return None if body is None else self._view(body, parts, node)
 
     def _view(self, body: str, parts: Sequence[str], node: Node) -> Rows:
         try:
             self.tables.check(body)
             rows = Compiler(self.tables.inside(parts)).query(tree_of(body))
         except (Unreadable, NotPrivate, Unbound) as inner:
-            why, hint = "", "Its owner can write it in the grammar that analysts have."
+            why = f"The view {node.name} is not provably person-level"
+            hint = "Its owner can write it in the grammar that analysts have."
             if self.tables.trusted:
-                why = f": {inner.message.rstrip('.')}" if isinstance(inner, QueryError) else ""
+                why += f": {inner.message.rstrip('.')}" if isinstance(inner, QueryError) else ""
                 hint = "Make it a table (CREATE TABLE … AS …), and name that table."
-            raise refuse(
-                node, f"The view {node.name} is not provably person-level{why}", hint
-            ) from None
+            raise refuse(node, why, hint) from None
         self.tables.note_view(parts, rows)
         return rows
 
@@ -259,29 +258,29 @@ class Compiler:
         if side == "LEFT" and left.private is None and part.rows.private:
             raise refuse(join, "A left join keeps public rows that belong to no one", ALLOWED)
         source.parts.append(part)
-        equal, terms = self._on(on, source, left, part)
+        equal, terms = self._on(on, source, part)
         for name in using:
-            a = left.column(exp.column(name.name))
-            b = From([part]).column(exp.column(name.name))
+            column = exp.column(name.name)
+            equal.append((left.column(column), From([part]).column(column)))
             source.hidden.add((part.number, part.rows.names.index(folded(name.name))))
-            equal.append((a, b))
         self._check_keys(join, left.private, part, equal)
         # Where the people are the same, so are their privacy units.
         pairs = [(a.sql, b.sql) for a, b in equal if not (a.is_person and b.is_person)]
         if side == "LEFT":
             source.left_joins.append(LeftJoin(part.number, tuple(pairs), tuple(terms)))
-            source.parts[-1] = replace(part, rows=part.rows.without_unit())
+            # The privacy unit may be NULL there, beside a person.
+            source.parts[-1] = replace(part, rows=part.rows.without_unit(part.rows.names))
         else:
             source.equal += pairs
             source.where += terms
 
     def _on(
-        self, on: Node | None, source: From, left: From, part: FromPart
+        self, on: Node | None, source: From, part: FromPart
     ) -> tuple[list[tuple[Value, Value]], list[str]]:
         """The equal columns of an ON clause, and its other conditions."""
         equal, terms, scope = [], [], self.scope(source)
         for term in conjuncts(on):
-            pair = _equal_columns(term, source, left, part)
+            pair = _equal_columns(term, source, part)
             if pair is not None:
                 equal.append(pair)
                 continue
@@ -290,16 +289,11 @@ class Compiler:
             except Refused:
                 if scope.as_written is None or on is None:
                     raise
-                terms = [scope.as_written(on).sql]
-                break
+                return equal, [scope.as_written(on).sql]
         return equal, terms
 
     def _check_keys(
-        self,
-        join: Node,
-        owner: FromPart | None,
-        part: FromPart,
-        equal: Sequence[tuple[Value, Value]],
+        self, join: Node, owner: FromPart | None, part: FromPart, equal: Sequence[_Pair]
     ) -> None:
         for a, b in equal:
             if as_key("", a.type)[1] != as_key("", b.type)[1]:
@@ -309,17 +303,11 @@ class Compiler:
         if not equal and (both_private or not self.tables.trusted):
             raise refuse(join, "A join needs an equal column on both sides", ALLOWED)
         if owner is not None and part.rows.private:
-            same_person = any(
-                (a.is_person and b.is_person)
-                or self.tables.is_link(a, b)
-                or self.tables.is_link(b, a)
-                for a, b in equal
-            )
-            if not same_person or owner.rows.person_type != part.rows.person_type:
-                raise refuse(
-                    join, "Two private tables are joined on their privacy units, or one person's "
-                    "rows would stand beside another's", ALLOWED,
-                )  # fmt: skip
+            link = self.tables.is_link
+            same = any((a.is_person and b.is_person) or link(a, b) or link(b, a) for a, b in equal)
+            if not same or owner.rows.person_type != part.rows.person_type:
+                why = "Two private tables are joined on their privacy units, or one person's rows "
+                raise refuse(join, f"{why}would stand beside another's", ALLOWED)
 
     # --- expressions ---
 
@@ -332,10 +320,7 @@ class Compiler:
             source.looked_in.append((found.sql, found.tables))
             return replace(rows.values[0], sql=f"({found.sql})")
 
-        def as_written(node: Node) -> Value:
-            return self.tables.as_written(node, source)
-
-        trusted = as_written if self.tables.trusted else None
+        trusted = partial(self.tables.as_written, source) if self.tables.trusted else None
         return Scope(source.column, self.tables.schema.readable, listed, as_written=trusted)
 
     def _public_column(self, query: Node) -> Rows:
@@ -358,13 +343,7 @@ class Compiler:
         return replace(found, sql=f"SELECT c0 FROM {held}", tables=tables)
 
 
-def _compile_later(compiler: Compiler, body: Node) -> Callable[[], Rows]:
-    return cache(lambda: compiler.query(body))
-
-
-def _equal_columns(
-    term: Node, both: From, left: From, part: FromPart
-) -> tuple[Value, Value] | None:
+def _equal_columns(term: Node, both: From, part: FromPart) -> tuple[Value, Value] | None:
     """The two sides of `a.x = b.y`, first that of the relations so far; None for other terms."""
     if not isinstance(term, exp.EQ):
         return None
@@ -372,11 +351,9 @@ def _equal_columns(
     sides = (term.this, term.expression)
     if not all(isinstance(side, exp.Column) for side in sides):
         return None
-    values = [both.column(side) for side in sides]
-    new = [value.sql.startswith(f"r{part.number}c") for value in values]
-    if new == [True, False]:
-        return values[1], values[0]
-    return (values[0], values[1]) if new == [False, True] else None
+    new = f"r{part.number}c"
+    a, b = sorted(map(both.column, sides), key=lambda value: value.sql.startswith(new))
+    return (a, b) if b.sql.startswith(new) and not a.sql.startswith(new) else None
 
 
 def _flattened(node: Node) -> tuple[Node, list[Node]]:

@@ -6,7 +6,7 @@ only the owner can know it, and the receipt says so.
 
 from __future__ import annotations
 
-from dp_sql.errors import ArgumentError, NotPrivate, SourceError
+from dp_sql.errors import NotPrivate, SourceError
 from dp_sql.privacy.catalog import OwnersEngine
 from dp_sql.privacy.plan import Column, Plan, plan_of
 from dp_sql.sql.arguments import DpCall
@@ -26,7 +26,14 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
         ArgumentError: a score or a sensitivity is no number.
         SourceError: the engine does not find the source or a column.
     """
-    _check_source(select)
+    for token in select.between(select.source):
+        if token.name is not None and folded(token.name) in select.ctes:
+            raise select.refused(
+                f"{token.name} is a CTE, and DP_SELECT reads tables, views and subqueries.",
+                token.start,
+                "Put its SELECT into brackets after FROM, or into a view or table.",
+                NotPrivate,
+            )
     _check_scores_apart(select)
     references = [*call.columns.values(), *select.keys]
     source = select.source_text
@@ -36,24 +43,19 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     try:
         types = [kind for _, kind in engine.columns(f"SELECT {listed} FROM {source}")]
     except SourceError as error:
-        position = _blamed(error, select, references, engine)
-        raise SourceError(
-            error.message, text=select.text, position=position, hint=error.hint
-        ) from None
+        place = _blamed(error, select, references, engine)
+        raise select.refused(error.message, place, error.hint or "", SourceError) from None
     found = [Column(_sql(r), kind) for r, kind in zip(references, types, strict=True)]
     columns = dict(zip(call.columns, found, strict=False))
     for name in ("score", "sensitivity"):
         reference, kind = call.columns[name], columns[name].type
         if reference.parts and family(kind) not in NUMBERS:
-            raise ArgumentError(
+            raise select.refused(
                 f"The {name} {reference.text} has type {kind}, which is no number.",
-                text=select.text,
-                position=reference.position,
-                hint="Scores and sensitivities are columns of integers, DECIMAL or DOUBLE.",
+                reference.position,
+                "Scores and sensitivities are columns of integers, DECIMAL or DOUBLE.",
             )
-    public = "the candidates and their sensitivities are public"
-    if select.keys:
-        public = "the groups, the candidates and their sensitivities are public"
+    public = "the groups, the candidates" if select.keys else "the candidates"
     return plan_of(
         select,
         call,
@@ -64,55 +66,42 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
         assumptions=(
             f"one person moves each score of {select.source_text} by at most its sensitivity, and "
             "never to or from NULL or infinity",
-            public,
+            f"{public} and their sensitivities are public",
         ),
     )
 
 
-def _check_source(select: DpSelect) -> None:
-    for token in select.between(select.source):
-        if token.name is not None and folded(token.name) in select.ctes:
-            raise NotPrivate(
-                f"{token.name} is a CTE, and DP_SELECT reads tables, views and subqueries.",
-                text=select.text,
-                position=token.start,
-                hint="Put its SELECT into brackets after FROM, or into a view or table.",
-            )
-
-
 def _check_scores_apart(select: DpSelect) -> None:
     """Refuse a score that is also a candidate, a sensitivity, a group or part of the condition."""
-    columns = [tuple(folded(part) for part in c.columns["score"].parts) for c in select.calls]
-    scores = {parts[-1] for parts in columns}
+    scores = [_folded(call.columns["score"]) for call in select.calls]
     public = [call.columns[name] for call in select.calls for name in ("candidate", "sensitivity")]
     for reference in (*public, *select.keys):
-        parts = tuple(folded(part) for part in reference.parts)
-        if any(_same_column(parts, score) for score in columns):
-            raise NotPrivate(
+        # Two names may mean one column where one is the end of the other.
+        ends = ((score, min(len(score), len(_folded(reference)))) for score in scores)
+        if any(n and score[-n:] == _folded(reference)[-n:] for score, n in ends):
+            raise select.refused(
                 f"{reference.text} is a score, which is made of people's data; candidates, "
                 "sensitivities and groups must be public.",
-                text=select.text,
-                position=reference.position,
-                hint="Name another column: DP_SELECT(candidate, score, sensitivity, …).",
+                reference.position,
+                "Name another column: DP_SELECT(candidate, score, sensitivity, …).",
+                NotPrivate,
             )
     for token in select.between(select.condition) if select.condition else ():
-        if token.name is not None and folded(token.name) in scores:
-            raise NotPrivate(
+        if token.name is not None and folded(token.name) in {score[-1] for score in scores}:
+            raise select.refused(
                 f"A condition on {token.name} lets people's data choose the candidates.",
-                text=select.text,
-                position=token.start,
-                hint="Choose the candidates by what is public of them.",
+                token.start,
+                "Choose the candidates by what is public of them.",
+                NotPrivate,
             )
 
 
-def _same_column(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two names may mean one column: one is the end of the other."""
-    n = min(len(one), len(other))
-    return n > 0 and one[-n:] == other[-n:]
+def _folded(reference: Reference) -> tuple[str, ...]:
+    return tuple(folded(part) for part in reference.parts)
 
 
 def _sql(reference: Reference) -> str:
-    if not reference.parts:  # a number: its own text, which keeps it exact
+    if not reference.parts:  # a number: its own digits, which keep it exact
         return "'" + reference.text.replace("_", "").replace(" ", "") + "'"
     return full_name(reference.parts)
 
@@ -120,7 +109,7 @@ def _sql(reference: Reference) -> str:
 def _blamed(
     error: SourceError, select: DpSelect, references: list[Reference], engine: OwnersEngine
 ) -> int:
-    """Where the part stands that causes an error: a column, the condition or the source."""
+    """Where the part is that causes an error: a column, the condition or the source."""
     for reference in references:
         if any(f'"{part}"' in error.message for part in reference.parts):
             return reference.position
@@ -128,4 +117,4 @@ def _blamed(
         engine.columns(f"SELECT * FROM {select.source_text}")
     except SourceError:
         return select.source[0]
-    return select.source[0] if select.condition is None else select.condition[0]
+    return (select.condition or select.source)[0]

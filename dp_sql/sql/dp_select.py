@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dp_sql.errors import NotSupported
+from dp_sql.errors import ArgumentError, NotSupported, QueryError
 from dp_sql.sql.arguments import DpCall, read_call
 from dp_sql.sql.clauses import Clause, Select, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
@@ -60,6 +60,12 @@ class DpSelect:
         """The tokens in a span of the text."""
         first, last = (bisect_left(self.tokens, at, key=lambda token: token.start) for at in span)
         return self.tokens[first:last]
+
+    def refused(
+        self, message: str, at: int, hint: str = "", kind: type[QueryError] = ArgumentError
+    ) -> QueryError:
+        """An error with a caret under one place of the text."""
+        return kind(message, text=self.text, position=at, hint=hint or None)
 
 
 # --- DP calls and their SELECTs -------------------------------------------------------------------

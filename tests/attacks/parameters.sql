@@ -432,7 +432,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := $$joint$$) FROM ratings
 -- ArgumentError: k = 2 is more than the 0 items of the domain.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := []) FROM ratings
 
--- ArgumentError: A domain list holds texts, plain numbers, TRUE and FALSE.
+-- ArgumentError: A domain list holds strings, plain numbers, TRUE and FALSE.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := [NULL]) FROM ratings
 
 -- ArgumentError: k = 2 is more than the 1 items of the domain.
@@ -510,7 +510,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', E'b1']) FROM ratings
 -- ArgumentError: A domain list holds literals only.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', x'00']) FROM ratings
 
--- ArgumentError: A domain list holds texts, plain numbers, TRUE and FALSE.
+-- ArgumentError: A domain list holds strings, plain numbers, TRUE and FALSE.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 'b1'::VARCHAR]) FROM ratings
 
 -- ArgumentError: A domain list holds literals only.

@@ -292,7 +292,7 @@ def test_the_oracle_rejects_a_join_that_compares_each_row_with_each(
     shops: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(person_sql, "matched_sql", lambda select, source, part, still, before: (
-        person_sql.joined_sql(select, source, part, person_sql.on_terms(select, part.number, before))
+        person_sql.joined_sql(select, source, part, select.on_terms(part.number, before))
     ))  # fmt: skip
     with pytest.raises(AssertionError, match="each row is compared with each"):
         check(SOURCES["a LEFT JOIN whose ON says OR"], shops)
