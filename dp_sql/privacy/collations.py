@@ -23,12 +23,9 @@ _LINEAR = (BINARY, *sorted(NOCASE), "NOACCENT", "noaccent")
 def collations(
     binds: Callable[[str], bool], relation: str, columns: Sequence[str]
 ) -> Mapping[str, str]:
-    """The collation of each string column of a relation.
+    """The collation of each of these string columns of a relation, which is SQL of FROM.
 
-    Args:
-        binds: whether DuckDB can bind a SELECT; it is not run.
-        relation: the relation in FROM, as SQL.
-        columns: names of its string columns.
+    `binds` says whether DuckDB can bind a SELECT; it is not run.
     """
 
     def passes(names: Sequence[str], tried: Sequence[str]) -> bool:

@@ -25,11 +25,7 @@ LONGEST_EXPRESSION = 100
 def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
     """The condition that a string matches a pattern of LIKE.
 
-    Args:
-        node: where it stands, for messages.
-        value: the string.
-        pattern: what is on the right of LIKE, with % and _; no character escapes them.
-        fold: whether case is ignored, as in ILIKE.
+    In the pattern no character escapes % and _. `fold`: whether case is ignored, as in ILIKE.
 
     Raises:
         Refused: the pattern is too long, or the string has another collation.
@@ -39,9 +35,8 @@ def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
     word, written = _function(pattern)
     longest = LONGEST_EXPRESSION if word == "regexp_full_match" else LONGEST_PATTERN
     if len(pattern) > longest:
-        raise refuse(
-            node, f"This pattern has over {longest} characters", f"Shorten it to {longest}."
-        )
+        why = f"This pattern has over {longest} characters"
+        raise refuse(node, why, f"Shorten it to {longest}.")
     string, wanted = value.sql if word == "=" else short(value.sql), literal(written)
     if fold or value.collation in NOCASE:
         string, wanted = f"system.main.lower({string})", f"system.main.lower({wanted})"
@@ -74,12 +69,7 @@ def expression(pattern: str) -> str:
     >>> print(expression("50%\\_é"))
     50.*\\.é
     """
-    return "".join(map(_one, pattern))
-
-
-def _one(character: str) -> str:
-    if character == "%":
-        return ".*"
-    if character == "_":
-        return "."
-    return f"\\{character}" if character.isascii() and not character.isalnum() else character
+    wild = {"%": ".*", "_": "."}
+    return "".join(
+        wild.get(c) or (f"\\{c}" if c.isascii() and not c.isalnum() else c) for c in pattern
+    )
