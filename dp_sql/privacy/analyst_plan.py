@@ -30,11 +30,7 @@ def analyst_plans(
 ) -> list[Plan]:
     """The plans of the calls of one SELECT.
 
-    Args:
-        select: the SELECT.
-        bodies: the SQL of the CTEs in scope, by folded name, in their order.
-        policy: the owner's.
-        side: answers what names mean.
+    `bodies` is the SQL of the CTEs in scope, by folded name, in their order.
 
     Raises:
         NotPrivate: the source is not provably person-level.
@@ -54,13 +50,14 @@ def analyst_plans(
     for call in select.calls:
         _check_limits(select, call, policy)
         rows = source.read_by(call)
-        if not side.agrees(rows.sql, rows.tables):
+        if not side.agrees(rows.written.sql, rows.written.tables):
             raise InternalError("The compiled SQL reads other tables than it should.")
         domain = None
         if "domain" in call.function.named and call.mechanism.n_largest is None:
             domain = public_values(select, call, call.domain, rows.item, policy, side, "domain")
         groups = _groups(source, call, policy, side) if source.values else None
-        plans.append(source.plan(call, rows, domain, groups, ("the policy",), rows.work))
+        work = rows.written.work
+        plans.append(source.plan(call, rows, domain, groups, ("the policy",), work))
     return plans
 
 

@@ -45,11 +45,9 @@ _JOIN_WORDS = {"JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "FULL", "NATURAL", "AS
 
 
 def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
-    """An expression over a FROM clause, as SQL and with its type.
+    """An expression of one row of a FROM clause, as SQL and with its type.
 
-    Raises:
-        Refused: it looks at more than one row, or at what the source does not list.
-        Unbound: the engine cannot bind it.
+    Raises Refused, or Unbound where the engine cannot bind it.
     """
     _check_row_wise(node)
     edits, used = [], {}

@@ -50,10 +50,7 @@ class Schema(PublicData, Protocol):
         """The number that a SELECT over public tables answers."""
 
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
-        """A relation of FROM with the rows of a SELECT over these public tables, and what it reads.
-
-        It is a temporary table that holds the rows, or the SELECT itself in brackets.
-        """
+        """A relation with the rows of a SELECT over these public tables, and what it reads."""
 
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         """Whether the engine, too, finds exactly these base tables in a source."""
@@ -64,8 +61,7 @@ class NamedRelation:
     """What an owner's connection says of a name.
 
     parts: its full name (database, schema, name); empty where it has none.
-    view_sql: the SQL that created it, for a view; "" where that is not known; None for a table,
-        and for a view that only shows a dataframe.
+    view_sql: the SQL that created a view, "" where that is not known; None for everything else.
     is_table: whether it is a base table of the database.
     """
 
@@ -82,8 +78,7 @@ class OwnersEngine(PublicData, Protocol):
 
         None where it is no table or view (a file, a dataframe, or nothing).
 
-        Raises:
-            NotPrivate: it could mean more than one.
+        Raises NotPrivate where it could mean more than one.
         """
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:

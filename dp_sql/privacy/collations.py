@@ -44,8 +44,7 @@ def collations(
 def agree(node: Node, *values: Value) -> str:
     """The collation under which values are compared.
 
-    Raises:
-        Refused: they have different ones, or one that is not linear.
+    Raises Refused where they have different ones, or one that is not linear.
     """
     named = sorted({value.collation for value in values} - {PLAIN})
     if OTHER in named:

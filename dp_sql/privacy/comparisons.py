@@ -75,8 +75,7 @@ class Scope:
     constant: whether a string can be read as a type; asked of the engine, over no rows.
     listed: the values of a public one-column query, or a refusal.
     aggregate: compiles an aggregate, where one is allowed.
-    as_written: takes an expression that cannot be compiled as the owner wrote it; None where the
-        person who asks is not the owner.
+    as_written: for owners, takes an expression that cannot be compiled as it is written.
     """
 
     column: Callable[[exp.Column], Value]

@@ -116,10 +116,8 @@ class OwnersSchema:
 class DeclaredTables(Tables):
     """The tables of an owner's statement.
 
-    unit: what the statement calls the column that identifies a person, folded; "" while it is
-        found out from which table that column comes.
-    origin: the column of a table that it is: other tables with a column of that name hold people's
-        rows, too.
+    unit: the column that identifies a person, folded; "" while `origin` is looked for.
+    origin: the column of a table that it is: other tables with such a column are private, too.
     views: names of the views with people's rows that were read; filled while compiling.
     """
 
@@ -235,10 +233,7 @@ def assumptions(relation: Relation, unit: str) -> tuple[str, ...]:
 
 
 def read_tables(relation: Relation) -> tuple[list[Table], set[Parts]]:
-    """The tables that a relation reads in FROM, in order, and those of IN (SELECT …).
-
-    What is there many times, as a CTE of a CTE may be, is looked at once.
-    """
+    """The tables that a relation reads in FROM, in order, and those of IN (SELECT …)."""
     tables: list[Table] = []
     listed: set[Parts] = set()
     seen: set[int] = set()

@@ -103,13 +103,10 @@ class Wanted:
     def domain(self, values: Values, way_out: Callable[[str], str] = lambda _: "") -> Domain:
         """The domain that some values are.
 
-        Args:
-            values: the values.
-            way_out: for the type of unsuitable values, a sentence that says what works instead.
+        `way_out` says, for the type of unsuitable values, what works instead.
 
-        Raises:
-            ArgumentError: the values are of another type, one of them is not a value of that type,
-                or there are fewer than k.
+        Raises ArgumentError where they are of another type, a cast would change one of them, or
+        there are fewer than k.
         """
         listed, k = items_sql(values, self.item_type), self.call.k or 1
         try:
@@ -190,12 +187,9 @@ def declared_domain(
     own: Collection[str],
     schema: OwnersSchema,
 ) -> Domain:
-    """The domain of a call as the owner writes it.
+    """The domain of a call as the owner writes it; `own` names the private relations, folded.
 
-    `own` names the relations that hold people's rows, and their aliases, folded.
-
-    Raises:
-        ArgumentError: it cannot be read, or holds fewer than k items.
+    Raises ArgumentError where it cannot be read, or holds fewer than k items.
     """
     wanted = Wanted(select, call, given, item_type, schema)
     if isinstance(given, ListLiteral):

@@ -42,11 +42,7 @@ _FARTHEST = 10**6
 
 
 def compiled(node: Node, scope: Scope) -> Value:
-    """Compile an expression.
-
-    Raises:
-        Refused: it is not known to be total.
-    """
+    """Compile an expression, or raise Refused where it is not known to be total."""
     try:
         for kinds, compile_one, parts in _COMPILERS:
             if isinstance(node, kinds):

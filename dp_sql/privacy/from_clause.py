@@ -46,7 +46,7 @@ class Rows:
     def read_from(self) -> Rows:
         """The same as a relation of FROM: of several columns with one name only the first has it.
 
-        DuckDB calls the others x_1, x_2 and so on; here these names lead nowhere.
+        DuckDB calls the others x_1, x_2 and so on; here no column has these names.
         """
         twice = {name for name in self.names if name and self.names.count(name) > 1}
         if not twice:
@@ -145,10 +145,7 @@ class From:
         return value
 
     def found(self, node: exp.Column) -> tuple[Value, int]:
-        """The column that a.b.c begins with, and how many of these names it takes.
-
-        The names that are left are fields of a STRUCT.
-        """
+        """The column that a.b.c begins with, and how many of these names it takes."""
         if isinstance(node.this, exp.Star):
             raise self.unknown(node)
         names = [folded(part.name) for part in node.parts]

@@ -23,12 +23,11 @@ LONGEST_EXPRESSION = 100
 
 
 def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
-    """The condition that a string matches a pattern of LIKE.
+    """The condition that a string matches a pattern of LIKE, in which no character escapes % and _.
 
-    In the pattern no character escapes % and _. `fold`: whether case is ignored, as in ILIKE.
+    fold: whether case is ignored, as in ILIKE.
 
-    Raises:
-        Refused: the pattern is too long, or the string has another collation.
+    Raises Refused where the pattern is too long, or the string has another collation.
     """
     if value.collation not in {PLAIN, BINARY, *NOCASE}:
         raise unknown(node)

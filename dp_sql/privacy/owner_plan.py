@@ -33,14 +33,9 @@ def owners_plan(
 ) -> Plan:
     """The plan of one call of a SELECT on the owner's connection.
 
-    Args:
-        select: the SELECT.
-        call: the call.
-        tokens: of the whole statement, for its CTEs.
-        engine: answers what names mean.
+    `tokens` are those of the whole statement, for its CTEs.
 
-    Raises:
-        QueryError: the source is not provably person-level, or the call cannot be planned.
+    Raises QueryError where the source is not provably person-level, or the call cannot be planned.
     """
     if not call.parameters.reads_people:
         return scores_plan(select, call, engine)
@@ -53,7 +48,7 @@ def owners_plan(
     rows = source.read_by(call)
     read = read_tables(rows.relation)[0]
     functions = {table.function for table in read if table.function}
-    if not engine.agrees(rows.sql, rows.tables, functions):
+    if not engine.agrees(rows.written.sql, rows.written.tables, functions):
         raise select.refused(
             "DuckDB does not read this source as dp_sql does.",
             select.source[0],

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from dp_sql.errors import QueryError
 from dp_sql.privacy.domains import Domain
+from dp_sql.privacy.relation_sql import Work
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.shape import Function, Shape
@@ -31,24 +32,12 @@ class Groups:
     """The public groups of a plan, and in how many of them one person counts.
 
     domains: for each key SQL that lists its values once, as `item`.
-    cap: each person is kept in at most so many groups, drawn at random among that person's own;
-        None where the policy says that all rows of a person are in one group.
+    cap: each person is kept in at most so many groups, drawn at random among their own; None where
+        the policy says that all rows of a person are in one group.
     """
 
     domains: tuple[str, ...]
     cap: int | None
-
-
-@dataclass(frozen=True)
-class Work:
-    """How much work one person's rows can cause, from public numbers alone.
-
-    rows_per_person: how many rows of each person a join that multiplies rows keeps; None: all.
-    joined_rows_per_person: how many rows the joins make of them at most; None: none multiplies.
-    """
-
-    rows_per_person: int | None = None
-    joined_rows_per_person: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +48,6 @@ class Plan:
     written: FROM and WHERE as they are in the statement, for messages and the receipt.
     columns: columns of the source by what they are to the function: item and privacy_unit, or
         candidate, score and sensitivity.
-    keys: columns of GROUP BY.
     groups: None without GROUP BY, and for DP_SELECT.
     keep_source: whether reading the source twice costs more than keeping its rows.
     domain: the public items; None where the mechanism finds them.
@@ -68,7 +56,7 @@ class Plan:
         each group where a person may be in all (DP_SELECT).
     call: the DP call as DuckDB would name it.
     assumptions: what the receipt says the promise rests on.
-    work: how much work one person's rows can cause; None: not limited.
+    work: None: not limited.
     """
 
     function: Function

@@ -152,10 +152,7 @@ def _named_values(wanted: Wanted, given: Reference, item: Value, policy: Policy)
 
 
 def _labels(item: Value) -> Values:
-    """The labels of the item's ENUM, from a public table or public by the policy.
-
-    Otherwise the item was compiled as a string, and its type has no labels here.
-    """
+    """The item's ENUM; where its labels are not public, the item was compiled as a string."""
     return label_values(item.type, str(item.origin_name))
 
 

@@ -62,18 +62,24 @@ _PATTERN = "system.main.regexp_full_match("
 
 
 @dataclass(frozen=True)
-class Written:
-    """A relation as a SELECT of c0, c1, … and, where it is private, `__dp_person`.
+class Work:
+    """How much work one person's rows can cause, from public numbers alone.
 
-    tables: what it reads.
     rows_per_person: how many rows of each person a join that multiplies rows keeps; None: all.
-    joined_rows_per_person: how many rows the joins make of them at most; None: no join multiplies.
+    joined_rows_per_person: how many rows the joins make of them at most; None: none multiplies.
     """
+
+    rows_per_person: int | None = None
+    joined_rows_per_person: int | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """A relation as a SELECT of c0, c1, … and, where it is private, `__dp_person`."""
 
     sql: str
     tables: frozenset[Parts]
-    rows_per_person: int | None
-    joined_rows_per_person: int | None
+    work: Work
 
 
 def written(
@@ -101,7 +107,7 @@ def written(
             hint="Patterns such as 'a%', '%a' and '%a%' are not limited.",
         )
     cap = limits.rows_per_person if limits is not None and writer.made is not None else None
-    return Written(sql, writer.tables(sql), cap, writer.made)
+    return Written(sql, writer.tables(sql), Work(cap, writer.made))
 
 
 @dataclass(frozen=True)
@@ -117,8 +123,7 @@ class _Writer:
     """Writes one source.
 
     read: what was read so far, as SQL and as tables.
-    made: the most rows that joins make of one person's rows, all together; None: no join
-        multiplies rows.
+    made: the most rows that joins make of one person's rows, all together; None: none multiplies.
     """
 
     facts: Schema

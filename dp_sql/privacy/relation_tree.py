@@ -172,8 +172,7 @@ class Select:
     def join_order(self) -> list[int]:
         """The relations in the order in which they are joined: the first private one first.
 
-        An inner join may come as soon as one of its equal columns is there, a LEFT JOIN as soon as
-        everything that its ON names is.
+        An inner join waits for one of its equal columns, a LEFT JOIN for everything that ON names.
         """
         waiting = list(range(len(self.relations)))
         found = [self.owner or 0]

@@ -227,8 +227,7 @@ class Compiler:
     def listed_view(self, parts: Sequence[str]) -> Rows | None:
         """The rows of a view that the policy lists; None where it lists none of this name.
 
-        Raises:
-            NotPrivate: the view is not provably person-level.
+        Raises NotPrivate where the view is not provably person-level.
         """
         body, node = self.tables.view(parts), exp.Table(this=exp.Identifier(this=parts[-1]))
         return None if body is None else self._view(body, parts, node)

@@ -21,8 +21,7 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     """The plan of a call of DP_SELECT.
 
     Raises:
-        NotPrivate: the source is a CTE, which the private query cannot see, or a score is used as
-            something public.
+        NotPrivate: the source is a CTE, or a score is used as something public.
         ArgumentError: a score or a sensitivity is no number.
         SourceError: the engine does not find the source or a column.
     """

@@ -16,9 +16,9 @@ from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value
 from dp_sql.privacy.declared_sources import inexact
 from dp_sql.privacy.domains import Domain
 from dp_sql.privacy.from_clause import From, conditions, row_wise
-from dp_sql.privacy.plan import Column, Groups, Plan, Work, plan_of
-from dp_sql.privacy.relation_sql import Written
-from dp_sql.privacy.relation_tree import Parts, Relation, reads_one_table
+from dp_sql.privacy.plan import Column, Groups, Plan, plan_of
+from dp_sql.privacy.relation_sql import Work, Written
+from dp_sql.privacy.relation_tree import Relation, reads_one_table
 from dp_sql.privacy.relations import Compiler
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
@@ -31,16 +31,11 @@ _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
 
 @dataclass(frozen=True)
 class CallRows:
-    """What one call reads: its item, and the rows as a tree, as a relation of FROM, and as tables.
-
-    work: how much work one person's rows can cause.
-    """
+    """What one call reads: its item, and the rows as a tree and as a relation of FROM."""
 
     item: Value
     relation: Relation
-    sql: str
-    tables: frozenset[Parts]
-    work: Work
+    written: Written
 
 
 @dataclass(frozen=True)
@@ -67,11 +62,7 @@ class Source:
         return tuple(Column(f'"__dp_g{i}"', value.type) for i, value in enumerate(self.values))
 
     def written(self, relation: Relation) -> Written:
-        """Rows of the source as SQL.
-
-        Raises:
-            NotSupported: they could cause more work than the limits allow.
-        """
+        """Rows of the source as SQL, or NotSupported: they could cause too much work."""
         try:
             return self.compiler.written(relation)
         except NotSupported as refusal:
@@ -92,8 +83,7 @@ class Source:
         sql = (
             f"(SELECT __dp_person, c0 AS __dp_item{listed} FROM ({found.sql}) AS t) AS __dp_people"
         )
-        work = Work(found.rows_per_person, found.joined_rows_per_person)
-        return CallRows(item, relation, sql, found.tables, work)
+        return CallRows(item, relation, replace(found, sql=sql))
 
     def plan(
         self,
@@ -110,7 +100,7 @@ class Source:
         return plan_of(
             self.select,
             call,
-            source=rows.sql,
+            source=rows.written.sql,
             columns={"item": Column('"__dp_item"', rows.item.type), "privacy_unit": person},
             keys=self.keys,
             groups=groups,
@@ -124,10 +114,8 @@ class Source:
 def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compiler) -> Source:
     """Compile the source of a SELECT.
 
-    Args:
-        select: the SELECT.
-        bodies: the SQL of the CTEs in scope, by folded name, in their order.
-        compiler: knows which tables are private.
+    `bodies` is the SQL of the CTEs in scope, by folded name, in their order; `compiler` knows which
+    tables are private.
 
     Raises:
         NotPrivate: the source is not provably person-level.

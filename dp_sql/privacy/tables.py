@@ -26,13 +26,9 @@ def no_table(node: Node, parts: Sequence[str]) -> Exception:
 def public_rows(
     schema: Schema, full: Parts, columns: Sequence[tuple[str, str]], function: str = ""
 ) -> Rows:
-    """A relation as a public one.
+    """A relation as a public one, whose columns are read as these types.
 
-    Args:
-        schema: answers what its columns are.
-        full: its name.
-        columns: names of its columns, and the types that they are read as.
-        function: the call of a table function that it is, as SQL.
+    `function` is the call of a table function that it is, as SQL.
     """
     source = function or full_name(full)
     listed = schema.columns(f"SELECT * FROM {source}")

@@ -53,7 +53,7 @@ def search(shops: Shops, config: settings) -> tuple[int, int, int]:
         seen[0] += 1
         if check(text, shops):
             seen[1] += 1
-            seen[2] += shops.written(text).joined_rows_per_person is not None
+            seen[2] += shops.written(text).work.joined_rows_per_person is not None
 
     one()
     return seen[0], seen[1], seen[2]
