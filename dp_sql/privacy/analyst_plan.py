@@ -40,12 +40,9 @@ def analyst_plans(
     compiler = Compiler(PolicyTables(side, policy), policy.limits.work)
     source = compiled_source(select, bodies, compiler)
     if source.person_type is None:
-        raise select.refused(
-            "This source is public: it holds no one's rows.",
-            select.source[0],
-            "Ask it without DP: SELECT … FROM it is free.",
-            NotPrivate,
-        )
+        message = "This source is public: it holds no one's rows."
+        hint = "Ask it without DP: SELECT … FROM it is free."
+        raise select.refused(message, select.source[0], hint, NotPrivate)
     plans = []
     for call in select.calls:
         _check_limits(select, call, policy)

@@ -129,9 +129,6 @@ def check_sql(sql: str, engine: OwnersEngine) -> None:
         raise Refused(why, hint=WAY_OUT)
 
 
-# --- the SQL of an expression ---------------------------------------------------------------------
-
-
 def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:
     """The SQL of an expression, with the names of columns replaced."""
     place = span(node)

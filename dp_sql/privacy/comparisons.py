@@ -172,9 +172,6 @@ def beside(value: Value, constant: Node, scope: Scope) -> tuple[str, str]:
     return found
 
 
-# --- strings --------------------------------------------------------------------------------------
-
-
 def _cast_beside(value: Value, constant: Node, scope: Scope) -> tuple[str, str] | None:
     """DATE '2024-01-31' and its like: a literal that says its type."""
     if any(part and key not in {"this", "to"} for key, part in constant.args.items()):
@@ -202,9 +199,6 @@ def _string_beside(value: Value, written: str, scope: Scope) -> tuple[str, str] 
     return None
 
 
-# --- numbers --------------------------------------------------------------------------------------
-
-
 def _bare(node: Node) -> Node:
     while isinstance(node, exp.Paren | exp.Neg):
         node = node.this
@@ -212,11 +206,10 @@ def _bare(node: Node) -> Node:
 
 
 def _number(node: Node) -> Fraction | None:
-    literal = _bare(node)
-    if not isinstance(literal, exp.Literal) or literal.is_string:
-        return None
+    inner = _bare(node)
     try:
-        number = Decimal(literal.this.replace("_", ""))
+        is_number = isinstance(inner, exp.Literal) and not inner.is_string
+        number = Decimal(inner.this.replace("_", "") if is_number else "nan")
     except InvalidOperation:
         return None
     if not number.is_finite() or abs(number.adjusted()) > 300:

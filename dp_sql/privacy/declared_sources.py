@@ -8,7 +8,7 @@ receipt says so. Names mean what the engine takes them for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -32,6 +32,14 @@ READERS = frozenset(
 )  # fmt: skip
 # Options that keep or drop rows by their place in a file, and columns that show a row's place.
 _BY_PLACE = {"file_row_number", "skip", "ignore_errors", "store_rejects", "rejects_limit"}
+
+
+def _succeeds(ask: Callable[[str], object], select: str) -> bool:
+    try:
+        ask(select)
+    except SourceError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -80,19 +88,12 @@ class OwnersSchema:
 
     def readable(self, value: str, type_name: str) -> bool:
         """Whether a string can be cast to a type; no row is read."""
-        try:
-            self.engine.public_values(f"SELECT CAST({literal(value)} AS {type_name})")
-        except SourceError:
-            return False
-        return True
+        cast = f"SELECT CAST({literal(value)} AS {type_name})"
+        return _succeeds(self.engine.public_values, cast)
 
     def binds(self, select: str) -> bool:
         """Whether the engine can bind a SELECT; no row is read."""
-        try:
-            self.columns(select)
-        except SourceError:
-            return False
-        return True
+        return _succeeds(self.columns, select)
 
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
@@ -208,9 +209,6 @@ def inexact(what: str, name: str, kind: str) -> ArgumentError:
         "decide what counts as the same.",
         hint=f"Cast it first, for example CAST({name} AS DECIMAL(18, 2)) or AS VARCHAR.",
     )
-
-
-# --- what the receipt says of it ------------------------------------------------------------------
 
 
 def assumptions(relation: Relation, unit: str) -> tuple[str, ...]:

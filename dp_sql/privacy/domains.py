@@ -112,20 +112,15 @@ class Wanted:
         try:
             self._check_type(values, way_out)
             # At most k of them: a large domain need not be counted here.
-            (size,) = self.schema.public_values(
-                f"SELECT system.main.count(*) FROM ({listed} LIMIT {k})"
-            )
+            count = f"SELECT system.main.count(*) FROM ({listed} LIMIT {k})"
+            (size,) = self.schema.public_values(count)
         except SourceError as error:
-            shown = _shown(self.item_type)
-            raise self.refused(
-                f"The domain {self.given.text} cannot be read as {shown}: {error.message}"
-            ) from None
+            why = f"cannot be read as {_shown(self.item_type)}: {error.message}"
+            raise self.refused(f"The domain {self.given.text} {why}") from None
         if k > int(str(size)):
-            raise self.select.refused(
-                f"k = {k} is more than the {size} items of the domain.",
-                self.call.start,
-                f"Ask for at most {size}, or name a larger domain.",
-            )
+            message = f"k = {k} is more than the {size} items of the domain."
+            hint = f"Ask for at most {size}, or name a larger domain."
+            raise self.select.refused(message, self.call.start, hint)
         return Domain(listed, values.described)
 
     def _check_type(self, values: Values, way_out: Callable[[str], str]) -> None:
@@ -240,10 +235,8 @@ def _named_values(
             "domain := ['a', 'b']; an ENUM; or domain := observed.",
         )
     if len(table) == 1 and folded(table[0]) in wanted.select.ctes:
-        raise wanted.refused(
-            f"{table[0]} is a CTE, and a domain is a table's column.",
-            "Name a table's column or write the items as a list.",
-        )
+        message = f"{table[0]} is a CTE, and a domain is a table's column."
+        raise wanted.refused(message, "Name a table's column or write the items as a list.")
     relation = schema.relation(table)
     full = relation.parts if relation is not None and relation.parts else table
     return column_values(full, column, f"the column {given.text}")

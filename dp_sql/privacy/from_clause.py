@@ -125,17 +125,10 @@ class From:
             only = self.parts[0].rows
             if [value.sql for value in values] == [f"r0c{i}" for i in range(len(only.values))]:
                 return only.relation
-        return Select(
-            relations=tuple(part.rows.relation for part in self.parts),
-            equal=tuple(self.equal),
-            left_joins=tuple(self.left_joins),
-            where=tuple(self.where),
-            values=tuple(value.sql for value in values),
-            types=tuple(value.type for value in values),
-            distinct=distinct,
-            group=group,
-            looked_in=tuple(self.looked_in),
-        )
+        relations = tuple(part.rows.relation for part in self.parts)
+        sql, types = tuple(value.sql for value in values), tuple(value.type for value in values)
+        joins = (tuple(self.equal), tuple(self.left_joins), tuple(self.where))
+        return Select(relations, *joins, sql, types, distinct, group, tuple(self.looked_in))
 
     def column(self, node: exp.Column) -> Value:
         """The column that a name means."""
@@ -193,9 +186,6 @@ def only(node: Node, allowed: set[str]) -> None:
                 "depend on another's, or we cannot prove that it does not",
                 ALLOWED,
             )
-
-
-# --- the list, WHERE and ON -----------------------------------------------------------------------
 
 
 def row_wise(node: Node, scope: Scope) -> Value:

@@ -49,12 +49,9 @@ def owners_plan(
     read = read_tables(rows.relation)[0]
     functions = {table.function for table in read if table.function}
     if not engine.agrees(rows.written.sql, rows.written.tables, functions):
-        raise select.refused(
-            "DuckDB does not read this source as dp_sql does.",
-            select.source[0],
-            "Make it a table (CREATE TABLE … AS …) and name that table.",
-            NotPrivate,
-        )
+        message = "DuckDB does not read this source as dp_sql does."
+        hint = "Make it a table (CREATE TABLE … AS …) and name that table."
+        raise select.refused(message, select.source[0], hint, NotPrivate)
     # What the relations with people's rows are called.
     own = {folded(table.name[-1]) for table in read if table.is_private} | tables.views
     own |= {part.name for part in source.rows.parts if part.rows.private and part.name}
@@ -80,12 +77,9 @@ def _source(
         raise error.at(select.text, unit.position) from None
     value = value_of(select, unit, source.scope)  # where it is no column at all, that is refused
     if source.person_type is None:
-        raise select.refused(
-            f"No table of this source has a column {unit.parts[-1]}.",
-            unit.position,
-            "The privacy unit is a column of a table, a file or a dataframe.",
-            NotPrivate,
-        )
+        message = f"No table of this source has a column {unit.parts[-1]}."
+        hint = "The privacy unit is a column of a table, a file or a dataframe."
+        raise select.refused(message, unit.position, hint, NotPrivate)
     if not value.is_person:
         raise select.refused(
             f"{unit.text} is not the privacy unit of a table as it stands: it is an expression, "

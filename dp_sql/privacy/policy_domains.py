@@ -57,18 +57,14 @@ def public_values(
             declared = domain
     hint = f"Write {what} := catalog.title (a public table's column) or {what} := ['a', 'b']."
     if given is None and declared is None:
-        raise select.refused(
-            f"{call.function.name} needs {_NEEDED[what]} "
-            f"The policy declares none for {call.item.text}.",
-            call.start,
-            hint,
-        )
+        none = f"The policy declares none for {call.item.text}."
+        message = f"{call.function.name} needs {_NEEDED[what]} {none}"
+        raise select.refused(message, call.start, hint)
     wanted = Wanted(select, call, given or call.item, item.type, side)
     observed = isinstance(given, Reference) and folded(given.text) == "observed"
     if observed and (declared != "observed" or item.origin is None):
-        raise wanted.refused(
-            "Under a policy the observed values are no domain, unless the policy says so.", hint
-        )
+        message = "Under a policy the observed values are no domain, unless the policy says so."
+        raise wanted.refused(message, hint)
     if given is None or observed:
         return wanted.domain(_declared_values(declared, item, side))
     if isinstance(given, ListLiteral):
@@ -114,7 +110,7 @@ def _declared_values(declared: object, item: Value, side: Schema) -> Values:
             # The owner calls the values of the whole column public, not those that WHERE keeps.
             return _column(*item.origin, side)
         case "enum":
-            return _labels(item)
+            return label_values(item.type, str(item.origin_name))
         case (tuple() as name, column):
             return _column(side.table(name), str(column), side)
         case tuple() if all(isinstance(value, str | int | Fraction) for value in declared):
@@ -137,23 +133,17 @@ def _named_values(wanted: Wanted, given: Reference, item: Value, policy: Policy)
     """The values of a domain written by name: a public column, or the item's own ENUM."""
     *table, column = given.parts
     side = wanted.schema
+    # Where its labels are not public, the item was compiled as a string.
     if not table and family(item.type) == "ENUM" and folded(given.text) == item.origin_name:
-        return _labels(item)
+        return label_values(item.type, given.text)
     full = side.table(table) if table else None
     if full is None or full not in {side.table(name) for name in policy.public}:
-        raise wanted.refused(
-            f"{given.text} is not a column of a public table.",
-            "SHOW TABLES lists what is public. A list will do: domain := ['a', 'b'].",
-        )
+        hint = "SHOW TABLES lists what is public. A list will do: domain := ['a', 'b']."
+        raise wanted.refused(f"{given.text} is not a column of a public table.", hint)
     try:
         return _column(full, column, side)
     except ArgumentError as error:
         raise error.at(wanted.select.text, given.position) from None
-
-
-def _labels(item: Value) -> Values:
-    """The item's ENUM; where its labels are not public, the item was compiled as a string."""
-    return label_values(item.type, str(item.origin_name))
 
 
 def _list(literals: list[str], described: str) -> Values:

@@ -214,8 +214,6 @@ class _Writer:
         word = "DISTINCT " if select.distinct or reduced else ""
         return _Sql(f"SELECT {word}{listed_sql(listed)} FROM {source.sql}{tail}", most)
 
-    # --- FROM ---
-
     def _from(self, select: Select, used: Collection[str], every_row: bool) -> FromSql:
         """FROM and WHERE of a SELECT; `used` are the columns that its other clauses name."""
         own, rest = select.split_conditions()

@@ -78,24 +78,19 @@ class Compiler:
 
         return replace(self, ctes={**self.ctes, **dict.fromkeys(names, refused)})
 
-    # --- queries ---
-
     def query(self, tree: Node) -> Rows:
         """A SELECT, or a UNION ALL of SELECTs."""
         try:
-            return self._query(tree)
+            match tree:
+                case exp.Subquery() if not tree.args.get("alias"):
+                    only(tree, {"this"})
+                    return self.query(tree.this)
+                case exp.Union():
+                    return self._union(tree)
+                case exp.Select():
+                    return self._select(tree)
         except RecursionError:
             raise refuse(tree, "This is nested too deeply", ALLOWED) from None
-
-    def _query(self, tree: Node) -> Rows:
-        match tree:
-            case exp.Subquery() if not tree.args.get("alias"):
-                only(tree, {"this"})
-                return self.query(tree.this)
-            case exp.Union():
-                return self._union(tree)
-            case exp.Select():
-                return self._select(tree)
         raise refuse(tree, "A source is made of SELECTs", ALLOWED)
 
     def _union(self, tree: exp.Union) -> Rows:
@@ -156,8 +151,6 @@ class Compiler:
                 raise refuse(cte, "Two CTEs have one name", ALLOWED)
             bodies[folded(alias.name)] = cte.this
         return self.with_ctes(bodies)
-
-    # --- FROM ---
 
     def from_clause(self, tree: Node) -> From:
         """The FROM clause of a SELECT with its joins."""
@@ -307,8 +300,6 @@ class Compiler:
             if not same or owner.rows.person_type != part.rows.person_type:
                 why = "Two private tables are joined on their privacy units, or one person's rows "
                 raise refuse(join, f"{why}would stand beside another's", ALLOWED)
-
-    # --- expressions ---
 
     def scope(self, source: From) -> Scope:
         """What an expression over this FROM clause may use."""

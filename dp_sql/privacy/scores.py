@@ -27,12 +27,9 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     """
     for token in select.between(select.source):
         if token.name is not None and folded(token.name) in select.ctes:
-            raise select.refused(
-                f"{token.name} is a CTE, and DP_SELECT reads tables, views and subqueries.",
-                token.start,
-                "Put its SELECT into brackets after FROM, or into a view or table.",
-                NotPrivate,
-            )
+            message = f"{token.name} is a CTE, and DP_SELECT reads tables, views and subqueries."
+            hint = "Put its SELECT into brackets after FROM, or into a view or table."
+            raise select.refused(message, token.start, hint, NotPrivate)
     _check_scores_apart(select)
     references = [*call.columns.values(), *select.keys]
     source = select.source_text
@@ -49,25 +46,19 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     for name in ("score", "sensitivity"):
         reference, kind = call.columns[name], columns[name].type
         if reference.parts and family(kind) not in NUMBERS:
-            raise select.refused(
-                f"The {name} {reference.text} has type {kind}, which is no number.",
-                reference.position,
-                "Scores and sensitivities are columns of integers, DECIMAL or DOUBLE.",
-            )
+            message = f"The {name} {reference.text} has type {kind}, which is no number."
+            hint = "Scores and sensitivities are columns of integers, DECIMAL or DOUBLE."
+            raise select.refused(message, reference.position, hint)
     public = "the groups, the candidates" if select.keys else "the candidates"
-    return plan_of(
-        select,
-        call,
-        source=source,
-        columns=columns,
-        keys=tuple(found[len(call.columns) :]),
-        keep_source=True,
-        assumptions=(
-            f"one person moves each score of {select.source_text} by at most its sensitivity, and "
-            "never to or from NULL or infinity",
-            f"{public} and their sensitivities are public",
-        ),
+    moves = f"one person moves each score of {select.source_text} by at most its sensitivity"
+    assumptions = (
+        f"{moves}, and never to or from NULL or infinity",
+        f"{public} and their sensitivities are public",
     )
+    return plan_of(
+        select, call, source=source, columns=columns, keys=tuple(found[len(call.columns) :]),
+        keep_source=True, assumptions=assumptions,
+    )  # fmt: skip
 
 
 def _check_scores_apart(select: DpSelect) -> None:
@@ -87,12 +78,9 @@ def _check_scores_apart(select: DpSelect) -> None:
             )
     for token in select.between(select.condition) if select.condition else ():
         if token.name is not None and folded(token.name) in {score[-1] for score in scores}:
-            raise select.refused(
-                f"A condition on {token.name} lets people's data choose the candidates.",
-                token.start,
-                "Choose the candidates by what is public of them.",
-                NotPrivate,
-            )
+            message = f"A condition on {token.name} lets people's data choose the candidates."
+            hint = "Choose the candidates by what is public of them."
+            raise select.refused(message, token.start, hint, NotPrivate)
 
 
 def _folded(reference: Reference) -> tuple[str, ...]:

@@ -98,17 +98,11 @@ class Source:
         assert self.person_type is not None  # both callers have refused a public source
         person = Column('"__dp_person"', self.person_type)
         return plan_of(
-            self.select,
-            call,
-            source=rows.written.sql,
+            self.select, call, source=rows.written.sql, keys=self.keys, groups=groups,
             columns={"item": Column('"__dp_item"', rows.item.type), "privacy_unit": person},
-            keys=self.keys,
-            groups=groups,
             keep_source=work is not None or not reads_one_table(rows.relation),
-            domain=domain,
-            assumptions=assumptions,
-            work=work,
-        )
+            domain=domain, assumptions=assumptions, work=work,
+        )  # fmt: skip
 
 
 def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compiler) -> Source:
@@ -148,9 +142,6 @@ def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compi
     keys = select.keys if rows.person_type is not None else ()
     values = tuple(_exact(select, key, scope, "group") for key in keys)
     return Source(select, compiler, rows, unfiltered, scope, rows.person_type, values)
-
-
-# --- expressions and their places -----------------------------------------------------------------
 
 
 def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
