@@ -1,8 +1,9 @@
 """Under a policy: from a DP call to a Plan, or a refusal.
 
-Sources are compiled as for an owner; the domain is the policy's or a public table's, and what one
-query may ask is limited. Reads no private row, except the values of columns that the policy calls
-`"observed"`: these are public, as the owner declared.
+Sources are compiled as for an owner, and what one query may ask is limited. Items and groups are
+the public values that the statement names, by a public column or a list, or else those that the
+policy declares; another private column is never one. Reads no private row, except the values of
+columns that the policy calls `"observed"`: these are public, as the owner declared.
 """
 
 from __future__ import annotations
@@ -10,19 +11,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
-from dp_sql.errors import InternalError, NotPrivate
+from sqlglot import exp
+
+from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.comparisons import Value, is_literal
+from dp_sql.privacy.domains import (
+    Domain,
+    Values,
+    Wanted,
+    column_values,
+    items_sql,
+    label_values,
+    list_values,
+)
 from dp_sql.privacy.plan import Groups, Plan, needs_cap
-from dp_sql.privacy.policy_domains import public_values
+from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
 from dp_sql.privacy.sources import Source, compiled_source
 from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import full_name, literal
+from dp_sql.sql.literals import ListLiteral, Reference
 from dp_sql.sql.ranges import MAX_GROUPS
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import can_be, family
 from dp_sql.udfs.mechanism import in_words
+
+_NEEDED = {
+    "domain": "a domain: the public set of items that may be answered.",
+    "groups": "groups: the public set of groups.",
+}
+_UNREADABLE = "The policy's domain of this item cannot be read."
 
 
 def analyst_plans(
@@ -51,7 +76,7 @@ def analyst_plans(
             raise InternalError("The compiled SQL reads other tables than it should.")
         domain = None
         if "domain" in call.function.named and call.mechanism.n_largest is None:
-            domain = public_values(select, call, call.domain, rows.item, policy, side, "domain")
+            domain = _public_values(select, call, call.domain, rows.item, policy, side, "domain")
         groups = _groups(source, call, policy, side) if source.values else None
         work = rows.written.work
         plans.append(source.plan(call, rows, domain, groups, ("the policy",), work))
@@ -92,7 +117,7 @@ def _groups(source: Source, call: DpCall, policy: Policy, side: Schema) -> Group
     for reference, key in zip(select.keys, source.values, strict=True):
         wanted = replace(call, k=None, columns={**call.columns, "item": reference})
         given = select.groups if len(source.values) == 1 else None
-        domain = public_values(select, wanted, given, key, policy, side, "groups")
+        domain = _public_values(select, wanted, given, key, policy, side, "groups")
         assert domain.select is not None
         domains.append(domain.select)
         (size,) = side.public_values(f"SELECT system.main.count(*) FROM ({domain.select})")
@@ -101,3 +126,127 @@ def _groups(source: Source, call: DpCall, policy: Policy, side: Schema) -> Group
         message = f"These are {n_groups} groups; {MAX_GROUPS} are the most."
         raise select.refused(message, call.start)
     return Groups(tuple(domains), cap)
+
+
+def _public_values(
+    select: DpSelect,
+    call: DpCall,
+    given: Reference | ListLiteral | None,
+    item: Value,
+    policy: Policy,
+    side: Schema,
+    what: str,
+) -> Domain:
+    """The public values of a column: as the statement says, or else as the policy does."""
+    declared: object = None
+    for (name, column), domain in policy.domains.items():
+        if declared is None and item.origin == (side.table(name), column):
+            declared = domain
+    hint = f"Write {what} := catalog.title (a public table's column) or {what} := ['a', 'b']."
+    if given is None and declared is None:
+        none = f"The policy declares none for {call.item.text}."
+        message = f"{call.function.name} needs {_NEEDED[what]} {none}"
+        raise select.refused(message, call.start, hint)
+    wanted = Wanted(select, call, given or call.item, item.type, side)
+    observed = isinstance(given, Reference) and folded(given.text) == "observed"
+    if observed and (declared != "observed" or item.origin is None):
+        message = "Under a policy the observed values are no domain, unless the policy says so."
+        raise wanted.refused(message, hint)
+    if given is None or observed:
+        return wanted.domain(_declared_values(declared, item, side))
+    if isinstance(given, ListLiteral):
+        literals = [_literal(wanted, node) for node in wanted.literals(is_literal)]
+        values = _list(literals, "a list in the statement")
+    else:
+        values = _named_values(wanted, given, item, policy)
+    stated = wanted.domain(values, partial(_cast_item, item, call))
+    if declared is not None:
+        _check_overlap(wanted, stated, _declared_values(declared, item, side))
+    return stated
+
+
+def _cast_item(item: Value, call: DpCall, kind: str) -> str:
+    """How to ask for values of a type that the item does not have: as strings."""
+    if can_be(kind, "VARCHAR") and not can_be(item.type, "VARCHAR"):
+        return f"Or ask for CAST({call.item.text} AS VARCHAR)."
+    return ""
+
+
+def _check_overlap(wanted: Wanted, stated: Domain, declared: Values) -> None:
+    """Refuse a domain that shares no value with the declared one: the answer would be noise."""
+    try:
+        common = wanted.schema.public_values(
+            f"SELECT 1 FROM ({stated.select}) AS stated "
+            f"JOIN ({items_sql(declared, wanted.item_type)}) AS declared "
+            "ON stated.item = declared.item LIMIT 1"
+        )
+    except SourceError:
+        raise ArgumentError(_UNREADABLE) from None
+    if not common:
+        raise wanted.refused(
+            f"No value of {wanted.given.text} is in the domain that the policy declares for "
+            f"{wanted.call.item.text}: the answer would be only noise.",
+            f"Omit it to use the policy's domain, {declared.described}.",
+        )
+
+
+def _declared_values(declared: object, item: Value, side: Schema) -> Values:
+    """The values that the policy declares for the column that the item is."""
+    match declared:
+        case "observed" if item.origin is not None:
+            # The owner calls the values of the whole column public, not those that WHERE keeps.
+            return _column(*item.origin, side)
+        case "enum":
+            return label_values(item.type, str(item.origin_name))
+        case (tuple() as name, column):
+            return _column(side.table(name), str(column), side)
+        case tuple() if all(isinstance(value, str | int | Fraction) for value in declared):
+            return _list([literal(value) for value in declared], "the policy's list")
+    raise ArgumentError(_UNREADABLE)
+
+
+def _column(full: Parts | None, column: str, side: Schema) -> Values:
+    """The column of a public table."""
+    if full is None:
+        raise ArgumentError("The policy's domain of this item does not exist.")
+    columns = side.columns(f"SELECT * FROM {full_name(full)}")
+    name = next((name for name, _ in columns if folded(name) == folded(column)), None)
+    if name is None:
+        raise ArgumentError(f"{full[-1]} has no column {column}.")
+    return column_values(full, name, f"the column {full[-1]}.{column}")
+
+
+def _named_values(wanted: Wanted, given: Reference, item: Value, policy: Policy) -> Values:
+    """The values of a domain written by name: a public column, or the item's own ENUM."""
+    *table, column = given.parts
+    side = wanted.schema
+    # Where its labels are not public, the item was compiled as a string.
+    if not table and family(item.type) == "ENUM" and folded(given.text) == item.origin_name:
+        return label_values(item.type, str(item.origin_name))
+    full = side.table(table) if table else None
+    if full is None or full not in {side.table(name) for name in policy.public}:
+        hint = "SHOW TABLES lists what is public. A list will do: domain := ['a', 'b']."
+        raise wanted.refused(f"{given.text} is not a column of a public table.", hint)
+    try:
+        return _column(full, column, side)
+    except ArgumentError as error:
+        raise error.at(wanted.select.text, given.position) from None
+
+
+def _list(literals: list[str], described: str) -> Values:
+    strings = all(literal.startswith("'") for literal in literals)
+    return list_values(f"[{', '.join(literals)}]", described, strings)
+
+
+def _literal(wanted: Wanted, node: Node) -> str:
+    """A literal of a list, written anew."""
+    if isinstance(node, exp.Literal):
+        if node.is_string:
+            return literal(node.this)
+        if node.this.replace(".", "", 1).isdecimal():
+            return str(node.this)
+    if isinstance(node, exp.Neg) and not node.this.is_string:
+        return "-" + _literal(wanted, node.this)
+    if isinstance(node, exp.Boolean):
+        return "TRUE" if node.this else "FALSE"
+    raise wanted.refused("A domain list holds strings, plain numbers, TRUE and FALSE.")

@@ -64,39 +64,32 @@ class OwnersSchema:
         return self._relations[key]
 
     def table(self, parts: Sequence[str]) -> Parts | None:
-        """The full name of the base table that a name means."""
         found = self.relation(parts)
         return found.parts if found is not None and found.is_table else None
 
     def view(self, parts: Sequence[str]) -> str | None:
-        """The query of a view; None where there is no view, or its query is not known."""
         found = self.relation(parts)
         return view_body(found.view_sql) if found is not None and found.view_sql else None
 
     def inside(self, view: Sequence[str]) -> OwnersSchema:
-        """The same as the query of a view reads names."""
         found = self.relation(view)
         if found is None or len(found.parts) < 2:
             return self
         return replace(self, within=(found.parts[0], found.parts[1]))
 
     def columns(self, select: str) -> list[tuple[str, str]]:
-        """Names and types of a SELECT's columns, bound and not run."""
         if select not in self._columns:
             self._columns[select] = self.engine.columns(select)
         return self._columns[select]
 
     def readable(self, value: str, type_name: str) -> bool:
-        """Whether a string can be cast to a type; no row is read."""
         cast = f"SELECT CAST({literal(value)} AS {type_name})"
         return _succeeds(self.engine.public_values, cast)
 
     def binds(self, select: str) -> bool:
-        """Whether the engine can bind a SELECT; no row is read."""
         return _succeeds(self.columns, select)
 
     def public_values(self, select: str) -> list[object]:
-        """The first column of a SELECT over public data."""
         return self.engine.public_values(select)
 
     def public_number(self, select: str) -> int:
@@ -109,7 +102,6 @@ class OwnersSchema:
         return f"({select})", tables
 
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
-        """Whether the engine, too, finds exactly these base tables in a source."""
         return self.engine.agrees(source, tables)
 
 
@@ -129,7 +121,6 @@ class DeclaredTables(Tables):
     trusted: ClassVar[bool] = True
 
     def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
-        """The rows of a table, file or dataframe; None for a view."""
         if isinstance(node.this, exp.Func):
             return self._declared(node, (to_sql(node.this),), self._reader(node.this))
         found = self.schema.relation(parts)
@@ -138,7 +129,6 @@ class DeclaredTables(Tables):
         return self._declared(node, (found.parts if found is not None else ()) or tuple(parts))
 
     def view(self, parts: Sequence[str]) -> str | None:
-        """The query of a view."""
         body = self.schema.view(parts)
         if body is None:
             why = "its definition is not known, or renames its columns."
@@ -147,16 +137,13 @@ class DeclaredTables(Tables):
         return body
 
     def check(self, sql: str) -> None:
-        """Refuse the SQL of a view that sqlglot and the engine may read differently."""
         check_sql(sql, self.schema.engine)
 
     def note_view(self, parts: Sequence[str], rows: Rows) -> None:
-        """Take note of a view with people's rows."""
         if rows.private:
             self.views.add(folded(parts[-1]))
 
     def as_written(self, source: From, node: Node) -> Value:
-        """An expression of one row, as the owner wrote it."""
         return as_written(node, source, self.schema.engine)
 
     def _declared(self, node: Node, name: Parts, function: str = "") -> Rows:

@@ -1,6 +1,6 @@
 """Which items or groups may be answered? The public values, as SQL that lists each once.
 
-Owners declare them in the statement; what a policy adds is in policy_domains.py. Reads public data
+Owners declare them in the statement; what a policy adds is in analyst_plan.py. Reads public data
 only, and says that k is too large before any budget is spent.
 """
 
@@ -169,9 +169,6 @@ class Wanted:
 def _shown(type_name: str) -> str:
     """A type as messages show it: an ENUM without its labels."""
     return "ENUM" if family(type_name) == "ENUM" else type_name
-
-
-# --- what an owner declares -----------------------------------------------------------------------
 
 
 def declared_domain(

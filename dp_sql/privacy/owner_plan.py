@@ -63,9 +63,6 @@ def owners_plan(
     return source.plan(call, rows, domain, groups, declared)
 
 
-# --- the source -----------------------------------------------------------------------------------
-
-
 def _source(
     select: DpSelect, call: DpCall, bodies: Mapping[str, str], tables: DeclaredTables
 ) -> Source:
@@ -140,9 +137,6 @@ def _check_strings(
             begin = select.source[0]
             place = max(begin, select.text.find(sql, begin))
             raise select.refused(refusal.message, place, refusal.hint or "", NotPrivate) from None
-
-
-# --- what the owner declares to be public ---------------------------------------------------------
 
 
 def _groups(source: Source, call: DpCall, own: set[str], schema: OwnersSchema) -> Groups:

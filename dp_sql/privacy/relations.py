@@ -156,7 +156,7 @@ class Compiler:
         """The FROM clause of a SELECT with its joins."""
         clause = tree.args.get("from_") or tree.args.get("from")
         if clause is None:
-            raise refuse(tree, "A source without FROM has no one's rows", ALLOWED)
+            raise refuse(tree, "A source without FROM holds no one's rows", ALLOWED)
         first, joins = _flattened(clause.this)
         source = From()
         source.parts.append(self._part(first, source))
