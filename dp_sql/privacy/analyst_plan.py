@@ -53,14 +53,10 @@ _UNREADABLE = "The policy's domain of this item cannot be read."
 def analyst_plans(
     select: DpSelect, bodies: Mapping[str, str], policy: Policy, side: Schema
 ) -> list[Plan]:
-    """The plans of the calls of one SELECT.
+    """The plans of the calls of one SELECT; `bodies` is the SQL of its CTEs, by folded name.
 
-    `bodies` is the SQL of the CTEs in scope, by folded name, in their order.
-
-    Raises:
-        NotPrivate: the source is not provably person-level.
-        ParseError: a part of it is beyond the grammar.
-        ArgumentError: a domain is missing or unreadable, or a limit of the policy is exceeded.
+    Raises NotPrivate where the source is not provably person-level, ParseError, or ArgumentError
+    where a domain is missing or unreadable, or a limit of the policy is exceeded.
     """
     compiler = Compiler(PolicyTables(side, policy), policy.limits.work)
     source = compiled_source(select, bodies, compiler)

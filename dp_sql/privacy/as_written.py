@@ -45,10 +45,7 @@ _JOIN_WORDS = {"JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "FULL", "NATURAL", "AS
 
 
 def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
-    """An expression of one row of a FROM clause, as SQL and with its type.
-
-    Raises Refused, or Unbound where the engine cannot bind it.
-    """
+    """An expression of one row as SQL and with its type; else raises Refused or Unbound."""
     _check_row_wise(node)
     edits, used = [], {}
     for column in node.find_all(exp.Column):

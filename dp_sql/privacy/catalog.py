@@ -76,9 +76,8 @@ class OwnersEngine(PublicData, Protocol):
     def relation(self, parts: Parts, within: Scope | None = None) -> NamedRelation | None:
         """The relation that a name means, here or in a view of the schema `within`.
 
-        None where it is no table or view (a file, a dataframe, or nothing).
-
-        Raises NotPrivate where it could mean more than one.
+        None where it is no table or view (a file, a dataframe, or nothing). Raises NotPrivate where
+        it could mean more than one.
         """
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:

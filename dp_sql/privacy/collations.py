@@ -42,10 +42,7 @@ def collations(
 
 
 def agree(node: Node, *values: Value) -> str:
-    """The collation under which values are compared.
-
-    Raises Refused where they have different ones, or one that is not linear.
-    """
+    """The collation under which values are compared; else raises Refused."""
     named = sorted({value.collation for value in values} - {PLAIN})
     if OTHER in named:
         raise unknown(node)

@@ -85,10 +85,7 @@ def items_sql(values: Values, item_type: str) -> str:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The item of a call whose domain is wanted, where it is written, and who reads it.
-
-    given: the domain as written; the item where the statement names none.
-    """
+    """The item whose domain is wanted, as `given` (or else the item itself), and who reads it."""
 
     select: DpSelect
     call: DpCall
@@ -103,10 +100,8 @@ class Wanted:
     def domain(self, values: Values, way_out: Callable[[str], str] = lambda _: "") -> Domain:
         """The domain that some values are.
 
-        `way_out` says, for the type of unsuitable values, what works instead.
-
-        Raises ArgumentError where they are of another type, a cast would change one of them, or
-        there are fewer than k.
+        `way_out` says, for the type of unsuitable values, what works instead. Raises ArgumentError
+        where they are of another type, a cast would change one of them, or there are fewer than k.
         """
         listed, k = items_sql(values, self.item_type), self.call.k or 1
         try:
@@ -179,9 +174,9 @@ def declared_domain(
     own: Collection[str],
     schema: OwnersSchema,
 ) -> Domain:
-    """The domain of a call as the owner writes it; `own` names the private relations, folded.
+    """The domain of a call as the owner writes it, or ArgumentError.
 
-    Raises ArgumentError where it cannot be read, or holds fewer than k items.
+    `own` names the relations that hold people's rows, folded.
     """
     wanted = Wanted(select, call, given, item_type, schema)
     if isinstance(given, ListLiteral):

@@ -198,12 +198,12 @@ def row_wise(node: Node, scope: Scope) -> Value:
     return scope.as_written(node)
 
 
-def conditions(node: Node | None, scope: Scope) -> list[str]:
+def conditions(node: Node, scope: Scope) -> list[str]:
     """Compile a WHERE clause or another chain of AND, or take it as the owner wrote it."""
     try:
         return [condition(term, scope) for term in conjuncts(node)]
     except Refused:
-        if scope.as_written is None or node is None:
+        if scope.as_written is None:
             raise
     return [scope.as_written(node).sql]
 

@@ -28,10 +28,7 @@ class PartSql:
 
 @dataclass
 class FromSql:
-    """FROM and WHERE of a SELECT under construction, and the most rows of one person in it.
-
-    multiplies: whether a join makes several rows of one.
-    """
+    """FROM and WHERE of a SELECT, the most rows of one person, and if a join multiplies rows."""
 
     sql: str
     most: int | None

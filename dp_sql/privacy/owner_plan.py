@@ -33,9 +33,8 @@ def owners_plan(
 ) -> Plan:
     """The plan of one call of a SELECT on the owner's connection.
 
-    `tokens` are those of the whole statement, for its CTEs.
-
-    Raises QueryError where the source is not provably person-level, or the call cannot be planned.
+    `tokens` are those of the whole statement, for its CTEs. Raises QueryError where the source is
+    not provably person-level, or the call cannot be planned.
     """
     if not call.parameters.reads_people:
         return scores_plan(select, call, engine)
@@ -91,11 +90,8 @@ def _source(
 def _origin(
     select: DpSelect, call: DpCall, bodies: Mapping[str, str], schema: OwnersSchema
 ) -> tuple[Parts, str] | None:
-    """The column of a table that the privacy unit is, should a subquery have renamed it.
-
-    No number is asked for, and no row is read, to find it.
-    """
-    tables = DeclaredTables(replace(schema, counts=False), "")
+    """The column of a table that the privacy unit is, should a subquery have renamed it."""
+    tables = DeclaredTables(replace(schema, counts=False), "")  # no number is asked for
     try:
         source = compiled_source(select, bodies, Compiler(tables))
         origin = value_of(select, call.privacy_unit, source.scope).origin

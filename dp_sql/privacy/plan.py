@@ -32,8 +32,7 @@ class Groups:
     """The public groups of a plan, and in how many of them one person counts.
 
     domains: for each key SQL that lists its values once, as `item`.
-    cap: each person is kept in at most so many groups, drawn at random among their own; None where
-        the policy says that all rows of a person are in one group.
+    cap: each person is kept in at most so many, drawn at random; None: all rows are in one group.
     """
 
     domains: tuple[str, ...]

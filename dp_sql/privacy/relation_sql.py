@@ -8,10 +8,8 @@ Writing a source out decides how much work one row can cause:
   and sum over one person's rows use how often a row occurs; below them nothing is reduced.
 - How far a join with a public table multiplies rows is read from the public table, before anything
   is spent. Public relations that take work are computed then, too.
-- Where a join multiplies rows, each side keeps a limited number of rows of each person. A source
-  whose joins could make too many rows of these is refused. Which rows are kept depends on the
-  values of that person's rows alone. A plan whose joins do not multiply rows has no cap and pays
-  for none.
+- Where a join multiplies rows, each side keeps a limited number of rows of each person, chosen by
+  their values alone, and a source whose joins could make too many rows of these is refused.
 
 Writes SQL and asks about public rows. It must never ask about a private row.
 """
@@ -85,16 +83,11 @@ class Written:
 def written(
     relation: Relation, facts: Schema, limits: WorkLimits | None, *, every_row: bool = False
 ) -> Written:
-    """Write a relation out.
+    """Write a relation out, or raise NotSupported: it could cause more work than the limits allow.
 
-    Args:
-        relation: what to write.
-        facts: answers questions about public tables.
-        limits: None: no row is capped, and nothing is refused for the work that it causes.
-        every_row: keep how often each row occurs.
-
-    Raises:
-        NotSupported: it could cause more work than the limits allow.
+    facts: answers questions about public tables.
+    limits: None: no row is capped, and nothing is refused for the work that it causes.
+    every_row: keep how often each row occurs.
     """
     writer = _Writer(facts, limits)
     try:
@@ -150,10 +143,8 @@ class _Writer:
     def _table(self, table: Table, need: Collection[int]) -> _Sql:
         self.n_scans += 1
         if self.n_scans > MAX_SCANS:
-            raise NotSupported(
-                f"This source reads more than {MAX_SCANS} tables. A CTE counts each time it is "
-                "read."
-            )
+            why = f"This source reads more than {MAX_SCANS} tables."
+            raise NotSupported(f"{why} A CTE counts each time it is read.")
         if table.person is None and not table.is_stored:
             raise NotSupported(
                 f"There is no table {table.name[-1]}. Without the privacy unit as a column, a file "

@@ -25,7 +25,7 @@ class Table:
     """A table of the database, a file or a dataframe; `columns` are SQL.
 
     person: the column that identifies the person of each row; None: a public table.
-    function: the call of a table function that it is, as SQL; "" for everything that has a name.
+    function: the call of a table function that it is, as SQL.
     """
 
     name: Parts

@@ -2,8 +2,7 @@
 
 A relation is compiled from sqlglot's tree into a tree of its own (relation_tree.py), which
 relation_sql.py writes as SQL with the person of each row in a column `__dp_person`. That column
-comes from the private tables and from nowhere else, so the person of a row does not depend on any
-name. What the grammar below does not name is refused.
+comes from the private tables alone, whatever they are called. All other grammar is refused.
 
 Every relation built here is a union over people of a function of that person's rows and of public
 rows: base tables are; filtering, projecting and DISTINCT look at one row, or at one person's; a
@@ -218,10 +217,7 @@ class Compiler:
         return rows, path
 
     def listed_view(self, parts: Sequence[str]) -> Rows | None:
-        """The rows of a view that the policy lists; None where it lists none of this name.
-
-        Raises NotPrivate where the view is not provably person-level.
-        """
+        """The rows of a view that the policy lists; NotPrivate where it is not person-level."""
         body, node = self.tables.view(parts), exp.Table(this=exp.Identifier(this=parts[-1]))
         return None if body is None else self._view(body, parts, node)
 

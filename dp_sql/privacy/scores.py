@@ -20,10 +20,8 @@ from dp_sql.sql.types import NUMBERS, family
 def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     """The plan of a call of DP_SELECT.
 
-    Raises:
-        NotPrivate: the source is a CTE, or a score is used as something public.
-        ArgumentError: a score or a sensitivity is no number.
-        SourceError: the engine does not find the source or a column.
+    Raises NotPrivate where the source is a CTE, or a score is used as something public;
+    ArgumentError where a score or a sensitivity is no number; SourceError.
     """
     for token in select.between(select.source):
         if token.name is not None and folded(token.name) in select.ctes:

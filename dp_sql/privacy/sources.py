@@ -42,10 +42,8 @@ class CallRows:
 class Source:
     """The compiled source of a SELECT with DP calls.
 
-    rows: FROM with its conditions. unfiltered: the same without WHERE.
-    scope: what an expression over it may use.
-    person_type: of the privacy unit; None where no table with people's rows is read.
-    values: the keys of GROUP BY.
+    rows: FROM with its conditions. unfiltered: the same without WHERE. scope: for expressions.
+    person_type: of the privacy unit; None: no person's rows. values: the keys of GROUP BY.
     """
 
     select: DpSelect
@@ -71,10 +69,8 @@ class Source:
     def read_by(self, call: DpCall) -> CallRows:
         """What a call reads of the source.
 
-        Raises:
-            NotPrivate: the item is not known to be total on every row.
-            ArgumentError: it has a type without exact equality.
-            NotSupported: the source could cause more work than the limits allow.
+        Raises NotPrivate where the item is not known to be total, ArgumentError where its equality
+        is not exact, and NotSupported where the source could cause too much work.
         """
         item = _exact(self.select, call.item, self.scope, "item")
         relation = self.rows.select([item, *self.values])
@@ -106,15 +102,10 @@ class Source:
 
 
 def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compiler) -> Source:
-    """Compile the source of a SELECT.
+    """Compile the source of a SELECT; `bodies` is the SQL of its CTEs, by folded name, in order.
 
-    `bodies` is the SQL of the CTEs in scope, by folded name, in their order; `compiler` knows which
-    tables are private.
-
-    Raises:
-        NotPrivate: the source is not provably person-level.
-        ParseError: a part of it is beyond the grammar.
-        SourceError: the engine cannot bind a part of it.
+    Raises NotPrivate where the source is not provably person-level, ParseError where a part of it
+    is beyond the grammar, and SourceError where the engine cannot bind a part of it.
     """
     sql = _BEFORE_SOURCE + select.source_text
     if select.condition_text is not None:

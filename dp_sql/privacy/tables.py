@@ -26,10 +26,7 @@ def no_table(node: Node, parts: Sequence[str]) -> Exception:
 def public_rows(
     schema: Schema, full: Parts, columns: Sequence[tuple[str, str]], function: str = ""
 ) -> Rows:
-    """A relation as a public one, whose columns are read as these types.
-
-    `function` is the call of a table function that it is, as SQL.
-    """
+    """A public relation (or the call of a table function), its columns read as these types."""
     source = function or full_name(full)
     listed = schema.columns(f"SELECT * FROM {source}")
     strings = [name for name, kind in listed if family(kind) == "VARCHAR"]
