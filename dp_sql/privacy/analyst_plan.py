@@ -179,11 +179,9 @@ def _check_overlap(wanted: Wanted, stated: Domain, declared: Values) -> None:
     except SourceError:
         raise ArgumentError(_UNREADABLE) from None
     if not common:
-        raise wanted.refused(
-            f"No value of {wanted.given.text} is in the domain that the policy declares for "
-            f"{wanted.call.item.text}: the answer would be only noise.",
-            f"Omit it to use the policy's domain, {declared.described}.",
-        )
+        why = f"is in the domain that the policy declares for {wanted.call.item.text}"
+        message = f"No value of {wanted.given.text} {why}: the answer would be only noise."
+        raise wanted.refused(message, f"Omit it to use the policy's domain, {declared.described}.")
 
 
 def _declared_values(declared: object, item: Value, side: Schema) -> Values:

@@ -29,10 +29,8 @@ _ROW_WISE = (
     exp.Tuple, exp.Alias, exp.IntervalSpan, exp.Ordered, exp.AtTimeZone, exp.Slice,
     exp.JSONPath, exp.JSONPathPart,
 )  # fmt: skip
-_ACROSS_ROWS = (
-    exp.AggFunc, exp.Window, exp.Query, exp.SubqueryPredicate, exp.Parameter, exp.Placeholder,
-    exp.Explode, exp.Unnest, exp.Filter, exp.WithinGroup, exp.Lambda, exp.Columns, exp.Star,
-)  # fmt: skip
+_ACROSS_ROWS = (exp.Explode, exp.Unnest, exp.Filter, exp.WithinGroup, exp.Lambda, exp.Columns,
+                exp.Star)  # fmt: skip
 _WITH_FIELDS = {"STRUCT", "UNION", "MAP", "JSON", "VARIANT"}
 _COMPARING = {"=", "==", "<>", "!=", "<", ">", "<=", ">=", "(", ")", ",", ".", "::"}
 # Words for which DuckDB calls a function that is not written like a call.

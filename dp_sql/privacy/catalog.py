@@ -1,8 +1,7 @@
 """What may be asked of an engine: what names mean, types, and values of public data.
 
-`Schema` is what the compiler, the domains and the plans ask, in both kinds of session. No method
-reads a private row. `OwnersEngine` is what an owner's connection answers; declared_sources.py makes
-a `Schema` of it.
+`Schema` is what the compiler, the domains and the plans ask; no method reads a private row.
+`OwnersEngine` is an owner's connection; declared_sources.py makes a `Schema` of it.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from typing import Protocol
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.tokens import tokenize
 
-Scope = tuple[str, str]
-"""A database and a schema of it."""
+Scope = tuple[str, str]  # a database and a schema of it
 
 
 class PublicData(Protocol):

@@ -23,10 +23,7 @@ _LINEAR = (BINARY, *sorted(NOCASE), "NOACCENT", "noaccent")
 def collations(
     binds: Callable[[str], bool], relation: str, columns: Sequence[str]
 ) -> Mapping[str, str]:
-    """The collation of each of these string columns of a relation, which is SQL of FROM.
-
-    `binds` says whether DuckDB can bind a SELECT; it is not run.
-    """
+    """The collation of each string column of a relation; `binds` says if DuckDB binds a SELECT."""
 
     def passes(names: Sequence[str], tried: Sequence[str]) -> bool:
         terms = (f"{quote(name)} = ('' COLLATE \"{one}\")" for name in names for one in tried)

@@ -37,8 +37,7 @@ _HOLD_DATES = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _ALIASES = {"TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 _MOST_DIGITS = 38
-MAX_TEXT_BYTES = 10_000
-"""The longest string, in bytes, that functions read; they read a longer one as NULL."""
+MAX_TEXT_BYTES = 10_000  # of a string that functions read; they read a longer one as NULL
 _COLUMN = re.compile(r"r\d+c\d+", re.ASCII)
 WAY_OUT = (
     "Known: comparisons with literals, BETWEEN, IN (a list), IS NULL, AND, OR, NOT, LIKE, lower, "
@@ -50,7 +49,7 @@ WAY_OUT = (
 class Value:
     """A compiled expression: its SQL and its type.
 
-    origin: the column of a base table that it is, unchanged: the full name of the table, and its.
+    origin: the column of a base table that it is, unchanged: the table's full name, and its own.
     is_person: whether it is the privacy unit of its row.
     collation: how its strings are compared, as collations.py names it.
     """

@@ -131,11 +131,12 @@ class Wanted:
             spoken = "strings" if kind is None else f"values of type {_shown(kind)}"
             example = _EXAMPLES.get(family(item_type), "[1, 2]" if kind is None else "")
             example = example and f"Write a list of such values, as in {example}."
-            raise self.refused(
-                f"{name} has type {shown}, and its domain, {values.described}, holds {spoken}. "
-                "A value of one type never equals a value of the other.",
-                " ".join(filter(None, [example, way_out(kind or "VARCHAR")])),
+            message = (
+                f"{name} has type {shown}, and its domain, {values.described}, holds {spoken}."
             )
+            hint = " ".join(filter(None, [example, way_out(kind or "VARCHAR")]))
+            never = "A value of one type never equals a value of the other."
+            raise self.refused(f"{message} {never}", hint)
         if (changed := lost("value", kind, item_type)) is None:
             return
         (value,) = self.schema.public_values(
@@ -143,22 +144,18 @@ class Wanted:
             f"{changed}"
         )
         if value is not None:
-            raise self.refused(
-                f"The domain of {name}, {values.described}, holds {value}, which is not a value of "
-                f"type {shown}: a cast would refuse or change it.",
-                "Remove such values from the domain.",
-            )
+            why = f"is not a value of type {shown}: a cast would refuse or change it."
+            message = f"The domain of {name}, {values.described}, holds {value}, which {why}"
+            raise self.refused(message, "Remove such values from the domain.")
 
     def literals(self, is_allowed: Callable[[Node], bool]) -> list[Node]:
         """The literals of a list."""
         tree = projection(self.given.text)
         if isinstance(tree, exp.Array) and all(map(is_allowed, tree.expressions)):
             return list(tree.expressions)
-        raise self.refused(
-            "A domain list holds literals only.",
-            "For example: domain := ['north', 'south']. A long list is read faster as a table's "
-            "column.",
-        )
+        hint = "A long list is read faster as a table's column."
+        hint = f"For example: domain := ['north', 'south']. {hint}"
+        raise self.refused("A domain list holds literals only.", hint)
 
 
 def _shown(type_name: str) -> str:

@@ -32,8 +32,8 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, family, same_bits
 
+# Types with an order and an equality that fail on no value, and a string for every value.
 COMPARABLE = EXACT_TYPES | FLOATS
-"""Types with an order and an equality that fail on no value, and a string for every value."""
 _COMPARISONS: Mapping[type, str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }  # fmt: skip
@@ -88,9 +88,6 @@ def settled(value: Value, node: Node) -> Value:
     if kind not in EXACT_TYPES:
         raise refuse(node, f"{value.type} has no exact equality")
     return value
-
-
-# --- conditions -----------------------------------------------------------------------------------
 
 
 def condition(node: Node, scope: Scope) -> str:
@@ -203,9 +200,6 @@ def _like(node: Node, scope: Scope) -> Value:
     if family(value.type) != "VARCHAR" or not plain:
         raise refuse(node, "LIKE takes a text column and a pattern in quotes")
     return _maybe_not(node, like(node, value, pattern.this, isinstance(node, exp.ILike)))
-
-
-# --- values ---------------------------------------------------------------------------------------
 
 
 def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:

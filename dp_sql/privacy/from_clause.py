@@ -44,10 +44,7 @@ class Rows:
         return self.person_type is not None
 
     def read_from(self) -> Rows:
-        """The same as a relation of FROM: of several columns with one name only the first has it.
-
-        DuckDB calls the others x_1, x_2 and so on; here no column has these names.
-        """
+        """The same where of several columns with one name only the first has it, and none x_1."""
         twice = {name for name in self.names if name and self.names.count(name) > 1}
         if not twice:
             return self

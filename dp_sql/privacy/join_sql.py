@@ -151,9 +151,8 @@ def too_much(select: Select, rows: int, most: int, joined: Sequence[PartSql]) ->
         match relation:
             case Table(name=name) | LinkedTable(table=Table(name=name)):
                 names[number] = name[-1]
-    fans = ", ".join(
-        f"{names[part.number]} by up to {part.fan:,}" for part in joined if part.fan != 1
-    )
+    many = [part for part in joined if part.fan != 1]
+    fans = ", ".join(f"{names[part.number]} by up to {part.fan:,}" for part in many)
     whose, limit = "", ""
     if select.is_private:
         whose, limit = " of one person", " (max_joined_rows_per_person)"

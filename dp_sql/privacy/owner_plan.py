@@ -77,13 +77,10 @@ def _source(
         hint = "The privacy unit is a column of a table, a file or a dataframe."
         raise select.refused(message, unit.position, hint, NotPrivate)
     if not value.is_person:
-        raise select.refused(
-            f"{unit.text} is not the privacy unit of a table as it stands: it is an expression, "
-            "or a column of a table that is joined and may be missing.",
-            unit.position,
-            "Name the column of the table whose rows are people's.",
-            NotPrivate,
-        )
+        why = "it is an expression, or a column of a table that is joined and may be missing."
+        message = f"{unit.text} is not the privacy unit of a table as it stands: {why}"
+        hint = "Name the column of the table whose rows are people's."
+        raise select.refused(message, unit.position, hint, NotPrivate)
     return source
 
 
@@ -151,10 +148,10 @@ def _groups(source: Source, call: DpCall, own: set[str], schema: OwnersSchema) -
     if isinstance(given, Reference) and folded(given.text) == "observed":
         return Groups(tuple(_observed(source, i) for i in range(len(source.values))), cap)
     if len(source.values) > 1:
-        raise select.refused(
-            "For several keys groups can only be observed here; a policy declares them key by key.",
-            given.position,
+        why = (
+            "For several keys groups can only be observed here; a policy declares them key by key."
         )
+        raise select.refused(why, given.position)
     wanted = replace(call, k=None, columns={**call.columns, "item": select.keys[0]})
     domain = declared_domain(select, wanted, given, source.values[0].type, own, schema)
     assert domain.select is not None  # groups := observed is answered above

@@ -55,11 +55,11 @@ def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
 class _Groups:
     """Groups of one person's rows: an inner SELECT of keys and aggregates, to compute with outside.
 
-    DuckDB binds no aggregate inside TRY(…), and year(min(day)) needs one.
+    DuckDB binds no aggregate inside TRY(…), and year(min(day)) needs one. `by` are the settled
+    keys, by the SQL that they settle.
     """
 
     def __init__(self, scope: Scope, by: Mapping[str, Value]) -> None:
-        """Take the scope of the rows, and the settled keys by the SQL that they settle."""
         self._rows = scope
         self._keys = list(by.values())
         self._by = {sql: replace(key, sql=f"r0c{i}") for i, (sql, key) in enumerate(by.items())}

@@ -1,7 +1,6 @@
-"""The frozen Plan of a release, for both kinds of session: the only thing that may be rewritten.
+"""The frozen Plan of a release: checked names, typed numbers, and the mechanism with its price.
 
-A Plan holds checked names, typed numbers and the mechanism with its price. It is made by `plan_of`
-and nowhere else; making one reads no private row.
+It is made by `plan_of` alone, for both kinds of session; making one reads no private row.
 """
 
 from __future__ import annotations
@@ -117,9 +116,7 @@ def plan_of(
 
 def needs_cap(select: DpSelect, call: DpCall) -> QueryError:
     """The refusal of GROUP BY that does not say how many groups a person is in."""
-    return select.refused(
-        f"{call.function.name} with GROUP BY needs max_groups_contributed: in how many groups one "
-        "person counts. Each group is answered with epsilon divided by it.",
-        call.start,
-        "Add max_groups_contributed := 1, or more where people are in several groups.",
-    )
+    needed = "max_groups_contributed: in how many groups one person counts"
+    message = f"{call.function.name} with GROUP BY needs {needed}. Each group is answered with"
+    hint = "Add max_groups_contributed := 1, or more where people are in several groups."
+    return select.refused(f"{message} epsilon divided by it.", call.start, hint)

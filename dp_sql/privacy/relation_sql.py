@@ -48,14 +48,10 @@ from dp_sql.privacy.relation_tree import (
 )
 from dp_sql.sql.types import as_key, same_bits
 
-MAX_SCANS = 64
-"""How many tables one source may read; a CTE counts each time it is read."""
-MAX_PUBLIC_ROWS = 10_000_000
-"""The most rows that a join of public tables may have."""
-MAX_LENGTH = 200_000
-"""The longest SQL that is written for a source."""
-MAX_PATTERNS = 5
-"""How many patterns of LIKE may become regular expressions: one row is matched with each."""
+MAX_SCANS = 64  # tables that one source may read; a CTE counts each time it is read
+MAX_PUBLIC_ROWS = 10_000_000  # of a join of public tables
+MAX_LENGTH = 200_000  # of the SQL that is written for a source
+MAX_PATTERNS = 5  # of LIKE that become regular expressions: one row is matched with each
 _PATTERN = "system.main.regexp_full_match("
 
 
@@ -95,10 +91,8 @@ def written(
     except RecursionError:
         raise NotSupported("This source is nested too deeply.") from None
     if limits is not None and sql.count(_PATTERN) > MAX_PATTERNS:
-        raise NotSupported(
-            f"This source matches more than {MAX_PATTERNS} patterns with _ or an inner %.",
-            hint="Patterns such as 'a%', '%a' and '%a%' are not limited.",
-        )
+        why = f"This source matches more than {MAX_PATTERNS} patterns with _ or an inner %."
+        raise NotSupported(why, hint="Patterns such as 'a%', '%a' and '%a%' are not limited.")
     cap = limits.rows_per_person if limits is not None and writer.made is not None else None
     return Written(sql, writer.tables(sql), Work(cap, writer.made))
 
@@ -146,11 +140,9 @@ class _Writer:
             why = f"This source reads more than {MAX_SCANS} tables."
             raise NotSupported(f"{why} A CTE counts each time it is read.")
         if table.person is None and not table.is_stored:
-            raise NotSupported(
-                f"There is no table {table.name[-1]}. Without the privacy unit as a column, a file "
-                "or a dataframe cannot be read here.",
-                hint="Make it a table (CREATE TABLE … AS …) and name that table.",
-            )
+            why = "Without the privacy unit as a column, a file or a dataframe cannot be read here."
+            hint = "Make it a table (CREATE TABLE … AS …) and name that table."
+            raise NotSupported(f"There is no table {table.name[-1]}. {why}", hint=hint)
         self.read.append((table.source, frozenset(() if table.function else (table.name,))))
         listed = [f"{table.columns[i]} AS c{i}" for i in sorted(need)]
         if table.person is not None:
@@ -327,10 +319,9 @@ class _Writer:
 def _refuse_patterns(expressions: Iterable[str]) -> None:
     """Refuse regular expressions after a join that multiplies rows: there one row costs many."""
     if any(_PATTERN in expression for expression in expressions):
-        raise NotSupported(
-            "A pattern with _ or an inner % would be matched after a join that multiplies rows.",
-            hint="Match it in a subquery, before the join: FROM (SELECT … WHERE … LIKE …) JOIN …",
-        )
+        why = "A pattern with _ or an inner % would be matched after a join that multiplies rows."
+        hint = "Match it in a subquery, before the join: FROM (SELECT … WHERE … LIKE …) JOIN …"
+        raise NotSupported(why, hint=hint)
 
 
 def _count(sql: str) -> str:

@@ -67,13 +67,10 @@ def _check_scores_apart(select: DpSelect) -> None:
         # Two names may mean one column where one is the end of the other.
         ends = ((score, min(len(score), len(_folded(reference)))) for score in scores)
         if any(n and score[-n:] == _folded(reference)[-n:] for score, n in ends):
-            raise select.refused(
-                f"{reference.text} is a score, which is made of people's data; candidates, "
-                "sensitivities and groups must be public.",
-                reference.position,
-                "Name another column: DP_SELECT(candidate, score, sensitivity, …).",
-                NotPrivate,
-            )
+            why = "which is made of people's data; candidates, sensitivities and groups"
+            message = f"{reference.text} is a score, {why} must be public."
+            hint = "Name another column: DP_SELECT(candidate, score, sensitivity, …)."
+            raise select.refused(message, reference.position, hint, NotPrivate)
     for token in select.between(select.condition) if select.condition else ():
         if token.name is not None and folded(token.name) in {score[-1] for score in scores}:
             message = f"A condition on {token.name} lets people's data choose the candidates."

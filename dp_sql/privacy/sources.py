@@ -164,12 +164,9 @@ def _unreadable(select: DpSelect) -> QueryError:
             at = select.condition[0]
         except Unreadable:
             pass
-    return select.refused(
-        "dp_sql cannot read this part, so it cannot prove that it is private.",
-        at,
-        "Put it into a column of a table, and select from that table.",
-        ParseError,
-    )
+    message = "dp_sql cannot read this part, so it cannot prove that it is private."
+    hint = "Put it into a column of a table, and select from that table."
+    return select.refused(message, at, hint, ParseError)
 
 
 def _place(select: DpSelect, refusal: Refused | Unbound) -> int:
