@@ -2,8 +2,8 @@
 
 DuckDB folds both sides of a comparison by their collation, and DESCRIBE does not show which one a
 column has. It is found by binding: DuckDB refuses to compare two different collations. A collation
-is usable here only if folding takes time linear in the length of the string. COLLATE NFC does not
-(800,000 combining marks take minutes), and for those of ICU it is not known.
+is usable here only if folding takes time linear in the length of the string: not NFC (800,000
+combining marks take minutes), and not those of ICU, for which it is not known.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ INTEGER_RANGES: Mapping[str, tuple[int, int]] = {
     **{name: (-(1 << bits - 1), (1 << bits - 1) - 1) for name, bits in _BITS.items()},
     **{f"U{name}": (0, (1 << bits) - 1) for name, bits in _BITS.items()},
 }
+# Integers that fit HUGEINT and, with 18 places behind the point, DECIMAL(38, 18).
 SMALL = INTEGER_RANGES.keys() - {"HUGEINT", "UHUGEINT"}
-"""Integers that fit HUGEINT and, with 18 places behind the point, DECIMAL(38, 18)."""
 FLOATS = {"FLOAT", "DOUBLE"}
 TIMES = {
     "DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE",

@@ -18,8 +18,7 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 
 LONGEST_PATTERN = 1000
-LONGEST_EXPRESSION = 100
-"""Characters of a pattern that becomes a regular expression: RE2's time grows with both lengths."""
+LONGEST_EXPRESSION = 100  # of a regular expression's pattern: RE2's time grows with both lengths
 
 
 def like(node: Node, value: Value, pattern: str, fold: bool) -> str:

@@ -15,8 +15,7 @@ from dp_sql.errors import NotSupported
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import as_key
 
-Parts = tuple[str, ...]
-"""A relation's full name as DuckDB spells it: database, schema, name."""
+Parts = tuple[str, ...]  # a relation's full name as DuckDB spells it: database, schema, name
 _COLUMN = re.compile(r"\br(\d+)c(\d+)\b")
 
 

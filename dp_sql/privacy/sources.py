@@ -60,7 +60,7 @@ class Source:
         return tuple(Column(f'"__dp_g{i}"', value.type) for i, value in enumerate(self.values))
 
     def written(self, relation: Relation) -> Written:
-        """Rows of the source as SQL, or NotSupported: they could cause too much work."""
+        """Rows of the source as SQL, or NotSupported where they could cause too much work."""
         try:
             return self.compiler.written(relation)
         except NotSupported as refusal:
