@@ -185,7 +185,6 @@ def _check_overlap(wanted: Wanted, stated: Domain, declared: Values) -> None:
 
 
 def _declared_values(declared: object, item: Value, side: Schema) -> Values:
-    """The values that the policy declares for the column that the item is."""
     match declared:
         case "observed" if item.origin is not None:
             # The owner calls the values of the whole column public, not those that WHERE keeps.
@@ -200,7 +199,6 @@ def _declared_values(declared: object, item: Value, side: Schema) -> Values:
 
 
 def _column(full: Parts | None, column: str, side: Schema) -> Values:
-    """The column of a public table."""
     if full is None:
         raise ArgumentError("The policy's domain of this item does not exist.")
     columns = side.columns(f"SELECT * FROM {full_name(full)}")

@@ -71,7 +71,6 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
 
 
 def _check_row_wise(tree: Node) -> None:
-    """Refuse every node that is not known to look at one row only."""
     for node in tree.walk():
         if isinstance(node, exp.Any) and node.find(exp.Query) is None:
             continue  # = ANY(a list)

@@ -133,7 +133,6 @@ def _check_strings(
 
 
 def _groups(source: Source, call: DpCall, own: set[str], schema: OwnersSchema) -> Groups:
-    """The groups of a call, as the statement declares them."""
     select, given, cap = source.select, source.select.groups, call.max_groups_contributed
     if cap is None:
         raise needs_cap(select, call)
