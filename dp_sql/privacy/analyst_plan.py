@@ -1,135 +1,243 @@
 """Under a policy: from a DP call to a Plan, or a refusal.
 
-Sources are compiled as for an owner; the domain is the policy's or a public table's, and what one
-query may ask is limited. Reads no private row, except the values of columns that the policy calls
-`"observed"`: these are public, as the owner declared.
+Sources are compiled as for an owner, and what one query may ask is limited. Items and groups are
+the public values that the statement names, by a public column or a list, or else those that the
+policy declares; another private column is never one. Reads no private row, except the values of
+columns that the policy calls `"observed"`: these are public, as the owner declared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
-from dp_sql.errors import ArgumentError, InternalError, NotPrivate, QueryError
+from sqlglot import exp
+
+from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.comparisons import Value
-from dp_sql.privacy.domains import Domain
+from dp_sql.privacy.comparisons import Value, is_literal
+from dp_sql.privacy.domains import (
+    Domain,
+    Values,
+    Wanted,
+    column_values,
+    items_sql,
+    label_values,
+    list_values,
+)
 from dp_sql.privacy.plan import Groups, Plan, needs_cap
-from dp_sql.privacy.policy_domains import public_values
+from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
-from dp_sql.privacy.sources import compiled_plan, compiled_source, rows_of
+from dp_sql.privacy.sources import Source, compiled_source
 from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import full_name, literal
+from dp_sql.sql.literals import ListLiteral, Reference
 from dp_sql.sql.ranges import MAX_GROUPS
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import can_be, family
 from dp_sql.udfs.mechanism import in_words
+
+_NEEDED = {
+    "domain": "a domain: the public set of items that the answer may contain.",
+    "groups": "groups: the public set of groups.",
+}
+_UNREADABLE = "The policy's domain of this item cannot be read."
 
 
 def analyst_plans(
     select: DpSelect, bodies: Mapping[str, str], policy: Policy, side: Schema
 ) -> list[Plan]:
-    """The plans of the calls of one SELECT.
+    """The plans of the calls of one SELECT; `bodies` is the SQL of its CTEs, by folded name.
 
-    Args:
-        select: where its parts are in the statement.
-        bodies: the SQL of the CTEs in scope, by folded name, in their order.
-        policy: the owner's.
-        side: answers what names mean.
-
-    Raises:
-        NotPrivate: the source is not provably person-level.
-        ParseError: a part of it is beyond the grammar.
-        ArgumentError: a domain is missing or unreadable, or a limit of the policy is exceeded.
+    Raises NotPrivate where the source is not provably person-level, ParseError, or ArgumentError
+    where a domain is missing or unreadable, or a limit of the policy is exceeded.
     """
     compiler = Compiler(PolicyTables(side, policy), policy.limits.work)
     source = compiled_source(select, bodies, compiler)
-    if source.person is None:
-        raise NotPrivate(
-            "This source is public: it contains no private rows.",
-            text=select.text,
-            position=select.source[0],
-            hint="Ask it without DP: SELECT … FROM it is free.",
-        )
+    if source.person_type is None:
+        message = "This source is public: it contains no private rows."
+        hint = "Ask it without DP: SELECT … FROM it is free."
+        raise select.refused(message, select.source[0], hint, NotPrivate)
     plans = []
     for call in select.calls:
         _check_limits(select, call, policy)
-        rows = rows_of(source, call)
-        if not side.agrees(rows.sql, rows.tables):
-            raise InternalError("The generated SQL reads other tables than it should.")
-        plans.append(
-            compiled_plan(
-                source,
-                call,
-                rows,
-                domain=_domain(select, call, rows.item, policy, side),
-                groups=_groups(select, call, source.keys, policy, side) if source.keys else None,
-                assumptions=("the policy",),
-                work=rows.work,
-            )
-        )
+        rows = source.read_by(call)
+        if not side.agrees(rows.written.sql, rows.written.tables):
+            raise InternalError("The compiled SQL reads other tables than it should.")
+        domain = None
+        if "domain" in call.function.named and call.mechanism.n_largest is None:
+            domain = _public_values(select, call, call.domain, rows.item, policy, side, "domain")
+        groups = _groups(source, call, policy, side) if source.values else None
+        work = rows.written.work
+        plans.append(source.plan(call, rows, domain, groups, ("the policy",), work))
     return plans
-
-
-# --- limits ---------------------------------------------------------------------------------------
 
 
 def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
     limits, asked = policy.limits, call.parameters.limited
     if asked["delta"] is not None and limits.max_delta_per_query is None:
-        raise _over(select, call, "The policy allows no delta: choose a mechanism that needs none")
-    for name, value, limit in (
-        ("epsilon", asked["epsilon"], limits.max_epsilon_per_query),
-        ("delta", asked.get("delta"), limits.max_delta_per_query),
-        ("k", asked.get("k"), limits.max_k),
-        ("max_contributions", asked.get("max_contributions"), limits.max_contributions),
+        message = "The policy allows no delta: choose a mechanism that needs none."
+        raise select.refused(message, call.start)
+    for name, limit in (
+        ("epsilon", limits.max_epsilon_per_query),
+        ("delta", limits.max_delta_per_query),
+        ("k", limits.max_k),
+        ("max_contributions", limits.max_contributions),
     ):
+        value = asked.get(name)
         if value is not None and limit is not None and value > limit:
-            shown = in_words(Fraction(limit))
-            raise _over(select, call, f"{name} is more than the policy allows: at most {shown}")
+            most = in_words(Fraction(limit))
+            message = f"{name} is more than the policy allows: at most {most}."
+            raise select.refused(message, call.start)
 
 
-def _over(select: DpSelect, call: DpCall, message: str) -> QueryError:
-    return ArgumentError(f"{message}.", text=select.text, position=call.start)
-
-
-# --- groups ---------------------------------------------------------------------------------------
-
-
-def _groups(
-    select: DpSelect, call: DpCall, keys: Sequence[Value], policy: Policy, side: Schema
-) -> Groups:
+def _groups(source: Source, call: DpCall, policy: Policy, side: Schema) -> Groups:
     """The public groups, key by key, and whether people have to be kept out of some of them."""
-    cap = None if _one_group_each(keys, policy, side) else call.max_groups_contributed
-    if cap is None and not _one_group_each(keys, policy, side):
-        raise needs_cap(select, call)
-    n_groups, domains = 1, []
-    for reference, key in zip(select.keys, keys, strict=True):
-        wanted = replace(call, k=None, columns={**call.columns, "item": reference})
-        given = select.groups if len(keys) == 1 else None
-        domain = public_values(select, wanted, given, key, policy, side, "groups")
-        domains.append(domain.select)
-        (size,) = side.public_values(f"SELECT system.main.count(*) FROM ({domain.select})")
-        n_groups *= int(str(size))
-    if n_groups > MAX_GROUPS:
-        raise _over(select, call, f"These are {n_groups} groups; {MAX_GROUPS} are the most")
-    return Groups(tuple(domains), cap)
-
-
-def _one_group_each(keys: Sequence[Value], policy: Policy, side: Schema) -> bool:
-    """Whether the policy says that all rows of a person have the same keys."""
+    select, cap, n_groups, domains = source.select, call.max_groups_contributed, 1, []
     single = {
         (side.table(table.name), column)
         for table in policy.tables.values()
         for column in table.unique_per_person
     }
-    return all(key.origin in single for key in keys)
+    if all(key.origin in single for key in source.values):
+        cap = None  # the policy says that all rows of a person have the same keys
+    elif cap is None:
+        raise needs_cap(select, call)
+    for reference, key in zip(select.keys, source.values, strict=True):
+        wanted = replace(call, k=None, columns={**call.columns, "item": reference})
+        given = select.groups if len(source.values) == 1 else None
+        domain = _public_values(select, wanted, given, key, policy, side, "groups")
+        assert domain.select is not None
+        domains.append(domain.select)
+        (size,) = side.public_values(f"SELECT system.main.count(*) FROM ({domain.select})")
+        n_groups *= int(str(size))
+    if n_groups > MAX_GROUPS:
+        message = f"These are {n_groups} groups; {MAX_GROUPS} are the most."
+        raise select.refused(message, call.start)
+    return Groups(tuple(domains), cap)
 
 
-def _domain(
-    select: DpSelect, call: DpCall, item: Value, policy: Policy, side: Schema
-) -> Domain | None:
-    if "domain" not in call.function.named or call.mechanism.n_largest is not None:
-        return None
-    return public_values(select, call, call.domain, item, policy, side, "domain")
+def _public_values(
+    select: DpSelect,
+    call: DpCall,
+    given: Reference | ListLiteral | None,
+    item: Value,
+    policy: Policy,
+    side: Schema,
+    what: str,
+) -> Domain:
+    """The public values of a column: as the statement says, or else as the policy does."""
+    declared: object = None
+    for (name, column), domain in policy.domains.items():
+        if declared is None and item.origin == (side.table(name), column):
+            declared = domain
+    hint = f"Write {what} := catalog.title (a public table's column) or {what} := ['a', 'b']."
+    if given is None and declared is None:
+        none = f"The policy declares none for {call.item.text}."
+        message = f"{call.function.name} needs {_NEEDED[what]} {none}"
+        raise select.refused(message, call.start, hint)
+    wanted = Wanted(select, call, given or call.item, item.type, side)
+    observed = isinstance(given, Reference) and folded(given.text) == "observed"
+    if observed and (declared != "observed" or item.origin is None):
+        message = f"Under a policy {what} := observed is allowed only if the policy declares it."
+        raise wanted.refused(message, hint)
+    if given is None or observed:
+        return wanted.domain(_declared_values(declared, item, side))
+    if isinstance(given, ListLiteral):
+        literals = [_literal(wanted, node) for node in wanted.literals(is_literal)]
+        values = _list(literals, "a list in the statement")
+    else:
+        values = _named_values(wanted, given, item, policy)
+    stated = wanted.domain(values, partial(_cast_item, item, call))
+    if declared is not None:
+        _check_overlap(wanted, stated, _declared_values(declared, item, side))
+    return stated
+
+
+def _cast_item(item: Value, call: DpCall, kind: str) -> str:
+    """How to ask for values of a type that the item does not have: as strings."""
+    if can_be(kind, "VARCHAR") and not can_be(item.type, "VARCHAR"):
+        return f"Or ask for CAST({call.item.text} AS VARCHAR)."
+    return ""
+
+
+def _check_overlap(wanted: Wanted, stated: Domain, declared: Values) -> None:
+    """Refuse a domain that shares no value with the declared one: the answer would be noise."""
+    try:
+        common = wanted.schema.public_values(
+            f"SELECT 1 FROM ({stated.select}) AS stated "
+            f"JOIN ({items_sql(declared, wanted.item_type)}) AS declared "
+            "ON stated.item = declared.item LIMIT 1"
+        )
+    except SourceError:
+        raise ArgumentError(_UNREADABLE) from None
+    if not common:
+        why = f"is in the domain that the policy declares for {wanted.call.item.text}"
+        message = f"No value of {wanted.given.text} {why}: the answer would be only noise."
+        raise wanted.refused(message, f"Omit it to use the policy's domain, {declared.described}.")
+
+
+def _declared_values(declared: object, item: Value, side: Schema) -> Values:
+    match declared:
+        case "observed" if item.origin is not None:
+            # The owner calls the values of the whole column public, not those that WHERE keeps.
+            return _column(*item.origin, side)
+        case "enum":
+            return label_values(item.type, str(item.origin_name))
+        case (tuple() as name, column):
+            return _column(side.table(name), str(column), side)
+        case tuple() if all(isinstance(value, str | int | Fraction) for value in declared):
+            return _list([literal(value) for value in declared], "the policy's list")
+    raise ArgumentError(_UNREADABLE)
+
+
+def _column(full: Parts | None, column: str, side: Schema) -> Values:
+    if full is None:
+        raise ArgumentError("The table that the policy names as this item's domain does not exist.")
+    columns = side.columns(f"SELECT * FROM {full_name(full)}")
+    name = next((name for name, _ in columns if folded(name) == folded(column)), None)
+    if name is None:
+        raise ArgumentError(f"{full[-1]} has no column {column}.")
+    return column_values(full, name, f"the column {full[-1]}.{column}")
+
+
+def _named_values(wanted: Wanted, given: Reference, item: Value, policy: Policy) -> Values:
+    """The values of a domain written by name: a public column, or the item's own ENUM."""
+    *table, column = given.parts
+    side = wanted.schema
+    # Where its labels are not public, the item was compiled as a string.
+    if not table and family(item.type) == "ENUM" and folded(given.text) == item.origin_name:
+        return label_values(item.type, str(item.origin_name))
+    full = side.table(table) if table else None
+    if full is None or full not in {side.table(name) for name in policy.public}:
+        hint = "SHOW TABLES lists what is public. A list will do: domain := ['a', 'b']."
+        raise wanted.refused(f"{given.text} is not a column of a public table.", hint)
+    try:
+        return _column(full, column, side)
+    except ArgumentError as error:
+        raise error.at(wanted.select.text, given.position) from None
+
+
+def _list(literals: list[str], described: str) -> Values:
+    strings = all(literal.startswith("'") for literal in literals)
+    return list_values(f"[{', '.join(literals)}]", described, strings)
+
+
+def _literal(wanted: Wanted, node: Node) -> str:
+    """A literal of a list, written anew."""
+    if isinstance(node, exp.Literal):
+        if node.is_string:
+            return literal(node.this)
+        if node.this.replace(".", "", 1).isdecimal():
+            return str(node.this)
+    if isinstance(node, exp.Neg) and not node.this.is_string:
+        return "-" + _literal(wanted, node.this)
+    if isinstance(node, exp.Boolean):
+        return "TRUE" if node.this else "FALSE"
+    raise wanted.refused("A domain list may hold strings, plain numbers, TRUE and FALSE.")

@@ -29,13 +29,11 @@ _ROW_WISE = (
     exp.Tuple, exp.Alias, exp.IntervalSpan, exp.Ordered, exp.AtTimeZone, exp.Slice,
     exp.JSONPath, exp.JSONPathPart,
 )  # fmt: skip
-_ACROSS_ROWS = (
-    exp.AggFunc, exp.Window, exp.Query, exp.SubqueryPredicate, exp.Parameter, exp.Placeholder,
-    exp.Explode, exp.Unnest, exp.Filter, exp.WithinGroup, exp.Lambda, exp.Columns, exp.Star,
-)  # fmt: skip
+_ACROSS_ROWS = (exp.Explode, exp.Unnest, exp.Filter, exp.WithinGroup, exp.Lambda, exp.Columns,
+                exp.Star)  # fmt: skip
 _WITH_FIELDS = {"STRUCT", "UNION", "MAP", "JSON", "VARIANT"}
 _COMPARING = {"=", "==", "<>", "!=", "<", ">", "<=", ">=", "(", ")", ",", ".", "::"}
-# Words behind which DuckDB calls a function that is not written like a call.
+# Words for which DuckDB calls a function that is not written like a call.
 _CALLING_WORDS = {
     "LIKE", "ILIKE", "GLOB", "SIMILAR", "ESCAPE", "INTERVAL", "EXTRACT", "AT", "COLLATE",
     "OVERLAPS", "POSITION", "SUBSTRING", "TRIM", "OVERLAY", "DATE", "TIME", "TIMESTAMP",
@@ -45,15 +43,10 @@ _JOIN_WORDS = {"JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "FULL", "NATURAL", "AS
 
 
 def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
-    """An expression over a FROM clause, as SQL and with its type.
-
-    Raises:
-        Refused: it looks at more than one row, or at what the source does not list.
-        Unbound: the engine cannot bind it.
-    """
+    """An expression of one row as SQL and with its type; else raises Refused or Unbound."""
     _name_columns(node)
     _check_row_wise(node)
-    edits, used = [], []
+    edits, used = [], {}
     for column in node.find_all(exp.Column):
         value, n_parts = source.found(column)
         if n_parts < len(column.parts) and family(value.type) not in _WITH_FIELDS:
@@ -64,16 +57,16 @@ def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
         if "start" not in first or "end" not in last:
             raise refuse(column, f"The place of {to_sql(column)} is not known", WAY_OUT)
         edits.append((first["start"], last["end"] + 1, value.sql))
-        used.append(value)
+        used[column.name, value.sql] = value.type
     sql = f"({_edited(node, edits)}\n)"
     _check_functions(node, engine)
-    rows = ", ".join(f"CAST(NULL AS {value.type}) AS {value.sql}" for value in used)
+    rows = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for (_, name), kind in used.items())
     try:
         ((_, kind),) = engine.columns(f"SELECT {sql} AS v FROM (SELECT {rows or '1'}) AS t")
     except SourceError as error:
         message = error.message
-        for column, value in zip(node.find_all(exp.Column), used, strict=True):
-            message = message.replace(value.sql, column.name)
+        for own, name in used:
+            message = message.replace(name, own)
         raise Unbound(node, error, message) from None
     return Value(sql, kind)
 
@@ -90,22 +83,22 @@ def _name_columns(tree: Node) -> None:
 
 
 def _check_row_wise(tree: Node) -> None:
-    """Refuse every node that is not known to look at one row only."""
     for node in tree.walk():
         if isinstance(node, exp.Any) and node.find(exp.Query) is None:
             continue  # = ANY(a list)
-        if isinstance(node, exp.Query | exp.SubqueryPredicate):
-            why = "a subquery: it looks at other rows"
-        elif isinstance(node, exp.Window):
-            why = "a window function: it looks at other rows"
-        elif isinstance(node, exp.AggFunc):
-            why = "an aggregate: it looks at other rows"
-        elif isinstance(node, exp.Parameter | exp.Placeholder):
-            why = "a parameter: write the value into the statement"
-        elif isinstance(node, _ACROSS_ROWS) or not isinstance(node, _ROW_WISE):
-            why = "a part that may look at other rows"
-        else:
-            continue
+        match node:
+            case exp.Query() | exp.SubqueryPredicate():
+                why = "a subquery: it looks at other rows"
+            case exp.Window():
+                why = "a window function: it looks at other rows"
+            case exp.AggFunc():
+                why = "an aggregate: it looks at other rows"
+            case exp.Parameter() | exp.Placeholder():
+                why = "a parameter: write the value into the statement"
+            case _ if isinstance(node, _ACROSS_ROWS) or not isinstance(node, _ROW_WISE):
+                why = "a part that may look at other rows"
+            case _:
+                continue
         where = "WHERE of the source of a DP call"
         place = where if isinstance(tree.parent, exp.Where) else "This expression"
         refusal = refuse(node, f"{place} has {why}", WAY_OUT)
@@ -116,49 +109,34 @@ def _check_row_wise(tree: Node) -> None:
 
 def _check_functions(node: Node, engine: OwnersEngine) -> None:
     """Refuse a function that the engine does not call a pure function of its arguments."""
-    text = parsed_text(node)
     start, stop = span(node) or (0, 0)
-    sql = text[start:stop] or to_sql(node)
-    places = called(tokenize(sql))
+    places = called(tokenize(parsed_text(node)[start:stop] or to_sql(node)))
     for name, kinds in sorted(engine.function_kinds(frozenset(places)).items() if places else ()):
         if kinds != {"scalar"}:
-            refusal = refuse(
-                node, f"The function {name} depends on more than the values of one row", WAY_OUT
-            )
+            why = f"The function {name} depends on more than the values of one row"
+            refusal = refuse(node, why, WAY_OUT)
             refusal.offset = start + places[name].start if stop else None
             raise refusal
 
 
-def check_text(sql: str, engine: OwnersEngine) -> Refused | None:
-    """The refusal of SQL that sqlglot, this database and another may read differently."""
+def check_sql(sql: str, engine: OwnersEngine) -> None:
+    """Refuse SQL that sqlglot, this database and another may read differently."""
     tokens = tokenize(sql)
-    if has_escapes(tokens):
-        return _unplaced("A string with escapes is read in more than one way.")
+    if any(token.kind == "string" and token.text[0] in "eE" for token in tokens):
+        # Sqlglot 28 ends such a string elsewhere than DuckDB does.
+        raise Refused("A string with escapes is read in more than one way.", hint=WAY_OUT)
     calls = called(tokens) or any(
         (token.kind == "symbol" and token.text not in _COMPARING) or token.upper in _CALLING_WORDS
         for token in tokens
     )
-    for name in sorted(engine.function_kinds(frozenset())) if calls else ():
-        return _unplaced(
-            f"This database has a function {name} of its own, which could replace DuckDB's."
-        )
-    return None
-
-
-def has_escapes(tokens: list[Token]) -> bool:
-    """Whether there is a string with escapes, which sqlglot 28 ends elsewhere than DuckDB does."""
-    return any(token.kind == "string" and token.text[0] in "eE" for token in tokens)
-
-
-def _unplaced(message: str) -> Refused:
-    return Refused(message, hint=WAY_OUT)
-
-
-# --- the text of an expression --------------------------------------------------------------------
+    replaced = min(engine.function_kinds(frozenset()), default=None) if calls else None
+    if replaced is not None:
+        why = f"This database has a function {replaced} of its own, which could replace DuckDB's."
+        raise Refused(why, hint=WAY_OUT)
 
 
 def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:
-    """The text of an expression, with the names of columns replaced."""
+    """The SQL of an expression, with the names of columns replaced."""
     place = span(node)
     if place is None:
         if edits:
@@ -172,10 +150,7 @@ def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:
 
 
 def span(node: Node) -> tuple[int, int] | None:
-    """Where an expression of a list, of WHERE or of ON is in the SQL that was parsed.
-
-    None where sqlglot kept no place of any part of it.
-    """
+    """Where an expression of a list, WHERE or ON is in the SQL; None where that is not known."""
     alias = node.parent.args.get("alias") if isinstance(node.parent, exp.Alias) else None
     parts = [*node.walk(), *(alias.walk() if alias is not None else ())]
     starts = [part.meta["start"] for part in parts if "start" in part.meta]

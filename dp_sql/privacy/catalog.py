@@ -1,8 +1,7 @@
 """What may be asked of an engine: what names mean, types, and values of public data.
 
-`Schema` is what the compiler, the domains and the plans ask, in both kinds of session. No method
-reads a private row. `OwnersEngine` is what an owner's connection answers; declared_sources.py makes
-a `Schema` of it.
+`Schema` is what the compiler, the domains and the plans ask; no method reads a private row.
+`OwnersEngine` is an owner's connection; declared_sources.py makes a `Schema` of it.
 """
 
 from __future__ import annotations
@@ -14,11 +13,20 @@ from typing import Protocol
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.tokens import tokenize
 
-Scope = tuple[str, str]
-"""A database and a schema of it."""
+Scope = tuple[str, str]  # a database and a schema of it
 
 
-class Schema(Protocol):
+class PublicData(Protocol):
+    """Types of columns, and values of public data."""
+
+    def columns(self, select: str) -> list[tuple[str, str]]:
+        """Names and types of a SELECT's columns, without running it."""
+
+    def public_values(self, select: str) -> list[object]:
+        """The first column of a SELECT over public data."""
+
+
+class Schema(PublicData, Protocol):
     """A database as the compiler sees it."""
 
     def table(self, parts: Sequence[str]) -> Parts | None:
@@ -30,28 +38,17 @@ class Schema(Protocol):
     def inside(self, view: Sequence[str]) -> Schema:
         """The schema as the query of a view reads names."""
 
-    def columns(self, select: str) -> list[tuple[str, str]]:
-        """Names and types of a SELECT's columns, without running it."""
-
     def readable(self, text: str, type_name: str) -> bool:
         """Whether a string can be cast to a type."""
 
     def binds(self, select: str) -> bool:
         """Whether the engine can bind a SELECT; it is not run."""
 
-    def public_values(self, select: str) -> list[object]:
-        """The first column of a SELECT over public data."""
-
     def public_number(self, select: str) -> int:
         """The number that a SELECT over public tables answers."""
 
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
-        """What to read for the rows of a SELECT over just these public tables.
-
-        Returns:
-            A relation of FROM as SQL, and the tables that it reads: a temporary table that holds
-            the rows, or the SELECT itself in brackets.
-        """
+        """A relation with the rows of a SELECT over these public tables, and what it reads."""
 
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         """Whether the engine, too, finds exactly these base tables in a source."""
@@ -62,8 +59,7 @@ class NamedRelation:
     """What an owner's connection says of a name.
 
     parts: its full name (database, schema, name); empty where it has none.
-    view_sql: the text that created it, for a view; "" where that is not known; None for a table,
-        and for a view that only shows a dataframe.
+    view_sql: the SQL that created a view, "" where that is not known; None for everything else.
     is_table: whether it is a base table of the database.
     """
 
@@ -72,16 +68,14 @@ class NamedRelation:
     is_table: bool = False
 
 
-class OwnersEngine(Protocol):
+class OwnersEngine(PublicData, Protocol):
     """An owner's connection."""
 
     def relation(self, parts: Parts, within: Scope | None = None) -> NamedRelation | None:
         """The relation that a name means, here or in a view of the schema `within`.
 
-        None where it is no table or view (a file, a dataframe, or nothing).
-
-        Raises:
-            NotPrivate: it could mean more than one.
+        None where it is no table or view (a file, a dataframe, or nothing). Raises NotPrivate where
+        it could mean more than one.
         """
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
@@ -91,19 +85,10 @@ class OwnersEngine(Protocol):
         The user's functions that replace one of the engine's are always in the answer.
         """
 
-    def columns(self, select: str) -> list[tuple[str, str]]:
-        """Names and types of a SELECT's columns, without running it."""
-
-    def public_values(self, select: str) -> list[object]:
-        """The first column of a SELECT over public data."""
-
     def agrees(
         self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
     ) -> bool:
-        """Whether the engine, too, finds exactly these base tables in a source.
-
-        functions: calls of table functions in it that read files.
-        """
+        """The same as `Schema.agrees`; `functions` are calls in it that read files."""
 
 
 def view_body(sql: str) -> str | None:

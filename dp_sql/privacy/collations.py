@@ -2,8 +2,8 @@
 
 DuckDB folds both sides of a comparison by their collation, and DESCRIBE does not show which one a
 column has. It is found by binding: DuckDB refuses to compare two different collations. A collation
-is usable here only if folding takes time linear in the length of the string. COLLATE NFC does not
-(800,000 combining marks take minutes), and for those of ICU it is not known.
+is usable here only if folding takes time linear in the length of the string: not NFC (800,000
+combining marks take minutes), and not those of ICU, for which it is not known.
 """
 
 from __future__ import annotations
@@ -23,13 +23,7 @@ _LINEAR = (BINARY, *sorted(NOCASE), "NOACCENT", "noaccent")
 def collations(
     binds: Callable[[str], bool], relation: str, columns: Sequence[str]
 ) -> Mapping[str, str]:
-    """The collation of each string column of a relation.
-
-    Args:
-        binds: whether DuckDB can bind a SELECT; it is not run.
-        relation: the relation in FROM, as SQL.
-        columns: names of its string columns.
-    """
+    """The collation of each string column of a relation; `binds` says if DuckDB binds a SELECT."""
 
     def passes(names: Sequence[str], tried: Sequence[str]) -> bool:
         terms = (f"{quote(name)} = ('' COLLATE \"{one}\")" for name in names for one in tried)
@@ -45,11 +39,7 @@ def collations(
 
 
 def agree(node: Node, *values: Value) -> str:
-    """The collation under which values are compared.
-
-    Raises:
-        Refused: they have different ones, or one that is not linear.
-    """
+    """The collation under which values are compared; else raises Refused."""
     named = sorted({value.collation for value in values} - {PLAIN})
     if OTHER in named:
         raise unknown(node)

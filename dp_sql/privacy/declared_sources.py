@@ -8,14 +8,14 @@ receipt says so. Names mean what the engine takes them for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
-from dp_sql.privacy.as_written import WAY_OUT, as_written, check_text
+from dp_sql.privacy.as_written import WAY_OUT, as_written, check_sql
 from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Scope, view_body
 from dp_sql.privacy.comparisons import Unbound, Value, refuse
 from dp_sql.privacy.from_clause import From, Rows
@@ -32,6 +32,14 @@ READERS = frozenset(
 )  # fmt: skip
 # Options that keep or drop rows by their place in a file, and columns that show a row's place.
 _BY_PLACE = {"file_row_number", "skip", "ignore_errors", "store_rejects", "rejects_limit"}
+
+
+def _succeeds(ask: Callable[[str], object], select: str) -> bool:
+    try:
+        ask(select)
+    except SourceError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -56,46 +64,32 @@ class OwnersSchema:
         return self._relations[key]
 
     def table(self, parts: Sequence[str]) -> Parts | None:
-        """The full name of the base table that a name means."""
         found = self.relation(parts)
         return found.parts if found is not None and found.is_table else None
 
     def view(self, parts: Sequence[str]) -> str | None:
-        """The query of a view; None where there is no view, or its query is not known."""
         found = self.relation(parts)
         return view_body(found.view_sql) if found is not None and found.view_sql else None
 
     def inside(self, view: Sequence[str]) -> OwnersSchema:
-        """The same as the query of a view reads names."""
         found = self.relation(view)
         if found is None or len(found.parts) < 2:
             return self
         return replace(self, within=(found.parts[0], found.parts[1]))
 
     def columns(self, select: str) -> list[tuple[str, str]]:
-        """Names and types of a SELECT's columns, bound and not run."""
         if select not in self._columns:
             self._columns[select] = self.engine.columns(select)
         return self._columns[select]
 
     def readable(self, value: str, type_name: str) -> bool:
-        """Whether a string can be cast to a type; no row is read."""
-        try:
-            self.engine.public_values(f"SELECT CAST({literal(value)} AS {type_name})")
-        except SourceError:
-            return False
-        return True
+        cast = f"SELECT CAST({literal(value)} AS {type_name})"
+        return _succeeds(self.engine.public_values, cast)
 
     def binds(self, select: str) -> bool:
-        """Whether the engine can bind a SELECT; no row is read."""
-        try:
-            self.columns(select)
-        except SourceError:
-            return False
-        return True
+        return _succeeds(self.columns, select)
 
     def public_values(self, select: str) -> list[object]:
-        """The first column of a SELECT over public data."""
         return self.engine.public_values(select)
 
     def public_number(self, select: str) -> int:
@@ -108,7 +102,6 @@ class OwnersSchema:
         return f"({select})", tables
 
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
-        """Whether the engine, too, finds exactly these base tables in a source."""
         return self.engine.agrees(source, tables)
 
 
@@ -116,10 +109,8 @@ class OwnersSchema:
 class DeclaredTables(Tables):
     """The tables of an owner's statement.
 
-    unit: what the statement calls the column that identifies a person, folded; "" while it is
-        found out from which table that column comes.
-    origin: the column of a table that it is: other tables with a column of that name hold people's
-        rows, too.
+    unit: the column that identifies a person, folded; "" while `origin` is looked for.
+    origin: the column of a table that it is: other tables with such a column are private, too.
     views: names of the views with people's rows that were read; filled while compiling.
     """
 
@@ -130,52 +121,41 @@ class DeclaredTables(Tables):
     trusted: ClassVar[bool] = True
 
     def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
-        """The rows of a table, file or dataframe; None for a view."""
         if isinstance(node.this, exp.Func):
             return self._declared(node, (to_sql(node.this),), self._reader(node.this))
         found = self.schema.relation(parts)
         if found is not None and found.view_sql is not None:
             return None
-        name = found.parts if found is not None and found.parts else tuple(parts)
-        return self._declared(node, name)
+        return self._declared(node, (found.parts if found is not None else ()) or tuple(parts))
 
     def view(self, parts: Sequence[str]) -> str | None:
-        """The query of a view."""
         body = self.schema.view(parts)
         if body is None:
-            raise NotPrivate(
-                f"The view {parts[-1]} is not provably person-level: its definition is not known, "
-                "or renames its columns.", hint=WAY_OUT,
-            )  # fmt: skip
+            why = "its definition is not known, or renames its columns."
+            message = f"The view {parts[-1]} is not provably person-level: {why}"
+            raise NotPrivate(message, hint=WAY_OUT)
         return body
 
     def check(self, sql: str) -> None:
-        """Refuse the SQL of a view that sqlglot and the engine may read differently."""
-        refusal = check_text(sql, self.schema.engine)
-        if refusal is not None:
-            raise refusal
+        check_sql(sql, self.schema.engine)
 
     def note_view(self, parts: Sequence[str], rows: Rows) -> None:
-        """Take note of a view with people's rows."""
         if rows.private:
             self.views.add(folded(parts[-1]))
 
-    def as_written(self, node: Node, source: From) -> Value:
-        """An expression of one row, as the owner wrote it."""
+    def as_written(self, source: From, node: Node) -> Value:
         return as_written(node, source, self.schema.engine)
 
     def _declared(self, node: Node, name: Parts, function: str = "") -> Rows:
-        source = function or full_name(name)
         try:
-            columns = self.schema.columns(f"SELECT * FROM {source}")
+            columns = self.schema.columns(f"SELECT * FROM {function or full_name(name)}")
         except SourceError as error:
             raise Unbound(node, error) from None
         rows = public_rows(self.schema, name, columns, function)
-        wanted = [self.unit, *(self.origin[1:] if self.origin else ())]
-        if self.origin is not None and self.origin[0] == name:
-            wanted = [self.origin[1]]
-        unit = next((one for one in wanted if one in rows.names), None) if self.unit else None
-        if unit is None:
+        table, column = self.origin or ((), "")
+        wanted = [column] if table == name else [self.unit, column]
+        unit = next((one for one in wanted if one and one in rows.names), None)
+        if unit is None or not self.unit:
             return rows
         index = rows.names.index(unit)
         if family(rows.values[index].type) not in EXACT_TYPES:
@@ -188,35 +168,25 @@ class DeclaredTables(Tables):
         name = folded(called)
         kinds = self.schema.engine.function_kinds(frozenset({name})).get(name, frozenset())
         if name not in READERS or kinds != frozenset({"table"}):
-            raise refuse(
-                function,
-                f"The table function {name} is not supported in a source",
-                f"Supported: {', '.join(sorted(READERS))}. {WAY_OUT}",
-            )
+            why = f"The table function {name} is not supported in a source"
+            raise refuse(function, why, f"Supported: {', '.join(sorted(READERS))}. {WAY_OUT}")
         if function.find(exp.Query) is not None:
             raise refuse(function, "The file to read must be written in the statement", "")
         for named in function.find_all(exp.Identifier, exp.Var):
             if folded(named.name) in _BY_PLACE:
-                raise refuse(
-                    named,
-                    f"{named.name} is a row's physical position and not a value of a person",
-                    "",
-                )
-        return _call(function, name)
-
-
-def _call(function: Node, name: str) -> str:
-    """A call as written, where its place is clear."""
-    sql = parsed_text(function)
-    tokens = tokenize(sql)
-    places = [
-        i
-        for i, token in enumerate(tokens[:-1])
-        if folded(token.name or "") == name and tokens[i + 1].is_symbol("(")
-    ]
-    if len(places) != 1:
-        return to_sql(function)
-    return sql[tokens[places[0]].start : tokens[matching(tokens, places[0] + 1)].end]
+                why = f"{named.name} is a row's physical position and not a value of a person"
+                raise refuse(named, why, "")
+        sql = parsed_text(function)
+        tokens = tokenize(sql)
+        places = [
+            (token.start, i + 1)
+            for i, token in enumerate(tokens[:-1])
+            if folded(token.name or "") == name and tokens[i + 1].is_symbol("(")
+        ]
+        if len(places) != 1:
+            return to_sql(function)
+        start, bracket = places[0]
+        return sql[start : tokens[matching(tokens, bracket)].end]
 
 
 def inexact(what: str, name: str, kind: str) -> ArgumentError:
@@ -228,38 +198,27 @@ def inexact(what: str, name: str, kind: str) -> ArgumentError:
     )
 
 
-# --- what the receipt says of it ------------------------------------------------------------------
-
-
 def assumptions(relation: Relation, unit: str) -> tuple[str, ...]:
     """What the promise rests on: whose rows the tables hold."""
     tables, listed = read_tables(relation)
-    names = _shown({table.name for table in tables} | listed)
-    said = [
-        f"each row of {names[table.name]} belongs to the person in {_person(table, unit)}"
-        for table in tables
-        if table.is_private
-    ]
-    said += [
-        f"each row of {names[table.name]} is public, or belongs to the person it is joined to"
-        for table in tables
-        if not table.is_private
-    ]
-    said += [f"{names[name]} is public" for name in sorted(listed)]
-    return tuple(dict.fromkeys(said))
-
-
-def _person(table: Table, unit: str) -> str:
-    """The column of the person, in the statement's words where it has that name."""
-    name = "" if table.person is None else table.columns[table.person]
-    return unit if folded(name) == folded(quote(unit)) else name.strip('"')
+    every = {table.name for table in tables} | listed
+    often = Counter(name[-1] for name in every)  # where two agree, with schema and database
+    names = {name: name[-1] if often[name[-1]] == 1 else ".".join(name) for name in every}
+    people, public = [], []
+    for table in tables:
+        of_table = f"each row of {names[table.name]}"
+        if table.person is None:
+            public.append(f"{of_table} is public, or belongs to the person it is joined to")
+            continue
+        name = table.columns[table.person]
+        person = unit if folded(name) == folded(quote(unit)) else name.strip('"')
+        people.append(f"{of_table} belongs to the person in {person}")
+    lists = [f"{names[name]} is public" for name in sorted(listed)]
+    return tuple(dict.fromkeys(people + public + lists))
 
 
 def read_tables(relation: Relation) -> tuple[list[Table], set[Parts]]:
-    """The tables that a relation reads in FROM, in order, and those of IN (SELECT …).
-
-    What is there many times, as a CTE of a CTE may be, is looked at once.
-    """
+    """The tables that a relation reads in FROM, in order, and those of IN (SELECT …)."""
     tables: list[Table] = []
     listed: set[Parts] = set()
     seen: set[int] = set()
@@ -280,9 +239,3 @@ def read_tables(relation: Relation) -> tuple[list[Table], set[Parts]]:
                 waiting += reversed(one.relations)
                 listed = listed.union(*(names for _, names in one.looked_in))
     return tables, listed
-
-
-def _shown(tables: Collection[Parts]) -> dict[Parts, str]:
-    """What messages call tables: by their names, and with schema and database where two agree."""
-    often = Counter(name[-1] for name in tables)
-    return {name: name[-1] if often[name[-1]] == 1 else ".".join(name) for name in tables}

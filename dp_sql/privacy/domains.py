@@ -1,7 +1,7 @@
 """Which items or groups may be answered? The public values, as SQL that lists each once.
 
-Owners declare them in the statement; what a policy adds is in policy_domains.py. Reads public data
-only, and says k is too large before anything is spent.
+Owners declare them in the statement; what a policy adds is in analyst_plan.py. Reads public data
+only, and says that k is too large before any budget is spent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dp_sql.errors import ArgumentError, SourceError
+from dp_sql.errors import QueryError, SourceError
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.declared_sources import OwnersSchema
 from dp_sql.sql.arguments import DpCall
@@ -22,193 +22,145 @@ from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be, can_be_written, exact, family, lost
 
-
-@dataclass(frozen=True)
-class ListValues:
-    """Literals of a statement or of a policy.
-
-    sql: a list.
-    strings: whether all of them are strings, which have no type of their own yet, as in SQL.
-    """
-
-    sql: str
-    described: str
-    strings: bool
-
-
-@dataclass(frozen=True)
-class ColumnValues:
-    """A column of a public table, by its full name."""
-
-    table: Sequence[str]
-    column: str
-    described: str
-
-
-@dataclass(frozen=True)
-class LabelValues:
-    """The labels of an ENUM type."""
-
-    type: str
-    described: str
-
-
-Values = ListValues | ColumnValues | LabelValues
-"""Where public values come from, and how the receipt describes them."""
-
-
-@dataclass(frozen=True)
-class Domain:
-    """Public values as SQL that lists each once, of the item's type, as `item`."""
-
-    select: str
-    described: str
-
-
-@dataclass(frozen=True)
-class Observed:
-    """The values that are in the source, which the owner declares public."""
-
-    select: None = None
-    described: str = "the values observed in the source"
-
-
-def values_sql(values: Values) -> str:
-    """SQL that lists values in a column `value`."""
-    match values:
-        case ListValues():
-            return f"SELECT unnest({values.sql}) AS value"
-        case ColumnValues():
-            return f"SELECT {quote(values.column)} AS value FROM {full_name(values.table)}"
-        case LabelValues():
-            return f"SELECT unnest(system.main.enum_range(NULL::{values.type})) AS value"
-
-
-def items_sql(values: Values, item_type: str) -> str:
-    """SQL that lists values once each as `item`, of the item's type, without NULL."""
-    cast = exact(f"CAST(value AS {item_type})", item_type)
-    return (
-        f"SELECT DISTINCT {cast} AS item FROM (\n{values_sql(values)}\n) AS listed "
-        "WHERE value IS NOT NULL"
-    )
-
-
-def domain_of(
-    select: DpSelect,
-    call: DpCall,
-    at: tuple[str, int],
-    values: Values,
-    item_type: str,
-    schema: Schema,
-    way_out: Callable[[str], str] = lambda _: "",
-) -> Domain:
-    """The domain that some values are.
-
-    Args:
-        select: the SELECT that contains the call.
-        call: the call.
-        at: how the domain is written, and where.
-        values: the values.
-        item_type: of the items.
-        schema: reads public values.
-        way_out: for values of another type, a sentence that says what works instead.
-
-    Raises:
-        ArgumentError: the values are of another type, one of them is not a value of that type, or
-            there are fewer than k.
-    """
-    listed = items_sql(values, item_type)
-    k = call.k or 1
-    try:
-        _check_type(select, call, at, values, item_type, schema, way_out)
-        # At most k of them: a large domain need not be counted here.
-        (size,) = schema.public_values(f"SELECT system.main.count(*) FROM ({listed} LIMIT {k})")
-    except SourceError as error:
-        raise ArgumentError(
-            f"The domain {at[0]} cannot be read as {_shown(item_type)}: {error.message}",
-            text=select.text,
-            position=at[1],
-        ) from None
-    if k > int(str(size)):
-        raise ArgumentError(
-            f"k = {k} is more than the {size} items of the domain.",
-            text=select.text,
-            position=call.start,
-            hint=f"Ask for at most {size}, or name a larger domain.",
-        )
-    return Domain(listed, values.described)
-
-
-# --- types ----------------------------------------------------------------------------------------
-
+_NO_TYPE = '"NULL"'  # DuckDB's name for the type of a list that is empty or holds only NULL
 _EXAMPLES = {
     "VARCHAR": "['a', 'b']", "ENUM": "['a', 'b']", "BOOLEAN": "[TRUE, FALSE]",
     "DATE": "['2024-01-31']", "TIME": "['12:00:00']", "TIMESTAMP": "['2024-01-31 12:00:00']",
 }  # fmt: skip
 
 
-def _check_type(
-    select: DpSelect,
-    call: DpCall,
-    at: tuple[str, int],
-    values: Values,
-    item_type: str,
-    schema: Schema,
-    way_out: Callable[[str], str],
-) -> None:
-    """Refuse values of another type than the item's, or that a cast to it would change."""
-    untyped = isinstance(values, ListValues) and values.strings
-    kind = None if untyped else _type_of(values, schema)
-    fits = can_be_written(item_type) if kind is None else can_be(kind, item_type)
-    name, shown = call.item.text, _shown(item_type)
-    if not fits and kind != _NO_TYPE:
-        spoken = "strings" if kind is None else f"values of type {_shown(kind)}"
-        example = _EXAMPLES.get(family(item_type), "[1, 2]" if kind is None else "")
-        hints = [
-            f"Write a list of such values, as in {example}." if example else "",
-            way_out(kind or "VARCHAR"),
-        ]
-        raise ArgumentError(
-            f"{name} has type {shown}, and its domain, {values.described}, holds {spoken}. "
-            "A value of one type never equals a value of the other.",
-            text=select.text,
-            position=at[1],
-            hint=" ".join(filter(None, hints)) or None,
-        )
-    changed = lost("value", kind, item_type) if kind != _NO_TYPE else None
-    if changed is None:
-        return
-    (value,) = schema.public_values(
-        f"SELECT system.main.min(CAST(value AS VARCHAR)) FROM (\n{values_sql(values)}\n) AS listed "
-        f"WHERE value IS NOT NULL AND {changed}"
+@dataclass(frozen=True)
+class Domain:
+    """Public values as SQL that lists each once, of the item's type, as `item`.
+
+    select: None where the owner declares the values observed in the source to be public.
+    """
+
+    select: str | None
+    described: str
+
+
+OBSERVED = Domain(None, "the values observed in the source")
+
+
+@dataclass(frozen=True)
+class Values:
+    """Public values as SQL that lists them in a column `value`, and what messages call them.
+
+    untyped: whether they are strings in a statement, which have no type of their own yet.
+    column: the table and the column that they are, as SQL.
+    """
+
+    select: str
+    described: str
+    untyped: bool = False
+    column: tuple[str, str] | None = None
+
+
+def list_values(sql: str, described: str, untyped: bool) -> Values:
+    """The values of a list of literals."""
+    return Values(f"SELECT unnest({sql}) AS value", described, untyped)
+
+
+def column_values(table: Sequence[str], column: str, described: str) -> Values:
+    """The values of a column of a public table, by the table's full name."""
+    source, name = full_name(table), quote(column)
+    return Values(f"SELECT {name} AS value FROM {source}", described, column=(source, name))
+
+
+def label_values(type_name: str, name: str) -> Values:
+    """The labels of an ENUM type."""
+    select = f"SELECT unnest(system.main.enum_range(NULL::{type_name})) AS value"
+    return Values(select, f"the declared values of the ENUM {name}")
+
+
+def items_sql(values: Values, item_type: str) -> str:
+    """SQL that lists values once each as `item`, of the item's type, without NULL."""
+    cast = exact(f"CAST(value AS {item_type})", item_type)
+    return (
+        f"SELECT DISTINCT {cast} AS item FROM (\n{values.select}\n) AS listed "
+        "WHERE value IS NOT NULL"
     )
-    if value is not None:
-        raise ArgumentError(
-            f"The domain of {name}, {values.described}, holds {value}, which is not a value of "
-            f"type {shown}: a cast would refuse or change it.",
-            text=select.text,
-            position=at[1],
-            hint="Remove such values from the domain.",
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The item whose domain is wanted, as `given` (or else the item itself), and who reads it."""
+
+    select: DpSelect
+    call: DpCall
+    given: Reference | ListLiteral
+    item_type: str
+    schema: Schema
+
+    def refused(self, message: str, hint: str = "") -> QueryError:
+        """An error under the domain."""
+        return self.select.refused(message, self.given.position, hint)
+
+    def domain(self, values: Values, way_out: Callable[[str], str] = lambda _: "") -> Domain:
+        """The domain that some values are.
+
+        `way_out` says, for the type of unsuitable values, what works instead. Raises ArgumentError
+        where they are of another type, a cast would change one of them, or there are fewer than k.
+        """
+        listed, k = items_sql(values, self.item_type), self.call.k or 1
+        try:
+            self._check_type(values, way_out)
+            # At most k of them: a large domain need not be counted here.
+            count = f"SELECT system.main.count(*) FROM ({listed} LIMIT {k})"
+            (size,) = self.schema.public_values(count)
+        except SourceError as error:
+            why = f"cannot be read as {_shown(self.item_type)}: {error.message}"
+            raise self.refused(f"The domain {self.given.text} {why}") from None
+        if k > int(str(size)):
+            message = f"k = {k} is more than the {size} items of the domain."
+            hint = f"Ask for at most {size}, or name a larger domain."
+            raise self.select.refused(message, self.call.start, hint)
+        return Domain(listed, values.described)
+
+    def _check_type(self, values: Values, way_out: Callable[[str], str]) -> None:
+        """Refuse values of another type than the item's, or that a cast to it would change."""
+        listed, kind = f"FROM (\n{values.select}\n) AS listed WHERE", None
+        if not values.untyped:
+            typed = f"SELECT system.main.typeof((SELECT value {listed} FALSE))"
+            kind = str(*self.schema.public_values(typed))
+        if kind == _NO_TYPE:
+            return
+        item_type, name, shown = self.item_type, self.call.item.text, _shown(self.item_type)
+        if not (can_be_written(item_type) if kind is None else can_be(kind, item_type)):
+            spoken = "strings" if kind is None else f"values of type {_shown(kind)}"
+            example = _EXAMPLES.get(family(item_type), "[1, 2]" if kind is None else "")
+            example = example and f"Write a list of such values, as in {example}."
+            message = (
+                f"{name} has type {shown}, and its domain, {values.described}, holds {spoken}."
+            )
+            hint = " ".join(filter(None, [example, way_out(kind or "VARCHAR")]))
+            never = "A value of one type never equals a value of the other."
+            raise self.refused(f"{message} {never}", hint)
+        if (changed := lost("value", kind, item_type)) is None:
+            return
+        (value,) = self.schema.public_values(
+            f"SELECT system.main.min(CAST(value AS VARCHAR)) {listed} value IS NOT NULL AND "
+            f"{changed}"
         )
+        if value is not None:
+            why = f"is not a value of type {shown}: a cast would refuse or change it."
+            message = f"The domain of {name}, {values.described}, holds {value}, which {why}"
+            raise self.refused(message, "Remove such values from the domain.")
 
-
-_NO_TYPE = '"NULL"'
-"""DuckDB's name for the type of a list that is empty or holds only NULL."""
-
-
-def _type_of(values: Values, schema: Schema) -> str:
-    """The type of a domain's values; none of them is read."""
-    select = f"SELECT value FROM (\n{values_sql(values)}\n) AS listed WHERE FALSE"
-    (kind,) = schema.public_values(f"SELECT system.main.typeof(({select}))")
-    return str(kind)
+    def literals(self, is_allowed: Callable[[Node], bool]) -> list[Node]:
+        """The literals of a list."""
+        tree = projection(self.given.text)
+        if isinstance(tree, exp.Array) and all(map(is_allowed, tree.expressions)):
+            return list(tree.expressions)
+        hint = "A long list is read faster as a table's column."
+        hint = f"For example: domain := ['north', 'south']. {hint}"
+        raise self.refused("A domain list holds literals only.", hint)
 
 
 def _shown(type_name: str) -> str:
     """A type as messages show it: an ENUM without its labels."""
     return "ENUM" if family(type_name) == "ENUM" else type_name
-
-
-# --- what an owner declares -----------------------------------------------------------------------
 
 
 def declared_domain(
@@ -218,58 +170,43 @@ def declared_domain(
     item_type: str,
     own: Collection[str],
     schema: OwnersSchema,
-) -> Domain | Observed:
-    """The domain of a call as the owner writes it.
+) -> Domain:
+    """The domain of a call as the owner writes it, or ArgumentError.
 
-    Args:
-        select: the SELECT that contains the call.
-        call: the call.
-        given: how the domain is written.
-        item_type: of the items.
-        own: names of the relations that hold people's rows, and their aliases, folded.
-        schema: answers what names mean, and reads public values.
-
-    Raises:
-        ArgumentError: it cannot be read, or holds fewer than k items.
+    `own` names the relations that hold people's rows, folded.
     """
-    at = (given.text, given.position)
+    wanted = Wanted(select, call, given, item_type, schema)
     if isinstance(given, ListLiteral):
-        values: Values = _written_list(select, given)
-    elif folded(given.text) == "observed":
-        return Observed()
-    else:
-        values = _named_values(select, call, given, item_type, own, schema)
-    return domain_of(
-        select, call, at, values, item_type, schema, lambda _: _cast_in_view(values, item_type)
-    )
+        strings = all(map(_string, wanted.literals(_literal)))
+        return wanted.domain(list_values(given.text, "a list in the statement", strings))
+    if folded(given.text) == "observed":
+        return OBSERVED
+    values = _named_values(wanted, given, own, schema)
+    way_out = ""
+    if values.column is not None:
+        table, column = values.column
+        way_out = (
+            f"Or cast the column in a view, CREATE VIEW listed AS SELECT CAST({column} AS "
+            f"{_shown(item_type)}) AS {column} FROM {table}, and name listed.{column}."
+        )
+    return wanted.domain(values, lambda _: way_out)
 
 
 def _named_values(
-    select: DpSelect,
-    call: DpCall,
-    given: Reference,
-    item_type: str,
-    own: Collection[str],
-    schema: OwnersSchema,
+    wanted: Wanted, given: Reference, own: Collection[str], schema: OwnersSchema
 ) -> Values:
     """The values of a domain given by name: a table's column, or an ENUM."""
-
-    def refused(message: str, hint: str) -> ArgumentError:
-        return ArgumentError(message, text=select.text, position=given.position, hint=hint)
-
     *table, column = given.parts
-    labels = f"the declared values of the ENUM {given.text}"
+    item_type, item = wanted.item_type, wanted.call.item.parts
     is_own = bool(table) and folded(table[-1]) in own
-    itself = folded(column) == folded(call.item.parts[-1] if call.item.parts else "")
+    itself = folded(column) == folded(item[-1] if item else "")
     if itself and (is_own or not table) and family(item_type) == "ENUM":
-        return LabelValues(item_type, labels)
+        return label_values(item_type, given.text)
     if is_own or (itself and not table):
-        what = (
-            f"the private column itself, of type {item_type}: its values are people's data"
-            if itself
-            else "a column of the private source itself"
-        )
-        raise refused(
+        what = "a column of the private source itself"
+        if itself:
+            what = f"the private column itself, of type {item_type}: its values are people's data"
+        raise wanted.refused(
             f"{given.text} is {what}.",
             "Name a public table's column, a list, or, if the set of values in this column is "
             "itself public, write domain := observed.",
@@ -280,51 +217,18 @@ def _named_values(
         except SourceError:
             found = ""
         if family(found) == "ENUM":
-            return LabelValues(found, labels)
-        raise refused(
+            return label_values(found, given.text)
+        raise wanted.refused(
             f"The domain {given.text} is neither an ENUM type nor a list.",
             "Name a public table's column with its table, domain := catalog.title; a list, "
             "domain := ['a', 'b']; an ENUM; or domain := observed.",
         )
-    if len(table) == 1 and folded(table[0]) in select.ctes:
-        raise refused(
-            f"{table[0]} is a CTE, and a domain is a table's column.",
-            "Name a table's column or write the items as a list.",
-        )
+    if len(table) == 1 and folded(table[0]) in wanted.select.ctes:
+        message = f"{table[0]} is a CTE, and a domain is a table's column."
+        raise wanted.refused(message, "Name a table's column or write the items as a list.")
     relation = schema.relation(table)
     full = relation.parts if relation is not None and relation.parts else table
-    return ColumnValues(full, column, f"the column {given.text}")
-
-
-def _cast_in_view(values: Values, item_type: str) -> str:
-    """How an owner can offer a column as values of another type."""
-    if not isinstance(values, ColumnValues):
-        return ""
-    column = quote(values.column)
-    return (
-        f"Or cast the column in a view, CREATE VIEW listed AS SELECT CAST({column} AS "
-        f"{_shown(item_type)}) AS {column} FROM {full_name(values.table)}, and name "
-        f"listed.{column}."
-    )
-
-
-def no_literals(select: DpSelect, given: ListLiteral) -> ArgumentError:
-    """The refusal of a list that holds more than literals."""
-    return ArgumentError(
-        "A domain list holds literals only.",
-        text=select.text,
-        position=given.position,
-        hint="For example: domain := ['north', 'south']. A long list is read faster as a "
-        "table's column.",
-    )
-
-
-def _written_list(select: DpSelect, given: ListLiteral) -> ListValues:
-    """A list as the owner wrote it."""
-    tree = projection(given.text)
-    if not isinstance(tree, exp.Array) or not all(_literal(e) for e in tree.expressions):
-        raise no_literals(select, given)
-    return ListValues(given.text, "a list in the statement", all(map(_string, tree.expressions)))
+    return column_values(full, column, f"the column {given.text}")
 
 
 def _literal(node: Node) -> bool:

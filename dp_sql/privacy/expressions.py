@@ -1,17 +1,15 @@
 """Which expressions may an analyst compute on private rows? Those that never fail, row by row.
 
-Compiles sqlglot's tree of an expression into new SQL, or refuses it. Nothing that is
-compiled here can raise an error on any row, look at another row, the clock or the session: an
-error that only some rows raise would reveal them. Each form names the parts of its node that
-it reads, and a node with any other part is refused: a part that is not read would change the
-query silently.
+Compiles sqlglot's tree of an expression into new SQL, or refuses it. Nothing that is compiled here
+can raise an error on any row, look at another row, the clock or the session: an error that only
+some rows raise would reveal them. Each form names the parts of its node that it reads, and a
+node with any other part is refused: a part that is not read would change the query silently.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from sqlglot import exp
 
@@ -28,14 +26,14 @@ from dp_sql.privacy.comparisons import (
     refuse,
     short,
     whole_number,
-)  # fmt: skip
+)
 from dp_sql.privacy.like import like
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, family, same_bits
 
+# Types with an order and an equality that fail on no value, and a string for every value.
 COMPARABLE = EXACT_TYPES | FLOATS
-"""Types with an order and an equality that fail on no value, and a string for every value."""
 _COMPARISONS: Mapping[type, str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }  # fmt: skip
@@ -44,14 +42,12 @@ _FARTHEST = 10**6
 
 
 def compiled(node: Node, scope: Scope) -> Value:
-    """Compile an expression.
-
-    Raises:
-        Refused: it is not known to succeed on every row.
-    """
+    """Compile an expression, or raise Refused where it may fail on some row."""
     try:
-        for kinds, compile_one in _COMPILERS:
+        for kinds, compile_one, parts in _COMPILERS:
             if isinstance(node, kinds):
+                if parts is not None:
+                    _only(node, parts)
                 return compile_one(node, scope)
         if scope.aggregate is not None and is_aggregate(node):
             return scope.aggregate(node)
@@ -72,6 +68,7 @@ _ARITHMETIC = (
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.Neg, exp.BitwiseAnd,
     exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift,
 )  # fmt: skip
+# What messages call an expression; functions go by their names.
 _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (_ARITHMETIC, "Arithmetic on columns"),
     ((exp.Subquery, exp.SubqueryPredicate, exp.Query), "A subquery in this place"),
@@ -84,7 +81,6 @@ _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (exp.Case, "CASE"),
     (exp.Cast, "A cast"),
 )
-"""What messages call an expression; functions go by their names."""
 
 
 def _shown(node: Node) -> str:
@@ -102,17 +98,16 @@ def _unsupported(node: Node) -> Exception:
     return refuse(node, f"{_shown(node)} is not supported here: {why}")
 
 
-def _plain(node: Node, *allowed: str) -> None:
-    for key, value in node.args.items():
-        if value and key not in allowed:
-            raise refuse(node, f"{_shown(node)} is supported here only in its basic form")
+def _only(node: Node, parts: str) -> None:
+    if any(value and key not in parts.split() for key, value in node.args.items()):
+        raise refuse(node, f"{_shown(node)} is supported here only in its basic form")
 
 
 def settled(value: Value, node: Node) -> Value:
     """A value of which equal ones are the same to the last bit, for GROUP BY, min and the like.
 
     Where equal values differ ('Dune' and 'dune' under a collation, 0.0 and -0.0), DuckDB keeps the
-    one it meets first, and which one that is may hang on other people's rows.
+    one it meets first, and which one that is may depend on other people's rows.
     """
     kind = family(value.type)
     if kind == "VARCHAR":
@@ -123,9 +118,6 @@ def settled(value: Value, node: Node) -> Value:
     if kind not in EXACT_TYPES:
         raise refuse(node, f"{value.type} has no exact equality")
     return value
-
-
-# --- conditions -----------------------------------------------------------------------------------
 
 
 def condition(node: Node, scope: Scope) -> str:
@@ -144,20 +136,15 @@ def _and_or(node: Node, scope: Scope) -> Value:
     terms: list[str] = []
     rest = node
     while type(rest) is type(node):  # a long chain is deep on its left side
-        _plain(rest, "this", "expression")
+        _only(rest, "this expression")
         terms.append(condition(rest.expression, scope))
         rest = rest.this
     terms.append(condition(rest, scope))
     return _boolean(word.join(reversed(terms)))
 
 
-def _not(node: Node, scope: Scope) -> Value:
-    _plain(node, "this")
-    return _boolean(f"NOT {condition(node.this, scope)}")
-
-
 def _maybe_not(node: Node, sql: str) -> Value:
-    """Sqlglot keeps the NOT of NOT LIKE inside the node or around it, as its version wants."""
+    """Sqlglot keeps the NOT of NOT LIKE inside the node or around it, depending on its version."""
     return _boolean(f"NOT ({sql})" if node.args.get("negate") else sql)
 
 
@@ -170,7 +157,6 @@ def _operand(node: Node, scope: Scope) -> Value:
 
 
 def _is(node: Node, scope: Scope) -> Value:
-    _plain(node, "this", "expression", "negate")
     left, right = _operand(node.this, scope), node.expression
     if isinstance(right, exp.Null):
         return _maybe_not(node, f"{left.sql} IS NULL")
@@ -180,19 +166,13 @@ def _is(node: Node, scope: Scope) -> Value:
 
 
 def _compare(node: Node, scope: Scope) -> Value:
-    _plain(node, "this", "expression")
-    sign = _COMPARISONS[type(node)]
-    left, right = node.this, node.expression
-    if is_literal(left) and not is_literal(right):
-        value = _operand(right, scope)
-        agree(node, value)
-        a, b = beside(value, left, scope)
-        return _boolean(f"{b} {sign} {a}")
-    value = _operand(left, scope)
+    sign, left, right = _COMPARISONS[type(node)], node.this, node.expression
+    turned = is_literal(left) and not is_literal(right)
+    value = _operand(right if turned else left, scope)
     agree(node, value)
-    if is_literal(right):
-        a, b = beside(value, right, scope)
-        return _boolean(f"{a} {sign} {b}")
+    if turned or is_literal(right):
+        a, b = beside(value, left if turned else right, scope)
+        return _boolean(f"{b} {sign} {a}" if turned else f"{a} {sign} {b}")
     if isinstance(right, exp.Any) and sign == "=":
         return _among(node, value, right.this, scope)  # IN (SELECT …), as stored views have it
     other = _operand(right, scope)
@@ -201,40 +181,32 @@ def _compare(node: Node, scope: Scope) -> Value:
         return _boolean(f"{value.sql} {sign} {other.sql}")
     if {family(value.type), family(other.type)} <= SMALL:
         return _boolean(f"CAST({value.sql} AS HUGEINT) {sign} CAST({other.sql} AS HUGEINT)")
-    raise refuse(
-        node, f"{value.type} and {other.type} cannot be compared without a cast that may fail"
-    )
+    why = f"{value.type} and {other.type} cannot be compared without a cast that may fail"
+    raise refuse(node, why)
 
 
 def _between(node: Node, scope: Scope) -> Value:
-    _plain(node, "this", "low", "high")
     value = _operand(node.this, scope)
     limits = [node.args["low"], node.args["high"]]
-    if not all(is_literal(limit) for limit in limits):
+    if not all(map(is_literal, limits)):
         raise refuse(node, "BETWEEN is supported only with literals")
     _same_kind(node, limits)
     agree(node, value)
-    bounds = []
-    for sign, limit in zip((">=", "<="), limits, strict=True):
-        a, b = beside(value, limit, scope)
-        bounds.append(f"{a} {sign} {b}")
-    return _boolean(" AND ".join(bounds))
+    (low, a), (high, b) = (beside(value, limit, scope) for limit in limits)
+    return _boolean(f"{low} >= {a} AND {high} <= {b}")
 
 
 def _same_kind(node: Node, literals: Sequence[Node]) -> None:
     """DuckDB compares a list in one type for all, which one 1e0 makes DOUBLE."""
-    if len({is_double(literal) for literal in literals}) == 2:
+    if len(set(map(is_double, literals))) == 2:
         raise refuse(node, "Write these numbers either all with an exponent or all without one")
 
 
 def _in(node: Node, scope: Scope) -> Value:
-    _plain(node, "this", "expressions", "query")
-    value = _operand(node.this, scope)
-    query = node.args.get("query")
+    value, query, choices = _operand(node.this, scope), node.args.get("query"), node.expressions
     if query is not None:
         return _among(node, value, query, scope)
-    choices = node.expressions
-    if not choices or not all(is_literal(choice) for choice in choices):
+    if not choices or not all(map(is_literal, choices)):
         raise refuse(
             node, "IN is supported only with a list of literals or a column of a public table"
         )
@@ -257,20 +229,11 @@ def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
 
 
 def _like(node: Node, scope: Scope) -> Value:
-    _plain(node, "this", "expression", "negate")
     value, pattern = _operand(node.this, scope), node.expression
     plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\0" not in pattern.this
     if family(value.type) != "VARCHAR" or not plain:
         raise refuse(node, "LIKE is supported only for a string column and a pattern in quotes")
     return _maybe_not(node, like(node, value, pattern.this, isinstance(node, exp.ILike)))
-
-
-# --- values ---------------------------------------------------------------------------------------
-
-
-def _of_text(word: str, node: Node, scope: Scope) -> Value:
-    _plain(node, "this")
-    return _of_string(word, node.this, scope)
 
 
 def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:
@@ -283,22 +246,17 @@ def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:
 
 
 def _trim(node: Node, scope: Scope) -> Value:
-    _plain(node, "this", "position")
-    word = {"": "trim", "LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim"}.get(
-        str(node.args.get("position") or "").upper()
-    )
+    words = {"": "trim", "LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim"}
+    word = words.get(str(node.args.get("position") or "").upper())
     if word is None:
         raise refuse(node, "This form of trim is not supported here")
     return _of_string(word, node.this, scope)
 
 
 def _substring(node: Node, scope: Scope) -> Value:
-    _plain(node, "this", "start", "length")
-    given = [node.args.get("start")]
-    if node.args.get("length") is not None:
-        given.append(node.args["length"])
+    start, length = node.args.get("start"), node.args.get("length")
     bounds = []
-    for bound in given:
+    for bound in (start,) if length is None else (start, length):
         number = whole_number(bound)
         if bound is None or number is None or is_double(bound) or abs(number) > _FARTHEST:
             raise refuse(node, "substr is supported only with literal bounds of up to a million")
@@ -306,19 +264,9 @@ def _substring(node: Node, scope: Scope) -> Value:
     return _of_string("substr", node.this, scope, *bounds)
 
 
-def _part(word: str, node: Node, scope: Scope) -> Value:
-    _plain(node, "this")
-    return _date_part(word, node.this, scope)
-
-
-def _extract(node: Node, scope: Scope) -> Value:
-    _plain(node, "this", "expression")
-    return _date_part(_part_name(node.this), node.expression, scope)
-
-
 def _named(node: Node, scope: Scope) -> Value:
     """Calls without a node of their own: date_part, and quoted names as stored views have them."""
-    _plain(node, "this", "expressions")
+    _only(node, "this expressions")
     word, given = node.name.lower(), node.expressions
     if word == "date_part" and len(given) == 2 and given[0].is_string:
         return _date_part(_part_name(given[0]), given[1], scope)
@@ -331,7 +279,6 @@ def _named(node: Node, scope: Scope) -> Value:
 
 def _of_main(node: Node, scope: Scope) -> Value:
     """main.lower(…) in stored views is DuckDB's own: macros of that name are refused at opening."""
-    _plain(node, "this", "expression")
     if not isinstance(node.expression, exp.Func) or node.this.name.lower() != "main":
         raise refuse(node, "This is not a column")
     return compiled(node.expression, scope)
@@ -352,7 +299,6 @@ def _date_part(word: str, node: Node, scope: Scope) -> Value:
 
 
 def _truncate(node: Node, scope: Scope) -> Value:
-    _plain(node, "this", "unit")
     unit = str(node.args["unit"].name).upper()
     value = compiled(node.this, scope)
     if unit not in _PARTS or family(value.type) not in TIMES:
@@ -364,7 +310,6 @@ def _truncate(node: Node, scope: Scope) -> Value:
 
 
 def _coalesce(node: Node, scope: Scope) -> Value:
-    _plain(node, "this", "expressions")
     value, others = compiled(node.this, scope), node.expressions
     if len(others) != 1 or not is_literal(others[0]):
         raise refuse(node, "coalesce is supported only with a column and one literal")
@@ -375,8 +320,7 @@ def _coalesce(node: Node, scope: Scope) -> Value:
 
 
 def _to_text(node: Node, scope: Scope) -> Value:
-    """Everything can be written as a string; other casts may fail."""
-    _plain(node, "this", "to")
+    """Every value can be cast to a string; other casts may fail."""
     if node.args["to"].sql(dialect="duckdb").upper() not in {"TEXT", "VARCHAR"}:
         raise refuse(
             node,
@@ -388,49 +332,43 @@ def _to_text(node: Node, scope: Scope) -> Value:
     return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR", collation=value.collation)
 
 
-_BEYOND = {"TIMESTAMP_S", "TIMESTAMP_MS"}
-
-
 def _column(node: Node, scope: Scope) -> Value:
-    if not isinstance(node, exp.Column):
-        raise refuse(node, "This is not a column")
-    value = scope.column(node)
-    if value.type in _BEYOND:
+    value = scope.column(node)  # type: ignore[arg-type]
+    if value.type in {"TIMESTAMP_S", "TIMESTAMP_MS"}:
         why = f"{value.type} holds times that DuckDB cannot show"
         raise refuse(node, why, "The owner can store it as a TIMESTAMP.")
     return value
 
 
-def _paren(node: Node, scope: Scope) -> Value:
-    _plain(node, "this")
-    return compiled(node.this, scope)
+_Compile = Callable[[Node, Scope], Value]
 
 
-def _truth(node: Node, scope: Scope) -> Value:
-    return Value("TRUE" if node.this else "FALSE", "BOOLEAN")
+def _of_this(compile_one: Callable[[str, Node, Scope], Value], word: str) -> _Compile:
+    return lambda node, scope: compile_one(word, node.this, scope)
 
 
-_COMPILERS: tuple[tuple[type | tuple[type, ...], Callable[[Node, Scope], Value]], ...] = (
-    (exp.Column, _column),
-    (exp.Paren, _paren),
-    ((exp.And, exp.Or), _and_or),
-    (exp.Not, _not),
-    (exp.Is, _is),
-    (tuple(_COMPARISONS), _compare),
-    (exp.Between, _between),
-    (exp.In, _in),
-    ((exp.Like, exp.ILike), _like),
-    (exp.Boolean, _truth),
-    (exp.Lower, partial(_of_text, "lower")),
-    (exp.Upper, partial(_of_text, "upper")),
-    (exp.Trim, _trim),
-    (exp.Substring, _substring),
-    (exp.Year, partial(_part, "year")),
-    (exp.Month, partial(_part, "month")),
-    ((exp.Day, exp.DayOfMonth), partial(_part, "day")),
-    (exp.Extract, _extract),
-    ((exp.TimestampTrunc, exp.DateTrunc), _truncate),
-    (exp.Coalesce, _coalesce),
-    (exp.Cast, _to_text),
-    (exp.Dot, _of_main),
+# The forms that are known, and the parts that their nodes may have (None: not checked here).
+_COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
+    (exp.Column, _column, None),
+    (exp.Paren, lambda node, scope: compiled(node.this, scope), "this"),
+    ((exp.And, exp.Or), _and_or, None),
+    (exp.Not, lambda node, scope: _boolean(f"NOT {condition(node.this, scope)}"), "this"),
+    (exp.Is, _is, "this expression negate"),
+    (tuple(_COMPARISONS), _compare, "this expression"),
+    (exp.Between, _between, "this low high"),
+    (exp.In, _in, "this expressions query"),
+    ((exp.Like, exp.ILike), _like, "this expression negate"),
+    (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
+    (exp.Lower, _of_this(_of_string, "lower"), "this"),
+    (exp.Upper, _of_this(_of_string, "upper"), "this"),
+    (exp.Trim, _trim, "this position"),
+    (exp.Substring, _substring, "this start length"),
+    (exp.Year, _of_this(_date_part, "year"), "this"),
+    (exp.Month, _of_this(_date_part, "month"), "this"),
+    ((exp.Day, exp.DayOfMonth), _of_this(_date_part, "day"), "this"),
+    (exp.Extract, lambda n, s: _date_part(_part_name(n.this), n.expression, s), "this expression"),
+    ((exp.TimestampTrunc, exp.DateTrunc), _truncate, "this unit"),
+    (exp.Coalesce, _coalesce, "this expressions"),
+    (exp.Cast, _to_text, "this to"),
+    (exp.Dot, _of_main, "this expression"),
 )

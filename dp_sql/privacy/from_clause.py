@@ -1,4 +1,4 @@
-"""The relations of a FROM clause, what their columns are called, and which column a name means.
+"""The clauses of a SELECT: what the columns of FROM are called, and expressions over them.
 
 In the SQL of expressions r0c1 is column 1 of relation 0.
 """
@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dp_sql.privacy.comparisons import Refused, Value, refuse
+from dp_sql.privacy.comparisons import Refused, Scope, Value, refuse
+from dp_sql.privacy.expressions import compiled, condition
 from dp_sql.privacy.relation_tree import Group, LeftJoin, Parts, Relation, Select
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
 
 ALLOWED = (
@@ -43,30 +44,27 @@ class Rows:
         return self.person_type is not None
 
     def read_from(self) -> Rows:
-        """The same as a relation of FROM: of several columns with one name only the first has it.
-
-        DuckDB calls the others x_1, x_2 and so on; here these names lead nowhere.
-        """
+        """The same where of several columns with one name only the first has it, and none x_1."""
         twice = {name for name in self.names if name and self.names.count(name) > 1}
         if not twice:
             return self
         numbered = re.compile(f"({'|'.join(map(re.escape, sorted(twice)))})_[0-9]+")
-        names = (
-            "" if name in self.names[:i] or numbered.fullmatch(name) else name
-            for i, name in enumerate(self.names)
-        )
+        gone = (n in self.names[:i] or numbered.fullmatch(n) for i, n in enumerate(self.names))
+        names = ("" if g else name for g, name in zip(gone, self.names, strict=True))
         return replace(self, names=tuple(names))
 
     def with_clear_unit(self) -> Rows:
         """The same where a column that shares its name with another is not the privacy unit."""
         columns = list(zip(self.names, self.values, strict=True))
-        others = {name for name, value in columns if not value.is_person}
-        values = (replace(v, is_person=v.is_person and name not in others) for name, v in columns)
-        return replace(self, values=tuple(values))
+        return self.without_unit({name for name, value in columns if not value.is_person})
 
-    def without_unit(self) -> Rows:
-        """The same where the privacy unit may be NULL, as after a left join."""
-        return replace(self, values=tuple(replace(v, is_person=False) for v in self.values))
+    def without_unit(self, names: Collection[str]) -> Rows:
+        """The same where columns of these names are not the privacy unit."""
+        values = (
+            replace(value, is_person=value.is_person and name not in names)
+            for name, value in zip(self.names, self.values, strict=True)
+        )
+        return replace(self, values=tuple(values))
 
 
 @dataclass(frozen=True)
@@ -82,9 +80,9 @@ class FromPart:
     rows: Rows
 
     @property
-    def name(self) -> str | None:
-        """What it is called here."""
-        return self.path[-1] if self.path else None
+    def name(self) -> str:
+        """What it is called here; "" for a subquery without an alias."""
+        return self.path[-1] if self.path else ""
 
     def value(self, index: int) -> Value:
         """One of its columns."""
@@ -124,37 +122,27 @@ class From:
             only = self.parts[0].rows
             if [value.sql for value in values] == [f"r0c{i}" for i in range(len(only.values))]:
                 return only.relation
-        return Select(
-            relations=tuple(part.rows.relation for part in self.parts),
-            equal=tuple(self.equal),
-            left_joins=tuple(self.left_joins),
-            where=tuple(self.where),
-            values=tuple(value.sql for value in values),
-            types=tuple(value.type for value in values),
-            distinct=distinct,
-            group=group,
-            looked_in=tuple(self.looked_in),
-        )
+        relations = tuple(part.rows.relation for part in self.parts)
+        sql, types = tuple(value.sql for value in values), tuple(value.type for value in values)
+        joins = (tuple(self.equal), tuple(self.left_joins), tuple(self.where))
+        return Select(relations, *joins, sql, types, distinct, group, tuple(self.looked_in))
 
     def column(self, node: exp.Column) -> Value:
-        """Find a column, or refuse it."""
+        """The column that a name means."""
         value, n_parts = self.found(node)
         if n_parts < len(node.parts):
             raise self.unknown(node)
         return value
 
     def found(self, node: exp.Column) -> tuple[Value, int]:
-        """The column that a.b.c begins with, and how many of these names it takes.
-
-        The names that are left are fields of a STRUCT.
-        """
+        """The column that a.b.c begins with, and how many of these names it takes."""
         if isinstance(node.this, exp.Star):
             raise self.unknown(node)
         names = [folded(part.name) for part in node.parts]
         for n_parts in range(len(names), 0, -1):
             found = list(self._called(tuple(names[: n_parts - 1]), names[n_parts - 1]))
             if len(found) > 1:
-                shown = node.sql(dialect="duckdb")
+                shown = to_sql(node)
                 hint = "Write the table before the column, as in r.title."
                 raise refuse(node, f"{shown} is more than one column of the source", hint)
             if found:
@@ -173,7 +161,7 @@ class From:
         names = sorted({name for part in self.parts for name in part.rows.names if name})
         near = difflib.get_close_matches(folded(node.name), names, n=3)
         hint = f"Did you mean {' or '.join(near)}?" if near else ALLOWED
-        return refuse(node, f"{node.sql(dialect='duckdb')} is not a column of the source", hint)
+        return refuse(node, f"{to_sql(node)} is not a column of the source", hint)
 
 
 _CLAUSES = {
@@ -189,9 +177,90 @@ def only(node: Node, allowed: set[str]) -> None:
     for key, value in node.args.items():
         if value and key not in allowed:
             at = value[0] if isinstance(value, list) else value
-            where = at if hasattr(at, "walk") else node
             clause = _CLAUSES.get(key, key.upper())
             raise refuse(
-                where, f"{clause[0].upper()}{clause[1:]} is not supported in the source of a DP "
-                "call, because one person's rows could then depend on another's", ALLOWED,
-            )  # fmt: skip
+                at if hasattr(at, "walk") else node,
+                f"{clause[0].upper()}{clause[1:]} is not supported in the source of a DP call, "
+                "because one person's rows could then depend on another's",
+                ALLOWED,
+            )
+
+
+def row_wise(node: Node, scope: Scope) -> Value:
+    """Compile an expression, or take it as the owner wrote it."""
+    try:
+        return compiled(node, scope)
+    except Refused:
+        if scope.as_written is None:
+            raise
+    return scope.as_written(node)
+
+
+def conditions(node: Node, scope: Scope) -> list[str]:
+    """Compile a WHERE clause or another chain of AND, or take it as the owner wrote it."""
+    try:
+        return [condition(term, scope) for term in conjuncts(node)]
+    except Refused:
+        if scope.as_written is None:
+            raise
+    return [scope.as_written(node).sql]
+
+
+def conjuncts(node: Node | None) -> list[Node]:
+    """The terms of a chain of AND, in their order."""
+    found: list[Node] = []
+    waiting = [] if node is None else [node]
+    while waiting:
+        term = waiting.pop()
+        if isinstance(term, exp.Paren):
+            waiting.append(term.this)
+        elif isinstance(term, exp.And):
+            waiting += [term.expression, term.this]
+        else:
+            found.append(term)
+    return found
+
+
+def projections(tree: exp.Select, source: From, scope: Scope) -> tuple[list[str], list[Value]]:
+    """The names and the values of a SELECT's list."""
+    found: list[tuple[str, Value]] = []
+    for node in tree.expressions:
+        inner = node.unalias()
+        star = inner.this if isinstance(inner, exp.Column) else inner
+        if isinstance(star, exp.Star) and inner is node:
+            table = folded(inner.table) if isinstance(inner, exp.Column) else None
+            found += _star(star, table, source, scope)
+        else:
+            found.append((column_name(node), row_wise(inner, scope)))
+    return [name for name, _ in found], [value for _, value in found]
+
+
+def _star(star: exp.Star, table: str | None, source: From, scope: Scope) -> list[tuple[str, Value]]:
+    only(star, {"except", "except_", "replace", "rename"})
+    dropped = star.args.get("except_") or star.args.get("except") or []
+    if any(node.args.get("table") for node in dropped):
+        raise refuse(star, "EXCLUDE takes names without a table", ALLOWED)
+    gone = {folded(node.name) for node in dropped}
+    put = {folded(n.alias): compiled(n.this, scope) for n in star.args.get("replace") or []}
+    called = {folded(n.this.name): folded(n.alias) for n in star.args.get("rename") or []}
+    listed = [
+        (name, part.value(i))
+        for part in source.parts
+        if table in {None, part.name}
+        for i, name in enumerate(part.rows.names)
+        if table is not None or (part.number, i) not in source.hidden
+    ]
+    changed = [*gone, *put, *called]
+    if len(changed) != len(set(changed)) or not set(changed) <= {name for name, _ in listed}:
+        raise refuse(star, "EXCLUDE, REPLACE and RENAME take each column of the star once", ALLOWED)
+    found = [(called.get(n, n), put.get(n, value)) for n, value in listed if n not in gone]
+    if not found:
+        raise refuse(star, "This star lists no column", ALLOWED)
+    return found
+
+
+def column_name(node: Node) -> str:
+    """What DuckDB calls a column of a list; an expression without an alias has no name here."""
+    if isinstance(node, exp.Alias | exp.Column):
+        return folded(node.alias_or_name)
+    return ""

@@ -6,15 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.relation_joins import (
-    columns_of,
-    left_joins_of,
-    on_beside,
-    on_equal,
-    owner_of,
-    type_of,
-)
-from dp_sql.privacy.relation_tree import Select, name_of
+from dp_sql.privacy.relation_tree import LinkedTable, Select, Table
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, same_bits
 
 
@@ -22,8 +14,8 @@ from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, same_bits
 class PartSql:
     """A relation of FROM with its own conditions, as a SELECT of `r0p`, `r0c1`, and so on.
 
-    most: the most rows of one person in it. is_table: whether it is a table itself. fan: the
-    most of its rows that one row before it matches. None: not known.
+    most: the most rows of one person in it. is_table: whether it is a table as it is stored. fan:
+    the most of its rows that one row before it matches. None: not known.
     """
 
     number: int
@@ -36,10 +28,7 @@ class PartSql:
 
 @dataclass
 class FromSql:
-    """FROM and WHERE of a SELECT under construction, and the most rows of one person in it.
-
-    multiplies: whether a join makes several rows of one.
-    """
+    """FROM and WHERE of a SELECT, the most rows of one person, and if a join multiplies rows."""
 
     sql: str
     most: int | None
@@ -57,16 +46,19 @@ def where_sql(conditions: Sequence[str]) -> str:
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def _person(select: Select, part: PartSql) -> list[str]:
-    return [f"r{part.number}p"] if select.relations[part.number].is_private else []
+def _same_bits(select: Select, columns: Sequence[str]) -> list[str]:
+    return [
+        column
+        if column.endswith("p")
+        else f"{same_bits(column, select.type_of(column))} AS {column}"
+        for column in columns
+    ]
 
 
 def distinct_sql(select: Select, part: PartSql) -> str:
     """The distinct rows of a relation."""
-    listed = [*_person(select, part)]
-    listed += [
-        f"{same_bits(column, type_of(select, column))} AS {column}" for column in part.columns
-    ]
+    person = [f"r{part.number}p"] if select.relations[part.number].is_private else []
+    listed = _same_bits(select, [*person, *part.columns])
     return f"SELECT DISTINCT {listed_sql(listed)} FROM ({part.sql}) AS t"
 
 
@@ -80,28 +72,26 @@ def capped_sql(select: Select, part: PartSql, sql: str, cap: int) -> str:
     person = f"r{part.number}p"
     order = [f"system.main.hash({', '.join(part.columns)})"] if part.columns else []
     for column in part.columns:
-        kind = family(type_of(select, column))
+        kind = family(select.type_of(column))
         if kind in BINARY_TYPES | {"ENUM"}:
             order.append(f"CAST({column} AS VARCHAR)")
         elif kind in EXACT_TYPES:
             order.append(exact(column, kind))
     by = f" ORDER BY {', '.join(order)}" if order else ""
     number = f"system.main.row_number() OVER (PARTITION BY {person}{by})"
-    return (
-        f"SELECT {listed_sql([person, *part.columns])} FROM ({sql}) AS t QUALIFY {number} <= {cap}"
-    )
+    listed = listed_sql([person, *part.columns])
+    return f"SELECT {listed} FROM ({sql}) AS t QUALIFY {number} <= {cap}"
 
 
 def joined_sql(select: Select, source: FromSql, part: PartSql, terms: Sequence[str]) -> FromSql:
     """The relations so far, joined with one more."""
-    number, word = part.number, "JOIN"
-    sql = part.sql
-    if number in left_joins_of(select):
+    number, sql, word = part.number, part.sql, "JOIN"
+    if number in select.left:
         word = "LEFT JOIN"
     elif select.relations[number].is_private:
         word, found = "LEFT JOIN", f"__dp_found_{number}"
         sql = f"SELECT *, 1 AS {found} FROM ({sql}) AS t"
-        source.conditions.append(is_found(found, f"r{owner_of(select)}p"))
+        source.conditions.append(is_found(found, f"r{select.owner}p"))
     source.sql += f" {word} ({sql}) AS r{number} ON {' AND '.join(terms) or 'TRUE'}"
     return source
 
@@ -119,59 +109,53 @@ def is_found(found: str, left: str) -> str:
 def matched_sql(
     select: Select, source: FromSql, part: PartSql, still: Collection[str], before: Sequence[int]
 ) -> FromSql:
-    """A LEFT JOIN whose ON says more than equal columns: all rows so far, with their matches.
+    """A LEFT JOIN whose ON says more than equal columns: all rows so far, beside those that match.
 
-    For such an ON DuckDB 1.5 would compare each row with each, or not run it at all.
+    For an ON as it is written DuckDB 1.5 would compare each row with each, or not run it at all.
     """
-    rows = [*_so_far(select, still, before), "system.main.row_number() OVER () AS __dp_row"]
-    first = f"SELECT {listed_sql(rows)} FROM {source.sql}{where_sql(source.conditions)}"
-    own = "".join(f", {column}" for column in part.columns)
+    so_far = _so_far(select, still, before)
+    first = listed_sql([*so_far, "system.main.row_number() OVER () AS __dp_row"])
     match = (
-        f"SELECT __dp_row AS __dp_match{own} FROM __dp_before JOIN ({part.sql}) AS r{part.number} "
-        f"ON {' AND '.join(on_equal(select, part.number, before)) or 'TRUE'}"
-        f"{where_sql(on_beside(select, part.number))}"
+        f"SELECT {', '.join(['__dp_row AS __dp_match', *part.columns])} "
+        f"FROM __dp_before JOIN ({part.sql}) AS r{part.number} "
+        f"ON {' AND '.join(select.on_equal(part.number, before)) or 'TRUE'}"
+        f"{where_sql(select.on_beside(part.number))}"
     )
-    listed = [*_so_far(select, still, before), *part.columns]
     sql = (
-        f"WITH __dp_before AS MATERIALIZED ({first}) SELECT {listed_sql(listed)} FROM __dp_before "
-        f"LEFT JOIN ({match}) AS __dp_matches ON __dp_row = __dp_match"
+        f"WITH __dp_before AS MATERIALIZED (SELECT {first} FROM {source.sql}"
+        f"{where_sql(source.conditions)}) SELECT {listed_sql([*so_far, *part.columns])} "
+        f"FROM __dp_before LEFT JOIN ({match}) AS __dp_matches ON __dp_row = __dp_match"
     )
     return FromSql(f"({sql}) AS s{part.number}", source.most, source.multiplies)
 
 
 def _so_far(select: Select, still: Collection[str], available: Collection[int]) -> list[str]:
     """The person of a row so far, and the columns that are needed from here on."""
-    owner = owner_of(select)
-    return ([] if owner is None else [f"r{owner}p"]) + [
-        f"r{number}c{i}" for number in sorted(available) for i in columns_of(select, number, still)
-    ]
+    person = [f"r{select.owner}p"] if select.is_private else []
+    return person + [f"r{n}c{i}" for n in sorted(available) for i in select.columns_of(n, still)]
 
 
 def reduced_sql(
     select: Select, source: FromSql, still: Collection[str], available: Collection[int]
 ) -> FromSql:
     """The distinct rows so far, with the person and the columns that are needed from here on."""
-    listed = [
-        column
-        if column.endswith("p")
-        else f"{same_bits(column, type_of(select, column))} AS {column}"
-        for column in _so_far(select, still, available)
-    ]
-    sql = f"SELECT DISTINCT {listed_sql(listed)} FROM {source.sql}{where_sql(source.conditions)}"
+    listed = listed_sql(_same_bits(select, _so_far(select, still, available)))
+    sql = f"SELECT DISTINCT {listed} FROM {source.sql}{where_sql(source.conditions)}"
     return FromSql(f"({sql}) AS s{len(available)}", source.most, source.multiplies)
 
 
-def too_much(
-    select: Select, rows: int, most: int, joined: Sequence[PartSql], is_public: bool
-) -> NotSupported:
+def too_much(select: Select, rows: int, most: int, joined: Sequence[PartSql]) -> NotSupported:
     """The refusal of joins that multiply rows too much; all numbers in it are public."""
-    fans = ", ".join(
-        f"{name_of(select.relations[part.number])} by up to {part.fan:,}"
-        for part in joined
-        if part.fan != 1
-    )
-    whose = "" if is_public else " of one person"
-    limit = "" if is_public else " (max_joined_rows_per_person)"
+    names = {part.number: "a subquery" for part in joined}
+    for number, relation in enumerate(select.relations):
+        match relation:
+            case Table(name=name) | LinkedTable(table=Table(name=name)):
+                names[number] = name[-1]
+    many = [part for part in joined if part.fan != 1]
+    fans = ", ".join(f"{names[part.number]} by up to {part.fan:,}" for part in many)
+    whose, limit = "", ""
+    if select.is_private:
+        whose, limit = " of one person", " (max_joined_rows_per_person)"
     return NotSupported(
         f"These joins could make {rows:,} rows{whose}, and the limit is {most:,}{limit}. "
         f"They multiply rows: {fans}.",

@@ -18,30 +18,23 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 
 LONGEST_PATTERN = 1000
-LONGEST_EXPRESSION = 100
-"""Characters of a pattern that becomes a regular expression: RE2's time grows with both lengths."""
+LONGEST_EXPRESSION = 100  # of a regular expression's pattern: RE2's time grows with both lengths
 
 
 def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
-    """The condition that a string matches a pattern of LIKE.
+    """The condition that a string matches a pattern of LIKE, in which no character escapes % and _.
 
-    Args:
-        node: its place, for messages.
-        value: the string.
-        pattern: what is on the right of LIKE, with % and _; no character escapes them.
-        fold: whether case is ignored, as in ILIKE.
+    fold: whether case is ignored, as in ILIKE.
 
-    Raises:
-        Refused: the pattern is too long, or the string has another collation.
+    Raises Refused where the pattern is too long, or the string has another collation.
     """
     if value.collation not in {PLAIN, BINARY, *NOCASE}:
         raise unknown(node)
     word, written = _function(pattern)
     longest = LONGEST_EXPRESSION if word == "regexp_full_match" else LONGEST_PATTERN
     if len(pattern) > longest:
-        raise refuse(
-            node, f"This pattern has over {longest} characters", f"Shorten it to {longest}."
-        )
+        why = f"This pattern has over {longest} characters"
+        raise refuse(node, why, f"Shorten it to {longest}.")
     string, wanted = value.sql if word == "=" else short(value.sql), literal(written)
     if fold or value.collation in NOCASE:
         string, wanted = f"system.main.lower({string})", f"system.main.lower({wanted})"
@@ -74,12 +67,7 @@ def expression(pattern: str) -> str:
     >>> print(expression("50%\\_é"))
     50.*\\.é
     """
-    return "".join(map(_one, pattern))
-
-
-def _one(character: str) -> str:
-    if character == "%":
-        return ".*"
-    if character == "_":
-        return "."
-    return f"\\{character}" if character.isascii() and not character.isalnum() else character
+    wild = {"%": ".*", "_": "."}
+    return "".join(
+        wild.get(c) or (f"\\{c}" if c.isascii() and not c.isalnum() else c) for c in pattern
+    )

@@ -10,30 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from dp_sql.errors import ArgumentError, InternalError, NotPrivate, QueryError
-from dp_sql.privacy.as_written import check_text
+from dp_sql.errors import ArgumentError, NotPrivate, QueryError
+from dp_sql.privacy.as_written import check_sql
 from dp_sql.privacy.catalog import OwnersEngine
-from dp_sql.privacy.declared_sources import (
-    DeclaredTables,
-    OwnersSchema,
-    assumptions,
-    read_tables,
-)
-from dp_sql.privacy.domains import Domain, Observed, declared_domain
+from dp_sql.privacy.declared_sources import DeclaredTables, OwnersSchema, assumptions, read_tables
+from dp_sql.privacy.domains import OBSERVED, Domain, declared_domain
 from dp_sql.privacy.plan import Groups, Plan, needs_cap
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
 from dp_sql.privacy.scores import scores_plan
-from dp_sql.privacy.sources import (
-    CallRows,
-    Source,
-    compiled_plan,
-    compiled_source,
-    key_columns,
-    rows_of,
-    value_of,
-    written_out,
-)
+from dp_sql.privacy.sources import Source, compiled_source, value_of
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect
@@ -45,45 +31,35 @@ from dp_sql.sql.types import exact
 def owners_plan(
     select: DpSelect, call: DpCall, tokens: Sequence[Token], engine: OwnersEngine
 ) -> Plan:
-    """The plan of one call on the owner's connection.
+    """The plan of one call of a SELECT on the owner's connection.
 
-    Args:
-        select: the SELECT that contains the call.
-        call: the call.
-        tokens: of the whole statement, for its CTEs.
-        engine: answers what names mean.
-
-    Raises:
-        QueryError: the source is not provably person-level, or the call cannot be planned.
+    `tokens` are those of the whole statement, for its CTEs. Raises QueryError where the source is
+    not provably person-level, or the call cannot be planned.
     """
     if not call.parameters.reads_people:
         return scores_plan(select, call, engine)
     bodies = _bodies(select, tokens)
-    _check_texts(select, call, bodies.values(), engine)
+    _check_strings(select, call, bodies.values(), engine)
     schema = OwnersSchema(engine)
-    unit = folded(call.privacy_unit.parts[-1])
-    tables = DeclaredTables(schema, unit, _origin(select, call, bodies, schema))
+    unit = call.privacy_unit.parts[-1]
+    tables = DeclaredTables(schema, folded(unit), _origin(select, call, bodies, schema))
     source = _source(select, call, bodies, tables)
-    rows = rows_of(source, call)
-    functions = {table.function for table in read_tables(rows.relation)[0] if table.function}
-    if not engine.agrees(rows.sql, rows.tables, functions):
-        raise NotPrivate(
-            "DuckDB does not read this source as dp_sql does.",
-            text=select.text,
-            position=select.source[0],
-            hint="Make it a table (CREATE TABLE … AS …) and name that table.",
-        )
-    own = _private_names(source, rows, tables)
+    rows = source.read_by(call)
+    read = read_tables(rows.relation)[0]
+    functions = {table.function for table in read if table.function}
+    if not engine.agrees(rows.written.sql, rows.written.tables, functions):
+        message = "DuckDB does not read this source as dp_sql does."
+        hint = "Make it a table (CREATE TABLE … AS …) and name that table."
+        raise select.refused(message, select.source[0], hint, NotPrivate)
+    # What the relations with people's rows are called.
+    own = {folded(table.name[-1]) for table in read if table.is_private} | tables.views
+    own |= {part.name for part in source.rows.parts if part.rows.private and part.name}
     groups = _groups(source, call, own, schema) if select.keys else None
     domain = None
     if call.domain is not None:
         domain = declared_domain(select, call, call.domain, rows.item.type, own, schema)
-    declared = assumptions(rows.relation, call.privacy_unit.parts[-1])
-    declared += _assumed(select, call, groups, domain)
-    return compiled_plan(source, call, rows, domain=domain, groups=groups, assumptions=declared)
-
-
-# --- the source -----------------------------------------------------------------------------------
+    declared = assumptions(rows.relation, unit) + _assumed(select, call, groups, domain)
+    return source.plan(call, rows, domain, groups, declared)
 
 
 def _source(
@@ -95,37 +71,28 @@ def _source(
         source = compiled_source(select, bodies, Compiler(tables))
     except ArgumentError as error:  # the type of the privacy unit
         raise error.at(select.text, unit.position) from None
-    if source.person is None:
-        value_of(select, unit, source.scope)  # where it is no column at all, that is what is wrong
-        raise NotPrivate(
-            f"No table of this source has a column {unit.parts[-1]}.",
-            text=select.text,
-            position=unit.position,
-            hint="The privacy unit is a column of a table, a file or a dataframe.",
-        )
-    if not value_of(select, unit, source.scope).is_person:
-        raise NotPrivate(
-            f"{unit.text} is not the privacy unit of a table: it is an expression, or a column "
-            "that a LEFT JOIN may set to NULL.",
-            text=select.text,
-            position=unit.position,
-            hint="Name the column as it is in the table that holds people's rows.",
-        )
+    value = value_of(select, unit, source.scope)  # where it is no column at all, that is refused
+    if source.person_type is None:
+        message = f"No table of this source has a column {unit.parts[-1]}."
+        hint = "The privacy unit is a column of a table, a file or a dataframe."
+        raise select.refused(message, unit.position, hint, NotPrivate)
+    if not value.is_person:
+        why = "it is an expression, or a column that a LEFT JOIN may set to NULL."
+        message = f"{unit.text} is not the privacy unit of a table: {why}"
+        hint = "Name the column as it is in the table that holds people's rows."
+        raise select.refused(message, unit.position, hint, NotPrivate)
     return source
 
 
 def _origin(
     select: DpSelect, call: DpCall, bodies: Mapping[str, str], schema: OwnersSchema
 ) -> tuple[Parts, str] | None:
-    """The column of a table that the privacy unit is, should a subquery have renamed it.
-
-    No number is asked for, and no row is read, to find it.
-    """
-    tables = DeclaredTables(replace(schema, counts=False), "")
+    """The column of a table that the privacy unit is, should a subquery have renamed it."""
+    tables = DeclaredTables(replace(schema, counts=False), "")  # no number is asked for
     try:
         source = compiled_source(select, bodies, Compiler(tables))
         origin = value_of(select, call.privacy_unit, source.scope).origin
-    except QueryError:  # whatever is wrong is refused when the source is compiled
+    except QueryError:  # the error is raised again when the source is compiled
         return None
     return None if origin is None or origin[1] == folded(call.privacy_unit.parts[-1]) else origin
 
@@ -135,7 +102,6 @@ def _bodies(select: DpSelect, tokens: Sequence[Token]) -> dict[str, str]:
 
     Left out are names that the statement defines twice, and CTEs that end behind the source.
     """
-    text = select.text
     spans: dict[str, tuple[int, int]] = {}
     for index, token in enumerate(tokens):
         if token.upper == "WITH":
@@ -147,89 +113,69 @@ def _bodies(select: DpSelect, tokens: Sequence[Token]) -> dict[str, str]:
         if after.upper == "AS" or after.is_symbol("(")
     )
     return {
-        name: text[slice(*span)]
+        name: select.text[slice(*span)]
         for name, span in sorted(spans.items(), key=lambda item: item[1])
         if name in select.ctes and defined[name] == 1 and span[1] <= select.source[0]
     }
 
 
-def _check_texts(
+def _check_strings(
     select: DpSelect, call: DpCall, bodies: Iterable[str], engine: OwnersEngine
 ) -> None:
     """Refuse SQL that sqlglot and DuckDB, or this database and another, may read differently."""
     for sql in (select.source_text, select.condition_text or "", call.item.text, *bodies):
-        refusal = check_text(sql, engine)
-        if refusal is not None:
-            position = select.text.find(sql, select.source[0])
-            raise NotPrivate(
-                refusal.message,
-                text=select.text,
-                position=position if position >= 0 else select.source[0],
-                hint=refusal.hint,
-            )
+        try:
+            check_sql(sql, engine)
+        except NotPrivate as refusal:
+            begin = select.source[0]
+            place = max(begin, select.text.find(sql, begin))
+            raise select.refused(refusal.message, place, refusal.hint or "", NotPrivate) from None
 
 
-def _private_names(source: Source, rows: CallRows, tables: DeclaredTables) -> frozenset[str]:
-    """What the relations with people's rows are called, folded."""
-    read = {folded(table.name[-1]) for table in read_tables(rows.relation)[0] if table.is_private}
-    called = {part.name for part in source.rows.parts if part.rows.private and part.name}
-    return frozenset(read | called | tables.views)
-
-
-# --- what the owner declares to be public ---------------------------------------------------------
-
-
-def _groups(source: Source, call: DpCall, own: frozenset[str], schema: OwnersSchema) -> Groups:
-    """The groups of a call, as the statement declares them."""
-    select, keys = source.select, key_columns(source)
-    given, cap = select.groups, call.max_groups_contributed
+def _groups(source: Source, call: DpCall, own: set[str], schema: OwnersSchema) -> Groups:
+    select, given, cap = source.select, source.select.groups, call.max_groups_contributed
     if cap is None:
         raise needs_cap(select, call)
     if given is None:
-        raise ArgumentError(
+        raise select.refused(
             f"{call.function.name} with GROUP BY needs groups: the public set of groups. A group "
             "with only one person in it would reveal that person.",
-            text=select.text,
-            position=call.start,
-            hint="Write groups := regions.region (a public table's column), groups := ['north', "
+            call.start,
+            "Write groups := regions.region (a public table's column), groups := ['north', "
             "'south'], or, if the set of values is itself public, groups := observed.",
         )
     if isinstance(given, Reference) and folded(given.text) == "observed":
-        return Groups(tuple(_observed(source, i) for i in range(len(keys))), cap)
-    if len(keys) > 1:
-        raise ArgumentError(
-            "With several GROUP BY columns write groups := observed; only a policy can list "
-            "their values.",
-            text=select.text,
-            position=given.position,
+        return Groups(tuple(_observed(source, i) for i in range(len(source.values))), cap)
+    if len(source.values) > 1:
+        why = (
+            "With several GROUP BY columns write groups := observed; only a policy can list their "
+            "values."
         )
+        raise select.refused(why, given.position)
     wanted = replace(call, k=None, columns={**call.columns, "item": select.keys[0]})
-    domain = declared_domain(select, wanted, given, keys[0].type, own, schema)
-    if isinstance(domain, Observed):
-        raise InternalError("Groups without their values.")
+    domain = declared_domain(select, wanted, given, source.values[0].type, own, schema)
+    assert domain.select is not None  # groups := observed is answered above
     return Groups((domain.select,), cap)
 
 
 def _observed(source: Source, index: int) -> str:
-    """SQL that lists the values of a key in the source, whatever WHERE keeps, once, as `item`."""
-    value = source.keys[index]
-    sql = written_out(source, source.unfiltered.select([value])).sql
+    """SQL that lists the values of a key in the source, also where WHERE drops their rows."""
+    value = source.values[index]
+    sql = source.written(source.unfiltered.select([value])).sql
     item = exact("c0", value.type)
     return f"SELECT DISTINCT {item} AS item FROM ({sql}) AS t WHERE c0 IS NOT NULL"
 
 
 def _assumed(
-    select: DpSelect, call: DpCall, groups: Groups | None, domain: Domain | Observed | None
+    select: DpSelect, call: DpCall, groups: Groups | None, domain: Domain | None
 ) -> tuple[str, ...]:
     """What the owner declares by naming groups and a domain; a list is public by being written."""
     said: tuple[str, ...] = ()
     if groups is not None and not isinstance(select.groups, ListLiteral):
         said = (f"the set of groups, {select.groups and select.groups.text}, is public",)
-    if domain is None:
-        return said
-    if isinstance(domain, Observed):
+    if domain == OBSERVED:
         also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"
         return (*said, f"the set of values in {call.item.text} is public{also}")
-    if isinstance(call.domain, ListLiteral):
+    if domain is None or isinstance(call.domain, ListLiteral):
         return said
     return (*said, f"the domain, {domain.described}, is public")

@@ -2,76 +2,64 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot import exp
 
-from dp_sql.privacy.clauses import column_name
 from dp_sql.privacy.comparisons import SMALL, Scope, Value, refuse
 from dp_sql.privacy.expressions import compiled, condition, is_aggregate, settled
-from dp_sql.privacy.from_clause import ALLOWED, From, FromPart, Rows, only
+from dp_sql.privacy.from_clause import ALLOWED, From, FromPart, Rows, column_name, only
 from dp_sql.privacy.relation_tree import Group
-from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import family
-
-_NUMBER = re.compile(r"\d{1,6}", re.ASCII)
 
 
 def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
     """A SELECT with GROUP BY, in which each group is made of one person's rows."""
-    group = tree.args.get("group")
+    group, having = tree.args.get("group"), tree.args.get("having")
     if group is None or source.private is None or tree.args.get("distinct") is not None:
-        raise refuse(
-            tree, "A source with groups must GROUP BY the privacy unit, without DISTINCT", ALLOWED
-        )
+        why = "A source with groups must GROUP BY the privacy unit, without DISTINCT"
+        raise refuse(tree, why, ALLOWED)
     only(group, {"expressions", "all"})
     listed = [node.unalias() for node in tree.expressions]
-    keys = group.expressions
+    keys = list(group.expressions)
     if group.args.get("all"):
         keys = [node for node in listed if not _aggregates(node)]
-    keys = [_key(node, listed) for node in keys]
+    places = {str(i): node for i, node in enumerate(listed, 1)}
+    for i, node in enumerate(keys):  # GROUP BY 1 is the first column of the list
+        if isinstance(node, exp.Literal) and not node.is_string:
+            keys[i] = places.get(node.this.lstrip("0"), node)
     by = {key.sql: settled(key, node) for node in keys for key in [compiled(node, scope)]}
     if not any(key.is_person for key in by.values()):
-        raise refuse(group, "GROUP BY in a source must list the privacy unit", ALLOWED)
+        why = "GROUP BY in a source must list the privacy unit"
+        raise refuse(group, why, ALLOWED)
     groups = _Groups(scope, by)
     names = [column_name(node) for node in tree.expressions]
     values = [groups.listed(node) for node in listed]
-    having, kept = tree.args.get("having"), []
+    named = {n: v for n, v in zip(names, values, strict=True) if names.count(n) == 1}
+
+    def column(node: exp.Column) -> Value:
+        """A column of the list, or a key."""
+        own = None if node.table else named.get(folded(node.name))
+        return own or groups.scope.column(node)
+
+    kept = []
     if having is not None:
-        named = {n: v for n, v in zip(names, values, strict=True) if names.count(n) == 1}
-        kept = [_having(having.this, groups.scope, named)]
+        kept.append(condition(having.this, replace(groups.scope, column=column)))
     relation = groups.source(source, kept).select(values)
     return Rows(relation, tuple(names), tuple(values), source.person_type)
-
-
-def _key(node: Node, listed: Sequence[Node]) -> Node:
-    if isinstance(node, exp.Literal) and not node.is_string and _NUMBER.fullmatch(node.this):
-        index = int(node.this) - 1
-        if 0 <= index < len(listed):
-            return listed[index]
-    return node
-
-
-def _having(node: Node, grouped: Scope, named: Mapping[str, Value]) -> str:
-    def column(found: exp.Column) -> Value:
-        if not found.table and folded(found.name) in named:
-            return named[folded(found.name)]
-        return grouped.column(found)
-
-    return condition(node, replace(grouped, column=column))
 
 
 class _Groups:
     """Groups of one person's rows: an inner SELECT of keys and aggregates, to compute with outside.
 
-    DuckDB binds no aggregate inside TRY(…), and year(min(day)) needs one.
+    DuckDB binds no aggregate inside TRY(…), and year(min(day)) needs one. `by` are the settled
+    keys, by the SQL that they settle.
     """
 
     def __init__(self, scope: Scope, by: Mapping[str, Value]) -> None:
-        """Take the scope of the rows, and the settled keys by the SQL of what they were."""
         self._rows = scope
         self._keys = list(by.values())
         self._by = {sql: replace(key, sql=f"r0c{i}") for i, (sql, key) in enumerate(by.items())}
@@ -82,11 +70,7 @@ class _Groups:
     def _column(self, node: exp.Column) -> Value:
         found = self._by.get(self._rows.column(node).sql)
         if found is None:
-            raise refuse(
-                node,
-                f"{node.sql(dialect='duckdb')} must be in GROUP BY or in an aggregate",
-                ALLOWED,
-            )
+            raise refuse(node, f"{to_sql(node)} must be in GROUP BY or in an aggregate", ALLOWED)
         return found
 
     def _aggregate(self, node: Node) -> Value:
@@ -99,7 +83,7 @@ class _Groups:
         return replace(value, sql=f"r0c{len(self._keys) + written.index(value.sql)}")
 
     def listed(self, node: Node) -> Value:
-        """An expression that is a key itself, or made of keys and aggregates."""
+        """An expression that is a key, or made of keys and aggregates."""
         if not _aggregates(node):
             key = self._by.get(compiled(node, self._rows).sql)
             if key is not None:
@@ -132,23 +116,7 @@ def _counts_rows(node: Node) -> bool:
 
 def _aggregate(node: Node, scope: Scope) -> Value:
     """An aggregate over one person's rows that cannot overflow or fail."""
-    inner = node.this
-    if isinstance(node, exp.Anonymous):
-        only(node, {"this"})
-        return Value("system.main.count(*)", "BIGINT")
-    if isinstance(node, exp.Count):
-        only(node, {"this", "big_int"})
-        if isinstance(inner, exp.Star) or inner is None:
-            if inner is not None:
-                only(inner, set())
-            return Value("system.main.count(*)", "BIGINT")
-        if isinstance(inner, exp.Distinct):
-            only(inner, {"expressions"})
-            if len(inner.expressions) != 1:
-                raise refuse(node, "count(DISTINCT …) is supported only for one column", ALLOWED)
-            value = settled(compiled(inner.expressions[0], scope), node)
-            return Value(f"system.main.count(DISTINCT {value.sql})", "BIGINT")
-        return Value(f"system.main.count({compiled(inner, scope).sql})", "BIGINT")
+    inner, counted = node.this, "*"
     if isinstance(node, exp.Min | exp.Max):
         only(node, {"this"})
         value = settled(compiled(inner, scope), node)
@@ -159,6 +127,17 @@ def _aggregate(node: Node, scope: Scope) -> Value:
         value = compiled(inner, scope)
         if family(value.type) in SMALL:  # 2^63 rows of them fit HUGEINT
             return Value(f"system.main.sum({value.sql})", "HUGEINT")
-    raise refuse(
-        node, "A source may only use count, min, max, and sum of integers up to 64 bits", ALLOWED
-    )
+    if not isinstance(node, exp.Count | exp.Anonymous):
+        why = "A source may only use count, min, max, and sum of integers up to 64 bits"
+        raise refuse(node, why, ALLOWED)
+    only(node, {"this", "big_int"})
+    if isinstance(inner, exp.Star):
+        only(inner, set())
+    elif isinstance(inner, exp.Distinct):
+        only(inner, {"expressions"})
+        if len(inner.expressions) != 1:
+            raise refuse(node, "count(DISTINCT …) is supported only for one column", ALLOWED)
+        counted = f"DISTINCT {settled(compiled(inner.expressions[0], scope), node).sql}"
+    elif inner is not None and isinstance(node, exp.Count):
+        counted = compiled(inner, scope).sql
+    return Value(f"system.main.count({counted})", "BIGINT")

@@ -1,7 +1,6 @@
-"""The frozen Plan of a release, for both kinds of session: the only thing that may be rewritten.
+"""The frozen Plan of a release: checked names, typed numbers, and the mechanism with its price.
 
-A Plan holds checked names, typed numbers and the mechanism with its price. It is made by `plan_of`
-and nowhere else; making one reads no private row.
+It is made by `plan_of` alone, for both kinds of session; making one reads no private row.
 """
 
 from __future__ import annotations
@@ -10,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dp_sql.errors import ArgumentError
-from dp_sql.privacy.domains import Domain, Observed
+from dp_sql.errors import QueryError
+from dp_sql.privacy.domains import Domain
+from dp_sql.privacy.relation_sql import Work
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.shape import Function, Shape
@@ -31,25 +31,11 @@ class Groups:
     """The public groups of a plan, and in how many of them one person counts.
 
     domains: for each key SQL that lists its values once, as `item`.
-    cap: each person is kept in at most so many groups, drawn at random among that person's own;
-        None where the policy says that all rows of a person are in one group.
+    cap: each person is kept in at most so many, drawn at random; None: all rows are in one group.
     """
 
     domains: tuple[str, ...]
     cap: int | None
-
-
-@dataclass(frozen=True)
-class Work:
-    """How much work one person's rows can cause, from public numbers alone.
-
-    rows_per_person: how many rows of each person a join that multiplies rows keeps; None: all.
-    joined_rows_per_person: how many rows the joins make of them at most; None: no join multiplies
-        rows.
-    """
-
-    rows_per_person: int | None = None
-    joined_rows_per_person: int | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +46,6 @@ class Plan:
     written: FROM and WHERE as they are in the statement, for messages and the receipt.
     columns: columns of the source by what they are to the function: item and privacy_unit, or
         candidate, score and sensitivity.
-    keys: columns of GROUP BY.
     groups: None without GROUP BY, and for DP_SELECT.
     keep_source: whether reading the source twice costs more than keeping its rows.
     domain: the public items; None where the mechanism finds them.
@@ -69,7 +54,7 @@ class Plan:
         each group where a person may be in all (DP_SELECT).
     call: the DP call as DuckDB would name it.
     assumptions: what the receipt says the promise rests on.
-    work: how much work one person's rows can cause; None: not limited.
+    work: None: not limited.
     """
 
     function: Function
@@ -82,7 +67,7 @@ class Plan:
     keys: tuple[Column, ...]
     groups: Groups | None
     keep_source: bool
-    domain: Domain | Observed | None
+    domain: Domain | None
     call: str
     assumptions: tuple[str, ...]
     work: Work | None = None
@@ -105,54 +90,33 @@ def plan_of(
     assumptions: tuple[str, ...],
     groups: Groups | None = None,
     keep_source: bool = False,
-    domain: Domain | Observed | None = None,
+    domain: Domain | None = None,
     work: Work | None = None,
 ) -> Plan:
     """The plan of a call, once its source is read and it is known what is public about it.
 
-    The arguments are fields of Plan.
+    With public groups each person counts in at most c groups, each group is a release at epsilon/c
+    (and delta/c) on its own people, and groups that a person is not in do not see that person.
+    People who are in more groups are kept in some of them by a draw; what the loss says then is in
+    budget/accountants.md, "Releases that draw first".
     """
     parameters, loss = call.parameters, call.parameters.loss(call.mechanism)
     if groups is not None:
-        parameters, loss = shared(call, groups)
+        c = groups.cap or 1
+        parameters = parameters.times(Fraction(1, c))
+        loss = parameters.loss(call.mechanism).times(c)
     where = "" if select.condition_text is None else f" WHERE {select.condition_text}"
     return Plan(
-        function=call.function,
-        mechanism=call.mechanism,
-        parameters=parameters,
-        loss=loss,
-        source=source,
-        written=select.source_text + where,
-        columns=columns,
-        keys=keys,
-        groups=groups,
-        keep_source=keep_source,
-        domain=domain,
-        call=call.display,
-        assumptions=assumptions,
-        work=work,
-    )
+        function=call.function, mechanism=call.mechanism, parameters=parameters, loss=loss,
+        source=source, written=select.source_text + where, columns=columns, keys=keys,
+        groups=groups, keep_source=keep_source, domain=domain, call=call.display,
+        assumptions=assumptions, work=work,
+    )  # fmt: skip
 
 
-def shared(call: DpCall, groups: Groups) -> tuple[Shape, PrivacyLoss]:
-    """What one group gets of what the call says, and what all groups cost one person.
-
-    Each person counts in at most c groups, each group is a release at epsilon/c (and delta/c) on
-    its own people, and groups that a person is not in do not see that person. People who are in
-    more groups are kept in some of them by a draw; what the loss says then is in
-    budget/accountants.md, "Releases that draw first".
-    """
-    c = groups.cap or 1
-    parameters = call.parameters.times(Fraction(1, c))
-    return parameters, parameters.loss(call.mechanism).times(c)
-
-
-def needs_cap(select: DpSelect, call: DpCall) -> ArgumentError:
-    """The refusal of GROUP BY without a word on how many groups a person is in."""
-    return ArgumentError(
-        f"{call.function.name} with GROUP BY needs max_groups_contributed := <number>: in how many "
-        "groups one person may count. Each group gets epsilon divided by that number.",
-        text=select.text,
-        position=call.start,
-        hint="Add max_groups_contributed := 1, or more if people are in several groups.",
-    )
+def needs_cap(select: DpSelect, call: DpCall) -> QueryError:
+    """The refusal of GROUP BY that does not say how many groups a person is in."""
+    needed = "max_groups_contributed := <number>: in how many groups one person may count"
+    message = f"{call.function.name} with GROUP BY needs {needed}. Each group gets epsilon divided"
+    hint = "Add max_groups_contributed := 1, or more if people are in several groups."
+    return select.refused(f"{message} by that number.", call.start, hint)

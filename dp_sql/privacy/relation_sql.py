@@ -8,10 +8,8 @@ Writing a source out decides how much work one row can cause:
   and sum over one person's rows use how often a row occurs; below them nothing is reduced.
 - How far a join with a public table multiplies rows is read from the public table, before anything
   is spent. Public relations that take work are computed then, too.
-- Where a join multiplies rows, each side keeps a limited number of rows of each person. A source
-  whose joins could make too many rows of these is refused. Which rows are kept depends on the
-  values of that person's rows alone. A plan whose joins do not multiply rows has no cap and pays
-  for none.
+- Where a join multiplies rows, each side keeps a limited number of rows of each person, chosen by
+  their values alone, and a source whose joins could make too many rows of these is refused.
 
 Writes SQL and asks about public rows. It must never ask about a private row.
 """
@@ -37,19 +35,6 @@ from dp_sql.privacy.join_sql import (
     too_much,
     where_sql,
 )
-from dp_sql.privacy.relation_joins import (
-    all_columns,
-    columns_in,
-    columns_of,
-    equal_pairs,
-    join_order,
-    on_beside,
-    on_terms,
-    owner_of,
-    relations_in,
-    split_conditions,
-    type_of,
-)
 from dp_sql.privacy.relation_tree import (
     LinkedTable,
     Parts,
@@ -57,64 +42,59 @@ from dp_sql.privacy.relation_tree import (
     Select,
     Table,
     UnionAll,
+    columns_in,
     is_plain,
+    relations_in,
 )
 from dp_sql.sql.types import as_key, same_bits
 
-MAX_SCANS = 64
-"""How many tables one source may read; a CTE counts each time it is read."""
-MAX_PUBLIC_ROWS = 10_000_000
-"""The most rows that a join of public tables may have."""
-MAX_LENGTH = 200_000
-"""The longest SQL that is written for a source."""
-
-
-MAX_PATTERNS = 5
-"""How many patterns of LIKE may become regular expressions: one row is matched with each."""
+MAX_SCANS = 64  # tables that one source may read; a CTE counts each time it is read
+MAX_PUBLIC_ROWS = 10_000_000  # of a join of public tables
+MAX_LENGTH = 200_000  # of the SQL that is written for a source
+MAX_PATTERNS = 5  # of LIKE that become regular expressions: one row is matched with each
 _PATTERN = "system.main.regexp_full_match("
 
 
 @dataclass(frozen=True)
-class Written:
-    """A relation as a SELECT of c0, c1, … and, where it is private, `__dp_person`.
+class Work:
+    """How much work one person's rows can cause, from public numbers alone.
 
-    tables: what it reads.
     rows_per_person: how many rows of each person a join that multiplies rows keeps; None: all.
-    joined_rows_per_person: how many rows the joins make of them at most; None: no join multiplies.
+    joined_rows_per_person: how many rows the joins make of them at most; None: none multiplies.
     """
+
+    rows_per_person: int | None = None
+    joined_rows_per_person: int | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """A relation as a SELECT of c0, c1, … and, where it is private, `__dp_person`."""
 
     sql: str
     tables: frozenset[Parts]
-    rows_per_person: int | None
-    joined_rows_per_person: int | None
+    work: Work
 
 
 def written(
     relation: Relation, facts: Schema, limits: WorkLimits | None, *, every_row: bool = False
 ) -> Written:
-    """Write a relation out.
+    """Write a relation out, or raise NotSupported: it could cause more work than the limits allow.
 
-    Args:
-        relation: what to write.
-        facts: answers questions about public tables.
-        limits: None: no row is capped, and nothing is refused for the work that it causes.
-        every_row: keep how often each row occurs.
-
-    Raises:
-        NotSupported: it could cause more work than the limits allow.
+    facts: answers questions about public tables.
+    limits: None: no row is capped, and nothing is refused for the work that it causes.
+    every_row: keep how often each row occurs.
     """
     writer = _Writer(facts, limits)
     try:
-        sql = writer.relation(relation, all_columns(relation), every_row).sql
+        sql = writer.relation(relation, range(len(relation.types)), every_row).sql
     except RecursionError:
         raise NotSupported("This source is nested too deeply.") from None
     if limits is not None and sql.count(_PATTERN) > MAX_PATTERNS:
-        raise NotSupported(
-            f"This source matches more than {MAX_PATTERNS} patterns with _ or an inner %.",
-            hint="Patterns such as 'a%', '%a' and '%a%' are not limited.",
-        )
+        why = f"This source matches more than {MAX_PATTERNS} patterns with _ or an inner %."
+        raise NotSupported(why, hint="Patterns such as 'a%', '%a' and '%a%' are not limited.")
     cap = limits.rows_per_person if limits is not None and writer.made is not None else None
-    return Written(sql, writer.tables(sql), cap, writer.made)
+    return Written(sql, writer.tables(sql), Work(cap, writer.made))
 
 
 @dataclass(frozen=True)
@@ -130,8 +110,7 @@ class _Writer:
     """Writes one source.
 
     read: what was read so far, as SQL and as tables.
-    made: the most rows that joins make of one person's rows, all together; None: no join
-        multiplies rows.
+    made: the most rows that joins make of one person's rows, all together; None: none multiplies.
     """
 
     facts: Schema
@@ -158,23 +137,18 @@ class _Writer:
     def _table(self, table: Table, need: Collection[int]) -> _Sql:
         self.n_scans += 1
         if self.n_scans > MAX_SCANS:
-            raise NotSupported(
-                f"This source reads more than {MAX_SCANS} tables. A CTE counts each time it is "
-                "read."
-            )
+            why = f"This source reads more than {MAX_SCANS} tables."
+            raise NotSupported(f"{why} A CTE counts each time it is read.")
         if table.person is None and not table.is_stored:
-            raise NotSupported(
-                f"There is no table {table.name[-1]}. Without the privacy unit as a column, a file "
-                "or a dataframe cannot be read here.",
-                hint="Make it a table (CREATE TABLE … AS …) and name that table.",
-            )
-        name = table.source
-        self.read.append((name, frozenset() if table.function else frozenset({table.name})))
+            why = "Without the privacy unit as a column, a file or a dataframe cannot be read here."
+            hint = "Make it a table (CREATE TABLE … AS …) and name that table."
+            raise NotSupported(f"There is no table {table.name[-1]}. {why}", hint=hint)
+        self.read.append((table.source, frozenset(() if table.function else (table.name,))))
         listed = [f"{table.columns[i]} AS c{i}" for i in sorted(need)]
         if table.person is not None:
             person, _ = as_key(table.columns[table.person], table.types[table.person])
             listed.insert(0, f"{person} AS __dp_person")
-        return _Sql(f"SELECT {listed_sql(listed)} FROM {name}")
+        return _Sql(f"SELECT {listed_sql(listed)} FROM {table.source}")
 
     def _linked(self, linked: LinkedTable, need: Collection[int]) -> _Sql:
         here, _ = as_key(f"w.c{linked.column}", linked.table.types[linked.column])
@@ -196,27 +170,24 @@ class _Writer:
         right = self.relation(union.right, need, every_row)
         if right.sql == left.sql and not every_row:
             return left
-        most = None
-        if left.most is not None and right.most is not None:
-            most = left.most + right.most
-        return _Sql(f"{left.sql} UNION ALL {right.sql}", most)
+        both = None if left.most is None or right.most is None else left.most + right.most
+        return _Sql(f"{left.sql} UNION ALL {right.sql}", both)
 
     def _select(self, select: Select, need: Collection[int], every_row: bool) -> _Sql:
         self.read += select.looked_in
         if select.distinct and every_row:  # how many distinct rows there are takes all columns
-            need = all_columns(select)
-        group, owner = select.group, owner_of(select)
+            need = range(len(select.types))
         every_row = every_row and not select.distinct
-        values = {i: select.values[i] for i in sorted(need)}
+        group, values = select.group, {i: select.values[i] for i in sorted(need)}
         keys = () if group is None else group.keys
         used = columns_in([*values.values(), *keys])
         source = self._from(select, used, every_row if group is None else group.counts_rows)
-        person = [] if owner is None else [f"r{owner}p"]
+        person = [f"r{select.owner}p"] if select.is_private else []
         most, tail = source.most, where_sql(source.conditions)
         if group is not None:
             tail += f" GROUP BY {', '.join([*person, *keys])}"
             most = 1 if group.is_whole else most
-        if source.multiplies and owner is not None and self.limits is not None:
+        if source.multiplies and select.is_private and self.limits is not None:
             _refuse_patterns([*values.values(), *keys])
         reduced = source.multiplies and group is None and not every_row
         if reduced:
@@ -226,68 +197,55 @@ class _Writer:
         word = "DISTINCT " if select.distinct or reduced else ""
         return _Sql(f"SELECT {word}{listed_sql(listed)} FROM {source.sql}{tail}", most)
 
-    # --- FROM ---
-
     def _from(self, select: Select, used: Collection[str], every_row: bool) -> FromSql:
         """FROM and WHERE of a SELECT; `used` are the columns that its other clauses name."""
-        own, rest = split_conditions(select)
-        order = join_order(select)
-        on = {n: on_terms(select, n, order[:place]) for place, n in enumerate(order)}
-        later = {*used, *columns_in(rest)}.union(*(columns_in(terms) for terms in on.values()))
+        own, rest = select.split_conditions()
+        order = select.join_order()
+        on = {n: select.on_terms(n, order[:place]) for place, n in enumerate(order)}
+        later = {*used, *columns_in(rest)}.union(*map(columns_in, on.values()))
         parts = [self._part(select, n, own.get(n, []), later, every_row) for n in order]
         if len(parts) == 1:
             return FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, False, rest)
-        parts[1:] = [
-            self._with_fan(select, part, order[:place], every_row)
-            for place, part in enumerate(parts[1:], 1)
-        ]
+        for place, part in enumerate(parts[1:], 1):
+            parts[place] = self._with_fan(select, part, order[:place], every_row)
         multiplies = any(part.fan != 1 for part in parts[1:])
         if multiplies:
             parts = [self._kept(select, part, every_row) for part in parts]
         source = FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, multiplies)
-        if owner_of(select) is not None:
-            self._limit_one_row(source, rest)
-        else:
+        if not select.is_private:
             source.most = self.facts.public_number(_count(parts[0].sql))
+        elif multiplies and self.limits is not None:
+            # One row alone is limited, too, also of a person who is known to have few rows.
+            source.most = self.limits.rows_per_person
+            _refuse_patterns(rest)
         for place, part in enumerate(parts[1:], 1):
             behind = [term for n in order[place + 1 :] for term in on[n]]
-            if on_beside(select, part.number):
-                still = {
-                    *used,
-                    *columns_in(rest),
-                    *columns_in(behind),
-                    *columns_in(on[part.number]),
-                }
+            if select.on_beside(part.number):
+                still = columns_in([*used, *rest, *behind, *on[part.number]])
                 source = matched_sql(select, source, part, still, order[:place])
             else:
                 source = joined_sql(select, source, part, on[part.number])
-            source.most = _times(source.most, part.fan)
+            if source.most is not None:
+                source.most = None if part.fan is None else source.most * part.fan
             self._check(select, source, parts[1 : place + 1])
             ready = [c for c in rest if relations_in(c) <= set(order[: place + 1])]
             source.conditions += ready
             rest = [c for c in rest if c not in ready]
             if behind and part.fan != 1 and not every_row:
-                still = {*used, *columns_in(rest), *columns_in(behind)}
+                still = columns_in([*used, *rest, *behind])
                 source = reduced_sql(select, source, still, order[: place + 1])
         source.conditions += rest
-        if multiplies and owner_of(select) is not None and source.most is not None:
+        if multiplies and select.is_private and source.most is not None:
             self.made = (self.made or 0) + source.most
         return source
-
-    def _limit_one_row(self, source: FromSql, conditions: Sequence[str]) -> None:
-        """Limit what one row alone may cause, also where a person is known to have few rows."""
-        if not source.multiplies or self.limits is None:
-            return
-        source.most = self.limits.rows_per_person
-        _refuse_patterns(conditions)
 
     def _part(
         self, select: Select, number: int, own: list[str], later: Collection[str], every_row: bool
     ) -> PartSql:
         """One relation of FROM: its columns that are named outside, and its own conditions."""
         relation = select.relations[number]
-        kept = columns_of(select, number, later)
-        need = sorted({*kept, *columns_of(select, number, columns_in(own))})
+        kept = select.columns_of(number, later)
+        need = sorted({*kept, *select.columns_of(number, columns_in(own))})
         inner = self.relation(relation, need, every_row)
         person = [f"r{number}p"] if relation.is_private else []
         renamed = [f"__dp_person AS {p}" for p in person]
@@ -302,21 +260,15 @@ class _Writer:
         self, select: Select, part: PartSql, before: Collection[int], every_row: bool
     ) -> PartSql:
         """A relation to be joined, with how many of its rows one row before it matches."""
-        keys = [own for _, own in equal_pairs(select, part.number, before)]
+        keys = [own for _, own in select.equal_pairs(part.number, before)]
         is_keyed = not every_row and set(part.columns) <= set(keys)
-        if not select.relations[part.number].is_private:
-            return self._public(select, part, keys, every_row)
-        if part.most == 1:
-            return replace(part, fan=1)
-        if is_keyed:  # with the person, its columns distinguish its rows
-            return replace(part, sql=distinct_sql(select, part), fan=1)
-        return part
-
-    def _public(
-        self, select: Select, part: PartSql, keys: Sequence[str], every_row: bool
-    ) -> PartSql:
-        """A public relation: a table is read as it is, and anything else is computed now."""
-        if part.is_table:
+        if select.relations[part.number].is_private:
+            if part.most == 1:
+                return replace(part, fan=1)
+            if is_keyed:  # with the person, its columns tell its distinct rows apart
+                return replace(part, sql=distinct_sql(select, part), fan=1)
+            return part
+        if part.is_table:  # a public table is read as it is; anything else is computed now
             fan = self._largest(part.sql, select, keys)
             if fan == 1 or every_row:
                 return replace(part, fan=fan)
@@ -324,14 +276,13 @@ class _Writer:
         rows, tables = self.facts.public_rows(sql, self.tables(sql))
         self.read.append((rows, tables))
         sql = f"SELECT {listed_sql(part.columns)} FROM {rows}"
-        is_keyed = not every_row and set(part.columns) <= set(keys)
         return replace(part, sql=sql, fan=1 if is_keyed else self._largest(sql, select, keys))
 
     def _largest(self, sql: str, select: Select, keys: Sequence[str]) -> int:
         """The most rows with the same keys; at least 1."""
         if not keys:
             return self.facts.public_number(f"SELECT greatest(1, ({_count(sql)}))")
-        by = ", ".join(same_bits(key, type_of(select, key)) for key in keys)
+        by = ", ".join(same_bits(key, select.type_of(key)) for key in keys)
         there = " AND ".join(f"{key} IS NOT NULL" for key in keys)
         counts = f"SELECT system.main.count(*) AS n FROM ({sql}) AS t WHERE {there} GROUP BY {by}"
         return self.facts.public_number(
@@ -346,42 +297,31 @@ class _Writer:
         if cap is not None and part.most is not None and part.most <= cap:
             return replace(part, fan=part.most)
         sql = part.sql if every_row else distinct_sql(select, part)
-        most = part.most
-        if cap is not None:
-            sql, most = capped_sql(select, part, sql, cap), cap
-        return replace(part, sql=sql, most=most, fan=most)
+        if cap is None:
+            return replace(part, sql=sql, fan=part.most)
+        return replace(part, sql=capped_sql(select, part, sql, cap), most=cap, fan=cap)
 
     def _check(self, select: Select, source: FromSql, joined: Sequence[PartSql]) -> None:
         """Refuse a join that could make more rows of one person than the limits allow."""
-        if not source.multiplies or source.most is None:
+        if not source.multiplies or source.most is None or self.limits is None:
             return
-        is_public = owner_of(select) is None
-        if self.limits is None:
-            return
-        rows = source.most if is_public else source.most + (self.made or 0)
-        most = MAX_PUBLIC_ROWS if is_public else self.limits.joined_rows_per_person
+        rows, most = source.most, MAX_PUBLIC_ROWS
+        if select.is_private:
+            rows, most = rows + (self.made or 0), self.limits.joined_rows_per_person
         if rows > most:
-            raise too_much(select, rows, most, joined, is_public)
+            raise too_much(select, rows, most, joined)
 
     def tables(self, sql: str) -> frozenset[Parts]:
         """What was read for a part of the SQL."""
-        tables: frozenset[Parts] = frozenset()
-        for text, read in self.read:
-            tables |= read if text in sql else frozenset()
-        return tables
+        return frozenset().union(*(tables for read, tables in self.read if read in sql))
 
 
 def _refuse_patterns(expressions: Iterable[str]) -> None:
     """Refuse regular expressions after a join that multiplies rows: there one row costs many."""
     if any(_PATTERN in expression for expression in expressions):
-        raise NotSupported(
-            "A pattern with _ or an inner % would be matched after a join that multiplies rows.",
-            hint="Match it in a subquery, before the join: FROM (SELECT … WHERE … LIKE …) JOIN …",
-        )
-
-
-def _times(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a * b
+        why = "A pattern with _ or an inner % would be matched after a join that multiplies rows."
+        hint = "Match it in a subquery, before the join: FROM (SELECT … WHERE … LIKE …) JOIN …"
+        raise NotSupported(why, hint=hint)
 
 
 def _count(sql: str) -> str:

@@ -6,14 +6,17 @@ relations.py builds these trees and proves them person-level; relation_sql.py wr
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
+from dp_sql.errors import NotSupported
 from dp_sql.sql.formatting import full_name
+from dp_sql.sql.types import as_key
 
-Parts = tuple[str, ...]
-"""A relation's full name as DuckDB spells it: database, schema, name."""
-_COLUMN = re.compile(r"r\d+c\d+", re.ASCII)
+Parts = tuple[str, ...]  # a relation's full name as DuckDB spells it: database, schema, name
+_COLUMN = re.compile(r"\br(\d+)c(\d+)\b")
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Table:
     """A table of the database, a file or a dataframe; `columns` are SQL.
 
     person: the column that identifies the person of each row; None: a public table.
-    function: the call of a table function that it is, as SQL; "" for all that has a name.
+    function: the call of a table function that it is, as SQL.
     """
 
     name: Parts
@@ -54,24 +57,20 @@ class LinkedTable:
     column: int
     owner: Relation
     key: int
+    types: tuple[str, ...]
     is_private = True
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        """The types of its columns."""
-        return self.table.types
 
 
 @dataclass(frozen=True)
 class UnionAll:
-    """The rows of both sides."""
+    """The rows of both sides, which have the same types and are both private or both public."""
 
     left: Relation
     right: Relation
 
     @property
     def is_private(self) -> bool:
-        """Whether its rows belong to people; both sides agree in that."""
+        """Whether its rows belong to people."""
         return self.left.is_private
 
     @property
@@ -125,9 +124,108 @@ class Select:
     looked_in: tuple[tuple[str, frozenset[Parts]], ...] = ()
 
     @cached_property
+    def owner(self) -> int | None:
+        """The first private relation of FROM; None where all are public."""
+        return next((n for n, one in enumerate(self.relations) if one.is_private), None)
+
+    @property
     def is_private(self) -> bool:
-        """Whether its rows belong to people: whether one of its relations is private."""
-        return any(relation.is_private for relation in self.relations)
+        """Whether its rows belong to people."""
+        return self.owner is not None
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has one relation, whose rows it neither groups nor makes distinct."""
+        return len(self.relations) == 1 and not self.distinct and self.group is None
+
+    @cached_property
+    def left(self) -> dict[int, LeftJoin]:
+        """The LEFT JOINs by the numbers of their relations."""
+        return {join.number: join for join in self.left_joins}
+
+    def type_of(self, column: str) -> str:
+        """The type of a column such as r0c1."""
+        number, index = map(int, column[1:].split("c"))
+        return self.relations[number].types[index]
+
+    def columns_of(self, number: int, columns: Collection[str]) -> list[int]:
+        """Those of the columns that are of one relation, as numbers, in order."""
+        every = range(len(self.relations[number].types))
+        return [i for i in every if f"r{number}c{i}" in columns]
+
+    def split_conditions(self) -> tuple[dict[int, list[str]], list[str]]:
+        """The conditions that concern one relation alone, by its number; and all others."""
+        own: dict[int, list[str]] = {}
+        rest = []
+        known = set(range(len(self.relations)))
+        for condition in self.where:
+            numbers = relations_in(condition) & known
+            if len(numbers) == 1 and not numbers & self.left.keys():
+                own.setdefault(min(numbers), []).append(condition)
+            else:
+                rest.append(condition)
+        for join in self.left_joins:
+            own[join.number] = [term for term in join.terms if relations_in(term) == {join.number}]
+        return own, rest
+
+    def join_order(self) -> list[int]:
+        """The relations in the order in which they are joined: the first private one first.
+
+        An inner join waits for one of its equal columns, a LEFT JOIN for everything that ON names.
+        """
+        waiting = list(range(len(self.relations)))
+        found = [self.owner or 0]
+        waiting.remove(found[0])
+        while waiting:
+            ready = next((n for n in waiting if self._is_ready(n, found)), None)
+            if ready is None:
+                raise NotSupported(
+                    "These joins cannot begin with the private table.",
+                    hint="Write the private table first in FROM, and join the others to it.",
+                )
+            found.append(ready)
+            waiting.remove(ready)
+        return found
+
+    def _is_ready(self, number: int, found: Collection[int]) -> bool:
+        named = {n: relations_in(*j.terms, *chain(*j.equal)) for n, j in self.left.items()}
+        if number in named:
+            return named[number] - {number} <= set(found)
+        pairs = [pair for pair in (relations_in(*equal) for equal in self.equal) if number in pair]
+        others = set().union(*pairs) - {number}
+        if others & self.left.keys() - set(found):
+            return False
+        # An owner's join may compare no columns.
+        is_free = not pairs and not any(number in numbers for numbers in named.values())
+        return bool(others & set(found)) or self.relations[number].is_private or is_free
+
+    def equal_pairs(self, number: int, before: Collection[int]) -> list[tuple[str, str]]:
+        """The equal columns that join a relation to those before it: theirs, and its own."""
+        pairs = self.left[number].equal if number in self.left else self.equal
+        turned = [(a, b) if relations_in(b) == {number} else (b, a) for a, b in pairs]
+        return [
+            (a, b)
+            for a, b in turned
+            if relations_in(b) == {number} and relations_in(a) <= set(before)
+        ]
+
+    def on_equal(self, number: int, before: Sequence[int]) -> list[str]:
+        """The comparisons that join a relation to those before it."""
+        equal = [
+            f"{as_key(a, self.type_of(a))[0]} = {as_key(b, self.type_of(b))[0]}"
+            for a, b in self.equal_pairs(number, before)
+        ]
+        people = [f"r{before[0]}p = r{number}p"] if self.relations[number].is_private else []
+        return people + equal
+
+    def on_beside(self, number: int) -> list[str]:
+        """What the ON of a LEFT JOIN says, beside equal columns, of more than the new relation."""
+        terms = self.left[number].terms if number in self.left else ()
+        return [term for term in terms if relations_in(term) != {number}]
+
+    def on_terms(self, number: int, before: Sequence[int]) -> list[str]:
+        """What ON says of a relation, once those before it are there."""
+        return [*self.on_equal(number, before), *self.on_beside(number)] if before else []
 
 
 Relation = Table | LinkedTable | UnionAll | Select
@@ -136,10 +234,9 @@ Relation = Table | LinkedTable | UnionAll | Select
 def is_plain(relation: Relation) -> bool:
     """Whether reading a relation is reading a table: columns of it, as they are stored."""
     if isinstance(relation, Select):
-        is_bare = not relation.where and not relation.distinct and relation.group is None
         return (
-            len(relation.relations) == 1
-            and is_bare
+            relation.is_bare
+            and not relation.where
             and all(_COLUMN.fullmatch(value) for value in relation.values)
             and is_plain(relation.relations[0])
         )
@@ -149,17 +246,20 @@ def is_plain(relation: Relation) -> bool:
 def reads_one_table(relation: Relation) -> bool:
     """Whether a relation is the rows of one base table that its conditions keep."""
     if isinstance(relation, Select):
-        is_bare = not relation.distinct and relation.group is None and not relation.looked_in
-        return len(relation.relations) == 1 and is_bare and reads_one_table(relation.relations[0])
+        is_bare = relation.is_bare and not relation.looked_in
+        return is_bare and reads_one_table(relation.relations[0])
     return isinstance(relation, Table) and relation.is_stored
 
 
-def name_of(relation: Relation) -> str:
-    """What a message calls a relation."""
-    match relation:
-        case Table():
-            return relation.name[-1]
-        case LinkedTable():
-            return relation.table.name[-1]
-        case _:
-            return "a subquery"
+def columns_in(expressions: Iterable[str]) -> set[str]:
+    """The columns that some SQL names; a string that looks like one is named as well.
+
+    >>> sorted(columns_in(["r0c1 = r1c0", "lower(r0c12)"]))
+    ['r0c1', 'r0c12', 'r1c0']
+    """
+    return {found.group() for sql in expressions for found in _COLUMN.finditer(sql)}
+
+
+def relations_in(*expressions: str) -> set[int]:
+    """The relations whose columns some SQL names."""
+    return {int(found[1]) for sql in expressions for found in _COLUMN.finditer(sql)}

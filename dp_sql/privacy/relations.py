@@ -2,8 +2,7 @@
 
 A relation is compiled from sqlglot's tree into a tree of its own (relation_tree.py), which
 relation_sql.py writes as SQL with the person of each row in a column `__dp_person`. That column
-comes from the private tables and from nowhere else, so the person of a row does not depend on any
-name. What the grammar below does not name is refused.
+comes from the private tables alone, whatever they are called. All other grammar is refused.
 
 Every relation built here is a union over people of a function of that person's rows and of public
 rows: base tables are; filtering, projecting and DISTINCT look at one row, or at one person's; a
@@ -19,17 +18,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
 from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, QueryError
 from dp_sql.policy.limits import WorkLimits
-from dp_sql.privacy.clauses import conditions, conjuncts, projections
 from dp_sql.privacy.collations import agree
 from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value, refuse
 from dp_sql.privacy.expressions import condition, settled
-from dp_sql.privacy.from_clause import ALLOWED, From, FromPart, Rows, only
+from dp_sql.privacy.from_clause import (
+    ALLOWED,
+    From,
+    FromPart,
+    Rows,
+    conditions,
+    conjuncts,
+    only,
+    projections,
+)
 from dp_sql.privacy.person_groups import grouped
 from dp_sql.privacy.relation_sql import Written, written
 from dp_sql.privacy.relation_tree import LeftJoin, Parts, Relation, Table, UnionAll, is_plain
@@ -38,6 +45,8 @@ from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import as_key
 
+_Pair = tuple[Value, Value]
+
 
 @dataclass(frozen=True)
 class Compiler:
@@ -45,7 +54,7 @@ class Compiler:
 
     tables: what names mean, whose rows tables hold, and how far the person who asks is trusted.
     limits: how much work one person's rows may cause; None: not limited.
-    ctes: bodies of the CTEs in scope, by folded name; compiled where they are read.
+    ctes: the CTEs in scope, by folded name; each is compiled where it is first read.
     """
 
     tables: Tables
@@ -53,12 +62,11 @@ class Compiler:
     ctes: Mapping[str, Callable[[], Rows]] = field(default_factory=dict)
 
     def with_ctes(self, bodies: Mapping[str, Node]) -> Compiler:
-        """The compiler with CTEs in scope, each seeing those before it."""
+        """The compiler with CTEs in scope; each sees those before it."""
         compiler = self
         for name, body in bodies.items():
-            known = dict(compiler.ctes)
-            known[name] = _compile_later(compiler, body)
-            compiler = replace(compiler, ctes=known)
+            later = cache(partial(compiler.query, body))
+            compiler = replace(compiler, ctes={**compiler.ctes, name: later})
         return compiler
 
     def without_ctes(self, names: Collection[str]) -> Compiler:
@@ -71,43 +79,38 @@ class Compiler:
 
         return replace(self, ctes={**self.ctes, **dict.fromkeys(names, refused)})
 
-    # --- queries ---
-
     def query(self, tree: Node) -> Rows:
         """A SELECT, or a UNION ALL of SELECTs."""
         try:
-            return self._query(tree)
+            match tree:
+                case exp.Subquery() if not tree.args.get("alias"):
+                    only(tree, {"this"})
+                    return self.query(tree.this)
+                case exp.Union():
+                    return self._union(tree)
+                case exp.Select():
+                    return self._select(tree)
         except RecursionError:
             raise refuse(tree, "This is nested too deeply", ALLOWED) from None
-
-    def _query(self, tree: Node) -> Rows:
-        if isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
-            only(tree, {"this"})
-            return self.query(tree.this)
-        if isinstance(tree, exp.Union):
-            return self._union(tree)
-        if not isinstance(tree, exp.Select):
-            raise refuse(tree, "A source must be a SELECT, or a UNION ALL of SELECTs", ALLOWED)
-        return self._select(tree)
+        raise refuse(tree, "A source must be a SELECT, or a UNION ALL of SELECTs", ALLOWED)
 
     def _union(self, tree: exp.Union) -> Rows:
         only(tree, {"this", "expression", "distinct", "with", "with_"})
         if tree.args.get("distinct"):
-            raise refuse(tree, "UNION compares rows of different people; write UNION ALL", ALLOWED)
+            why = "UNION compares rows of different people; write UNION ALL"
+            raise refuse(tree, why, ALLOWED)
         compiler = self._with(tree)
         left, right = compiler.query(tree.this), compiler.query(tree.expression)
         types = [[v.type for v in rows.values] for rows in (left, right)]
         if types[0] != types[1] or left.person_type != right.person_type:
-            raise refuse(
-                tree, "Both sides of UNION ALL must have the same columns and types", ALLOWED
-            )
+            why = "Both sides of UNION ALL must have the same columns and types"
+            raise refuse(tree, why, ALLOWED)
         values = tuple(
             replace(a, origin=a.origin if a.origin == b.origin else None,
                     is_person=a.is_person and b.is_person, collation=agree(tree, a, b))
             for a, b in zip(left.values, right.values, strict=True)
         )  # fmt: skip
-        relation = UnionAll(left.relation, right.relation)
-        return Rows(relation, left.names, values, left.person_type)
+        return replace(left, relation=UnionAll(left.relation, right.relation), values=values)
 
     def _select(self, tree: exp.Select) -> Rows:
         known = {"expressions", "from", "from_", "joins", "where", "group", "having", "distinct"}
@@ -125,17 +128,14 @@ class Compiler:
             only(distinct, set())
             if source.private is not None and not any(value.is_person for value in values):
                 raise refuse(distinct, "SELECT DISTINCT must list the privacy unit", ALLOWED)
-            values = [compiler._settled(value, distinct) for value in values]
+            for i, value in enumerate(values):
+                try:
+                    values[i] = settled(value, distinct)
+                except Refused:  # for the owner either of equal values of one person may stay
+                    if not self.tables.trusted:
+                        raise
         relation = source.select(values, distinct=distinct is not None)
         return Rows(relation, tuple(names), tuple(values), source.person_type)
-
-    def _settled(self, value: Value, node: Node) -> Value:
-        try:
-            return settled(value, node)
-        except Refused:
-            if not self.tables.trusted:
-                raise
-        return value  # of equal values of one person either may stay
 
     def _with(self, tree: Node) -> Compiler:
         clause = tree.args.get("with_") or tree.args.get("with")
@@ -155,8 +155,6 @@ class Compiler:
             bodies[folded(alias.name)] = cte.this
         return self.with_ctes(bodies)
 
-    # --- FROM ---
-
     def from_clause(self, tree: Node) -> From:
         """The FROM clause of a SELECT with its joins."""
         clause = tree.args.get("from_") or tree.args.get("from")
@@ -175,10 +173,8 @@ class Compiler:
         """One relation of FROM; what is joined to it is read by from_clause."""
         alias = node.args.get("alias")
         if alias is not None and alias.args.get("columns"):
-            raise refuse(
-                node, "An alias with a column list, AS name(…), is not supported in a source",
-                "Write the alias without the column list.",
-            )  # fmt: skip
+            why = "An alias with a column list, AS name(…), is not supported in a source"
+            raise refuse(node, why, "Write the alias without the column list.")
         path: Parts = ()
         if isinstance(node, exp.Subquery):
             only(node, {"this", "alias", "joins"})
@@ -195,7 +191,7 @@ class Compiler:
         if self.tables.trusted:
             rows = rows.with_clear_unit()
         part = FromPart(path, len(source.parts), rows.read_from())
-        if part.name is not None and any(other.name == part.name for other in source.parts):
+        if part.name and any(other.name == part.name for other in source.parts):
             raise refuse(node, f"Two tables in FROM are called {part.name}", "Give each an alias.")
         return part
 
@@ -207,46 +203,39 @@ class Compiler:
             try:
                 return self.ctes[path[0]](), path
             except (NotPrivate, Unbound) as inner:
-                raise refuse(
-                    node, f"In {node.name}: {inner.message.rstrip('.')}", ALLOWED
-                ) from None
+                why = f"In {node.name}: {inner.message.rstrip('.')}"
+                raise refuse(node, why, ALLOWED) from None
+        if not self.tables.trusted:
+            path = path[-1:]
         rows = self.tables.rows(node, parts)
-        if rows is not None:
-            if not self.tables.trusted:
-                path = path[-1:]
-            elif isinstance(rows.relation, Table) and rows.relation.is_stored:
+        if rows is None:
+            body = self.tables.view(parts)
+            if body is None:
+                raise no_table(node, parts, self.tables.names())
+            return self._view(body, parts, node), path
+        if self.tables.trusted:
+            if isinstance(rows.relation, Table) and rows.relation.is_stored:
                 path = tuple(folded(part) for part in rows.relation.name)
             else:  # DuckDB calls a file by its name without folder and ending
                 path = (path[-1].replace("\\", "/").rsplit("/", 1)[-1].split(".", 1)[0],)
-            return rows, path
-        body = self.tables.view(parts)
-        if body is None:
-            raise no_table(node, parts, self.tables.names())
-        return self._view(body, parts, node), path if self.tables.trusted else path[-1:]
+        return rows, path
 
     def listed_view(self, parts: Sequence[str]) -> Rows | None:
-        """The rows of a view that the policy lists; None where it lists none of this name.
-
-        Raises:
-            NotPrivate: the view is not provably person-level.
-        """
-        body = self.tables.view(parts)
-        if body is None:
-            return None
-        return self._view(body, parts, exp.Table(this=exp.Identifier(this=parts[-1])))
+        """The rows of a view that the policy lists; NotPrivate where it is not person-level."""
+        body, node = self.tables.view(parts), exp.Table(this=exp.Identifier(this=parts[-1]))
+        return None if body is None else self._view(body, parts, node)
 
     def _view(self, body: str, parts: Sequence[str], node: Node) -> Rows:
         try:
             self.tables.check(body)
             rows = Compiler(self.tables.inside(parts)).query(tree_of(body))
         except (Unreadable, NotPrivate, Unbound) as inner:
-            why, hint = "", "The owner can rewrite it with the SQL that analysts may use."
+            why = f"The view {node.name} is not provably person-level"
+            hint = "The owner can rewrite it with the SQL that analysts may use."
             if self.tables.trusted:
-                why = f": {inner.message.rstrip('.')}" if isinstance(inner, QueryError) else ""
+                why += f": {inner.message.rstrip('.')}" if isinstance(inner, QueryError) else ""
                 hint = "Make it a table (CREATE TABLE … AS …), and name that table."
-            raise refuse(
-                node, f"The view {node.name} is not provably person-level{why}", hint
-            ) from None
+            raise refuse(node, why, hint) from None
         self.tables.note_view(parts, rows)
         return rows
 
@@ -267,29 +256,29 @@ class Compiler:
                 ALLOWED,
             )
         source.parts.append(part)
-        equal, terms = self._on(on, source, left, part)
+        equal, terms = self._on(on, source, part)
         for name in using:
-            a = left.column(exp.column(name.name))
-            b = From([part]).column(exp.column(name.name))
+            column = exp.column(name.name)
+            equal.append((left.column(column), From([part]).column(column)))
             source.hidden.add((part.number, part.rows.names.index(folded(name.name))))
-            equal.append((a, b))
         self._check_keys(join, left.private, part, equal)
         # Where the people are the same, so are their privacy units.
         pairs = [(a.sql, b.sql) for a, b in equal if not (a.is_person and b.is_person)]
         if side == "LEFT":
             source.left_joins.append(LeftJoin(part.number, tuple(pairs), tuple(terms)))
-            source.parts[-1] = replace(part, rows=part.rows.without_unit())
+            # The privacy unit may be NULL there, beside a person.
+            source.parts[-1] = replace(part, rows=part.rows.without_unit(part.rows.names))
         else:
             source.equal += pairs
             source.where += terms
 
     def _on(
-        self, on: Node | None, source: From, left: From, part: FromPart
+        self, on: Node | None, source: From, part: FromPart
     ) -> tuple[list[tuple[Value, Value]], list[str]]:
         """The equal columns of an ON clause, and its other conditions."""
         equal, terms, scope = [], [], self.scope(source)
         for term in conjuncts(on):
-            pair = _equal_columns(term, source, left, part)
+            pair = _equal_columns(term, source, part)
             if pair is not None:
                 equal.append(pair)
                 continue
@@ -298,16 +287,11 @@ class Compiler:
             except Refused:
                 if scope.as_written is None or on is None:
                     raise
-                terms = [scope.as_written(on).sql]
-                break
+                return equal, [scope.as_written(on).sql]
         return equal, terms
 
     def _check_keys(
-        self,
-        join: Node,
-        owner: FromPart | None,
-        part: FromPart,
-        equal: Sequence[tuple[Value, Value]],
+        self, join: Node, owner: FromPart | None, part: FromPart, equal: Sequence[_Pair]
     ) -> None:
         for a, b in equal:
             if as_key("", a.type)[1] != as_key("", b.type)[1]:
@@ -317,19 +301,11 @@ class Compiler:
         if not equal and (both_private or not self.tables.trusted):
             raise refuse(join, "A join must compare a column of each side for equality", ALLOWED)
         if owner is not None and part.rows.private:
-            same_person = any(
-                (a.is_person and b.is_person)
-                or self.tables.is_link(a, b)
-                or self.tables.is_link(b, a)
-                for a, b in equal
-            )
-            if not same_person or owner.rows.person_type != part.rows.person_type:
-                raise refuse(
-                    join, "Two private tables must be joined on their privacy units, so that no "
-                    "row depends on two people", ALLOWED,
-                )  # fmt: skip
-
-    # --- expressions ---
+            link = self.tables.is_link
+            same = any((a.is_person and b.is_person) or link(a, b) or link(b, a) for a, b in equal)
+            if not same or owner.rows.person_type != part.rows.person_type:
+                why = "Two private tables must be joined on their privacy units, so that no row "
+                raise refuse(join, f"{why}depends on two people", ALLOWED)
 
     def scope(self, source: From) -> Scope:
         """What an expression over this FROM clause may use."""
@@ -340,10 +316,7 @@ class Compiler:
             source.looked_in.append((found.sql, found.tables))
             return replace(rows.values[0], sql=f"({found.sql})")
 
-        def as_written(node: Node) -> Value:
-            return self.tables.as_written(node, source)
-
-        trusted = as_written if self.tables.trusted else None
+        trusted = partial(self.tables.as_written, source) if self.tables.trusted else None
         return Scope(source.column, self.tables.schema.readable, listed, as_written=trusted)
 
     def _public_column(self, query: Node) -> Rows:
@@ -368,13 +341,7 @@ class Compiler:
         return replace(found, sql=f"SELECT c0 FROM {held}", tables=tables)
 
 
-def _compile_later(compiler: Compiler, body: Node) -> Callable[[], Rows]:
-    return cache(lambda: compiler.query(body))
-
-
-def _equal_columns(
-    term: Node, both: From, left: From, part: FromPart
-) -> tuple[Value, Value] | None:
+def _equal_columns(term: Node, both: From, part: FromPart) -> tuple[Value, Value] | None:
     """The two sides of `a.x = b.y`, first that of the relations so far; None for other terms."""
     if not isinstance(term, exp.EQ):
         return None
@@ -382,11 +349,9 @@ def _equal_columns(
     sides = (term.this, term.expression)
     if not all(isinstance(side, exp.Column) for side in sides):
         return None
-    values = [both.column(side) for side in sides]
-    new = [value.sql.startswith(f"r{part.number}c") for value in values]
-    if new == [True, False]:
-        return values[1], values[0]
-    return (values[0], values[1]) if new == [False, True] else None
+    new = f"r{part.number}c"
+    a, b = sorted(map(both.column, sides), key=lambda value: value.sql.startswith(new))
+    return (a, b) if b.sql.startswith(new) and not a.sql.startswith(new) else None
 
 
 def _flattened(node: Node) -> tuple[Node, list[Node]]:

@@ -6,7 +6,7 @@ only the owner can know it, and the receipt says so.
 
 from __future__ import annotations
 
-from dp_sql.errors import ArgumentError, NotPrivate, SourceError
+from dp_sql.errors import NotPrivate, SourceError
 from dp_sql.privacy.catalog import OwnersEngine
 from dp_sql.privacy.plan import Column, Plan, plan_of
 from dp_sql.sql.arguments import DpCall
@@ -20,13 +20,14 @@ from dp_sql.sql.types import NUMBERS, family
 def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     """The plan of a call of DP_SELECT.
 
-    Raises:
-        NotPrivate: the source is a CTE, which the private query cannot see, or a score is used as
-            something public.
-        ArgumentError: a score or a sensitivity is no number.
-        SourceError: the engine does not find the source or a column.
+    Raises NotPrivate where the source is a CTE, or a score is used as something public;
+    ArgumentError where a score or a sensitivity is no number; SourceError.
     """
-    _check_source(select)
+    for token in select.between(select.source):
+        if token.name is not None and folded(token.name) in select.ctes:
+            message = f"{token.name} is a CTE, and DP_SELECT reads tables, views and subqueries."
+            hint = "Put its SELECT into brackets after FROM, or into a view or table."
+            raise select.refused(message, token.start, hint, NotPrivate)
     _check_scores_apart(select)
     references = [*call.columns.values(), *select.keys]
     source = select.source_text
@@ -36,83 +37,53 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     try:
         types = [kind for _, kind in engine.columns(f"SELECT {listed} FROM {source}")]
     except SourceError as error:
-        position = _blamed(error, select, references, engine)
-        raise SourceError(
-            error.message, text=select.text, position=position, hint=error.hint
-        ) from None
+        place = _blamed(error, select, references, engine)
+        raise select.refused(error.message, place, error.hint or "", SourceError) from None
     found = [Column(_sql(r), kind) for r, kind in zip(references, types, strict=True)]
     columns = dict(zip(call.columns, found, strict=False))
     for name in ("score", "sensitivity"):
         reference, kind = call.columns[name], columns[name].type
         if reference.parts and family(kind) not in NUMBERS:
-            raise ArgumentError(
-                f"The {name} {reference.text} has type {kind}, which is no number.",
-                text=select.text,
-                position=reference.position,
-                hint="Scores and sensitivities are columns of integers, DECIMAL or DOUBLE.",
-            )
-    public = "the candidates and their sensitivities are public"
-    if select.keys:
-        public = "the groups, the candidates and their sensitivities are public"
-    return plan_of(
-        select,
-        call,
-        source=source,
-        columns=columns,
-        keys=tuple(found[len(call.columns) :]),
-        keep_source=True,
-        assumptions=(
-            f"one person moves each score of {select.source_text} by at most its sensitivity, and "
-            "never to or from NULL or infinity",
-            public,
-        ),
+            message = f"The {name} {reference.text} has type {kind}, which is no number."
+            hint = "Scores and sensitivities are columns of integers, DECIMAL or DOUBLE."
+            raise select.refused(message, reference.position, hint)
+    public = "the groups, the candidates" if select.keys else "the candidates"
+    moves = f"one person moves each score of {select.source_text} by at most its sensitivity"
+    assumptions = (
+        f"{moves}, and never to or from NULL or infinity",
+        f"{public} and their sensitivities are public",
     )
-
-
-def _check_source(select: DpSelect) -> None:
-    for token in select.between(select.source):
-        if token.name is not None and folded(token.name) in select.ctes:
-            raise NotPrivate(
-                f"{token.name} is a CTE, and DP_SELECT reads tables, views and subqueries.",
-                text=select.text,
-                position=token.start,
-                hint="Put its SELECT into brackets after FROM, or into a view or table.",
-            )
+    return plan_of(
+        select, call, source=source, columns=columns, keys=tuple(found[len(call.columns) :]),
+        keep_source=True, assumptions=assumptions,
+    )  # fmt: skip
 
 
 def _check_scores_apart(select: DpSelect) -> None:
     """Refuse a score that is also a candidate, a sensitivity, a group or part of the condition."""
-    columns = [tuple(folded(part) for part in c.columns["score"].parts) for c in select.calls]
-    scores = {parts[-1] for parts in columns}
+    scores = [_folded(call.columns["score"]) for call in select.calls]
     public = [call.columns[name] for call in select.calls for name in ("candidate", "sensitivity")]
     for reference in (*public, *select.keys):
-        parts = tuple(folded(part) for part in reference.parts)
-        if any(_same_column(parts, score) for score in columns):
-            raise NotPrivate(
-                f"{reference.text} is a score, which is made of people's data; candidates, "
-                "sensitivities and groups must be public.",
-                text=select.text,
-                position=reference.position,
-                hint="Name another column: DP_SELECT(candidate, score, sensitivity, …).",
-            )
+        # Two names may mean one column where one is the end of the other.
+        ends = ((score, min(len(score), len(_folded(reference)))) for score in scores)
+        if any(n and score[-n:] == _folded(reference)[-n:] for score, n in ends):
+            why = "which is made of people's data; candidates, sensitivities and groups"
+            message = f"{reference.text} is a score, {why} must be public."
+            hint = "Name another column: DP_SELECT(candidate, score, sensitivity, …)."
+            raise select.refused(message, reference.position, hint, NotPrivate)
     for token in select.between(select.condition) if select.condition else ():
-        if token.name is not None and folded(token.name) in scores:
-            raise NotPrivate(
-                f"A condition on {token.name} lets people's data choose the candidates.",
-                text=select.text,
-                position=token.start,
-                hint="Choose the candidates by what is public of them.",
-            )
+        if token.name is not None and folded(token.name) in {score[-1] for score in scores}:
+            message = f"A condition on {token.name} lets people's data choose the candidates."
+            hint = "Choose the candidates by what is public of them."
+            raise select.refused(message, token.start, hint, NotPrivate)
 
 
-def _same_column(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two names may mean one column: one is the end of the other."""
-    n = min(len(one), len(other))
-    return n > 0 and one[-n:] == other[-n:]
+def _folded(reference: Reference) -> tuple[str, ...]:
+    return tuple(folded(part) for part in reference.parts)
 
 
 def _sql(reference: Reference) -> str:
-    if not reference.parts:  # a number: its own text, which keeps it exact
+    if not reference.parts:  # a number: its own digits, which keep it exact
         return "'" + reference.text.replace("_", "").replace(" ", "") + "'"
     return full_name(reference.parts)
 
@@ -128,4 +99,4 @@ def _blamed(
         engine.columns(f"SELECT * FROM {select.source_text}")
     except SourceError:
         return select.source[0]
-    return select.source[0] if select.condition is None else select.condition[0]
+    return (select.condition or select.source)[0]

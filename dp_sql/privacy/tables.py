@@ -30,33 +30,21 @@ def no_table(node: Node, parts: Sequence[str], names: Collection[str] = ()) -> E
 def public_rows(
     schema: Schema, full: Parts, columns: Sequence[tuple[str, str]], function: str = ""
 ) -> Rows:
-    """A relation as one that holds no one's rows.
-
-    Args:
-        schema: answers what its columns are.
-        full: its name.
-        columns: names of its columns, and the types that they are read as.
-        function: the call of a table function that it is, as SQL.
-    """
+    """A public relation (or the call of a table function), its columns read as these types."""
     source = function or full_name(full)
     listed = schema.columns(f"SELECT * FROM {source}")
     strings = [name for name, kind in listed if family(kind) == "VARCHAR"]
     compared = collations(schema.binds, source, strings)
-    types = tuple(kind for _, kind in columns)
-    values = tuple(
-        Value(f"c{i}", kind, (full, folded(name)), collation=compared.get(name, ""))
-        for i, ((name, _), kind) in enumerate(zip(listed, types, strict=True))
-    )
-    sql = tuple(
-        quote(name) if kind == own else f"CAST({quote(name)} AS {kind})"
-        for (name, own), kind in zip(listed, types, strict=True)
-    )
-    names = tuple(folded(name) for name, _ in listed)
-    return Rows(Table(full, sql, types, function=function), names, values, None)
+    names, types = tuple(folded(name) for name, _ in listed), tuple(kind for _, kind in columns)
+    values, sql = [], []
+    for i, ((name, own), kind) in enumerate(zip(listed, types, strict=True)):
+        values.append(Value(f"c{i}", kind, (full, names[i]), collation=compared.get(name, "")))
+        sql.append(quote(name) if kind == own else f"CAST({quote(name)} AS {kind})")
+    return Rows(Table(full, tuple(sql), types, function=function), names, tuple(values), None)
 
 
 def persons_rows(rows: Rows, index: int) -> Rows:
-    """The same relation, with the privacy unit in one of its columns."""
+    """The same table, with the privacy unit in one of its columns."""
     values = list(rows.values)
     values[index] = replace(values[index], is_person=True)
     assert isinstance(rows.relation, Table)
@@ -100,7 +88,7 @@ class Tables:
     def note_view(self, parts: Sequence[str], rows: Rows) -> None:
         """Take note of a view that was read."""
 
-    def as_written(self, node: Node, source: From) -> Value:
+    def as_written(self, source: From, node: Node) -> Value:
         """An expression of one row, as the owner wrote it."""
         raise refuse(node, "Only an owner's expressions are taken as written")
 
@@ -119,9 +107,10 @@ class PolicyTables(Tables):
         for table in self.policy.tables.values():
             if self.schema.table(table.name) == full:
                 return self._people(table, node)
-        if full in {self.schema.table(name) for name in self.policy.public}:
-            return public_rows(self.schema, full, self.columns_of(full))
-        return None
+        return public_rows(self.schema, full, self.columns_of(full)) if self._public(full) else None
+
+    def _public(self, full: Parts) -> bool:
+        return full in {self.schema.table(name) for name in self.policy.public}
 
     def view(self, parts: Sequence[str]) -> str | None:
         """The query of a view that the policy lists."""
@@ -141,16 +130,14 @@ class PolicyTables(Tables):
         column of a private table is one of strings, unless the policy says "enum".
         """
         listed = self.schema.columns(f"SELECT * FROM {full_name(full)}")
-        if full in {self.schema.table(name) for name in self.policy.public}:
+        if self._public(full):
             return listed
         shown = {
             column
             for (table, column), domain in self.policy.domains.items()
             if domain == "enum" and self.schema.table(table) == full
         }
-        return [
-            (name, kind if folded(name) in shown else without_labels(kind)) for name, kind in listed
-        ]
+        return [(n, kind if folded(n) in shown else without_labels(kind)) for n, kind in listed]
 
     def is_link(self, a: Value, b: Value) -> bool:
         """Whether two columns are the two ends of a link that the policy declares."""
@@ -163,16 +150,14 @@ class PolicyTables(Tables):
 
     def _people(self, table: PrivateTable, node: Node) -> Rows:
         """A private table, each row with its person, by its own column or by way of a link."""
-        full = self.schema.table(table.name)
+        full, unit = self.schema.table(table.name), table.unit
         if full is None:
             raise no_table(node, [node.name])
         rows = public_rows(self.schema, full, self.columns_of(full))
-        unit = table.unit
         column = unit.column if isinstance(unit, Link) else unit
         if column not in rows.names:
-            raise refuse(
-                node, f"The policy's privacy unit of {node.name} is not a column of it", ""
-            )
+            why = f"The policy's privacy unit of {node.name} is not a column of it"
+            raise refuse(node, why, "")
         index = rows.names.index(column)
         if not isinstance(unit, Link):
             if family(rows.values[index].type) not in EXACT_TYPES:
@@ -186,5 +171,5 @@ class PolicyTables(Tables):
         if other != kind or family(kind) not in EXACT_TYPES:
             raise refuse(node, f"The policy's link of {node.name} joins different types", "")
         assert isinstance(rows.relation, Table)
-        linked = LinkedTable(rows.relation, index, owner.relation, key)
+        linked = LinkedTable(rows.relation, index, owner.relation, key, rows.relation.types)
         return Rows(linked, rows.names, rows.values, owner.person_type)

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dp_sql.errors import NotSupported
+from dp_sql.errors import ArgumentError, NotSupported, QueryError
 from dp_sql.sql.arguments import DpCall, read_call
 from dp_sql.sql.clauses import Clause, Select, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
@@ -60,6 +60,12 @@ class DpSelect:
         """The tokens in a span of the text, outside the DP calls."""
         places = [(call.start, call.end) for call in self.calls]
         return [t for t in self.between(span) if not any(a <= t.start < b for a, b in places)]
+
+    def refused(
+        self, message: str, at: int, hint: str = "", kind: type[QueryError] = ArgumentError
+    ) -> QueryError:
+        """An error with a caret under one place of the text."""
+        return kind(message, text=self.text, position=at, hint=hint or None)
 
 
 def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect, ...]:

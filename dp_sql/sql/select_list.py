@@ -47,8 +47,8 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                 raise select.between((start, stop))[0].error(
                     NotSupported,
                     f"{shown} would show rows of the source next to the private answer.",
-                    "A SELECT with a DP call may list DP calls, constants and expressions of these. "
-                    "For an answer per group add GROUP BY.",
+                    "A SELECT with a DP call may list DP calls, constants and expressions of "
+                    "these. For an answer per group add GROUP BY.",
                 )
 
 

@@ -392,7 +392,7 @@ def test_a_mutant_that_casts_every_domain_is_seen(
     session: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dp_sql.privacy.domains.can_be", lambda values, item: True)
-    monkeypatch.setattr("dp_sql.privacy.policy_domains._check_overlap", lambda *_: None)
+    monkeypatch.setattr("dp_sql.privacy.analyst_plan._check_overlap", lambda *_: None)
     session.sql(top("title", "products.product_id")).fetchall()
     assert spent(session) > 0
 

@@ -126,7 +126,9 @@ def partial_casts(patch: pytest.MonkeyPatch) -> None:
     def wrong(node: Any, scope: Any) -> Value:
         return Value(f"CAST({total.compiled(node.this, scope).sql} AS INTEGER)", "INTEGER")
 
-    casts = tuple((kind, wrong if kind is exp.Cast else one) for kind, one in total._COMPILERS)
+    casts = tuple(
+        (kind, wrong if kind is exp.Cast else one, parts) for kind, one, parts in total._COMPILERS
+    )
     patch.setattr(total, "_COMPILERS", casts)
 
 

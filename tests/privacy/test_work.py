@@ -53,7 +53,7 @@ def search(shops: Shops, config: settings) -> tuple[int, int, int]:
         seen[0] += 1
         if check(text, shops):
             seen[1] += 1
-            seen[2] += shops.written(text).joined_rows_per_person is not None
+            seen[2] += shops.written(text).work.joined_rows_per_person is not None
 
     one()
     return seen[0], seen[1], seen[2]
@@ -292,7 +292,7 @@ def test_the_oracle_rejects_a_join_that_compares_each_row_with_each(
     shops: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(person_sql, "matched_sql", lambda select, source, part, still, before: (
-        person_sql.joined_sql(select, source, part, person_sql.on_terms(select, part.number, before))
+        person_sql.joined_sql(select, source, part, select.on_terms(part.number, before))
     ))  # fmt: skip
     with pytest.raises(AssertionError, match="each row is compared with each"):
         check(SOURCES["a LEFT JOIN whose ON says OR"], shops)

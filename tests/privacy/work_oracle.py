@@ -179,9 +179,9 @@ def check(text: str, shops: Shops) -> bool:
     if isinstance(found, str):
         return False
     # Of the same source with one row a person: what the joins with public tables make of one row.
-    fans = shops.written(text, limits=WorkLimits(1, 10**8)).joined_rows_per_person or 1
+    fans = shops.written(text, limits=WorkLimits(1, 10**8)).work.joined_rows_per_person or 1
     reads = sum(found.sql.count(f'"main"."{table}"') for table in PRIVATE)
-    promised = found.joined_rows_per_person
+    promised = found.work.joined_rows_per_person
     before = shops.work(found, "before")
     one_row, one_person = (shops.work(found, name) for name in ("row", "person"))
     of_row = fans * reads**2 if promised is None else min(fans * reads**2, promised)
