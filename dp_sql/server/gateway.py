@@ -147,13 +147,13 @@ class Gateway:
             asked = sum(other.asking for other in self._analysts.values())
             if analyst.asking > _WAITING_PER_ANALYST:
                 raise NotSupported(
-                    f"Busy: {_WAITING_PER_ANALYST} questions of yours are waiting already. "
-                    "Ask again when one is answered; this one has cost nothing."
+                    f"Busy: {_WAITING_PER_ANALYST} of your queries are already waiting. Send this "
+                    "one again when one is answered; it has cost nothing."
                 )
             if asked >= (_WAITING_AT_ONCE if analyst.asking else _ASKED_AT_ONCE):
                 raise NotSupported(
-                    f"Busy: {asked} open questions of all analysts together. "
-                    "Ask again later; this one has cost nothing."
+                    f"Busy: {asked} queries of all analysts are open. Send this one again later; "
+                    "it has cost nothing."
                 )
             analyst.asking += 1
         try:

@@ -104,11 +104,11 @@ class AnalystSession(Session):
         if statement.keyword == "EXPLAIN":
             statement = statement.without_explain()
             if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
-                raise NotSupported("EXPLAIN takes a SELECT with DP calls.")
+                raise NotSupported("EXPLAIN must be followed by a SELECT with DP calls.")
         elif not statement.may_be_query:
             raise NotSupported(
-                "Under a policy a SELECT is answered, and EXPLAIN, SHOW TABLES and DESCRIBE.",
-                hint="SELECT DP_TOPK(…) FROM …",
+                "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE.",
+                hint="For example: SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1) FROM ratings",
             )
         return [statement]
 
@@ -233,7 +233,7 @@ def _one_statement(text: str) -> Statement:
     found = parse(text, under_policy=True)
     if len(found) != 1:
         position = found[1].span[0] if len(found) > 1 else 0
-        message = "Under a policy one statement is answered at a time."
+        message = "Under a policy you can run one statement at a time."
         raise NotSupported(message, text=text, position=position)
     check_shape(found[0])
     return found[0]

@@ -86,7 +86,7 @@ def cost_of(calls: Sequence[Explanation], account: Account | None) -> Cost:
 def cost_sql(cost: Cost) -> str:
     """The same as SQL: one row for each DP call, and the budget left before and after all."""
     if not cost.calls:
-        raise NotSupported("EXPLAIN shows what DP calls would cost, and there is none here.")
+        raise NotSupported("EXPLAIN shows what DP calls would cost, and this query has none.")
     left = []  # of the tightest budget, before and after
     for budget in (cost.before, cost.after):
         known = [row.epsilon_left for row in budget if row.epsilon_left is not None]

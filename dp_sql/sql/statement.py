@@ -26,7 +26,7 @@ def mentions_dp(text: str) -> bool:
 
 
 def mentions_system_tables(text: str) -> bool:
-    """Whether a text may read a system table."""
+    """Whether SQL may read a system table."""
     return any(name in text.lower() for name in SYSTEM_TABLES)
 
 

@@ -82,7 +82,7 @@ def test_a_ledger_whose_log_alone_is_left_is_not_made_anew(files: tuple[Path, Pa
     for file in files:
         file.unlink()
     Path(f"{files[0]}-wal").touch()
-    with pytest.raises(LedgerError, match="SQLite's files beside it"):
+    with pytest.raises(LedgerError, match="SQLite's files next to it"):
         Ledger(*files)
     Path(f"{files[0]}-wal").unlink()
     Ledger(*files).close()
