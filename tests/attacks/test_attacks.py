@@ -117,7 +117,7 @@ _FORMS = {
         r"|SELECT CAST\(__dp_value AS |SELECT (__dp_group, .*)?__dp_value FROM \(WITH __dp_rows AS "
         r"|SELECT __dp_group, (CAST\()?__dp_key_0.* FROM \(WITH __dp_rows AS "
         r"|SET disabled_optimizers = '(\w+(,\w+)*)?'$"
-        r"|SELECT sql FROM system\.main\.duckdb_views\(\) "
+        r"|SELECT sql FROM system\.main\.duckdb_views\(\)\s"
         r"|SELECT greatest\(1, coalesce\(system\.main\.max\(n\), 1\)\) FROM \(SELECT "
         r"|CREATE TEMP TABLE \"temp\"\.\"main\"\.\"__dp_public_[0-9a-f]{32}\" AS SELECT "
         r"|SELECT system\.main\.typeof\(\(SELECT value FROM \("

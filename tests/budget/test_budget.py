@@ -324,7 +324,7 @@ def test_what_never_ran_is_cancelled_by_an_event(opened: Opened, folder: Path) -
         return watched._inner.execute(sql, parameters)
 
     watched.execute = fails  # type: ignore[method-assign]
-    with pytest.raises(dp_sql.InternalError, match="does not bind"):
+    with pytest.raises(dp_sql.InternalError, match="cannot bind the SQL generated"):
         session.sql(COUNT.format("0.1"))
     assert kinds(folder) == ["reserved", "cancelled"]
     assert left(session) == 1

@@ -57,7 +57,7 @@ def texts(outputs: list[dict[str, Any]]) -> str:
 def test_the_notebook_runs_and_spends_what_it_says(executed: list[dict[str, Any]]) -> None:
     said = texts(executed)
     assert "budget of reading: epsilon 2 left, 1.8 after" in said
-    assert "more than 95 below" in said  # as the words beside it say
+    assert "no listed item has over 95 people fewer" in said  # as the notebook explains
     assert "The largest epsilon that still fits is 1." in said
     assert said.rstrip().endswith("left: 0.75")
 

@@ -19,7 +19,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
@@ -88,11 +88,13 @@ def test_like_means_what_it_means_in_duckdb(
 def test_the_check_finds_a_wrong_translation(
     con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = like._one
+    right = like.expression
+
+    def mistaken(sign: str, wrong: str) -> Callable[[str], str]:
+        return lambda pattern: "".join(wrong if s == sign else right(s) for s in pattern)
+
     for sign, wrong in (("_", ".?"), ("%", "[^\\n]*"), (".", ".")):
-        monkeypatch.setattr(
-            like, "_one", lambda s, sign=sign, wrong=wrong: wrong if s == sign else right(s)
-        )
+        monkeypatch.setattr(like, "expression", mistaken(sign, wrong))
         with pytest.raises(AssertionError):
             check_like(con, 20, False, "")
 
