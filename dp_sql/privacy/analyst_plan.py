@@ -20,7 +20,7 @@ from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.comparisons import Value, is_literal
 from dp_sql.privacy.domains import (
-    Domain,
+    PublicValues,
     Values,
     Wanted,
     column_values,
@@ -113,7 +113,6 @@ def _groups(source: Source, call: DpCall, policy: Policy, side: Schema) -> Group
         wanted = replace(call, k=None, columns={**call.columns, "item": reference})
         given = select.groups if len(source.values) == 1 else None
         domain = _public_values(select, wanted, given, key, policy, side, "groups")
-        assert domain.select is not None
         domains.append(domain.select)
         (size,) = side.public_values(f"SELECT system.main.count(*) FROM ({domain.select})")
         n_groups *= int(str(size))
@@ -131,7 +130,7 @@ def _public_values(
     policy: Policy,
     side: Schema,
     what: str,
-) -> Domain:
+) -> PublicValues:
     """The public values of a column: as the statement says, or else as the policy does."""
     declared: object = None
     for (name, column), domain in policy.domains.items():
@@ -167,7 +166,7 @@ def _cast_item(item: Value, call: DpCall, kind: str) -> str:
     return ""
 
 
-def _check_overlap(wanted: Wanted, stated: Domain, declared: Values) -> None:
+def _check_overlap(wanted: Wanted, stated: PublicValues, declared: Values) -> None:
     """Refuse a domain that shares no value with the declared one: the answer would be noise."""
     try:
         common = wanted.schema.public_values(

@@ -30,17 +30,22 @@ _EXAMPLES = {
 
 
 @dataclass(frozen=True)
-class Domain:
-    """Public values as SQL that lists each once, of the item's type, as `item`.
+class PublicValues:
+    """Public values as SQL that lists each once, of the item's type, as `item`."""
 
-    select: None where the owner declares the values observed in the source to be public.
-    """
-
-    select: str | None
+    select: str
     described: str
 
 
-OBSERVED = Domain(None, "the values observed in the source")
+@dataclass(frozen=True)
+class ObservedValues:
+    """The values observed in the source; the owner declares that they are public."""
+
+    select: None = None
+    described: str = "the values observed in the source"
+
+
+Domain = PublicValues | ObservedValues
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ class Wanted:
         """An error under the domain."""
         return self.select.refused(message, self.given.position, hint)
 
-    def domain(self, values: Values, way_out: Callable[[str], str] = lambda _: "") -> Domain:
+    def domain(self, values: Values, way_out: Callable[[str], str] = lambda _: "") -> PublicValues:
         """The domain that some values are.
 
         `way_out` says, for the type of unsuitable values, what works instead. Raises ArgumentError
@@ -116,7 +121,7 @@ class Wanted:
             message = f"k = {k} is more than the {size} items of the domain."
             hint = f"Ask for at most {size}, or name a larger domain."
             raise self.select.refused(message, self.call.start, hint)
-        return Domain(listed, values.described)
+        return PublicValues(listed, values.described)
 
     def _check_type(self, values: Values, way_out: Callable[[str], str]) -> None:
         """Refuse values of another type than the item's, or that a cast to it would change."""
@@ -180,7 +185,7 @@ def declared_domain(
         strings = all(map(_string, wanted.literals(_literal)))
         return wanted.domain(list_values(given.text, "a list in the statement", strings))
     if folded(given.text) == "observed":
-        return OBSERVED
+        return ObservedValues()
     values = _named_values(wanted, given, own, schema)
     way_out = ""
     if values.column is not None:

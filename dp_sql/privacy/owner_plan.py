@@ -14,7 +14,7 @@ from dp_sql.errors import ArgumentError, NotPrivate, QueryError
 from dp_sql.privacy.as_written import check_sql
 from dp_sql.privacy.catalog import OwnersEngine
 from dp_sql.privacy.declared_sources import DeclaredTables, OwnersSchema, assumptions, read_tables
-from dp_sql.privacy.domains import OBSERVED, Domain, declared_domain
+from dp_sql.privacy.domains import Domain, ObservedValues, declared_domain
 from dp_sql.privacy.plan import Groups, Plan, needs_cap
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
@@ -173,7 +173,7 @@ def _assumed(
     said: tuple[str, ...] = ()
     if groups is not None and not isinstance(select.groups, ListLiteral):
         said = (f"the set of groups, {select.groups and select.groups.text}, is public",)
-    if domain == OBSERVED:
+    if isinstance(domain, ObservedValues):
         also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"
         return (*said, f"the set of values in {call.item.text} is public{also}")
     if domain is None or isinstance(call.domain, ListLiteral):

@@ -201,27 +201,25 @@ def bombs(size: int) -> list[str]:
     ]  # fmt: skip
 
 
-def seconds(size: int, forms: list[str], limit: float) -> float:
-    """How long all forms take on all bombs, in a process of its own.
+def run_forms(size: int, forms: list[str], limit: float) -> None:
+    """Evaluate all forms on all bombs, in a process of its own.
 
     Raises:
         subprocess.TimeoutExpired: longer than the limit; a LIKE of DuckDB's cannot be interrupted.
     """
-    start = time.monotonic()
     subprocess.run(
         [sys.executable, "-c", RUN], input=repr((bombs(size), forms)), text=True, check=True,
         timeout=limit,
     )  # fmt: skip
-    return time.monotonic() - start
 
 
 def test_every_form_on_strings_is_linear() -> None:
-    assert seconds(20_000, FORMS, 60) < 30
+    run_forms(20_000, FORMS, 60)
 
 
 @pytest.mark.slow
 def test_every_form_on_long_strings_is_linear() -> None:
-    assert seconds(1_000_000, FORMS, 600) < 400
+    run_forms(1_000_000, FORMS, 600)
 
 
 GOES_BACK = "s LIKE '%a_%a_%a_%a_%a_%a_%a_%a_%c'"
@@ -230,12 +228,12 @@ GOES_BACK = "s LIKE '%a_%a_%a_%a_%a_%a_%a_%a_%c'"
 @pytest.mark.skipif(duckdb.__version__ >= "2", reason="LIKE of DuckDB 2.0 does not backtrack")
 def test_a_like_that_backtracks_is_found() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
-        seconds(110, [GOES_BACK], 4)
+        run_forms(110, [GOES_BACK], 4)
 
 
 def test_a_collation_that_sorts_marks_is_found() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
-        seconds(600_000, ["(s COLLATE NFC) = 'x'"], 3)
+        run_forms(600_000, ["(s COLLATE NFC) = 'x'"], 3)
 
 
 # --- errors of the planner ------------------------------------------------------------------------
