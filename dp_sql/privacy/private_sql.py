@@ -150,10 +150,10 @@ def _kept(plan: Plan, cap: int | None, call: str) -> list[str]:
         "system.main.list(__dp_group ORDER BY __dp_group ASC) AS own, "
         f"system.main.row_number() OVER (ORDER BY {by_person}) AS place FROM "
         f"(SELECT DISTINCT {person}, __dp_group FROM __dp_placed) AS m GROUP BY {person})",
-        f"__dp_lots AS MATERIALIZED (SELECT {KEEP_UDF}({call}, coalesce(system.main.list("
-        f"system.main.len(own) ORDER BY place ASC), []), {cap}) AS lots FROM __dp_members)",
+        f"__dp_counted AS MATERIALIZED (SELECT {KEEP_UDF}({call}, coalesce(system.main.list("
+        f"system.main.len(own) ORDER BY place ASC), []), {cap}) AS counted FROM __dp_members)",
         f"__dp_allowed AS (SELECT {person}, unnest(system.main.list_select(own, "
-        "system.main.list_extract(lots, place))) AS __dp_group FROM __dp_members, __dp_lots)",
+        "system.main.list_extract(counted, place))) AS __dp_group FROM __dp_members, __dp_counted)",
         "__dp_kept AS MATERIALIZED (SELECT p.* "
         f"FROM __dp_placed AS p JOIN __dp_allowed USING (__dp_group, {person}))",
     ]

@@ -105,8 +105,7 @@ _WORDS = {
     "database_name", "schema_name", "view_name", "python_enable_replacements",
     "autoinstall_known_extensions", "autoload_known_extensions", "list_extract", "list_filter",
     "value", "item", "listed", "domain", "counted", "counts", "items", "n", "o", "k", "p", "w",
-    "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "lots",
-    "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
+    "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
     "TRY_CAST", "typeof", "stated", "declared", "starts_with", "ends_with", "contains",
     "regexp_full_match", "strlen", "disabled_optimizers",
 }  # fmt: skip

@@ -189,13 +189,13 @@ def law_of_all_groups(
     """The chosen item of each group."""
     q = peeling.Q_OF_RATE[share]
     law: Counter[tuple[int, ...]] = Counter()
-    lots = []
+    draws = []
     for person in people:
         own = sorted({group for group, _ in person})
-        lot, unfinished = law_of(lambda draws, own=own: kept_by_lot(own, cap, draws), {})
+        draw, unfinished = law_of(lambda draws, own=own: kept_by_lot(own, cap, draws), {})
         assert unfinished == 0
-        lots.append(list(lot.items()))
-    for chosen in product(*lots):
+        draws.append(list(draw.items()))
+    for chosen in product(*draws):
         weight = Fraction(1)
         for _, probability in chosen:
             weight *= probability
