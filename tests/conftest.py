@@ -52,6 +52,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
                 pytest.skip(f"{cause.name} is not installed")
             if find_spec("dp_accounting") is None and "needs the package" in str(cause):
                 pytest.skip("dp-accounting is not installed")
+            if find_spec("pandas") is None and "'pandas' is required" in str(cause):
+                pytest.skip("pandas is not installed")
             cause = cause.__cause__ or cause.__context__
         raise
 
