@@ -177,7 +177,7 @@ def only(node: Node, allowed: set[str]) -> None:
     for key, value in node.args.items():
         if value and key not in allowed:
             at = value[0] if isinstance(value, list) else value
-            clause = _CLAUSES.get(key, key.upper())
+            clause = _CLAUSES.get(key, key.upper().replace("_", " "))
             raise refuse(
                 at if hasattr(at, "walk") else node,
                 f"{clause[0].upper()}{clause[1:]} is not supported in the source of a DP call, "

@@ -132,13 +132,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT max(user_id) AS user_id, max
 -- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title FROM ratings GROUP BY ALL)
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- NotPrivate: ROLLUP is not supported
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY ROLLUP (user_id, title))
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- NotPrivate: CUBE is not supported
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY CUBE (user_id, title))
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- NotPrivate: GROUPING SETS is not supported
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings GROUP BY GROUPING SETS ((user_id, title), ()))
 
 -- NotPrivate: A source may only use count, min, max, and sum of integers up to 64 bits.
@@ -288,7 +288,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 -- NotPrivate: A source needs a FROM clause.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL SELECT 7, 'x')
 
--- NotPrivate: BY_NAME is not supported in the source of a DP call, because one person's
+-- NotPrivate: BY NAME is not supported in the source of a DP call, because one person's
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings UNION ALL BY NAME SELECT title, user_id FROM ratings)
 
 -- NotPrivate: Both sides of UNION ALL must have the same columns and types.

@@ -81,7 +81,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE length(title) > 3
 -- NotPrivate: The function regexp_matches is not supported here: dp_sql cannot prove
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE regexp_matches(title, 'x')
 
--- NotPrivate: The function regexp_matches is not supported here: dp_sql cannot prove
+-- NotPrivate: The function regexp_
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title ~ 'can.*'
 
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends

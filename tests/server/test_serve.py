@@ -63,19 +63,19 @@ REFUSALS = {
     "SELECT * FROM ratings": "does not exist",
     "SELECT count(*) FROM ratings": "does not exist",
     "FROM secret": "does not exist",
-    "COPY catalog TO 'x.csv'": "Under a policy a SELECT is answered",
-    "COPY (FROM catalog) TO 'x.csv'": "Under a policy a SELECT is answered",
-    "ATTACH 'shop.duckdb' AS y": "Under a policy a SELECT is answered",
-    "SET threads = 8": "Under a policy a SELECT is answered",
-    "SET GLOBAL quack_authorization_function = 'x'": "Under a policy a SELECT is answered",
-    "INSTALL httpfs": "Under a policy a SELECT is answered",
-    "LOAD httpfs": "Under a policy a SELECT is answered",
-    "PRAGMA database_list": "Under a policy a SELECT is answered",
-    "CALL quack_stop('quack:localhost:9494')": "Under a policy a SELECT is answered",
-    "PREPARE p AS SELECT 1": "Under a policy a SELECT is answered",
-    "EXECUTE p": "Under a policy a SELECT is answered",
-    "CREATE TABLE x AS SELECT 1": "Under a policy a SELECT is answered",
-    "BEGIN TRANSACTION": "Under a policy a SELECT is answered",
+    "COPY catalog TO 'x.csv'": "Under a policy you can run SELECT",
+    "COPY (FROM catalog) TO 'x.csv'": "Under a policy you can run SELECT",
+    "ATTACH 'shop.duckdb' AS y": "Under a policy you can run SELECT",
+    "SET threads = 8": "Under a policy you can run SELECT",
+    "SET GLOBAL quack_authorization_function = 'x'": "Under a policy you can run SELECT",
+    "INSTALL httpfs": "Under a policy you can run SELECT",
+    "LOAD httpfs": "Under a policy you can run SELECT",
+    "PRAGMA database_list": "Under a policy you can run SELECT",
+    "CALL quack_stop('quack:localhost:9494')": "Under a policy you can run SELECT",
+    "PREPARE p AS SELECT 1": "Under a policy you can run SELECT",
+    "EXECUTE p": "Under a policy you can run SELECT",
+    "CREATE TABLE x AS SELECT 1": "Under a policy you can run SELECT",
+    "BEGIN TRANSACTION": "Under a policy you can run SELECT",
     "INSERT INTO catalog VALUES ('x')": "Authorization failed",
     "SELECT 1; SELECT 2": "can run one statement at a time",
     f"{COUNT}; FROM ratings": "can run one statement at a time",
@@ -371,7 +371,7 @@ def test_no_statement_of_a_client_is_ever_run_in_the_served_instance(served: Ser
     for name in ("memory.main", "main"):
         with pytest.raises(duckdb.Error, match="does not exist"):
             asked(client, f"FROM {name}.answer_1")
-    with pytest.raises(duckdb.Error, match="more than public tables and answers"):
+    with pytest.raises(duckdb.Error, match="more than public tables"):
         asked(client, "SELECT table_name FROM duckdb_tables()")
 
 
