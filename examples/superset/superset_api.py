@@ -23,7 +23,7 @@ class Api:
         self._session.headers["Referer"] = base
 
     def get(self, path: str) -> Any:
-        """What stands at a path."""
+        """Read what a path shows."""
         return self._read(self._session.get(f"{self.base}/api/v1/{path}", timeout=120))
 
     def post(self, path: str, **body: Any) -> Any:
@@ -34,7 +34,7 @@ class Api:
         """Whether Superset's own test of a connection succeeds."""
         path = f"{self.base}/api/v1/database/test_connection/"
         body = {"database_name": "A trial", "sqlalchemy_uri": uri}
-        return self._session.post(path, json=body, timeout=120).ok
+        return bool(self._session.post(path, json=body, timeout=120).ok)
 
     def ask(self, database: int, text: str) -> str:
         """SQL Lab's answer, rows or an error, as a string."""
