@@ -15,7 +15,7 @@ from dp_sql.sql import literals
 from dp_sql.sql.literals import Given
 from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS, MAX_CONTRIBUTIONS, MAX_K
 from dp_sql.sql.shape import Function, Rows, Shape
-from dp_sql.sql.types import family
+from dp_sql.sql.types import as_key, family
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
@@ -94,8 +94,16 @@ class TopK(Shape):
             )
         return [rows.lists(counts, {"__dp_items": "__dp_item", "__dp_counts": "n"}, order)]
 
-    def value(self, answer: str) -> str:
-        return f"system.main.list_select(__dp_items, {answer})"
+    def value(self, answer: str, rows: Rows) -> str:
+        """A set in the order of its values: the lists may be in the order of a scan."""
+        items = f"system.main.list_select(__dp_items, {answer})"
+        if not rows.mechanism.is_set:
+            return items
+        key, _ = as_key("x", rows.types["item"])
+        keyed = f"lambda x: system.main.struct_pack(key := {key}, item := x)"
+        keyed = f"system.main.list_transform({items}, {keyed})"
+        keyed = f"system.main.list_sort({keyed}, 'ASC', 'NULLS LAST')"
+        return f"system.main.list_transform({keyed}, lambda x: x.item)"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[int], str]:
         (counts,) = lists
@@ -271,7 +279,7 @@ class Select(Shape):
             f"FROM {rows.relation}{grouped})"
         ]
 
-    def value(self, answer: str) -> str:
+    def value(self, answer: str, rows: Rows) -> str:
         return f"system.main.list_extract(__dp_candidates, {answer})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[int, str]:

@@ -126,8 +126,8 @@ class Shape(ABC):
     def lists(self, rows: Rows) -> list[str]:
         """CTEs over the rows; the last one is `__dp_lists`."""
 
-    def value(self, answer: str) -> str:
-        """The value of the call, from `__dp_lists` and what the UDF returned."""
+    def value(self, answer: str, rows: Rows) -> str:
+        """The value of the call, from `__dp_lists` and what the UDF returned, written once."""
         return answer
 
     @abstractmethod
