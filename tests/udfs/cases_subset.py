@@ -16,7 +16,6 @@ from tests.udfs.conformance import (
     Case,
     Domain,
     Mutant,
-    changed,
     check_distribution,
     times_two,
     within,
