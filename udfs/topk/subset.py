@@ -157,7 +157,8 @@ def _log_table() -> Ints:
         over = x >> np.uint64(32)
         x >>= over
         log = 2 * log + over.astype(np.int64)
-    return log
+    table: Ints = log
+    return table
 
 
 def subset(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list[int]:
