@@ -106,7 +106,7 @@ class SetProposals:
         last = stairs.starts[place] - 1 if place < len(stairs.starts) else sets.cut - 1
         (units,), (shift,) = sets.bounds([last])
         ends = units.cumsum()
-        i = int(ends.searchsorted(spot >> shift, "right"))
+        i = int(ends.searchsorted(min(spot >> shift, int(ends[-1])), "right"))
         if i == sets.k:
             return None
         free, picked = int(sets.n_free([layer])[0, i]), sets.k - i
