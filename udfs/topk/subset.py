@@ -138,9 +138,9 @@ def log_comb_above(n: Ints, r: Ints, bits: int) -> Ints:
 
 
 def log_below(n: Ints, bits: int) -> Ints:
-    """Round 2**bits * log2(n) down, by less than 5, for n >= 1 and bits <= 28."""
-    whole = np.searchsorted(1 << np.arange(63), n, "right") - 1
-    x = n << 31 - whole if int(n.max()) < 1 << 32 else n >> whole - 31
+    """Round 2**bits * log2(n) down, by less than 5, for 1 <= n < 2**32 and bits <= 28."""
+    whole = np.searchsorted(1 << np.arange(32), n, "right") - 1
+    x = n << 31 - whole
     high, low = x >> 16, x & 0xFFFF
     # log2(1 + z) >= log2(e) (z - z**2 / 2), here with z = low / 2**16 / high < 2**-15.
     part = _log_table()[high - (1 << 15)] + (low * _LOG2_E // high >> 32 - _LOG_BITS) - 1
