@@ -1,8 +1,8 @@
 """The joint top-k (Gillenwater et al. 2022) and its pruning (Wu and Zhang 2024), tried again.
 
 Errors of joint, pnf_peel, cdp_peel and subset against k; where a list errs most, and how far its
-first five are off; permute-and-flip over whole lists; and how long a list takes, next to the published
-algorithms.
+first five are off; permute-and-flip over whole lists; and how long a list takes, next to the
+published algorithms.
 """
 
 from __future__ import annotations
