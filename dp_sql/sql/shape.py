@@ -69,12 +69,13 @@ class Shape(ABC):
     # Whether `lists` reads the rows once, so that DuckDB need not keep them.
     reads_rows_once: ClassVar[bool] = False
     takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types
-    udfs: ClassVar[Mapping[str, str]]  # its UDFs, and what each returns for one group
+    # Its UDF, and that of a detailed answer; what each returns for one group.
+    udfs: ClassVar[Mapping[str, str]]
 
     epsilon: Fraction  # as delta: of one group; without GROUP BY, of the call
     delta: Fraction | None = None
     beta: Fraction  # one minus the confidence of the accuracy
-    report: bool = False  # whether the answer is a struct that states its accuracy
+    detailed: bool = False  # whether the answer has more than its value: a report, counts
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:
@@ -112,7 +113,7 @@ class Shape(ABC):
     @property
     def udf(self) -> str:
         """The UDF that answers this call."""
-        return next(iter(self.udfs))
+        return [*self.udfs][self.detailed]
 
     @abstractmethod
     def value_type(self, types: Mapping[str, str]) -> str:
@@ -126,8 +127,8 @@ class Shape(ABC):
     def lists(self, rows: Rows) -> list[str]:
         """CTEs over the rows; the last one is `__dp_lists`."""
 
-    def value(self, answer: str) -> str:
-        """The value of the call, from `__dp_lists` and what the UDF returned."""
+    def value(self, answer: str, types: Mapping[str, str]) -> str:
+        """The value of the call, from `__dp_lists` and what the UDF returned, written once."""
         return answer
 
     @abstractmethod
