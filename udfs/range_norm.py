@@ -92,8 +92,8 @@ def _power_up(base: int, n: int) -> int:
 def range_norm_quantile(k: int, rate: Fraction, beta: Fraction) -> int:
     """Find the least t with P(max |z| > t) <= beta, for k >= 1 and beta in (0, 1).
 
-    It is at most one too large, where the probability is within 2**-40 of beta. At rates so small
-    that t is large, it is a few thousandths too large.
+    It is one too large at most, where the probability is within 2**-40 of beta. Where t is in the
+    thousands, it is too large by a few hundredths of t at most.
     """
     check_positive_int("k", k)
     check_epsilon(rate)

@@ -71,7 +71,7 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
     )
     ctes += shape.lists(rows)
     if not grouped:
-        value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})", rows.types)
+        value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})", rows)
         return f"WITH {', '.join(ctes)} SELECT {value} AS __dp_value FROM __dp_lists"
     lists = ", ".join(
         f"coalesce(system.main.list({name} ORDER BY __dp_group ASC), [])" for name in shape.takes

@@ -115,12 +115,12 @@ class TopK(Shape):
             )
         return [rows.lists(people, {"__dp_items": "__dp_item", "__dp_counts": "n"}, order)]
 
-    def value(self, answer: str, types: Mapping[str, str]) -> str:
+    def value(self, answer: str, rows: Rows) -> str:
         """The items; with counts, those with the most people first, then in their own order."""
         if not self.detailed:
             return f"system.main.list_select(__dp_items, {answer})"
         item = "system.main.list_extract(__dp_items, x.place)"
-        order = f"n := -x.people, by_value := {as_key(item, types['item'])[0]}, item := {item}"
+        order = f"n := -x.people, by_value := {as_key(item, rows.types['item'])[0]}, item := {item}"
         listed = f"system.main.list_transform({answer}, lambda x: system.main.struct_pack({order}))"
         return (
             f"system.main.list_transform(system.main.list_sort({listed}, 'ASC', 'NULLS LAST'), "
@@ -307,7 +307,7 @@ class Select(Shape):
             f"FROM {rows.relation}{grouped})"
         ]
 
-    def value(self, answer: str, types: Mapping[str, str]) -> str:
+    def value(self, answer: str, rows: Rows) -> str:
         return f"system.main.list_extract(__dp_candidates, {answer})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[int, str]:

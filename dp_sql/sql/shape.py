@@ -127,7 +127,7 @@ class Shape(ABC):
     def lists(self, rows: Rows) -> list[str]:
         """CTEs over the rows; the last one is `__dp_lists`."""
 
-    def value(self, answer: str, types: Mapping[str, str]) -> str:
+    def value(self, answer: str, rows: Rows) -> str:
         """The value of the call, from `__dp_lists` and what the UDF returned, written once."""
         return answer
 
