@@ -80,7 +80,7 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
     ctes.append(f"__dp_drawn AS MATERIALIZED (SELECT {answers} FROM __dp_lists)")
     keys = ", ".join(f"__dp_groups.{name}" for name in _keys(plan))
     value = shape.value(
-        "system.main.list_extract(__dp_answers, __dp_groups.__dp_group)", rows.types
+        "system.main.list_extract(__dp_answers, __dp_groups.__dp_group)", rows
     )
     return (
         f"WITH {', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "

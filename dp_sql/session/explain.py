@@ -128,5 +128,7 @@ def _accuracy(plan: Plan, engine: OwnersEngine | Schema) -> str:
     if plan.domain is not None and plan.domain.select is not None:
         count = f"SELECT system.main.count(*) FROM ({plan.domain.select}) AS domain"
         size = int(str(engine.public_values(count)[0]))
-    known = plan.parameters.public_accuracy(plan.mechanism, size)
-    return known or "shown on the receipt, after the release"
+    shape = plan.parameters
+    known = shape.public_accuracy(plan.mechanism, size)
+    sentence = known or "shown on the receipt, after the release"
+    return f"{sentence}; {shape.offer}" if shape.offer and not shape.detailed else sentence

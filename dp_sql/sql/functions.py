@@ -187,6 +187,7 @@ class CountDistinct(Shape):
 
     registry = "count_distinct"
     columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
+    offer = "add report := true to get a lower bound with the answer"
     takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
     udfs: ClassVar = {_COUNT: "BIGINT", _REPORT: REPORT_TYPE}
 
