@@ -71,6 +71,7 @@ class Mechanism:
             needs no domain; None: it takes all counts of a public domain.
         ordered: whether a mechanism of count_distinct needs people and items in an order that
             other people's rows cannot move.
+        is_set: whether a mechanism of topk returns a set, whose order says nothing.
     """
 
     name: str  # what `mechanism :=` calls it
@@ -82,6 +83,7 @@ class Mechanism:
     accuracy: Callable[..., str]
     n_largest: Callable[[int], int] | None = None
     ordered: bool = False
+    is_set: bool = False
 
 
 def in_words(x: Fraction) -> str:

@@ -43,9 +43,11 @@ class TopK(Shape):
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:
-        """Without a domain, delta asks for a mechanism that finds the items itself."""
-        finds_items = "domain" not in given.arguments and "delta" in given.arguments
-        return "limited_domain" if finds_items else default
+        """Without a domain, delta asks for a mechanism that finds the items; counts for a set."""
+        if "domain" not in given.arguments and "delta" in given.arguments:
+            return "limited_domain"
+        # The counts order the items, so a set is enough.
+        return "subset" if given.optional("counts", literals.read_boolean, False) else default
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> TopK:
@@ -116,16 +118,29 @@ class TopK(Shape):
         return [rows.lists(people, {"__dp_items": "__dp_item", "__dp_counts": "n"}, order)]
 
     def value(self, answer: str, rows: Rows) -> str:
-        """The items; with counts, those with the most people first, then in their own order."""
-        if not self.detailed:
+        """The items in the order of the answer; those of a set in the order of their values.
+
+        With counts, the largest come first, and equal ones in the order of the items' values.
+        """
+        if not (self.detailed or rows.mechanism.is_set):
             return f"system.main.list_select(__dp_items, {answer})"
-        item = "system.main.list_extract(__dp_items, x.place)"
-        order = f"n := -x.people, by_value := {as_key(item, rows.types['item'])[0]}, item := {item}"
-        listed = f"system.main.list_transform({answer}, lambda x: system.main.struct_pack({order}))"
-        return (
-            f"system.main.list_transform(system.main.list_sort({listed}, 'ASC', 'NULLS LAST'), "
-            'lambda x: system.main.struct_pack(item := x.item, "count" := -x.n))'
+        listed, item, first, shown = (
+            f"system.main.list_select(__dp_items, {answer})",
+            "x",
+            "",
+            "x.item",
         )
+        if self.detailed:
+            listed, item = answer, "system.main.list_extract(__dp_items, x.place)"
+            first, shown = (
+                "n := -x.people, ",
+                'system.main.struct_pack(item := x.item, "count" := -x.n)',
+            )
+        key, _ = as_key(item, rows.types["item"])
+        keyed = f"lambda x: system.main.struct_pack({first}key := {key}, item := {item})"
+        keyed = f"system.main.list_transform({listed}, {keyed})"
+        keyed = f"system.main.list_sort({keyed}, 'ASC', 'NULLS LAST')"
+        return f"system.main.list_transform({keyed}, lambda x: {shown})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[Any], str]:
         (people,) = lists
