@@ -122,14 +122,10 @@ class TopK(Shape):
 
         With counts, the largest come first, and equal ones in the order of the items' values.
         """
+        items = f"system.main.list_select(__dp_items, {answer})"
         if not (self.detailed or rows.mechanism.is_set):
-            return f"system.main.list_select(__dp_items, {answer})"
-        listed, item, first, shown = (
-            f"system.main.list_select(__dp_items, {answer})",
-            "x",
-            "",
-            "x.item",
-        )
+            return items
+        listed, item, first, shown = items, "x", "", "x.item"
         if self.detailed:
             listed, item = answer, "system.main.list_extract(__dp_items, x.place)"
             first, shown = (
