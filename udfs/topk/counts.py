@@ -40,11 +40,14 @@ def noisy_counts(counts: Sequence[int], epsilon: Fraction, draws: Draws) -> list
     return [max(-_MOST, min(count, _MOST)) for count in noisy]
 
 
+def within(k: int, epsilon: Fraction, beta: Fraction) -> int:
+    """Bound how far all of at most k counts are from the true ones, at the epsilon for both."""
+    return range_norm_quantile(k, counts_epsilon(epsilon), beta)
+
+
 def accuracy(k: int, epsilon: Fraction, beta: Fraction) -> str:
-    """Bound the noise of all counts of a list of at most k items in a sentence."""
-    each = counts_epsilon(epsilon)
-    bound = range_norm_quantile(k, each, beta)
+    """State the same in a sentence."""
     return (
-        f"{with_probability(1 - beta)} all counts are within ± {bound} people "
-        f"(k = {k}, epsilon = {in_words(each)})"
+        f"{with_probability(1 - beta)} all counts are within ± {within(k, epsilon, beta)} people "
+        f"(k = {k}, epsilon = {in_words(counts_epsilon(epsilon))})"
     )
