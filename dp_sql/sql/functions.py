@@ -17,26 +17,37 @@ from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS, MAX_CONTR
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.sql.types import as_key, family
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
+from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs.topk import counts
+
+COUNTED = "STRUCT(item {}, count BIGINT)"
+_LIST, _WITH_COUNTS = "__dp_sql_topk", "__dp_sql_topk_counts"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopK(Shape):
-    """Takes how many people have each item; returns the places of k items, from 1."""
+    """Takes how many people have each item; returns the places of k items, from 1.
+
+    In detail: with their noisy counts. Then the list has a part of epsilon, and the counts the
+    rest.
+    """
 
     registry = "topk"
     columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
     reads_rows_once = True
     takes: ClassVar = {"__dp_counts": "BIGINT[]"}
-    udfs: ClassVar = {"__dp_sql_topk": "BIGINT[]"}
+    udfs: ClassVar = {_LIST: "BIGINT[]", _WITH_COUNTS: "STRUCT(place BIGINT, people BIGINT)[]"}
 
     k: int
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:
-        """Without a domain, delta asks for a mechanism that finds the items itself."""
-        finds_items = "domain" not in given.arguments and "delta" in given.arguments
-        return "limited_domain" if finds_items else default
+        """Without a domain, delta asks for a mechanism that finds the items; counts for a set."""
+        if "domain" not in given.arguments and "delta" in given.arguments:
+            return "limited_domain"
+        # The counts order the items, so a set is enough.
+        return "subset" if given.optional("counts", literals.read_boolean, False) else default
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> TopK:
@@ -45,6 +56,7 @@ class TopK(Shape):
         beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
         delta = given.optional("delta", literals.read_delta, None)
         k = given.read("k", literals.whole(MAX_K))
+        with_counts = given.optional("counts", literals.read_boolean, False)
         has_domain = "domain" in given.arguments
         if not has_domain and mechanism.n_largest is None and not given.under_policy:
             raise given.refuse(
@@ -61,7 +73,17 @@ class TopK(Shape):
                 f"The mechanism {mechanism.name} finds the items by itself and takes no domain.",
                 "Leave domain out, or leave mechanism and delta out to choose from this domain.",
             )
-        return cls(epsilon=epsilon, delta=delta, beta=beta, k=k)
+        return cls(epsilon=epsilon, delta=delta, beta=beta, k=k, detailed=with_counts)
+
+    def given_to(self, mechanism: Mechanism) -> dict[str, Any]:
+        """With counts, the mechanism has only the list's part of epsilon."""
+        share = counts.LIST_SHARE if self.detailed else 1
+        return {**super().given_to(mechanism), "epsilon": self.epsilon * share}
+
+    def loss(self, mechanism: Mechanism) -> PrivacyLoss:
+        """The loss of the list, and of its counts if there are any."""
+        of_list = super().loss(mechanism)
+        return counts.with_counts(of_list, self.epsilon) if self.detailed else of_list
 
     @property
     def n_listed(self) -> int:
@@ -72,42 +94,53 @@ class TopK(Shape):
         return {**super().limited, "k": self.k}
 
     def value_type(self, types: Mapping[str, str]) -> str:
-        return f"{types['item']}[]"
+        item = types["item"]
+        return f"{COUNTED.format(item)}[]" if self.detailed else f"{item}[]"
 
     def lists(self, rows: Rows) -> list[str]:
         n = "count(*)" if rows.grouped else "count(DISTINCT __dp_privacy_unit)"
-        counts = (
+        people = (
             f"SELECT {rows.group}__dp_item, system.main.{n} AS n FROM {rows.relation} "
             f"GROUP BY {rows.group}__dp_item"
         )
         order = f" ORDER BY {rows.by('item')}" if rows.grouped or rows.again else ""
         if rows.mechanism.n_largest is None:
-            counts = _with_domain(counts, rows)
+            people = _with_domain(people, rows)
         else:  # the largest counts and no more; among equal ones the items' own order decides
             order = f" ORDER BY n DESC, {rows.by('item')}"
             most = rows.mechanism.n_largest(self.k)
             number = f"system.main.row_number() OVER (PARTITION BY __dp_group{order})"
-            counts = (
-                f"SELECT * FROM ({counts}) AS counted QUALIFY {number} <= {most}"
+            people = (
+                f"SELECT * FROM ({people}) AS counted QUALIFY {number} <= {most}"
                 if rows.grouped
-                else f"{counts}{order} LIMIT {most}"
+                else f"{people}{order} LIMIT {most}"
             )
-        return [rows.lists(counts, {"__dp_items": "__dp_item", "__dp_counts": "n"}, order)]
+        return [rows.lists(people, {"__dp_items": "__dp_item", "__dp_counts": "n"}, order)]
 
     def value(self, answer: str, rows: Rows) -> str:
-        """A set in the order of its values: the lists may be in the order of a scan."""
-        items = f"system.main.list_select(__dp_items, {answer})"
-        if not rows.mechanism.is_set:
-            return items
-        key, _ = as_key("x", rows.types["item"])
-        keyed = f"lambda x: system.main.struct_pack(key := {key}, item := x)"
-        keyed = f"system.main.list_transform({items}, {keyed})"
-        keyed = f"system.main.list_sort({keyed}, 'ASC', 'NULLS LAST')"
-        return f"system.main.list_transform({keyed}, lambda x: x.item)"
+        """The items in the order of the answer; those of a set in the order of their values.
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[int], str]:
-        (counts,) = lists
-        n_items = len(counts)
+        With counts, the largest come first, and equal ones in the order of the items' values.
+        """
+        items = f"system.main.list_select(__dp_items, {answer})"
+        if not (self.detailed or rows.mechanism.is_set):
+            return items
+        listed, item, first, shown = items, "x", "", "x.item"
+        if self.detailed:
+            listed, item = answer, "system.main.list_extract(__dp_items, x.place)"
+            first, shown = (
+                "n := -x.people, ",
+                'system.main.struct_pack(item := x.item, "count" := -x.n)',
+            )
+        key, _ = as_key(item, rows.types["item"])
+        keyed = f"lambda x: system.main.struct_pack({first}key := {key}, item := {item})"
+        keyed = f"system.main.list_transform({listed}, {keyed})"
+        keyed = f"system.main.list_sort({keyed}, 'ASC', 'NULLS LAST')"
+        return f"system.main.list_transform({keyed}, lambda x: {shown})"
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[Any], str]:
+        (people,) = lists
+        n_items = len(people)
         if mechanism.n_largest is None and self.k > n_items:
             # Only with the observed domain, whose size the owner calls public.
             raise ArgumentError(
@@ -115,8 +148,13 @@ class TopK(Shape):
                 hint=f"Ask for at most {n_items}, or name a public domain, "
                 "whose absent items count zero people.",
             )
-        places = mechanism.run(counts, **self.given_to(mechanism))
-        return [place + 1 for place in places], self._accuracy(mechanism, n_items)
+        places = mechanism.run(people, **self.given_to(mechanism))
+        accuracy = self._accuracy(mechanism, n_items)
+        if not self.detailed:
+            return [place + 1 for place in places], accuracy
+        noisy = counts.noisy_counts(people[places].tolist(), self.epsilon, secret_draws())
+        listed = zip(places, noisy, strict=True)
+        return [{"place": place + 1, "people": count} for place, count in listed], accuracy
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         if mechanism.n_largest is not None:
@@ -137,7 +175,12 @@ class TopK(Shape):
         }
 
     def _accuracy(self, mechanism: Mechanism, n_items: int) -> str:
-        return mechanism.accuracy(n_items, **{**self.given_to(mechanism), "beta": self.beta})
+        public = {**self.given_to(mechanism), "beta": self.beta}
+        of_list: str = mechanism.accuracy(n_items, **public)
+        if not self.detailed:
+            return of_list
+        of_counts = counts.accuracy(self.k, self.epsilon, self.beta)
+        return f"{of_counts}; before the counts order the list, {of_list}"
 
 
 def _with_domain(counts: str, rows: Rows) -> str:
@@ -168,6 +211,7 @@ class CountDistinct(Shape):
 
     registry = "count_distinct"
     columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
+    offer = "add report := true to get a lower bound with the answer"
     takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
     udfs: ClassVar = {_COUNT: "BIGINT", _REPORT: REPORT_TYPE}
 
@@ -195,17 +239,13 @@ class CountDistinct(Shape):
                     f"{other} has no effect.",
                     f"Leave out one of contribution_bound and {other}.",
                 )
-        return cls(epsilon=epsilon, beta=beta, max_contributions=most, bound=bound, report=report)
+        return cls(epsilon=epsilon, beta=beta, max_contributions=most, bound=bound, detailed=report)
 
     @property
     def limited(self) -> Mapping[str, Fraction | int | None]:
         """Policies limit a fixed bound, or else the largest."""
         most = self.bound if isinstance(self.bound, int) else self.max_contributions
         return {**super().limited, "max_contributions": most}
-
-    @property
-    def udf(self) -> str:
-        return _REPORT if self.report else _COUNT
 
     def value_type(self, types: Mapping[str, str]) -> str:
         return self.udfs[self.udf]
@@ -230,7 +270,7 @@ class CountDistinct(Shape):
         ((offsets, people),) = lists
         found = mechanism.run(offsets, people, **self.given_to(mechanism))
         accuracy = mechanism.accuracy(**self.given_to(mechanism))
-        if not self.report:
+        if not self.detailed:
             return found.estimate, accuracy
         return {
             "estimate": found.estimate,
@@ -327,7 +367,7 @@ def _fractions(name: str, texts: Sequence[str]) -> list[Fraction]:
 
 DP_TOPK = Function(
     name="DP_TOPK", shape=TopK, default_mechanism="joint", positional=("item", "k"),
-    named=("epsilon", "delta", "privacy_unit", "domain", "mechanism", "beta", "groups",
+    named=("epsilon", "delta", "privacy_unit", "domain", "counts", "mechanism", "beta", "groups",
            "max_groups_contributed"),
     example="DP_TOPK(title, 10, epsilon := 1.0, privacy_unit := user_id, domain := catalog.title)",
     table="ratings",

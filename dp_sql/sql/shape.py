@@ -68,13 +68,15 @@ class Shape(ABC):
     reads_people: ClassVar[bool] = True
     # Whether `lists` reads the rows once, so that DuckDB need not keep them.
     reads_rows_once: ClassVar[bool] = False
+    offer: ClassVar[str] = ""  # how a bare number gets its accuracy, as the end of a sentence
     takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types
-    udfs: ClassVar[Mapping[str, str]]  # its UDFs, and what each returns for one group
+    # Its UDF, and that of a detailed answer; what each returns for one group.
+    udfs: ClassVar[Mapping[str, str]]
 
     epsilon: Fraction  # as delta: of one group; without GROUP BY, of the call
     delta: Fraction | None = None
     beta: Fraction  # one minus the confidence of the accuracy
-    report: bool = False  # whether the answer is a struct that states its accuracy
+    detailed: bool = False  # whether the answer has more than its value: a report, counts
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:
@@ -112,7 +114,7 @@ class Shape(ABC):
     @property
     def udf(self) -> str:
         """The UDF that answers this call."""
-        return next(iter(self.udfs))
+        return [*self.udfs][self.detailed]
 
     @abstractmethod
     def value_type(self, types: Mapping[str, str]) -> str:

@@ -174,6 +174,8 @@ class _Cursor:
                 yield from ((selection, "selection") for selection in BOUND_SELECTIONS)
             case "report":
                 yield from (("true", "a struct"), ("false", "a number"))
+            case "counts":
+                yield from (("true", "items and counts"), ("false", "items"))
             case "privacy_unit":
                 yield from _columns(tables)
             case "domain" | "groups":
