@@ -13,11 +13,21 @@ from typing import Any, ClassVar
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals
 from dp_sql.sql.literals import Given
-from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS, MAX_CONTRIBUTIONS, MAX_K
+from dp_sql.sql.ranges import (
+    DEFAULT_BETA,
+    DEFAULT_MAX_CONTRIBUTIONS,
+    MAX_CONTRIBUTIONS,
+    MAX_GROUPS_CONTRIBUTED,
+    MAX_K,
+    WEIGHTED_FROM_EPSILON,
+    WEIGHTED_FROM_K,
+)
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.sql.types import family
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+
+_MAX_CONTRIBUTIONS = literals.whole(MAX_CONTRIBUTIONS), DEFAULT_MAX_CONTRIBUTIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +45,17 @@ class TopK(Shape):
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:
         """Without a domain, delta asks for a mechanism that finds the items itself."""
-        finds_items = "domain" not in given.arguments and "delta" in given.arguments
-        return "limited_domain" if finds_items else default
+        if "domain" in given.arguments or "delta" not in given.arguments:
+            return default
+        groups = literals.whole(MAX_GROUPS_CONTRIBUTED)
+        each = given.read("epsilon", literals.read_epsilon) / given.optional(
+            "max_groups_contributed", groups, 1
+        )
+        long = given.read("k", literals.whole(MAX_K)) >= WEIGHTED_FROM_K
+        weighted = "max_contributions" in given.arguments or (
+            long and each >= WEIGHTED_FROM_EPSILON
+        )
+        return "weighted_gaussian" if weighted else "limited_domain"
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> TopK:
@@ -46,7 +65,7 @@ class TopK(Shape):
         delta = given.optional("delta", literals.read_delta, None)
         k = given.read("k", literals.whole(MAX_K))
         has_domain = "domain" in given.arguments
-        if not has_domain and mechanism.n_largest is None and not given.under_policy:
+        if not has_domain and not mechanism.finds_items and not given.under_policy:
             raise given.refuse(
                 f"{given.name} needs a domain: the public set of items that the answer may "
                 "contain. Without one, the answer could show an item that only one person has.",
@@ -55,12 +74,16 @@ class TopK(Shape):
                 "the set of values in this column is itself public, domain := observed. If no "
                 "domain is known, delta := 1e-9 finds the items, with that probability of failing.",
             )
-        given.check_taken(mechanism, {"delta": "delta"})
-        if has_domain and mechanism.n_largest is not None:
+        taken = {"delta": "delta", "max_contributions": "max_contributions"}
+        given.check_taken(mechanism, taken)
+        if has_domain and mechanism.finds_items:
             raise given.arguments["domain"].refuse(
                 f"The mechanism {mechanism.name} finds the items by itself and takes no domain.",
                 "Leave domain out, or leave mechanism and delta out to choose from this domain.",
             )
+        if mechanism.finds_items and mechanism.n_largest is None:
+            most = given.optional("max_contributions", *_MAX_CONTRIBUTIONS)
+            return TopKOfPairs(epsilon=epsilon, delta=delta, beta=beta, k=k, max_contributions=most)
         return cls(epsilon=epsilon, delta=delta, beta=beta, k=k)
 
     @property
@@ -100,7 +123,7 @@ class TopK(Shape):
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[int], str]:
         (counts,) = lists
         n_items = len(counts)
-        if mechanism.n_largest is None and self.k > n_items:
+        if not mechanism.finds_items and self.k > n_items:
             # Only with the observed domain, whose size the owner calls public.
             raise ArgumentError(
                 f"k = {self.k} is more than the {n_items} items observed in the source.",
@@ -111,12 +134,50 @@ class TopK(Shape):
         return [place + 1 for place in places], self._accuracy(mechanism, n_items)
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
-        if mechanism.n_largest is not None:
-            n_items = mechanism.n_largest(self.k)
+        if mechanism.finds_items:
+            n_items = 0  # has no effect: it would be private
         return None if n_items is None else self._accuracy(mechanism, n_items)
 
     def _accuracy(self, mechanism: Mechanism, n_items: int) -> str:
         return mechanism.accuracy(n_items, **{**self.given_to(mechanism), "beta": self.beta})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopKOfPairs(TopK):
+    """Takes the people of each item that anyone has; returns the places of up to k items."""
+
+    reads_rows_once = False
+    takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
+    udfs: ClassVar = {"__dp_sql_topk_of_pairs": "BIGINT[]"}
+
+    max_contributions: int
+
+    @property
+    def limited(self) -> Mapping[str, Fraction | int | None]:
+        return {**super().limited, "max_contributions": self.max_contributions}
+
+    def lists(self, rows: Rows) -> list[str]:
+        order = f" ORDER BY {rows.by('item')}" if rows.grouped or rows.again else ""
+        return _pairs(rows, {"__dp_items": "__dp_item", "__dp_pairs": "people"}, order)
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[int], str]:
+        ((offsets, people),) = lists
+        places = mechanism.run(offsets, people, **self.given_to(mechanism))
+        return [place + 1 for place in places], self._accuracy(mechanism, 0)
+
+
+def _pairs(rows: Rows, columns: Mapping[str, str], order: str, by_person: str = "") -> list[str]:
+    """CTEs that list for each item the numbers of its people, who are numbered from 0."""
+    items = (
+        f"SELECT {rows.group}__dp_item, system.main.list(code) AS people FROM {rows.relation} "
+        f"JOIN __dp_people USING (__dp_privacy_unit) GROUP BY {rows.group}__dp_item"
+    )
+    return [
+        "__dp_people AS MATERIALIZED (SELECT __dp_privacy_unit, "
+        f"CAST(system.main.row_number() OVER ({by_person}) - 1 AS INTEGER) AS code FROM "
+        f"(SELECT DISTINCT __dp_privacy_unit FROM {rows.relation}) AS persons)",
+        rows.lists(items, columns, order),
+    ]
 
 
 def _with_domain(counts: str, rows: Rows) -> str:
@@ -158,8 +219,8 @@ class CountDistinct(Shape):
         """Check that a fixed bound is not searched for as well."""
         epsilon = given.read("epsilon", literals.read_epsilon)
         beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
-        contributions = literals.whole(MAX_CONTRIBUTIONS)
-        most = given.optional("max_contributions", contributions, DEFAULT_MAX_CONTRIBUTIONS)
+        contributions, most = _MAX_CONTRIBUTIONS
+        most = given.optional("max_contributions", contributions, most)
         default = BOUND_SELECTIONS[0]
         selection = literals.choice(BOUND_SELECTIONS, default)
         bound: int | str = given.optional("bound_selection", selection, default)
@@ -190,20 +251,10 @@ class CountDistinct(Shape):
         return self.udfs[self.udf]
 
     def lists(self, rows: Rows) -> list[str]:
-        """For each item the numbers of its people, who are numbered from 0."""
         ordered = rows.mechanism.ordered
         by_person = f"ORDER BY {rows.by('privacy_unit')}" if ordered else ""
         by_item = f" ORDER BY {rows.by('item')}" if ordered else ""
-        items = (
-            f"SELECT {rows.group}__dp_item, system.main.list(code) AS people FROM {rows.relation} "
-            f"JOIN __dp_people USING (__dp_privacy_unit) GROUP BY {rows.group}__dp_item"
-        )
-        return [
-            "__dp_people AS MATERIALIZED (SELECT __dp_privacy_unit, "
-            f"CAST(system.main.row_number() OVER ({by_person}) - 1 AS INTEGER) AS code FROM "
-            f"(SELECT DISTINCT __dp_privacy_unit FROM {rows.relation}) AS persons)",
-            rows.lists(items, {"__dp_pairs": "people"}, by_item),
-        ]
+        return _pairs(rows, {"__dp_pairs": "people"}, by_item, by_person)
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         ((offsets, people),) = lists
@@ -306,8 +357,8 @@ def _fractions(name: str, texts: Sequence[str]) -> list[Fraction]:
 
 DP_TOPK = Function(
     name="DP_TOPK", shape=TopK, default_mechanism="joint", positional=("item", "k"),
-    named=("epsilon", "delta", "privacy_unit", "domain", "mechanism", "beta", "groups",
-           "max_groups_contributed"),
+    named=("epsilon", "delta", "privacy_unit", "domain", "max_contributions", "mechanism", "beta",
+           "groups", "max_groups_contributed"),
     example="DP_TOPK(title, 10, epsilon := 1.0, privacy_unit := user_id, domain := catalog.title)",
     table="ratings",
 )  # fmt: skip

@@ -24,7 +24,7 @@ from dp_sql.udfs.topk import template
 from dp_sql.udfs.topk.peeling import peel
 from dp_sql.udfs.topk.ranking import Ints
 
-_SHARE = Fraction(1, 5)  # of rho, for the choice among the items that are found
+_SHARE = Fraction(1, 4)  # of rho, for the choice among the items that are found
 _GRAIN = 16  # the least weight is about so many units where the noise allows it
 _MOST_SCALE = 1 << 13  # of the noise, in units: its table has some 10 entries for each
 _RATE_BITS = 64
@@ -63,8 +63,8 @@ def topk(
         Positions of items, all different, at most k of them, possibly none. How many there are is
         part of what is released.
 
-    Raises TypeError for another type, floats among them, and ValueError for a number out of range,
-    arrays that are no lists of people, or an epsilon too small for max_contributions.
+    Raises TypeError for another type, floats among them, and ValueError for a number out of range
+    or arrays that are no lists of people.
 
     Privacy: (epsilon, delta)-DP under adding or removing one person, with all items of theirs.
     Source: Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin 2020 (the weighted Gaussian);
@@ -72,6 +72,8 @@ def topk(
     """
     constants = _public_constants(k, epsilon, delta, max_contributions)
     pairs = _distinct_pairs(offsets, people)
+    if constants is None:
+        return []
     return _topk(*pairs, len(offsets) - 1, k, constants, secret_draws())
 
 
@@ -87,13 +89,15 @@ def accuracy(
     """State the error bounds; `size` is ignored, for without a domain it would be private."""
     constants = _public_constants(k, epsilon, delta, max_contributions)
     check_probability("beta", beta)
+    given = f"(k = {k}, epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
+    if constants is None:
+        return f"nothing is found at an epsilon as small as this {given}"
     shortfall = max(0, template.union_bound(k * _FOUND, constants.rate, beta) - 1)
+    sure = with_probability(1 - beta)
     return (
-        f"{with_probability(1 - beta)} an item is found that {people_needed(constants, beta)} "
-        f"people have who have at most {len(constants.weights)} items each, and "
-        f"{with_probability(1 - beta)} if at most {_FOUND} items are found, "
-        f"{template.no_item_short_by(shortfall)} among them (k = {k}, "
-        f"epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
+        f"{sure} an item is found that {people_needed(constants, beta)} people have, each with at "
+        f"most {len(constants.weights)} items, and {sure} if at most {_FOUND} items are found, "
+        f"{template.no_item_short_by(shortfall)} among them {given}"
     )
 
 
@@ -105,8 +109,8 @@ def people_needed(constants: Constants, beta: Fraction) -> int:
 
 def _public_constants(
     k: int, epsilon: Fraction, delta: Fraction, max_contributions: int
-) -> Constants:
-    """Check the public numbers and compute what a run needs of them."""
+) -> Constants | None:
+    """Check the public numbers and compute what a run needs of them; None: nothing can be found."""
     check_positive_int("k", k)
     check_epsilon(epsilon)
     check_probability("delta", delta)
@@ -115,7 +119,9 @@ def _public_constants(
 
 
 @lru_cache(maxsize=64)
-def _constants(k: int, epsilon: Fraction, delta: Fraction, max_contributions: int) -> Constants:
+def _constants(
+    k: int, epsilon: Fraction, delta: Fraction, max_contributions: int
+) -> Constants | None:
     """Half of delta for the threshold; the other half turns epsilon into rho, which is shared."""
     rho = largest_rho(epsilon, delta / 2)
     for_choice = rho * _SHARE
@@ -123,7 +129,7 @@ def _constants(k: int, epsilon: Fraction, delta: Fraction, max_contributions: in
     # One person's squared weights add up to at most `norm`, whose noise must fit its table.
     norm = min(_GRAIN**2 * max_contributions, int(2 * for_weights * _MOST_SCALE**2))
     if not norm:
-        raise ValueError("epsilon is too small for the mechanism weighted_gaussian")
+        return None
     scale = _root_up(norm / (2 * for_weights))
     weights = tuple(isqrt(norm // t) for t in range(1, min(max_contributions, norm) + 1))
     return Constants(weights, scale, _threshold(weights, scale, delta / 2), _rate(k, for_choice))
@@ -138,7 +144,9 @@ def _threshold(weights: tuple[int, ...], scale: int, delta: Fraction) -> int:
 def _rate(k: int, rho: Fraction) -> Fraction:
     """Round the rate of k exponential mechanisms that cost rho together down."""
     square = 8 * rho / k
-    return Fraction(isqrt((square.numerator << 2 * _RATE_BITS) // square.denominator), 1 << _RATE_BITS)
+    return Fraction(
+        isqrt((square.numerator << 2 * _RATE_BITS) // square.denominator), 1 << _RATE_BITS
+    )
 
 
 def _root_up(square: Fraction) -> int:
@@ -184,8 +192,8 @@ def _distinct_pairs(
     for name, values in (("offsets", offsets), ("people", people)):
         if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu" or values.ndim != 1:
             raise TypeError(f"{name} must be a one-dimensional numpy array of integers")
-    sizes = np.diff(offsets.astype(np.int64))
-    n_items = len(offsets) - 1
+    offsets, n_items = offsets.astype(np.int64), len(offsets) - 1
+    sizes = offsets[1:] - offsets[:-1]
     if n_items < 0 or offsets[0] or int(offsets[-1]) != people.size or (sizes < 0).any():
         raise ValueError("offsets must rise from 0 to the number of people entries")
     limit = (1 << 62) // max(n_items, 1)
@@ -206,4 +214,5 @@ WEIGHTED_GAUSSIAN = Mechanism(
     loss,
     topk,
     accuracy,
+    finds_items=True,
 )
