@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import powers_of
 
-_QUANTILE_BITS = 128
+_TABLE_BITS = 128
 _GUARD_BITS = 16
 
 
@@ -34,8 +34,8 @@ def reaches(levels: NDArray[np.int64], scale: int, draws: Draws) -> NDArray[np.b
 
 def upper_quantile(scale: int, mass: Fraction) -> int:
     """Find an integer x >= 0 with P(N >= x) <= mass: the least one, up to 2**-128."""
-    _, highs = tails(scale, _QUANTILE_BITS)
-    most = (mass.numerator << _QUANTILE_BITS) // mass.denominator
+    _, highs = tails(scale, _TABLE_BITS)
+    most = (mass.numerator << _TABLE_BITS) // mass.denominator
     if highs[-1] > most:
         raise ValueError("a probability is too small for the noise's table")
     return bisect_left(highs, -most, key=neg)
@@ -44,6 +44,10 @@ def upper_quantile(scale: int, mass: Fraction) -> int:
 @lru_cache(maxsize=8)
 def tails(scale: int, bits: int) -> tuple[list[int], list[int]]:
     """Enclose 2**bits * P(N >= x) for x = 0, 1, ...; the last pair holds for all later x, too."""
+    if bits < _TABLE_BITS:
+        lows, highs = tails(scale, _TABLE_BITS)
+        less = _TABLE_BITS - bits
+        return [low >> less for low in lows], [-(-high >> less) for high in highs]
     width = bits + _GUARD_BITS + 3 * scale.bit_length()
     lows, highs = _bell(scale, width)
     sums_low = [*accumulate(reversed(lows))][::-1]

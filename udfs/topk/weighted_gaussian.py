@@ -63,8 +63,8 @@ def topk(
         Positions of items, all different, at most k of them, possibly none. How many there are is
         part of what is released.
 
-    Raises TypeError for another type, floats among them, and ValueError for a number out of range
-    or arrays that are no lists of people.
+    Raises TypeError for a public number of another type, floats among them, and ValueError for one
+    out of range or arrays that are no lists of people.
 
     Privacy: (epsilon, delta)-DP under adding or removing one person, with all items of theirs.
     Source: Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin 2020 (the weighted Gaussian);
@@ -190,15 +190,15 @@ def _distinct_pairs(
 ) -> tuple[Ints, Ints]:
     """Turn the lists into pairs of a person and an item, each once, in the order of people."""
     for name, values in (("offsets", offsets), ("people", people)):
-        if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu" or values.ndim != 1:
-            raise TypeError(f"{name} must be a one-dimensional numpy array of integers")
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            raise ValueError(f"{name} must be a one-dimensional array of integers")
     offsets, n_items = offsets.astype(np.int64), len(offsets) - 1
     sizes = offsets[1:] - offsets[:-1]
     if n_items < 0 or offsets[0] or int(offsets[-1]) != people.size or (sizes < 0).any():
-        raise ValueError("offsets must rise from 0 to the number of people entries")
+        raise ValueError("offsets must start at 0, never fall and end at the number of people")
     limit = (1 << 62) // max(n_items, 1)
     if people.size and not 0 <= int(people.min()) <= int(people.max()) < limit:
-        raise ValueError(f"codes in people must be at least 0 and below {limit}")
+        raise ValueError(f"person codes must be at least 0 and below {limit}")
     pairs = people.astype(np.int64) * n_items + np.repeat(np.arange(n_items), sizes)
     pairs.sort()
     pairs = pairs[np.diff(pairs, prepend=-1) > 0]
