@@ -71,7 +71,7 @@ def analyst_plans(
         if not side.agrees(rows.written.sql, rows.written.tables):
             raise InternalError("The compiled SQL reads other tables than it should.")
         domain = None
-        if "domain" in call.function.named and call.mechanism.n_largest is None:
+        if "domain" in call.function.named and not call.mechanism.finds_items:
             domain = _public_values(select, call, call.domain, rows.item, policy, side, "domain")
         groups = _groups(source, call, policy, side) if source.values else None
         work = rows.written.work

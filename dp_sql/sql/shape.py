@@ -164,6 +164,11 @@ class Function:
     table: str  # that the example reads
 
     @property
+    def shapes(self) -> tuple[type[Shape], ...]:
+        """Its shape, and those derived from it for mechanisms that take other lists."""
+        return (self.shape, *self.shape.__subclasses__())
+
+    @property
     def mechanisms(self) -> Mapping[str, Mechanism]:
         """Its mechanisms, by the names that `mechanism :=` takes."""
         return REGISTRY[self.shape.registry]

@@ -13,8 +13,8 @@ from dp_sql.udfs.count_distinct import bounded
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 from tests.conftest import SURE
 
-WITHOUT_DOMAIN = [n for n, udf in REGISTRY["topk"].items() if udf.n_largest is not None]
-WITH_DOMAIN = [n for n, udf in REGISTRY["topk"].items() if udf.n_largest is None]
+WITHOUT_DOMAIN = [n for n, udf in REGISTRY["topk"].items() if udf.finds_items]
+WITH_DOMAIN = [n for n, udf in REGISTRY["topk"].items() if not udf.finds_items]
 BOUNDED = [n for n, udf in REGISTRY["count_distinct"].items() if "bound" in udf.parameters]
 
 
@@ -45,13 +45,48 @@ def test_a_list_without_a_domain_holds_what_enough_people_have(
 ) -> None:
     session.execute("INSERT INTO ratings SELECT i, 'Solaris', NULL, 1, 1, '' FROM range(1000) t(i)")
     named = f", mechanism := '{mechanism}'" if mechanism else ""
-    call = f"DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id{named})"
+    call = f"DP_TOPK(title, 3, epsilon := 0.3, delta := 1e-9, privacy_unit := user_id{named})"
     assert answer(session, call) == ["Solaris"]
     (receipt,) = session.receipts
-    assert receipt.mechanism == "limited_domain"
+    assert receipt.mechanism == (mechanism or "limited_domain")
     assert receipt.loss.delta == Fraction(1, 10**9)
     assert receipt.loss.rho is None
     assert "delta = 0.000000001" in str(receipt)
+
+
+@pytest.mark.parametrize(
+    ("k", "epsilon", "more", "mechanism"),
+    [
+        (9, "1", "", "limited_domain"),
+        (10, "1", "", "weighted_gaussian"),
+        (10, "0.001", "", "limited_domain"),
+        (1, "1", ", max_contributions := 5", "weighted_gaussian"),
+        (10, "1", ", mechanism := 'limited_domain'", "limited_domain"),
+    ],
+)
+def test_the_default_without_a_domain_depends_on_public_numbers(
+    session: dp_sql.Session, k: int, epsilon: str, more: str, mechanism: str
+) -> None:
+    call = (
+        f"DP_TOPK(title, {k}, epsilon := {epsilon}, delta := 1e-9, privacy_unit := user_id{more})"
+    )
+    assert f"mechanism  {mechanism}" in str(session.explain(f"SELECT {call} FROM ratings"))
+    answer(session, call)
+    (receipt,) = session.receipts
+    assert receipt.mechanism == mechanism
+
+
+def test_a_person_counts_in_max_contributions_items(session: dp_sql.Session) -> None:
+    """Weights grow with the square root of the cap; with a cap of 1 an item is drawn by 150 people."""
+    session.execute("CREATE TABLE wide AS SELECT p AS u, i FROM range(3000) a(p), range(20) b(i)")
+    lengths = []
+    for cap in (1, 20):
+        call = (
+            "DP_TOPK(i, 20, epsilon := 0.1, delta := 1e-9, privacy_unit := u, "
+            f"max_contributions := {cap})"
+        )
+        lengths.append(len(answer(session, call, "wide")))  # type: ignore[arg-type]
+    assert lengths[0] <= 3 and lengths[1] >= 17
 
 
 def test_only_the_largest_counts_leave_duckdb(
