@@ -71,6 +71,8 @@ class Mechanism:
             needs no domain; None: it takes all counts of a public domain.
         ordered: whether a mechanism of count_distinct needs people and items in an order that
             other people's rows cannot move.
+        bound_selections: how a mechanism of count_distinct may choose its contribution bound, the
+            default first.
     """
 
     name: str  # what `mechanism :=` calls it
@@ -82,6 +84,7 @@ class Mechanism:
     accuracy: Callable[..., str]
     n_largest: Callable[[int], int] | None = None
     ordered: bool = False
+    bound_selections: tuple[str, ...] = ()
 
 
 def in_words(x: Fraction) -> str:

@@ -6,7 +6,7 @@ To add one, write its shape and its entry in FUNCTIONS; its mechanisms are in `u
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from dp_sql.sql.literals import Given
 from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS, MAX_CONTRIBUTIONS, MAX_K
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.sql.types import family
-from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
+from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, DIFFERENCE
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 
@@ -156,17 +156,18 @@ class CountDistinct(Shape):
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> CountDistinct:
         """Check that a fixed bound is not searched for as well."""
-        epsilon = given.read("epsilon", literals.read_epsilon)
-        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
-        contributions = literals.whole(MAX_CONTRIBUTIONS)
-        most = given.optional("max_contributions", contributions, DEFAULT_MAX_CONTRIBUTIONS)
-        default = BOUND_SELECTIONS[0]
-        selection = literals.choice(BOUND_SELECTIONS, default)
-        bound: int | str = given.optional("bound_selection", selection, default)
-        bound = given.optional("contribution_bound", contributions, bound)
-        report = given.optional("report", literals.read_boolean, False)
         taken = {"bound_selection": "bound", "contribution_bound": "bound"}
         given.check_taken(mechanism, {"max_contributions": "max_contributions", **taken})
+        epsilon = given.read("epsilon", literals.read_epsilon)
+        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
+        selections = mechanism.bound_selections or BOUND_SELECTIONS
+        selection = literals.choice(selections, selections[0])
+        bound: int | str = given.optional("bound_selection", selection, selections[0])
+        contributions = literals.whole(MAX_CONTRIBUTIONS)
+        default = MAX_CONTRIBUTIONS if bound == DIFFERENCE else DEFAULT_MAX_CONTRIBUTIONS
+        most = given.optional("max_contributions", contributions, default)
+        bound = given.optional("contribution_bound", contributions, bound)
+        report = given.optional("report", literals.read_boolean, False)
         for other in ("bound_selection", "max_contributions"):
             if "contribution_bound" in given.arguments and other in given.arguments:
                 raise given.arguments["contribution_bound"].refuse(
@@ -178,9 +179,19 @@ class CountDistinct(Shape):
 
     @property
     def limited(self) -> Mapping[str, Fraction | int | None]:
-        """Policies limit a fixed bound, or else the largest."""
+        """Policies limit a fixed bound, or else the largest, unless they end the search at it."""
         most = self.bound if isinstance(self.bound, int) else self.max_contributions
-        return {**super().limited, "max_contributions": most}
+        return {**super().limited, "max_contributions": None if self._is_open else most}
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether bounds are tried up to the largest that a call may name."""
+        return self.bound == DIFFERENCE and self.max_contributions == MAX_CONTRIBUTIONS
+
+    def within(self, max_contributions: int | None) -> CountDistinct:
+        if max_contributions is None or not self._is_open:
+            return self
+        return replace(self, max_contributions=max_contributions)
 
     @property
     def udf(self) -> str:

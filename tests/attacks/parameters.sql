@@ -555,19 +555,19 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := enum_range(NULL::mood)) FROM ra
 -- ArgumentError: domain must be written in the statement: a public column, a list
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := range(5)) FROM ratings
 
--- ArgumentError: max_contributions must be a whole number from 1 to 10000.
+-- ArgumentError: max_contributions must be a whole number from 1 to 100000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 0) FROM ratings
 
--- ArgumentError: max_contributions must be a whole number from 1 to 10000.
+-- ArgumentError: max_contributions must be a whole number from 1 to 100000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := -1) FROM ratings
 
 -- ArgumentError: max_contributions is more than the policy allows: at most 1000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 1001) FROM ratings
 
--- ArgumentError: max_contributions must be a whole number from 1 to 10000.
-SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 10001) FROM ratings
+-- ArgumentError: max_contributions must be a whole number from 1 to 100000.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 100001) FROM ratings
 
--- ArgumentError: max_contributions must be a whole number from 1 to 10000.
+-- ArgumentError: max_contributions must be a whole number from 1 to 100000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 1.5) FROM ratings
 
 -- ArgumentError: max_contributions must be a number written in the statement, not
@@ -585,7 +585,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := ?) FROM ratin
 -- ArgumentError: max_contributions must be a number written in the statement, not
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := '5') FROM ratings
 
--- ArgumentError: contribution_bound must be a whole number from 1 to 10000.
+-- ArgumentError: contribution_bound must be a whole number from 1 to 100000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 0) FROM ratings
 
 -- ArgumentError: max_contributions is more than the policy allows: at most 1000.
