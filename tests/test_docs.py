@@ -249,7 +249,7 @@ def test_every_mechanism_is_described(mechanism: str) -> None:
             "groups := ['north'], domain := ['Dune'], {})",
             "1 to 1000 ",
         ),
-        ("DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 0, {})", "1 to 100000,"),
+        ("DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 0, {})", "1 to 10000,"),
     ],
 )
 def test_a_range_in_the_document_is_the_range_in_the_code(call: str, shown: str) -> None:

@@ -11,6 +11,7 @@ from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import OwnersEngine, Schema
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql
+from dp_sql.releases import priced
 from dp_sql.session.describe import values_sql
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
@@ -103,9 +104,7 @@ def cost_sql(cost: Cost) -> str:
 def _price(one: Explanation) -> str:
     if one.kept is not None:
         return f"nothing: it is stored as release {one.kept}"
-    price = f"epsilon = {in_words(one.loss.epsilon)}"
-    if one.loss.delta:
-        price += f", delta = {in_words(one.loss.delta)}"
+    price = priced(one.loss)
     if one.epsilon_per_group != one.loss.epsilon:
         price += f" ({in_words(one.epsilon_per_group)} for each group)"
     return price

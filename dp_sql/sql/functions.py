@@ -13,7 +13,13 @@ from typing import Any, ClassVar
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals
 from dp_sql.sql.literals import Given
-from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS, MAX_CONTRIBUTIONS, MAX_K
+from dp_sql.sql.ranges import (
+    DEFAULT_BETA,
+    DEFAULT_MAX_CONTRIBUTIONS,
+    MAX_CONTRIBUTIONS,
+    MAX_K,
+    OPEN_MAX_CONTRIBUTIONS,
+)
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.sql.types import family
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, DIFFERENCE
@@ -164,7 +170,8 @@ class CountDistinct(Shape):
         selection = literals.choice(selections, selections[0])
         bound: int | str = given.optional("bound_selection", selection, selections[0])
         contributions = literals.whole(MAX_CONTRIBUTIONS)
-        default = MAX_CONTRIBUTIONS if bound == DIFFERENCE else DEFAULT_MAX_CONTRIBUTIONS
+        is_open = bound == DIFFERENCE
+        default = OPEN_MAX_CONTRIBUTIONS if is_open else DEFAULT_MAX_CONTRIBUTIONS
         most = given.optional("max_contributions", contributions, default)
         bound = given.optional("contribution_bound", contributions, bound)
         report = given.optional("report", literals.read_boolean, False)
@@ -179,17 +186,14 @@ class CountDistinct(Shape):
 
     @property
     def limited(self) -> Mapping[str, Fraction | int | None]:
-        """Policies limit a fixed bound, or else the largest, unless they end the search at it."""
+        """Policies limit a fixed bound, or else the largest that the call names."""
         most = self.bound if isinstance(self.bound, int) else self.max_contributions
-        return {**super().limited, "max_contributions": None if self._is_open else most}
-
-    @property
-    def _is_open(self) -> bool:
-        """Whether bounds are tried up to the largest that a call may name."""
-        return self.bound == DIFFERENCE and self.max_contributions == MAX_CONTRIBUTIONS
+        named = None if most == OPEN_MAX_CONTRIBUTIONS else most
+        return {**super().limited, "max_contributions": named}
 
     def within(self, max_contributions: int | None) -> CountDistinct:
-        if max_contributions is None or not self._is_open:
+        is_open = self.max_contributions == OPEN_MAX_CONTRIBUTIONS
+        if max_contributions is None or not is_open:
             return self
         return replace(self, max_contributions=max_contributions)
 

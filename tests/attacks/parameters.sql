@@ -555,19 +555,19 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := enum_range(NULL::mood)) FROM ra
 -- ArgumentError: domain must be written in the statement: a public column, a list
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := range(5)) FROM ratings
 
--- ArgumentError: max_contributions must be a whole number from 1 to 100000.
+-- ArgumentError: max_contributions must be a whole number from 1 to 10000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 0) FROM ratings
 
--- ArgumentError: max_contributions must be a whole number from 1 to 100000.
+-- ArgumentError: max_contributions must be a whole number from 1 to 10000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := -1) FROM ratings
 
 -- ArgumentError: max_contributions is more than the policy allows: at most 1000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 1001) FROM ratings
 
--- ArgumentError: max_contributions must be a whole number from 1 to 100000.
-SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 100001) FROM ratings
+-- ArgumentError: max_contributions must be a whole number from 1 to 10000.
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 10001) FROM ratings
 
--- ArgumentError: max_contributions must be a whole number from 1 to 100000.
+-- ArgumentError: max_contributions must be a whole number from 1 to 10000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := 1.5) FROM ratings
 
 -- ArgumentError: max_contributions must be a number written in the statement, not
@@ -585,7 +585,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := ?) FROM ratin
 -- ArgumentError: max_contributions must be a number written in the statement, not
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := '5') FROM ratings
 
--- ArgumentError: contribution_bound must be a whole number from 1 to 100000.
+-- ArgumentError: contribution_bound must be a whole number from 1 to 10000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 0) FROM ratings
 
 -- ArgumentError: max_contributions is more than the policy allows: at most 1000.
@@ -603,13 +603,13 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 5, max_contr
 -- ArgumentError: With a fixed contribution_bound nothing is searched, so bound_se
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 5, bound_selection := 'gem') FROM ratings
 
--- ArgumentError: bound_selection must be one of: gem, mgem, combined_gem, rnm.
+-- ArgumentError: bound_selection must be one of: difference, gem, mgem, combined_gem, rnm.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'max') FROM ratings
 
--- ArgumentError: bound_selection must be one of: gem, mgem, combined_gem, rnm.
+-- ArgumentError: bound_selection must be one of: difference, gem, mgem, combined_gem, rnm.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 1) FROM ratings
 
--- ArgumentError: bound_selection must be one of: gem, mgem, combined_gem, rnm.
+-- ArgumentError: bound_selection must be one of: difference, gem, mgem, combined_gem, rnm.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := title) FROM ratings
 
 -- ArgumentError: report must be true or false.

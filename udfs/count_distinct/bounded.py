@@ -79,9 +79,13 @@ def release(
 def utilities_of_bounds(cover: Sequence[int], epsilon: Fraction, beta: Fraction) -> list[Fraction]:
     """Score each bound, not privately: its count less its noise's cost, ln(1/2 beta) scales."""
     share = noise_share(epsilon, "gem")
-    _, log = ln_enclosure(Fraction(1, 2 * beta), 64)
-    cost = round_up(log * Fraction(1, share), grid_of(epsilon))
+    cost = round_up(_log(beta) * Fraction(1, share), grid_of(epsilon))
     return [n - at * cost for at, n in enumerate(cover, start=1)]
+
+
+def _log(beta: Fraction) -> Fraction:
+    """Return ln(1/2 beta), rounded up: so many scales of noise are exceeded so rarely."""
+    return ln_enclosure(Fraction(1, 2 * beta), 64)[1]
 
 
 def distribution_of_bound(
@@ -164,10 +168,9 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: s
     price = f"epsilon = {in_words(epsilon)}"
     says = f"{with_probability(1 - beta)} the estimate exceeds the true number of distinct items by"
     if bound == DIFFERENCE:
-        tried = candidates(max_contributions, bound)
-        times = max(Fraction(noise_bound(at, epsilon, beta, bound), at) for at in tried)
+        times = rounded_up(_log(beta) / noise_share(epsilon, bound) + Fraction(1, 2))
         chosen = f"the contribution bound, which is chosen from 1, 2, 4, ... up to {most}"
-        return f"{says} at most {rounded_up(times)} times {chosen} ({price})"
+        return f"{says} at most {times} times {chosen} (bound selection {bound}, {price})"
     low, high = (noise_bound(at, epsilon, beta, bound) for at in (least, most))
     if least == most:
         return f"{says} at most {low} (contribution bound {most}, {price})"
