@@ -326,7 +326,9 @@ with a range of 3ε/2, so as many queries fit under zCDP as before.
 ## Errors next to those of gem
 
 RMSE / median / 95th percentile of the absolute error, divided by that of gem up to 100 at the same ε: geometric
-means over all sets. Below 1 is better than gem.
+means over all sets. Below 1 is better than gem. shifted_inverse may be far too high with probability β,
+which its RMSE shows.
+
 """.splitlines()
 
 

@@ -25,9 +25,14 @@ def max_cover_counts(graph: Graph, bounds: Sequence[int]) -> Int64s:
 
     Privacy: none here. F(l) moves by at most l when all edges of one person come or go.
     """
-    wanted = set(bounds)
-    found = covers(graph, max(bounds))
-    return np.fromiter((n_covered for at, n_covered, _ in found if at in wanted), np.int64)
+    coverable = np.count_nonzero(np.diff(graph.offsets))
+    asked = np.array(bounds)
+    counts = np.full(asked.size, coverable, dtype=np.int64)
+    for at, n_covered, _ in covers(graph, int(asked.max())):
+        counts[np.searchsorted(asked, at) :] = n_covered
+        if n_covered == coverable:
+            break
+    return counts
 
 
 def covers(graph: Graph, max_bound: int) -> Iterator[tuple[int, int, Int32s]]:
