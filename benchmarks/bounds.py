@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.measure import DATA
 from dp_sql.udfs.count_distinct import bounded, r2t, shifted_inverse
-from dp_sql.udfs.count_distinct.flow import covers
+from dp_sql.udfs.count_distinct.flow import max_cover_counts
 from dp_sql.udfs.count_distinct.graph import build_graph
 
 EPSILONS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3))
@@ -30,7 +30,7 @@ SOURCES = ("amazon_fashion_words", "imdb_words", "gowalla", "amazon_book_kgat", 
 
 @dataclass(frozen=True)
 class Counts:
-    """The counts under the bounds 1, 2, ..., up to the first that counts all items."""
+    """The counts under the bounds 1, 2, ..., up to the most items that one person has."""
 
     name: str
     n_people: int
@@ -38,7 +38,7 @@ class Counts:
 
     @property
     def n_items(self) -> int:
-        """The true number: no one has more than MOST items."""
+        """The true number."""
         return int(self.cover[-1])
 
     def under(self, bounds: object) -> np.ndarray:
@@ -50,12 +50,8 @@ def counts_of(name: str, people: np.ndarray, items: np.ndarray) -> Counts:
     people, items = (np.unique(codes, return_inverse=True)[1] for codes in (people, items))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(items))])
     graph = build_graph(offsets, people[np.argsort(items, kind="stable")])
-    found = []
-    for _, n_covered, _ in covers(graph, MOST):
-        found.append(n_covered)
-        if n_covered == graph.n_items:
-            break
-    return Counts(name, graph.n_people, np.array(found))
+    cover = max_cover_counts(graph, range(1, int(np.bincount(people).max()) + 1))
+    return Counts(name, graph.n_people, cover)
 
 
 # The sets. None of them decided a constant.

@@ -1,8 +1,8 @@
 """From counts under every contribution bound to one release. Proofs are in matching.md.
 
-cover[l - 1] is a count of items when each person covers at most l of them: it never exceeds the
-true number, and one person moves it by at most l. A bound is chosen, privately or by the caller,
-and noise in proportion to it is added.
+A count of items when each person covers at most l of them never exceeds the true number, and one
+person moves it by at most l. A bound is chosen, privately or by the caller, and noise in proportion
+to it is added.
 """
 
 from collections.abc import Sequence
