@@ -85,7 +85,7 @@ def count_distinct() -> list[str]:
     lines = [
         "## DP_COUNT_DISTINCT",
         "",
-        "Matching, all bounds up to 100. Baseline: `SELECT count(*) FROM (SELECT DISTINCT user_id, "
+        "Matching, the bounds 1, 2, 4, ... 100000. Baseline: `SELECT count(*) FROM (SELECT DISTINCT user_id, "
         "item …)`. Goal: at most 3 ×. Memory is the peak of a separate process. Bytes a pair is that peak minus "
         "the baseline's and minus what the libraries need by themselves (numba, its compiler and "
         "pyarrow, measured on a source without rows), per (person, item) pair; goal: 120 bytes.",

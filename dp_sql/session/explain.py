@@ -16,8 +16,8 @@ from dp_sql.session.describe import values_sql
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 COST_COLUMNS = (  # of EXPLAIN, all of type VARCHAR
-    "call", "mechanism", "epsilon", "delta", "epsilon_per_group", "accuracy", "budget_before",
-    "budget_after", "kept_release", "work", "sql",
+    "call", "mechanism", "epsilon", "delta", "rho", "range", "epsilon_per_group", "accuracy",
+    "budget_before", "budget_after", "kept_release", "work", "sql",
 )  # fmt: skip
 
 
@@ -94,8 +94,10 @@ def cost_sql(cost: Cost) -> str:
         left.append(in_words(min(known)) if known else "")
     rows = []
     for call in cost.calls:
-        spent = (call.loss.epsilon, call.loss.delta) if call.kept is None else (Fraction(0),) * 2
-        numbers = map(in_words, (*spent, call.epsilon_per_group))
+        loss = call.loss
+        whole = (loss.epsilon, loss.delta, loss.rho, loss.bounded_range)
+        spent = whole if call.kept is None else (Fraction(0),) * len(whole)
+        numbers = ["" if x is None else in_words(x) for x in (*spent, call.epsilon_per_group)]
         rest = (call.accuracy, *left, call.kept or "", call.work, call.sql)
         rows.append((call.call, call.mechanism, *numbers, *rest))
     return values_sql(COST_COLUMNS, rows)

@@ -128,8 +128,15 @@ def test_every_way_to_choose_the_bound(
 def test_the_bounds_that_are_looked_at(session: dp_sql.Session, written: str, says: str) -> None:
     more = f", {written}" if written else ""
     call = f"DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id{more})"
-    (one,) = session.explain(f"SELECT {call} FROM ratings").calls
-    assert says in one.accuracy
+    cost = session.explain(f"SELECT {call} FROM ratings")
+    assert says in cost.calls[0].accuracy
+
+
+def test_explain_prices_the_default_for_every_accountant(session: dp_sql.Session) -> None:
+    query = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FROM ratings"
+    shown = session.sql(f"EXPLAIN {query}").select("epsilon, rho, range").fetchall()
+    assert shown == [("1", "0.15625", "1.5")]
+    assert "epsilon = 1 (rho = 0.15625 of zCDP, range = 1.5)" in str(session.explain(query))
 
 
 @pytest.mark.parametrize("mechanism", ["greedy", "sampling"])
