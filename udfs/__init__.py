@@ -14,8 +14,8 @@ from dp_sql.udfs.topk import joint, limited_domain, peeling, subset, weighted_ga
 __all__ = ["REGISTRY", "Mechanism", "PrivacyLoss"]
 
 _ALL = (
-    joint.JOINT, joint.PNF_JOINT, peeling.EM_PEEL, peeling.PNF_PEEL, peeling.CDP_PEEL, subset.SUBSET,
-    limited_domain.LIMITED_DOMAIN, weighted_gaussian.WEIGHTED_GAUSSIAN,
+    joint.JOINT, joint.PNF_JOINT, peeling.EM_PEEL, peeling.PNF_PEEL, peeling.CDP_PEEL,
+    subset.SUBSET, limited_domain.LIMITED_DOMAIN, weighted_gaussian.WEIGHTED_GAUSSIAN,
     matching.MATCHING, greedy.GREEDY, sampling.SAMPLING, r2t.R2T, shifted_inverse.SHIFTED_INVERSE,
     exponential.EXPONENTIAL, exponential.PNF, rnm_laplace.RNM_LAPLACE, exponential.RNM_GUMBEL,
     gem.GEM, gem.MGEM, gem.COMBINED_GEM,

@@ -19,12 +19,13 @@ from dp_sql.sql.ranges import (
     MAX_CONTRIBUTIONS,
     MAX_GROUPS_CONTRIBUTED,
     MAX_K,
+    OPEN_MAX_CONTRIBUTIONS,
     WEIGHTED_FROM_EPSILON,
     WEIGHTED_FROM_K,
 )
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.sql.types import as_key, family
-from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
+from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, DIFFERENCE
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from dp_sql.udfs.topk import counts
@@ -53,7 +54,7 @@ class TopK(Shape):
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:
-        """Counts order the items, so that a set is enough; delta without a domain finds the items."""
+        """Counts order a set; without a domain, delta asks for a mechanism that finds the items."""
         if "domain" in given.arguments or "delta" not in given.arguments:
             with_counts = given.optional("counts", literals.read_boolean, False)
             return "subset" if with_counts else default
@@ -92,17 +93,11 @@ class TopK(Shape):
                 f"The mechanism {mechanism.name} finds the items by itself and takes no domain.",
                 "Leave domain out, or leave mechanism and delta out to choose from this domain.",
             )
-        numbers = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "beta": beta,
-            "k": k,
-            "detailed": with_counts,
-        }
+        call = cls(epsilon=epsilon, delta=delta, beta=beta, k=k, detailed=with_counts)
         if mechanism.finds_items and mechanism.n_largest is None:
             most = given.optional("max_contributions", *_MAX_CONTRIBUTIONS)
-            return TopKOfPairs(**numbers, max_contributions=most)
-        return cls(**numbers)
+            return TopKOfPairs(**vars(call), max_contributions=most)
+        return call
 
     def given_to(self, mechanism: Mechanism) -> dict[str, Any]:
         """With counts, the mechanism has only the list's part of epsilon."""
@@ -292,17 +287,19 @@ class CountDistinct(Shape):
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> CountDistinct:
         """Check that a fixed bound is not searched for as well."""
-        epsilon = given.read("epsilon", literals.read_epsilon)
-        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
-        contributions, most = _MAX_CONTRIBUTIONS
-        most = given.optional("max_contributions", contributions, most)
-        default = BOUND_SELECTIONS[0]
-        selection = literals.choice(BOUND_SELECTIONS, default)
-        bound: int | str = given.optional("bound_selection", selection, default)
-        bound = given.optional("contribution_bound", contributions, bound)
-        report = given.optional("report", literals.read_boolean, False)
         taken = {"bound_selection": "bound", "contribution_bound": "bound"}
         given.check_taken(mechanism, {"max_contributions": "max_contributions", **taken})
+        epsilon = given.read("epsilon", literals.read_epsilon)
+        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
+        selections = mechanism.bound_selections or BOUND_SELECTIONS
+        selection = literals.choice(selections, selections[0])
+        bound: int | str = given.optional("bound_selection", selection, selections[0])
+        contributions, default = _MAX_CONTRIBUTIONS
+        if bound == DIFFERENCE:
+            default = OPEN_MAX_CONTRIBUTIONS
+        most = given.optional("max_contributions", contributions, default)
+        bound = given.optional("contribution_bound", contributions, bound)
+        report = given.optional("report", literals.read_boolean, False)
         for other in ("bound_selection", "max_contributions"):
             if "contribution_bound" in given.arguments and other in given.arguments:
                 raise given.arguments["contribution_bound"].refuse(
@@ -314,9 +311,16 @@ class CountDistinct(Shape):
 
     @property
     def limited(self) -> Mapping[str, Fraction | int | None]:
-        """Policies limit a fixed bound, or else the largest."""
+        """Policies limit a fixed bound, or else the largest that the call names."""
         most = self.bound if isinstance(self.bound, int) else self.max_contributions
-        return {**super().limited, "max_contributions": most}
+        named = None if most == OPEN_MAX_CONTRIBUTIONS else most
+        return {**super().limited, "max_contributions": named}
+
+    def within(self, max_contributions: int | None) -> CountDistinct:
+        is_open = self.max_contributions == OPEN_MAX_CONTRIBUTIONS
+        if max_contributions is None or not is_open:
+            return self
+        return replace(self, max_contributions=max_contributions)
 
     def value_type(self, types: Mapping[str, str]) -> str:
         return self.udfs[self.udf]

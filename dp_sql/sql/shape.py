@@ -111,6 +111,10 @@ class Shape(ABC):
         """What a policy's limits bound, by name; None: the call has no such number."""
         return {"epsilon": self.epsilon, "delta": self.delta}
 
+    def within(self, max_contributions: int | None) -> Self:
+        """The same with a search for a contribution bound that ends at a policy's limit."""
+        return self
+
     @property
     def udf(self) -> str:
         """The UDF that answers this call."""

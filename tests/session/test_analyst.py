@@ -190,6 +190,18 @@ def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    ("written", "most"), [("", 200), (", max_contributions := 150", 150), (", report := true", 200)]
+)
+def test_the_search_for_a_bound_ends_at_the_limit(
+    analyst: AnalystSession, written: str, most: int
+) -> None:
+    (one,) = analyst.explain(
+        f"SELECT DP_COUNT_DISTINCT(title, epsilon := 1{written}) FROM ratings"
+    ).calls
+    assert f"chosen from 1, 2, 4, ... up to {most} " in one.accuracy
+
+
+@pytest.mark.parametrize(
     ("text", "error", "words"),
     [
         ("SELECT DP_TOPK(title, 51, epsilon := 1, domain := ['a']) FROM ratings", "ArgumentError", "k is more than the policy allows: at most 50"),
