@@ -31,7 +31,7 @@ class Explanation:
     loss: PrivacyLoss  # of all groups together; nothing is spent if `kept` is set
     epsilon_per_group: Fraction  # without groups, all of it
     accuracy: str  # a sentence that follows from public numbers alone
-    alternatives: Mapping[str, str]  # such sentences for the same price, by mechanism
+    alternatives: Mapping[str, str]  # such sentences for the same epsilon, by mechanism
     kept: str | None  # the id of a release that answers the same question for free
     work: str  # how many rows of one person are read and made, at most
     sql: str  # what DuckDB would run over private rows
