@@ -6,7 +6,7 @@ To add one, write its shape and its entry in FUNCTIONS; its mechanisms are in `u
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -161,13 +161,29 @@ class TopK(Shape):
             n_items = mechanism.n_largest(self.k)
         return None if n_items is None else self._accuracy(mechanism, n_items)
 
+    def alternatives(
+        self, mechanism: Mechanism, n_items: int | None, delta: Fraction | None
+    ) -> Mapping[str, str]:
+        """A list, a set, and a long list with delta; one item is all of them."""
+        public = replace(self, delta=self.delta or delta)
+        others = {name: DP_TOPK.mechanisms[name] for name in ("joint", "subset", "cdp_peel")}
+        return {
+            name: public._accuracy_of_list(other, n_items)
+            for name, other in others.items()
+            if other is not mechanism and n_items is not None and self.k > 1
+            if public.delta is not None or "delta" not in other.parameters
+        }
+
     def _accuracy(self, mechanism: Mechanism, n_items: int) -> str:
-        public = {**self.given_to(mechanism), "beta": self.beta}
-        of_list: str = mechanism.accuracy(n_items, **public)
+        of_list = self._accuracy_of_list(mechanism, n_items)
         if not self.detailed:
             return of_list
         of_counts = counts.accuracy(self.k, self.epsilon, self.beta)
         return f"{of_counts}; before the counts order the list, {of_list}"
+
+    def _accuracy_of_list(self, mechanism: Mechanism, n_items: int) -> str:
+        public = {**self.given_to(mechanism), "beta": self.beta}
+        return mechanism.accuracy(n_items, **public)  # type: ignore[no-any-return]
 
 
 def _with_domain(counts: str, rows: Rows) -> str:

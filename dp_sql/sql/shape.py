@@ -144,6 +144,12 @@ class Shape(ABC):
         """The sentence on accuracy from the size of the public domain; None: it needs the data."""
         return None
 
+    def alternatives(
+        self, mechanism: Mechanism, n_items: int | None, delta: Fraction | None
+    ) -> Mapping[str, str]:
+        """What other mechanisms promise for the same numbers, by name; with this delta, if any."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Function:

@@ -145,8 +145,12 @@ def kept(tmp_path: Path) -> tuple[str, str]:
 
 def test_a_kept_release_is_read_back_as_it_was(kept: tuple[str, str]) -> None:
     database, policy = kept
-    texts = [f"SELECT DP_TOPK({name}, 2, {SURE}, counts := true) AS a FROM people" for name in VALUES]
-    grouped = "SELECT g, DP_TOPK(v, 1, epsilon := 9, counts := true, max_groups_contributed := 1) AS a"
+    texts = [
+        f"SELECT DP_TOPK({name}, 2, {SURE}, counts := true) AS a FROM people" for name in VALUES
+    ]
+    grouped = (
+        "SELECT g, DP_TOPK(v, 1, epsilon := 9, counts := true, max_groups_contributed := 1) AS a"
+    )
     texts.append(f"{grouped} FROM people GROUP BY g ORDER BY g")
     answers = []
     for _ in range(2):

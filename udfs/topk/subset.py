@@ -51,9 +51,9 @@ class Sets:
         return self.ranking.n_choices(layers)[:, : self.k] - 1
 
     def bounds(self, layers: Sequence[int]) -> tuple[Ints, list[int]]:
-        """Bound each family at gap <= layer by u * 2**shift: u, shape (len(layers), k), and shift.
+        """Bound each family at gap <= layer, comb(n_free, k - i) sets, by units * 2**shift.
 
-        The family has comb(n_free, k - i) sets; none is 0 at a later layer that is not 0 before.
+        Shapes (len(layers), k) and (len(layers),).
         """
         free, picked = self.n_free(layers), np.arange(self.k, 0, -1)
         bits = min(_LOG_BITS, 57 - self.ranking.n_items.bit_length())
@@ -106,7 +106,7 @@ class SetProposals:
         last = stairs.starts[place] - 1 if place < len(stairs.starts) else sets.cut - 1
         (units,), (shift,) = sets.bounds([last])
         ends = units.cumsum()
-        i = int(ends.searchsorted(spot >> shift, "right"))
+        i = int(ends.searchsorted(min(spot >> shift, int(ends[-1])), "right"))
         if i == sets.k:
             return None
         free, picked = int(sets.n_free([layer])[0, i]), sets.k - i
@@ -133,13 +133,14 @@ def log_comb_above(n: Ints, r: Ints, bits: int) -> Ints:
     doubled = (2 * n + 1) * (log_below(n, bits) + 5)
     doubled -= (2 * r + 1) * log_below(r, bits) + (2 * left + 1) * log_below(left, bits)
     doubled -= (53 << bits) // 20  # log2(2 pi) = 2.651...
-    return np.maximum((doubled >> 1) + 1, 0)
+    bound: Ints = np.maximum((doubled >> 1) + 1, 0)
+    return bound
 
 
 def log_below(n: Ints, bits: int) -> Ints:
-    """Round 2**bits * log2(n) down, by less than 5, for n >= 1 and bits <= 28."""
-    whole = np.searchsorted(1 << np.arange(63), n, "right") - 1
-    x = n << 31 - whole if int(n.max()) < 1 << 32 else n >> whole - 31
+    """Round 2**bits * log2(n) down, by less than 5, for 1 <= n < 2**32 and bits <= 28."""
+    whole = np.searchsorted(1 << np.arange(32), n, "right") - 1
+    x = n << 31 - whole
     high, low = x >> 16, x & 0xFFFF
     # log2(1 + z) >= log2(e) (z - z**2 / 2), here with z = low / 2**16 / high < 2**-15.
     part = _log_table()[high - (1 << 15)] + (low * _LOG2_E // high >> 32 - _LOG_BITS) - 1
@@ -151,7 +152,7 @@ def log_below(n: Ints, bits: int) -> Ints:
 def _log_table() -> Ints:
     """Round 2**28 * log2(x / 2**15) down, by less than 2, for x = 2**15, ..., 2**16 - 1."""
     x = np.arange(1 << 15, 1 << 16, dtype=np.uint64) << np.uint64(16)
-    log = np.zeros(len(x), dtype=np.int64)
+    log: Ints = np.zeros(len(x), dtype=np.int64)
     for _ in range(_LOG_BITS):  # the digits of a logarithm in [0, 1), by squaring
         x = x * x >> np.uint64(31)
         over = x >> np.uint64(32)
@@ -161,7 +162,7 @@ def _log_table() -> Ints:
 
 
 def subset(counts: Ints, k: int, rate: Fraction, cut: int, draws: Draws) -> list[int]:
-    """Choose a set of k items with nearly the largest counts; positions increase.
+    """Choose a set of k items with nearly the largest counts; their positions increase.
 
     Privacy: epsilon-DP under adding or removing one person who adds at most 1 to each count.
     Source: Shekelyan and Loukides 2022, with gaps that are not cut off at 0; see subset.md.
