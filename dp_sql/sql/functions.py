@@ -183,7 +183,7 @@ class TopK(Shape):
 
     def _accuracy_of_list(self, mechanism: Mechanism, n_items: int) -> str:
         public = {**self.given_to(mechanism), "beta": self.beta}
-        return mechanism.accuracy(n_items, **public)  # type: ignore[no-any-return]
+        return str(mechanism.accuracy(n_items, **public))
 
 
 def _with_domain(counts: str, rows: Rows) -> str:
