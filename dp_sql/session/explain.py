@@ -79,11 +79,10 @@ def explanation(
     n_items, shape = _n_items(plan, engine), plan.parameters
     each = None if delta is None else delta * shape.epsilon / plan.loss.epsilon
     accuracy = shape.public_accuracy(plan.mechanism, n_items)
-    accuracy = accuracy or "shown on the receipt, after the release"
-    if shape.offer and not shape.detailed:
-        accuracy += f"; {shape.offer}"
+    offer = f"; {shape.offer}" if shape.offer and not shape.detailed else ""
     return Explanation(
-        plan.call, plan.mechanism.name, plan.loss.times(n_runs), shape.epsilon, accuracy,
+        plan.call, plan.mechanism.name, plan.loss.times(n_runs), shape.epsilon,
+        (accuracy or "shown on the receipt, after the release") + offer,
         shape.alternatives(plan.mechanism, n_items, each), kept, _work(plan),
         private_sql(plan, "ticket"),
     )  # fmt: skip
