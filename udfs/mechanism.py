@@ -72,6 +72,9 @@ class Mechanism:
             it takes all.
         ordered: whether a mechanism of count_distinct needs people and items in an order that
             other people's rows cannot move.
+        is_set: whether a mechanism of topk returns a set, whose order says nothing.
+        bound_selections: how a mechanism of count_distinct may choose its contribution bound, the
+            default first.
     """
 
     name: str  # what `mechanism :=` calls it
@@ -83,7 +86,9 @@ class Mechanism:
     accuracy: Callable[..., str]
     n_largest: Callable[[int], int] | None = None
     ordered: bool = False
+    is_set: bool = False
     finds_items: bool = False  # whether a mechanism of topk needs no domain
+    bound_selections: tuple[str, ...] = ()
 
 
 def in_words(x: Fraction) -> str:

@@ -65,8 +65,10 @@ def analyst_plans(
         hint = "Ask it without DP: SELECT … FROM it is free."
         raise select.refused(message, select.source[0], hint, NotPrivate)
     plans = []
-    for call in select.calls:
-        _check_limits(select, call, policy)
+    for asked in select.calls:
+        _check_limits(select, asked, policy)
+        parameters = asked.parameters.within(policy.limits.max_contributions)
+        call = replace(asked, parameters=parameters)
         rows = source.read_by(call)
         if not side.agrees(rows.written.sql, rows.written.tables):
             raise InternalError("The compiled SQL reads other tables than it should.")

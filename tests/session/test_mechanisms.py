@@ -89,6 +89,19 @@ def test_a_person_counts_in_max_contributions_items(session: dp_sql.Session) -> 
     assert lengths[0] <= 3 and lengths[1] >= 17
 
 
+@pytest.mark.parametrize("mechanism", WITHOUT_DOMAIN)
+def test_a_person_with_many_rows_of_an_item_counts_once(
+    session: dp_sql.Session, mechanism: str
+) -> None:
+    session.execute("CREATE TABLE rows AS SELECT p % 500 AS u, p % 5 AS i FROM range(20000) a(p)")
+    call = (
+        "DP_TOPK(i, 5, epsilon := 1000, delta := 1e-9, privacy_unit := u, counts := true, "
+        f"mechanism := '{mechanism}')"
+    )
+    listed = answer(session, call, "rows")
+    assert [one["count"] for one in listed] == [100] * 5  # type: ignore[union-attr, index]
+
+
 def test_only_the_largest_counts_leave_duckdb(
     session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +157,46 @@ def test_every_way_to_choose_the_bound(
     assert isinstance(found, dict)
     assert found["contribution_bound"] in (1, 2, 3, 4)
     assert found["lower_bound"] <= found["estimate"]
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("", "chosen from 1, 2, 4, ... up to 100000 (bound selection difference, "),
+        (
+            "max_contributions := 50",
+            "chosen from 1, 2, 4, ... up to 50 (bound selection difference",
+        ),
+        ("bound_selection := 'gem'", "rising to 461 when it is 100"),
+        ("mechanism := 'greedy'", "rising to 461 when it is 100"),
+        ("mechanism := 'sampling', max_contributions := 50", "when it is 50"),
+        ("contribution_bound := 7", "(contribution bound 7, "),
+    ],
+)
+def test_the_bounds_that_are_looked_at(session: dp_sql.Session, written: str, says: str) -> None:
+    more = f", {written}" if written else ""
+    call = f"DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id{more})"
+    cost = session.explain(f"SELECT {call} FROM ratings")
+    assert says in cost.calls[0].accuracy
+
+
+def test_explain_prices_the_default_for_every_accountant(session: dp_sql.Session) -> None:
+    query = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FROM ratings"
+    shown = session.sql(f"EXPLAIN {query}").select("epsilon, rho, range").fetchall()
+    assert shown == [("1", "0.15625", "1.5")]
+    assert "epsilon = 1 (rho = 0.15625 of zCDP, range = 1.5)" in str(session.explain(query))
+
+
+@pytest.mark.parametrize("mechanism", ["greedy", "sampling"])
+def test_only_a_maximum_flow_is_bounded_by_differences(
+    session: dp_sql.Session, mechanism: str
+) -> None:
+    call = (
+        "DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, "
+        f"mechanism := '{mechanism}', bound_selection := 'difference')"
+    )
+    with pytest.raises(dp_sql.QueryError, match="must be one of: gem, mgem, combined_gem, rnm"):
+        session.sql(f"SELECT {call} FROM ratings")
 
 
 @pytest.mark.parametrize("mechanism", BOUNDED)

@@ -506,7 +506,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, m
 -- ^ delta
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, delta := 1e-9, privacy_unit := user_id) FROM ratings
 
--- ArgumentError: bound_selection must be one of: gem
+-- ArgumentError: bound_selection must be one of: difference, gem
 -- ^ 'best'
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'best', privacy_unit := user_id) FROM ratings
 

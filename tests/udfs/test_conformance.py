@@ -23,11 +23,12 @@ from tests.udfs import (
     cases_sampling,
     cases_select,
     cases_stopping,
+    cases_subset,
     cases_weighted,
     distributions,
 )
 from tests.udfs.cases_bounded import GRAPH
-from tests.udfs.conformance import check_distribution, check_privacy
+from tests.udfs.conformance import check_distribution, check_privacy, passes
 from tests.udfs.distributions import NotPrivateError
 
 MODULES = [
@@ -43,6 +44,7 @@ MODULES = [
     cases_gem,
     cases_noise,
     cases_stopping,
+    cases_subset,
     cases_weighted,
 ]
 CASES = {case.mechanism.name: case for module in MODULES for case in module.CASES}
@@ -298,7 +300,8 @@ def test_any_histogram_gives_a_list_of_different_items(name, shape, epsilon):
 @pytest.mark.parametrize("name", TOPK)
 def test_far_apart_counts_are_listed_in_order(name):
     counts = as_it_takes_them(name, np.array([5, 90, 20, 70, 0]) * 10**6, 4)
-    assert (counts[run(name, counts, k=4)] // 10**6).tolist() == [90, 70, 20, 5]
+    listed = (counts[run(name, counts, k=4)] // 10**6).tolist()
+    assert listed == ([5, 90, 20, 70] if MECHANISMS[name].is_set else [90, 70, 20, 5])
 
 
 @pytest.mark.parametrize("name", TOPK)
@@ -379,14 +382,14 @@ DOMAINS = [named(name, at) for name, case in CASES.items() for at in case.domain
     ("name", "domain"), [one for one in DOMAINS if domain_of(*one.values).defined]
 )
 def test_the_distribution_is_the_definition(name, domain):
-    check_distribution(domain_of(name, domain))
+    passes(check_distribution, domain_of(name, domain))
 
 
 @pytest.mark.parametrize(
     ("name", "domain"), [one for one in DOMAINS if domain_of(*one.values).check]
 )
 def test_no_neighbours_can_be_told_apart(name, domain):
-    check_privacy(domain_of(name, domain))
+    passes(check_privacy, domain_of(name, domain))
 
 
 @pytest.mark.parametrize(
