@@ -21,8 +21,8 @@ from dp_sql.udfs.topk import limited_domain, weighted_gaussian
 
 CHOSEN_ON = ("gowalla", "retail_baskets", "imdb_words")
 HELD_OUT = ("amazon_book_kgat", "amazon_fashion_words")
-CAP, ROUNDS = 100, 5
-LENGTHS = (1, 5, 10, 50, 100, 200)
+CAP, ROUNDS = 100, 3
+LENGTHS = (5, 10, 50, 100, 200)
 LOSSES = (*product((Fraction(1, 10), Fraction(1), Fraction(3)), (Fraction(1, 10**6), Fraction(1, 10**9))),)  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from dp_sql.sql.types import as_key, family
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, DIFFERENCE
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
-from dp_sql.udfs.topk import counts
+from dp_sql.udfs.topk import counts, weighted_gaussian
 
 COUNTED = "STRUCT(item {}, count BIGINT)"
 _LIST, _WITH_COUNTS = "__dp_sql_topk", "__dp_sql_topk_counts"
@@ -234,7 +234,7 @@ class TopKOfPairs(TopK):
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[Any], str]:
         ((offsets, people),) = lists
         places = mechanism.run(offsets, people, **self.given_to(mechanism))
-        n_people = offsets[1:] - offsets[:-1]
+        n_people = weighted_gaussian.n_people(offsets, people) if self.detailed else None
         return self._with_counts(places, n_people), self._accuracy(mechanism, 0)
 
 

@@ -423,3 +423,24 @@ def test_the_command_line_asks_as_an_analyst(
     assert "Dune" in shown and "Emma" in shown
     assert main([*program, "-c", "SELECT * FROM ratings"]) == 1
     assert "does not exist" in capsys.readouterr().err
+
+
+def test_a_list_without_a_domain_under_a_policy(tmp_path: Path) -> None:
+    """The cap on items is the policy's limit; the ledger has epsilon and delta, and no rho."""
+    policy = POLICY.replace("max_k", "max_delta_per_query = 1e-6\nmax_k")
+    more = "CREATE TABLE tags AS SELECT p % 2000 AS user_id, 'tag ' || p % 40 AS tag FROM range(8000) t(p);"
+    policy = policy.replace(
+        "[tables.loans]", '[tables.tags]\nprivacy_unit = "user_id"\n[tables.loans]'
+    )
+    database, file = write(tmp_path, policy, MORE + more)
+    with dp_sql.connect(database, policy=file, analyst="reporting") as session:
+        call = "DP_TOPK(tag, 40, epsilon := 10, delta := 1e-6{})"
+        assert "weighted_gaussian" in str(session.explain(f"SELECT {call.format('')} FROM tags"))
+        ((found,),) = asked(
+            session, f"SELECT {call.format(', max_contributions := 200')} FROM tags"
+        )
+        assert sorted(found) == sorted(f"tag {i}" for i in range(40))
+        ((loss,),) = [(receipt.loss,) for receipt in session.receipts]
+        assert (loss.epsilon, loss.delta, loss.rho) == (10, Fraction(1, 10**6), None)
+        with pytest.raises(errors.ArgumentError, match=r"max_contributions is more than .* 200"):
+            session.sql(f"SELECT {call.format(', max_contributions := 201')} FROM tags")

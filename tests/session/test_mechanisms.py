@@ -138,6 +138,19 @@ def test_a_person_counts_in_max_contributions_items(session: dp_sql.Session) -> 
     assert lengths[0] <= 3 and lengths[1] >= 17
 
 
+@pytest.mark.parametrize("mechanism", WITHOUT_DOMAIN)
+def test_a_person_with_many_rows_of_an_item_counts_once(
+    session: dp_sql.Session, mechanism: str
+) -> None:
+    session.execute("CREATE TABLE rows AS SELECT p % 500 AS u, p % 5 AS i FROM range(20000) a(p)")
+    call = (
+        "DP_TOPK(i, 5, epsilon := 1000, delta := 1e-9, privacy_unit := u, counts := true, "
+        f"mechanism := '{mechanism}')"
+    )
+    listed = answer(session, call, "rows")
+    assert [one["count"] for one in listed] == [100] * 5  # type: ignore[union-attr, index]
+
+
 def test_only_the_largest_counts_leave_duckdb(
     session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,7 @@ def test_tails_are_enclosed_tightly(scale, bits):
 @pytest.mark.parametrize("wrong", [lambda s, w: bell_of(s, w, 1), lambda s, w: bell_of(s, w, -1)])
 def test_a_bell_rounded_the_wrong_way_would_be_noticed(wrong, monkeypatch):
     monkeypatch.setattr(discrete_gaussian, "_bell", wrong)
-    assert not all(are_enclosed(scale, 64) for scale in SCALES)
+    assert not all(are_enclosed(scale, 160) for scale in SCALES)
 
 
 right_bell = discrete_gaussian._bell

@@ -185,6 +185,14 @@ def _weight_sums(
     return sums
 
 
+def n_people(
+    offsets: NDArray[np.integer[Any]], people: NDArray[np.integer[Any]]
+) -> NDArray[np.int64]:
+    """Count the people of each item, each once. Not private without noise."""
+    _, item = _distinct_pairs(offsets, people)
+    return np.bincount(item, minlength=len(offsets) - 1).astype(np.int64, copy=False)
+
+
 def _distinct_pairs(
     offsets: NDArray[np.integer[Any]], people: NDArray[np.integer[Any]]
 ) -> tuple[Ints, Ints]:
