@@ -11,12 +11,13 @@ from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import OwnersEngine, Schema
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql
+from dp_sql.releases import priced
 from dp_sql.session.describe import values_sql
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 COST_COLUMNS = (  # of EXPLAIN, all of type VARCHAR
-    "call", "mechanism", "epsilon", "delta", "epsilon_per_group", "accuracy", "alternatives",
-    "budget_before", "budget_after", "kept_release", "work", "sql",
+    "call", "mechanism", "epsilon", "delta", "rho", "range", "epsilon_per_group", "accuracy",
+    "alternatives", "budget_before", "budget_after", "kept_release", "work", "sql",
 )  # fmt: skip
 EXAMPLE_DELTA = Fraction(1, 10**6)
 
@@ -30,7 +31,7 @@ class Explanation:
     loss: PrivacyLoss  # of all groups together; nothing is spent if `kept` is set
     epsilon_per_group: Fraction  # without groups, all of it
     accuracy: str  # a sentence that follows from public numbers alone
-    alternatives: Mapping[str, str]  # such sentences for the same price, by mechanism
+    alternatives: Mapping[str, str]  # such sentences for the same epsilon, by mechanism
     kept: str | None  # the id of a release that answers the same question for free
     work: str  # how many rows of one person are read and made, at most
     sql: str  # what DuckDB would run over private rows
@@ -110,8 +111,10 @@ def cost_sql(cost: Cost) -> str:
         left.append(in_words(min(known)) if known else "")
     rows = []
     for call in cost.calls:
-        spent = (call.loss.epsilon, call.loss.delta) if call.kept is None else (Fraction(0),) * 2
-        numbers = map(in_words, (*spent, call.epsilon_per_group))
+        loss = call.loss
+        whole = (loss.epsilon, loss.delta, loss.rho, loss.bounded_range)
+        spent = whole if call.kept is None else (Fraction(0),) * len(whole)
+        numbers = ["" if x is None else in_words(x) for x in (*spent, call.epsilon_per_group)]
         others = "; ".join(_alternatives(call))
         rest = (call.accuracy, others, *left, call.kept or "", call.work, call.sql)
         rows.append((call.call, call.mechanism, *numbers, *rest))
@@ -125,9 +128,7 @@ def _alternatives(one: Explanation) -> list[str]:
 def _price(one: Explanation) -> str:
     if one.kept is not None:
         return f"nothing: it is stored as release {one.kept}"
-    price = f"epsilon = {in_words(one.loss.epsilon)}"
-    if one.loss.delta:
-        price += f", delta = {in_words(one.loss.delta)}"
+    price = priced(one.loss)
     if one.epsilon_per_group != one.loss.epsilon:
         price += f" ({in_words(one.epsilon_per_group)} for each group)"
     return price

@@ -111,6 +111,10 @@ class Shape(ABC):
         """What a policy's limits bound, by name; None: the call has no such number."""
         return {"epsilon": self.epsilon, "delta": self.delta}
 
+    def within(self, max_contributions: int | None) -> Self:
+        """The same with a search for a contribution bound that ends at a policy's limit."""
+        return self
+
     @property
     def udf(self) -> str:
         """The UDF that answers this call."""
@@ -162,6 +166,11 @@ class Function:
     default_mechanism: str
     example: str  # a call that works, for messages
     table: str  # that the example reads
+
+    @property
+    def shapes(self) -> tuple[type[Shape], ...]:
+        """Its shape, and those derived from it for mechanisms that take other lists."""
+        return (self.shape, *self.shape.__subclasses__())
 
     @property
     def mechanisms(self) -> Mapping[str, Mechanism]:

@@ -23,6 +23,7 @@ from dp_sql.cli.shell.run import Write, cost_note, progress_percent, report_note
 from dp_sql.cli.shell.run import run as run_work
 from dp_sql.cli.shell.state import Shell
 from tests.conftest import READING_LOG, SURE
+from tests.databases import write_database
 
 TOP = (
     f"SELECT unnest(DP_TOPK(title, 2, {SURE}, privacy_unit := user_id, domain := catalog.title)) "
@@ -47,10 +48,7 @@ HIDDEN = "CREATE TABLE payroll AS SELECT 'Ann' AS employee, 4711 AS salary"
 
 @pytest.fixture
 def database(tmp_path: Path) -> str:
-    path = str(tmp_path / "shop.duckdb")
-    with dp_sql.connect(path) as session:
-        session.execute(READING_LOG)
-        session.execute(HIDDEN)
+    path = write_database(tmp_path / "shop.duckdb", READING_LOG + HIDDEN)
     (tmp_path / "policy.toml").write_text(POLICY, encoding="utf-8")
     return path
 

@@ -34,6 +34,7 @@ from dp_sql.server.gateway import SCHEMATA, TABLES, Gateway
 from dp_sql.server.tokens import add_token, remove_token
 from tests.attacks.attack_bench import CANARIES, Side, attacks, families
 from tests.conftest import READING_LOG, SURE
+from tests.databases import write_database
 
 POLICY = """
 [tables.ratings]
@@ -117,8 +118,7 @@ class Served:
         self.folder = folder
         self.database, self.policy = folder / "shop.duckdb", folder / "policy.toml"
         self.tokens = folder / "policy.tokens"
-        with duckdb.connect(str(self.database)) as owner:
-            owner.execute(READING_LOG + HIDDEN)
+        write_database(self.database, READING_LOG + HIDDEN)
         self.policy.write_text(POLICY.format(limits=limits), "utf-8")
         self.where = address(f"quack:localhost:{free_port()}")
         self.secrets = {name: add_token(self.tokens, name) for name in ("reporting", "poor")}

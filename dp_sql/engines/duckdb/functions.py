@@ -28,7 +28,8 @@ Udf = tuple[str, Callable[..., Any], list[str], str]
 def mechanism_udfs(issued: Tickets) -> list[Udf]:
     """For each kind of answer a UDF for one group, and one for a list of groups."""
     found: list[Udf] = []
-    for shape in dict.fromkeys(function.shape for function in FUNCTIONS.values()):
+    shapes = dict.fromkeys(shape for f in FUNCTIONS.values() for shape in f.shapes)
+    for shape in shapes:
         takes = list(shape.takes.values())
         for name, answer in shape.udfs.items():
             found.append((name, _udf(issued, _draw, takes, answer), takes, answer))
