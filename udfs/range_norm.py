@@ -47,20 +47,20 @@ def _width(n: int, rate: Fraction, draws: Draws) -> int:
 def _attempt(n: int, rate: Fraction, draws: Draws) -> int | None:
     """Propose m under one of the hats, and accept it in proportion to its weight."""
     hats, odds = _hats(n, rate)
-    start, stop, at, height = hats[draws.choose(odds)]
+    start, stop, at = hats[draws.choose(odds)]
     width = start + (geometric(draws, odds.rate) if stop is None else draws.below(stop - start))
+    height, shift = _power_up(at, n)
     # Both weights are divided by a power of q, the smaller one.
     least = min(at, width)
-    exact, hat = (width**n, 2 * (width - least)), (height, 2 * (at - least))
-    if stop is None:
-        hat = (height, width - least)
-    accepted = draws.choose(Odds(((hat, (-exact[0], exact[1])), (exact,)), odds.rate))
-    return width if accepted else None
+    power = width - least if stop is None else 2 * (at - least)
+    exact, below = width**n, 2 * (width - least)
+    missed = (height << shift, power), (-exact, below)
+    return width if draws.choose(Odds((missed, ((exact, below),)), odds.rate)) else None
 
 
-_Hat = tuple[int, int | None, int, int]
-"""(start, stop, at, height): m = start, ..., stop - 1 weigh at most height * q**at each. Without a
-stop, m >= start weighs at most height * q**start * q**((m - start) / 2)."""
+_Hat = tuple[int, int | None, int]
+"""(start, stop, at): m = start, ..., stop - 1 weigh at most at**n * q**at each, rounded up. Without
+a stop, m >= start = at weighs at most at**n * q**at * q**((m - at) / 2), rounded up."""
 
 
 @lru_cache(maxsize=64)
@@ -71,21 +71,23 @@ def _hats(n: int, rate: Fraction) -> tuple[tuple[_Hat, ...], Odds]:
     marks = {top + 1 + step * i for i in range(-_STEPS, _STEPS + 1)}
     starts = sorted({1, top + 1, tail, *(mark for mark in marks if 1 < mark < tail)})
     hats: list[_Hat] = [
-        (start, stop, at, _power_up(at, n))
-        for start, stop in pairwise(starts)
-        for at in [start if start > top else stop - 1]
+        (start, stop, start if start > top else stop - 1) for start, stop in pairwise(starts)
     ]
+    hats.append((tail, None, tail))
+    tops = [_power_up(at, n) for _, _, at in hats]
+    least = min(shift for _, shift in tops)  # without this common part the numbers are short
+    weights = []
     # In powers of the root of q: each hat's total times one minus this root.
-    weights = [(((stop or 0) - start) * height, 2 * at) for start, stop, at, height in hats]
-    listed = [((total, power), (-total, power + 1)) for total, power in weights]
-    hats.append((tail, None, tail, _power_up(tail, n)))
-    return tuple(hats), Odds([*listed, ((hats[-1][3], 2 * tail),)], rate * Fraction(1, 2))
+    for (start, stop, at), (height, shift) in zip(hats, tops, strict=True):
+        total = (1 if stop is None else stop - start) * (height << shift - least)
+        weights.append(((total, 2 * at), (0 if stop is None else -total, 2 * at + 1)))
+    return tuple(hats), Odds(weights, rate * Fraction(1, 2))
 
 
-def _power_up(base: int, n: int) -> int:
-    """Round base**n up, at most in the last of _HAT_BITS bits or so."""
-    _, high, e = Powers((base, base, 0), _HAT_BITS).of(n)
-    return high << e
+def _power_up(base: int, n: int) -> tuple[int, int]:
+    """Round base**n up, at most in the last of _HAT_BITS bits or so: to high * 2**shift."""
+    _, high, shift = Powers((base, base, 0), _HAT_BITS).of(n)
+    return high, shift
 
 
 @lru_cache(maxsize=256)

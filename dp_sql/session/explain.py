@@ -31,7 +31,7 @@ class Explanation:
     loss: PrivacyLoss  # of all groups together; nothing is spent if `kept` is set
     epsilon_per_group: Fraction  # without groups, all of it
     accuracy: str  # a sentence that follows from public numbers alone
-    alternatives: Mapping[str, str]  # such sentences for the same price, by mechanism
+    alternatives: Mapping[str, str]  # such sentences for the same epsilon, by mechanism
     kept: str | None  # the id of a release that answers the same question for free
     work: str  # how many rows of one person are read and made, at most
     sql: str  # what DuckDB would run over private rows
@@ -79,11 +79,10 @@ def explanation(
     n_items, shape = _n_items(plan, engine), plan.parameters
     each = None if delta is None else delta * shape.epsilon / plan.loss.epsilon
     accuracy = shape.public_accuracy(plan.mechanism, n_items)
-    accuracy = accuracy or "shown on the receipt, after the release"
-    if shape.offer and not shape.detailed:
-        accuracy += f"; {shape.offer}"
+    offer = f"; {shape.offer}" if shape.offer and not shape.detailed else ""
     return Explanation(
-        plan.call, plan.mechanism.name, plan.loss.times(n_runs), shape.epsilon, accuracy,
+        plan.call, plan.mechanism.name, plan.loss.times(n_runs), shape.epsilon,
+        (accuracy or "shown on the receipt, after the release") + offer,
         shape.alternatives(plan.mechanism, n_items, each), kept, _work(plan),
         private_sql(plan, "ticket"),
     )  # fmt: skip

@@ -195,19 +195,22 @@ class TopK(Shape):
         public = replace(self, delta=self.delta or delta)
         others = {name: DP_TOPK.mechanisms[name] for name in ("joint", "subset", "cdp_peel")}
         return {
-            name: public.public_accuracy(other, n_items) or ""
+            name: public._accuracy_of_list(other, n_items)
             for name, other in others.items()
             if other is not mechanism and n_items is not None and self.k > 1
             if public.delta is not None or "delta" not in other.parameters
         }
 
     def _accuracy(self, mechanism: Mechanism, n_items: int) -> str:
-        public = {**self.given_to(mechanism), "beta": self.beta}
-        of_list: str = mechanism.accuracy(n_items, **public)
+        of_list = self._accuracy_of_list(mechanism, n_items)
         if not self.detailed:
             return of_list
         of_counts = counts.accuracy(self.k, self.epsilon, self.beta)
         return f"{of_counts}; before the counts order the list, {of_list}"
+
+    def _accuracy_of_list(self, mechanism: Mechanism, n_items: int) -> str:
+        public = {**self.given_to(mechanism), "beta": self.beta}
+        return str(mechanism.accuracy(n_items, **public))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,55 @@ def test_a_list_from_a_public_domain(session: dp_sql.Session, mechanism: str) ->
     assert receipt.loss.delta == (Fraction(1, 10**9) if delta else 0)
 
 
+SET = "epsilon := 1e-6, privacy_unit := user_id, mechanism := 'subset'"
+BACKWARDS = """
+    CREATE TYPE mood AS ENUM ('merry', 'calm', 'Zen', 'blue');
+    CREATE TABLE felt AS SELECT i % 7 AS user_id, i AS number, i % 2 AS half,
+        (['Zen', 'merry', 'blue', 'calm'])[1 + i % 4] AS word, word::mood AS mood
+        FROM range(20) t(i) ORDER BY i DESC;
+    CREATE TABLE words AS SELECT DISTINCT word FROM felt ORDER BY word DESC;
+    CREATE TABLE halves AS SELECT 1 AS half UNION ALL SELECT 0;
+"""
+
+
+def sets(session: dp_sql.Session) -> dict[str, list[object]]:
+    """Whole domains, so that nothing is drawn, from tables that are stored backwards."""
+    session.execute(BACKWARDS)
+    grouped = (
+        f"SELECT half, DP_TOPK(word, 4, {SET}, domain := words.word, groups := halves.half, "
+        "max_groups_contributed := 1) AS words FROM felt GROUP BY half ORDER BY half"
+    )
+    calls = {
+        "column": f"DP_TOPK(word, 4, {SET}, domain := words.word)",
+        "list": f"DP_TOPK(number, 3, {SET}, domain := [11, 3, 20])",
+        "observed": f"DP_TOPK(number, 20, {SET}, domain := observed)",
+        "enum": f"DP_TOPK(mood, 4, {SET}, domain := mood)",
+    }
+    found = {name: [answer(session, call, "felt")] for name, call in calls.items()}
+    return {**found, "groups": [words for _, words in session.sql(grouped).fetchall()]}
+
+
+IN_ORDER = {
+    "column": [["Zen", "blue", "calm", "merry"]],
+    "list": [[3, 11, 20]],
+    "observed": [list(range(20))],
+    "enum": [["Zen", "blue", "calm", "merry"]],
+    "groups": [["Zen", "blue", "calm", "merry"]] * 2,
+}
+
+
+def test_a_set_is_in_the_order_of_its_values(session: dp_sql.Session) -> None:
+    assert sets(session) == IN_ORDER
+
+
+def test_the_order_of_a_scan_would_be_found_out(
+    session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subset = REGISTRY["topk"]["subset"]
+    monkeypatch.setitem(vars(subset), "is_set", False)
+    assert sets(session) != IN_ORDER
+
+
 @pytest.mark.parametrize("mechanism", [None, *WITHOUT_DOMAIN])
 def test_a_list_without_a_domain_holds_what_enough_people_have(
     session: dp_sql.Session, mechanism: str | None
@@ -125,6 +174,41 @@ def test_only_the_largest_counts_leave_duckdb(
     assert len(counts) == 1001
     assert counts == sorted(counts, reverse=True)
     assert counts[0] == 20
+
+
+def others(session: dp_sql.Session, k: int, more: str) -> dict[str, str]:
+    call = f"DP_TOPK(title, {k}, epsilon := 1, privacy_unit := user_id, {more})"
+    return dict(session.explain(f"SELECT {call} FROM ratings").calls[0].alternatives)
+
+
+def test_explain_shows_what_a_list_a_set_and_a_list_with_delta_promise(
+    session: dp_sql.Session,
+) -> None:
+    of_joint = others(session, 3, "domain := catalog.title")
+    assert list(of_joint) == ["subset", "cdp_peel"]
+    shown = "with probability 95 %, no listed item has over 10 people fewer than any item left out"
+    assert of_joint["subset"] == f"{shown} (domain of 5 items, k = 3, epsilon = 1)"
+    assert "delta = 0.000001)" in of_joint["cdp_peel"]
+    of_subset = others(session, 3, "domain := catalog.title, mechanism := 'subset'")
+    assert list(of_subset) == ["joint", "cdp_peel"]
+    more = "delta := 1e-9, mechanism := 'cdp_peel', domain := catalog.title"
+    assert list(others(session, 3, more)) == ["joint", "subset"]
+    grouped = (
+        "SELECT region, DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := "
+        "catalog.title, groups := ['north', 'south'], max_groups_contributed := 2) FROM ratings "
+        "GROUP BY region"
+    )
+    shown = str(session.explain(grouped))
+    assert "or         mechanism := 'subset': with probability 95 %" in shown
+    assert "epsilon = 0.5, delta = 0.0000005)" in shown, "of one group"
+
+
+@pytest.mark.parametrize("more", ["domain := observed", "delta := 1e-9"])
+def test_without_a_size_before_the_release_explain_compares_nothing(
+    session: dp_sql.Session, more: str
+) -> None:
+    assert others(session, 3, more) == {}
+    assert others(session, 1, "domain := catalog.title") == {}, "one item is a list and a set"
 
 
 @pytest.mark.parametrize("mechanism", REGISTRY["count_distinct"])

@@ -38,9 +38,9 @@ def histograms(largest_domain, most):
 
 
 def test_sets_are_counted_by_their_best_item_left_out():
-    for counts, k in histograms(5, 4):
+    for counts, k in histograms(4, 3):
         lead = -min(gap(counts, picks) for picks in sets_of(counts, k))
-        for g in range(-5, 6):
+        for g in range(-4, 5):
             expected = sum(gap(counts, picks) <= g for picks in sets_of(counts, k))
             assert by_lowest_rank(counts, k, g) == expected, (counts, k, g)
             if g >= 0:
@@ -56,7 +56,7 @@ def test_without_the_condition_on_what_follows_sets_are_counted_that_do_not_exis
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_distribution_follows_the_items_when_they_change_places(k):
-    for counts in ((4, 4, 1, 0), (0, 3, 3, 3), (1, 1, 1, 1), (0, 0, 5, 1)):
+    for counts in ((4, 4, 1, 0), (0, 3, 3, 3)):
         first = subset_distribution(counts, k, 3)
         for order in permutations(range(4)):
             moved = subset_distribution([counts[x] for x in order], k, 3)

@@ -15,7 +15,7 @@ from examples.papers.topk.tried import EPSILON, Measured, Timed
 
 _COLOURS = {
     "joint": "blue", "pnf_peel": "green", "cdp_peel": "orange", "pnf_joint": "pink",
-    "subset": "teal", "matrix": "grey", "matrix, pruned": "violet",
+    "subset": "violet", "matrix": "grey", "matrix, pruned": "violet",
 }  # fmt: skip
 _WIDTHS = {"joint": 2.8, "pnf_joint": 1.4, "pnf_peel": 2.0, "cdp_peel": 1.2, "subset": 1.6}
 """Lines that coincide stay visible."""
