@@ -219,6 +219,11 @@ def test_what_was_answered_is_a_table_in_the_shell(served: Served) -> None:
         "SELECT len(best) AS k FROM mine;\nSELECT typeof(best) AS kind FROM mine;\n"
     )
     assert (out.split(), err) == (["k", "3", "kind", "VARCHAR[]"], "")
+    counted = TOPK.replace(") AS", ", counts := true) AS")
+    out, err = served.shell(
+        f"SELECT u.item, u.count FROM (SELECT unnest(best) AS u FROM dp($$ {counted} $$)) LIMIT 1;\n"
+    )
+    assert (out.split(), err) == (["item,count", "Dune,45"], "")
 
 
 @real

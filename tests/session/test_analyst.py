@@ -156,9 +156,10 @@ def test_an_answer_keeps_its_type_on_the_way(tmp_path: Path, kind: str) -> None:
 def test_explain_spends_nothing_and_shows_the_cost(analyst: AnalystSession) -> None:
     text = "SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 4) FROM ratings GROUP BY region"
     relation = analyst.sql(f"EXPLAIN {text}")
-    ((*told, accuracy, before, after, kept, work, sql),) = relation.fetchall()
-    assert told == ["dp_topk(title, 2)", "joint", "1", "0", "0.25"]
+    ((*told, accuracy, others, before, after, kept, work, sql),) = relation.fetchall()
+    assert told == ["dp_topk(title, 2)", "joint", "1", "0", "0.03125", "1", "0.25"]
     assert "with probability 95 %" in accuracy and "__dp_sql_topk" in sql
+    assert "mechanism := 'subset'" in others and "cdp_peel" not in others, "there is no delta"
     assert (before, after, kept) == ("", "", "")  # no budget here
     assert work == "reads each row once; no join multiplies rows"
     assert analyst.receipts == ()
@@ -192,6 +193,18 @@ def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> Non
         pytest.raises(errors.NotPrivate, match="The view recent is not provably person-level"),
     ):
         session.sql("DESCRIBE recent")
+
+
+@pytest.mark.parametrize(
+    ("written", "most"), [("", 200), (", max_contributions := 150", 150), (", report := true", 200)]
+)
+def test_the_search_for_a_bound_ends_at_the_limit(
+    analyst: AnalystSession, written: str, most: int
+) -> None:
+    (one,) = analyst.explain(
+        f"SELECT DP_COUNT_DISTINCT(title, epsilon := 1{written}) FROM ratings"
+    ).calls
+    assert f"chosen from 1, 2, 4, ... up to {most} " in one.accuracy
 
 
 @pytest.mark.parametrize(
@@ -410,3 +423,24 @@ def test_the_command_line_asks_as_an_analyst(
     assert "Dune" in shown and "Emma" in shown
     assert main([*program, "-c", "SELECT * FROM ratings"]) == 1
     assert "does not exist" in capsys.readouterr().err
+
+
+def test_a_list_without_a_domain_under_a_policy(tmp_path: Path) -> None:
+    """The cap on items is the policy's limit; the ledger has epsilon and delta, and no rho."""
+    policy = POLICY.replace("max_k", "max_delta_per_query = 1e-6\nmax_k")
+    more = "CREATE TABLE tags AS SELECT p % 2000 AS user_id, 'tag ' || p % 40 AS tag FROM range(8000) t(p);"
+    policy = policy.replace(
+        "[tables.loans]", '[tables.tags]\nprivacy_unit = "user_id"\n[tables.loans]'
+    )
+    database, file = write(tmp_path, policy, MORE + more)
+    with dp_sql.connect(database, policy=file, analyst="reporting") as session:
+        call = "DP_TOPK(tag, 40, epsilon := 10, delta := 1e-6{})"
+        assert "weighted_gaussian" in str(session.explain(f"SELECT {call.format('')} FROM tags"))
+        ((found,),) = asked(
+            session, f"SELECT {call.format(', max_contributions := 200')} FROM tags"
+        )
+        assert sorted(found) == sorted(f"tag {i}" for i in range(40))
+        ((loss,),) = [(receipt.loss,) for receipt in session.receipts]
+        assert (loss.epsilon, loss.delta, loss.rho) == (10, Fraction(1, 10**6), None)
+        with pytest.raises(errors.ArgumentError, match=r"max_contributions is more than .* 200"):
+            session.sql(f"SELECT {call.format(', max_contributions := 201')} FROM tags")

@@ -470,6 +470,26 @@ SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, d
 -- ^ catalog.title
 SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, domain := catalog.title, mechanism := 'limited_domain') FROM ratings
 
+-- ArgumentError: The mechanism weighted_gaussian finds the items by itself and takes no domain
+-- ^ catalog.title
+SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, domain := catalog.title, mechanism := 'weighted_gaussian') FROM ratings
+
+-- ArgumentError: The mechanism weighted_gaussian needs delta
+-- ^ DP_TOPK
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, mechanism := 'weighted_gaussian') FROM ratings
+
+-- ArgumentError: The mechanism joint takes no max_contributions
+-- ^ 5
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := catalog.title, max_contributions := 5) FROM ratings
+
+-- ArgumentError: The mechanism limited_domain takes no max_contributions
+-- ^ 5
+SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, mechanism := 'limited_domain', max_contributions := 5) FROM ratings
+
+-- ArgumentError: max_contributions must be a whole number from 1
+-- ^ 0
+SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, max_contributions := 0) FROM ratings
+
 -- ArgumentError: The mechanism limited_domain needs delta
 -- ^ DP_TOPK
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, mechanism := 'limited_domain') FROM ratings
@@ -486,7 +506,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, m
 -- ^ delta
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, delta := 1e-9, privacy_unit := user_id) FROM ratings
 
--- ArgumentError: bound_selection must be one of: gem
+-- ArgumentError: bound_selection must be one of: difference, gem
 -- ^ 'best'
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'best', privacy_unit := user_id) FROM ratings
 
@@ -557,6 +577,14 @@ WITH best AS (SELECT 'a' AS c, 1 AS s) SELECT DP_SELECT(c, s, 1, epsilon := 1) F
 -- NotSupported: GROUP BY of a SELECT with a DP call takes columns
 -- ^ upper(title)
 SELECT upper(title), DP_SELECT(title, year, 1, epsilon := 1) FROM ratings GROUP BY upper(title)
+
+-- NotSupported: score is neither a group nor a name in the SELECT list
+-- ^ score
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) AS n FROM ratings ORDER BY n, score
+
+-- NotSupported: year is neither a group nor a name in the SELECT list
+-- ^ year
+SELECT kind, DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, groups := observed, max_groups_contributed := 1) AS n FROM ratings GROUP BY kind HAVING year > 2000
 
 -- NotSupported: A SELECT with DP_SELECT cannot have HAVING
 -- ^ HAVING

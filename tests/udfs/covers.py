@@ -26,7 +26,7 @@ def graph_of(runs: Runs) -> Graph:
 
 
 def counts_of(runs: Runs, max_bound: int) -> list[int]:
-    return [int(n) for n in flow.max_cover_counts(graph_of(runs), max_bound)]
+    return [int(n) for n in flow.max_cover_counts(graph_of(runs), range(1, max_bound + 1))]
 
 
 @contextmanager

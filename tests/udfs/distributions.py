@@ -20,6 +20,9 @@ Outcome = TypeVar("Outcome", bound=Hashable)
 Distribution = dict[Any, Fraction]
 
 
+CHANCE_BITS = 64
+
+
 class PathTooLongError(Exception):
     """A path of an unbounded sampler has reached the limit."""
 
@@ -54,6 +57,15 @@ class _Path:
     def orders(self, sizes: Any) -> Any:
         choices = list(product(*(permutations(range(n)) for n in sizes)))
         return np.array([*chain(*choices[self.below(len(choices))])], dtype=np.int64)
+
+    def hits(self, which: Any, chances: Any) -> Any:
+        """Each probability is rounded down to CHANCE_BITS bits."""
+        lows, _ = chances(4 * CHANCE_BITS)
+        drawn = []
+        for j in which.tolist():
+            p = Fraction(lows[min(j, len(lows) - 1)] >> 3 * CHANCE_BITS, 1 << CHANCE_BITS)
+            drawn.append(self._step([p, 1 - p]) == 0)
+        return np.array(drawn, dtype=bool)
 
     def _step(self, weights: Sequence[Any], total: int = 1) -> int:
         """Take one branch; its probability is its weight, an integer or a Fraction, over total."""

@@ -6,7 +6,7 @@ uncovered items runs first; ordinary data ends there. When it has read three tim
 search from the people with room takes over. The argument for each step is in flow.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -17,15 +17,22 @@ from dp_sql.udfs.count_distinct.search_from_people import FromPeople, raise_from
 _READS_PER_EDGE = 3  # what the search from items may read
 
 
-def max_cover_counts(graph: Graph, max_bound: int) -> Int64s:
-    """Count the items that can be covered, for each bound on the items per person.
+def max_cover_counts(graph: Graph, bounds: Sequence[int]) -> Int64s:
+    """Count the items that can be covered, for each of these bounds on the items per person.
 
-    Returns F(1), ..., F(max_bound), shape (max_bound,). It never falls, and its steps never grow.
-    Raises ValueError if max_bound is below 1, or 2^31 - 1 or more.
+    The bounds increase. Returns F(bounds[0]), F(bounds[1]), ..., shape (len(bounds),).
+    Raises ValueError if a bound is below 1, or 2^31 - 1 or more.
 
     Privacy: none here. F(l) moves by at most l when all edges of one person come or go.
     """
-    return np.fromiter((n_covered for _, n_covered, _ in covers(graph, max_bound)), np.int64)
+    coverable = np.count_nonzero(np.diff(graph.offsets))
+    asked = np.array(bounds)
+    counts = np.full(asked.size, coverable, dtype=np.int64)
+    for at, n_covered, _ in covers(graph, int(asked.max())):
+        counts[np.searchsorted(asked, at) :] = n_covered
+        if n_covered == coverable:
+            break
+    return counts
 
 
 def covers(graph: Graph, max_bound: int) -> Iterator[tuple[int, int, Int32s]]:

@@ -5,7 +5,7 @@ codes have to follow an order of values: with any other codes one person may mov
 bound l by more than l, and the release would not be private.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,8 +19,8 @@ Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def cover_counts(offsets: Ints, people: Ints, max_bound: int) -> list[int]:
-    """Count the items covered after 1, ..., max_bound rounds. Not private without noise.
+def cover_counts(offsets: Ints, people: Ints, bounds: Sequence[int]) -> list[int]:
+    """Count the items covered after so many rounds. Not private without noise.
 
     Items are numbered in a fixed order of their values, such as that of their bytes, and people in
     a fixed order of theirs. Neither order may depend on anyone's rows.
@@ -32,9 +32,9 @@ def cover_counts(offsets: Ints, people: Ints, max_bound: int) -> list[int]:
     start, stop, items = lists_by_person(graph.offsets, graph.people, in_order, graph.n_people)
     waiting = np.flatnonzero(start < stop).astype(np.int32)
     covered = np.zeros(graph.n_items, dtype=np.bool_)
-    counts = np.zeros(max_bound, dtype=np.int64)
+    counts = np.zeros(max(bounds), dtype=np.int64)
     _compiled_rounds()(start, stop, items, waiting, covered, counts)
-    return counts.tolist()
+    return [int(counts[bound - 1]) for bound in bounds]
 
 
 def _rounds(
