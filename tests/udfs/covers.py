@@ -26,7 +26,7 @@ def graph_of(runs: Runs) -> Graph:
 
 
 def counts_of(runs: Runs, max_bound: int) -> list[int]:
-    return [int(n) for n in flow.max_cover_counts(graph_of(runs), max_bound)]
+    return [int(n) for n in flow.max_cover_counts(graph_of(runs), range(1, max_bound + 1))]
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def check_certificate(runs: Runs, bound: int, count: int, cover: Sequence[int]) 
 
 def check_every_bound(runs: Runs, max_bound: int) -> list[int]:
     counts = []
-    for bound, count, cover in flow.covers(graph_of(runs), max_bound):
+    for bound, count, cover in flow.covers(graph_of(runs), range(1, max_bound + 1)):
         check_certificate(runs, bound, count, cover.tolist())
         counts.append(count)
         assert bound == len(counts)

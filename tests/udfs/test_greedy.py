@@ -70,7 +70,7 @@ def test_the_cover_is_at_least_half_the_largest_and_never_falls(runs):
     counts = in_turns(runs, 12)
     offsets = np.cumsum([0, *map(len, runs)])
     graph = build_graph(offsets, np.array([p for run in runs for p in run], dtype=np.int32))
-    largest = flow.max_cover_counts(graph, 12).tolist()
+    largest = flow.max_cover_counts(graph, range(1, 13)).tolist()
     assert all(n <= most <= 2 * n for n, most in zip(counts, largest, strict=True))
     assert counts == sorted(counts)
 

@@ -8,7 +8,8 @@ def cover_counts(offsets: Ints, people: Ints, max_bound: int) -> list[int]:
     from dp_sql.udfs.count_distinct.flow import max_cover_counts
     from dp_sql.udfs.count_distinct.graph import build_graph
 
-    counts: list[int] = max_cover_counts(build_graph(offsets, people), max_bound).tolist()
+    bounds = range(1, max_bound + 1)
+    counts: list[int] = max_cover_counts(build_graph(offsets, people), bounds).tolist()
     return counts
 
 
