@@ -14,7 +14,7 @@ import numpy as np
 from dp_sql.udfs.count_distinct.graph import LIMIT, Graph, Int32s, Int64s, by_size, read_only, zeros
 from dp_sql.udfs.count_distinct.kernels import Flow, library, lists_by_person
 
-_READS_PER_EDGE = 3  # what the search from items may read
+_READS_PER_EDGE = 2
 
 
 def max_cover_counts(graph: Graph, bounds: Sequence[int]) -> Int64s:
@@ -47,10 +47,14 @@ def covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int3
 def _covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int32s]]:
     kernels, flow = library(), _empty_flow(graph)
     cover = read_only(flow.arrays["cover"])
-    budget = min(_READS_PER_EDGE * graph.people.size, LIMIT - 2)
-    turned, before = False, 0
+    budget = min(2*(graph.people.size - 2*(graph.n_people+flow.coverable)), LIMIT - 2)
+    turned, before = budget <= 0, 0
+    if turned:
+        _turn_round(graph, flow, 0)
     for bound in bounds:
         flow.bound = bound
+        if turned and before == 0:
+            kernels.start_from_people(byref(flow))
         if not turned and flow.n_covered < flow.coverable:
             kernels.raise_from_items(byref(flow), bound - before, budget)
             if flow.n_covered < flow.coverable and flow.n_reads > budget:
@@ -93,4 +97,5 @@ def _turn_round(graph: Graph, flow: Flow, before: int) -> None:
     flow.n_alive = flow.n_exposed = alive.size
     flow.point(start=start, stop=stop, items=items, fresh=start.copy(), next=zeros(n_people))
     flow.point(level=np.where(load < before, np.int32(-1), np.int32(0)), alive=alive)
+    flow.point(takers=zeros(graph.n_items), choice=zeros(2 * n_people))
     flow.point(order=order, queue=zeros(n_people), path=zeros(n_people))

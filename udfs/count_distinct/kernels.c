@@ -34,6 +34,8 @@ typedef struct {
     i32 *path_item, *path_slot, *path_edge;
     /* from people */
     const i32 *start, *stop, *items; /* a list of items for each person, without repetitions */
+    i32 *takers; /* per item: how many people with room have it */
+    i32 *choice; /* per person: a Choice */
     i32 *fresh; /* per person: where in items the first uncovered one may be */
     i32 *next;  /* per person: where in items the search of this phase goes on */
     i32 *level; /* per person: breadth-first layer, 0 if not met, GONE if dead for good */
@@ -153,7 +155,7 @@ static int search_from_item(Flow *f, i32 root, i64 *n_met) {
         if (entering) {
             i64 passed = f->asked[item] == f->bound ? f->full[item] : 0;
             edge = first_with_room(f, begin + passed, end);
-            f->n_reads += edge - begin - passed + 1;
+            f->n_reads += edge - begin - passed + 4;
             f->asked[item] = (i32)f->bound;
             f->full[item] = (i32)(edge - begin);
             if (edge < end) {
@@ -232,74 +234,75 @@ static inline i32 first_uncovered(Flow *f, i32 person) {
 
 /* ---- the flow: a start after Karp and Sipser, on lists of items ---- */
 
-/* What is left to choose from. It borrows arrays that the search from items needs no more. */
 typedef struct {
-    i32 *takers;         /* per item: how many people with room have it */
-    i32 *left;           /* per person: how many uncovered items they have */
-    i32 *counted;        /* per person: the last item taken that they have */
-    i32 *items, *people; /* stacks: those with one taker; those with room for all that is left */
+    i32 *items, *people; /* with one taker left; with room for all that is left */
     i64 n_items, n_people;
+} Stacks;
+
+/* Per person: uncovered items minus room; the last item taken by someone that they have. */
+typedef struct {
+    i32 excess, counted;
 } Choice;
 
-static void take(Flow *f, Choice *c, i32 person, i32 item) {
+static void take(Flow *f, Stacks *s, i32 person, i32 item) {
+    Choice *choice = (Choice *)f->choice;
     f->cover[item] = person;
+    f->takers[item] = 0;
     f->load[person]++;
     f->n_covered++;
+    choice[person].counted = item;
     for (i64 edge = f->offsets[item]; edge < f->offsets[item + 1]; edge++) {
         i32 other = f->people[edge];
-        if (c->counted[other] == item) continue;
-        c->counted[other] = item;
-        c->left[other]--;
-        if (other != person && c->left[other] == f->bound - f->load[other])
-            c->people[c->n_people++] = other;
+        if (choice[other].counted == item) continue;
+        choice[other].counted = item;
+        if (--choice[other].excess == 0) s->people[s->n_people++] = other;
     }
     if (f->load[person] < f->bound) return;
     for (i64 edge = f->start[person]; edge < f->stop[person]; edge++) {
         i32 other = f->items[edge];
-        if (f->cover[other] < 0 && --c->takers[other] == 1) c->items[c->n_items++] = other;
+        if (f->takers[other] > 0 && --f->takers[other] == 1) s->items[s->n_items++] = other;
     }
 }
 
 /* Take what costs no one else, until the stacks are empty. */
-static void take_forced(Flow *f, Choice *c) {
-    while (c->n_items + c->n_people > 0) {
-        if (c->n_items > 0) {
-            i32 item = c->items[--c->n_items];
-            if (f->cover[item] >= 0 || c->takers[item] == 0) continue;
-            take(f, c, f->people[first_with_room(f, f->offsets[item], f->offsets[item + 1])], item);
+static void take_forced(Flow *f, Stacks *s) {
+    while (s->n_items + s->n_people > 0) {
+        if (s->n_items > 0) {
+            i32 item = s->items[--s->n_items];
+            if (f->takers[item] == 0) continue;
+            take(f, s, f->people[first_with_room(f, f->offsets[item], f->offsets[item + 1])], item);
         } else {
-            i32 person = c->people[--c->n_people];
-            for (i64 edge = f->start[person]; c->left[person] > 0; edge++)
-                if (f->cover[f->items[edge]] < 0) take(f, c, person, f->items[edge]);
+            i32 person = s->people[--s->n_people];
+            for (i64 edge = f->start[person]; edge < f->stop[person]; edge++)
+                if (f->cover[f->items[edge]] < 0 && f->load[person] < f->bound)
+                    take(f, s, person, f->items[edge]);
         }
     }
 }
 
 /* Cover items up to the bound: first where there is no choice, then one item of choice, and so on. */
 void start_from_people(Flow *f) {
-    Choice c = {f->asked, f->log, f->mark, f->order, f->queue, 0, 0};
-    for (i64 k = 0; k < f->coverable; k++) c.takers[f->order[k]] = 0;
+    Stacks s = {f->order, f->queue, 0, 0};
+    Choice *choice = (Choice *)f->choice;
     for (i64 k = 0; k < f->n_alive; k++) {
-        i32 person = f->alive[k];
-        c.left[person] = 0;
-        c.counted[person] = -1;
-        if (f->load[person] == f->bound) continue;
-        for (i64 edge = f->start[person]; edge < f->stop[person]; edge++) {
+        i32 person = f->alive[k], room = (i32)f->bound - f->load[person], left = 0;
+        for (i64 edge = f->start[person]; edge < f->stop[person] && room > 0; edge++) {
             i32 item = f->items[edge];
             if (f->cover[item] >= 0) continue;
-            c.left[person]++;
-            c.takers[item]++;
+            left++;
+            f->takers[item]++;
         }
-        if (c.left[person] <= f->bound - f->load[person]) c.people[c.n_people++] = person;
+        choice[person] = (Choice){left - room, -1};
+        if (left > 0 && left <= room) s.people[s.n_people++] = person;
     }
     for (i64 k = 0; k < f->coverable; k++)
-        if (c.takers[f->order[k]] == 1) c.items[c.n_items++] = f->order[k];
-    take_forced(f, &c);
+        if (f->takers[f->order[k]] == 1) s.items[s.n_items++] = f->order[k];
+    take_forced(f, &s);
     for (i64 k = 0; k < f->n_alive; k++) {
-        i32 person = f->alive[k];
-        while (c.left[person] > 0 && f->load[person] < f->bound) {
-            take(f, &c, person, f->items[first_uncovered(f, person)]);
-            take_forced(f, &c);
+        i32 person = f->alive[k], edge;
+        while (f->load[person] < f->bound && (edge = first_uncovered(f, person)) < f->stop[person]) {
+            take(f, &s, person, f->items[edge]);
+            take_forced(f, &s);
         }
     }
 }

@@ -20,8 +20,8 @@ _NUMBERS = (
 )  # fmt: skip
 _ARRAYS = (
     "offsets", "people", "order", "cover", "asked", "full", "slot_item", "next_slot", "first_slot",
-    "load", "mark", "log", "path_item", "path_slot", "path_edge", "start", "stop", "items", "fresh",
-    "next", "level", "alive", "queue", "path",
+    "load", "mark", "log", "path_item", "path_slot", "path_edge", "start", "stop", "items", "takers",
+    "choice", "fresh", "next", "level", "alive", "queue", "path",
 )  # fmt: skip
 _INT32S = ndpointer(np.int32, ndim=1, flags="C_CONTIGUOUS")
 _BOOLS = ndpointer(np.bool_, ndim=1, flags="C_CONTIGUOUS")
