@@ -17,7 +17,7 @@ from dp_sql.udfs.count_distinct.graph import Graph, build_graph
 Runs = Sequence[Sequence[int]]  # the people of item 0, of item 1, ...
 
 # What the search from items may read before the other takes over: nothing, little, what it is, all.
-READS = (-1, 0, 1, 2, flow._READS_PER_EDGE, 10**6)
+READS = (-1, 0, 1, 2, 3, 10**6)
 
 
 def graph_of(runs: Runs) -> Graph:
@@ -32,7 +32,7 @@ def counts_of(runs: Runs, max_bound: int) -> list[int]:
 @contextmanager
 def reading(times: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flow, "_READS_PER_EDGE", times)
+        patch.setattr(flow, "_budget", lambda graph: times * graph.people.size)
         yield
 
 

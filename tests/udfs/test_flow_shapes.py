@@ -73,7 +73,7 @@ SHAPES: dict[str, Callable[[], Runs]] = {
 }
 
 
-@pytest.mark.parametrize("times", [-1, flow._READS_PER_EDGE, 10**6])
+@pytest.mark.parametrize("times", [-1, 2, 10**6])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_large_graphs_have_certificates_at_every_bound(shape: str, times: int) -> None:
     with reading(times):

@@ -1,11 +1,12 @@
 """How many items can be covered when each person covers at most l of them? F(l), for increasing l.
 
 F(l) is the largest flow source -l-> people -1-> items -1-> sink. The flow is kept from bound to
-bound. The search from the uncovered items runs first; ordinary data ends there. When it has read
-three times the input, breadth-first layers from the people with room take over: at most O(sqrt(V))
-passes a bound, whatever the data. The argument for each step is in flow.md.
+bound. The search from the uncovered items runs first; ordinary data ends there. Where it
+would read too much, breadth-first layers from the people with room take over: O(sqrt(items)) passes
+over the input at each bound, whatever the data. The argument for each step is in flow.md.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from ctypes import byref
 
@@ -47,24 +48,28 @@ def covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int3
 def _covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int32s]]:
     kernels, flow = library(), _empty_flow(graph)
     cover = read_only(flow.arrays["cover"])
-    budget = min(2*(graph.people.size - 2*(graph.n_people+flow.coverable)), LIMIT - 2)
-    turned, before = budget <= 0, 0
-    if turned:
-        _turn_round(graph, flow, 0)
+    budget, n_free = _budget(graph), math.isqrt(flow.coverable)
+    turned, before = False, 0
     for bound in bounds:
         flow.bound = bound
-        if turned and before == 0:
-            kernels.start_from_people(byref(flow))
         if not turned and flow.n_covered < flow.coverable:
-            kernels.raise_from_items(byref(flow), bound - before, budget)
-            if flow.n_covered < flow.coverable and flow.n_reads > budget:
+            if flow.n_reads <= budget:
+                kernels.raise_from_items(byref(flow), bound - before, budget)
+            if flow.n_reads > budget and flow.n_covered < flow.coverable:
                 turned = True
                 _turn_round(graph, flow, before)
-                kernels.start_from_people(byref(flow))
-        while turned and flow.n_covered < flow.coverable and kernels.phase_from_people(byref(flow)):
-            pass
+        n_phases = 0
+        while turned and flow.n_covered < flow.coverable:
+            if not kernels.phase_from_people(byref(flow), n_phases < n_free):
+                break
+            n_phases += 1
         yield bound, flow.n_covered, cover
         before = bound
+
+
+def _budget(graph: Graph) -> int:
+    """How many edges the search from items may read: none where lists are short, up to two each."""
+    return min(2 * graph.people.size - 4 * (graph.n_items + graph.n_people), LIMIT - 2)
 
 
 def _empty_flow(graph: Graph) -> Flow:
@@ -83,19 +88,19 @@ def _empty_flow(graph: Graph) -> Flow:
 
 
 def _turn_round(graph: Graph, flow: Flow, before: int) -> None:
-    """Make the flow ready for the search from people; `before` is the last bound that is done."""
-    n_people = graph.n_people
-    order = by_size(np.diff(graph.offsets))
-    start, stop, items = lists_by_person(graph.offsets, graph.people, order, n_people)
+    """Go on with the search from people; all bounds up to `before` are done."""
+    n_items, n_people = graph.n_items, graph.n_people
     load = flow.arrays["load"]
-    if before == 0:
+    if before == 0:  # the start is better than what the search from items has left
         flow.n_covered = 0
         load.fill(0)
         flow.arrays["cover"].fill(-1)
-    by_length = by_size(stop - start)
-    alive = by_length[load[by_length] >= before]
-    flow.n_alive = flow.n_exposed = alive.size
+    order = by_size(np.diff(graph.offsets))
+    start, stop, items = lists_by_person(graph.offsets, graph.people, order, n_people)
+    alive = np.flatnonzero(load >= before).astype(np.int32)
+    flow.n_alive = alive.size
     flow.point(start=start, stop=stop, items=items, fresh=start.copy(), next=zeros(n_people))
     flow.point(level=np.where(load < before, np.int32(-1), np.int32(0)), alive=alive)
-    flow.point(takers=zeros(graph.n_items), choice=zeros(2 * n_people))
-    flow.point(order=order, queue=zeros(n_people), path=zeros(n_people))
+    flow.point(takers=zeros(n_items), choice=zeros(2 * n_people), order=order)
+    flow.point(queue=zeros(n_people), path=zeros(n_people))
+    library().start_from_people(byref(flow))

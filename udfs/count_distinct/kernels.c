@@ -304,61 +304,66 @@ void start_from_people(Flow *f) {
             take(f, &s, person, f->items[edge]);
             take_forced(f, &s);
         }
+        if (f->load[person] < f->bound) {
+            f->alive[k] = f->alive[f->n_exposed];
+            f->alive[f->n_exposed++] = person;
+        }
     }
+}
+
+static inline void meet(Flow *f, i32 person, i32 level, i64 *n_met) {
+    f->level[person] = level;
+    f->next[person] = f->start[person];
+    f->queue[(*n_met)++] = person;
 }
 
 /* Put everyone who can be reached from the exposed into layers, up to the first layer where someone
  * has an uncovered item; return that layer, or 0 if there is none. *n_met: how many are in queue. */
 static i32 make_layers(Flow *f, i64 *n_met) {
-    i64 tail = f->n_exposed;
     i32 last = 0;
-    for (i64 k = 0; k < tail; k++) {
-        i32 person = f->queue[k] = f->alive[k];
-        f->level[person] = 1;
-        f->next[person] = f->start[person];
-        if (first_uncovered(f, person) < f->stop[person]) last = 1;
+    for (i64 k = 0; k < f->n_exposed; k++) {
+        meet(f, f->alive[k], 1, n_met);
+        if (first_uncovered(f, f->alive[k]) < f->stop[f->alive[k]]) last = 1;
     }
-    for (i64 head = 0; head < tail && last != 1; head++) {
+    for (i64 head = 0; head < *n_met && last != 1; head++) {
         i32 person = f->queue[head], layer = f->level[person];
         if (last && layer > last) break;
         if (first_uncovered(f, person) < f->stop[person]) last = layer;
         if (last) continue;
         for (i64 edge = f->start[person]; edge < f->stop[person]; edge++) {
             i32 holder = f->cover[f->items[edge]];
-            if (f->level[holder] == 0) {
-                f->level[holder] = layer + 1;
-                f->next[holder] = f->start[holder];
-                f->queue[tail++] = holder;
-            }
+            if (f->level[holder] == 0) meet(f, holder, layer + 1, n_met);
         }
     }
-    *n_met = tail;
     return last;
 }
 
-/* Look for a path down the layers: person with room, item, its holder, item, ..., uncovered item;
- * shift along it. */
-static int search_from_person(Flow *f, i32 root, i32 last) {
+/* Look for a path: person with room, item, its holder, item, ..., uncovered item; shift along it.
+ * It leads down the layers if there is a last one. Otherwise it meets people on no layer, who become
+ * GONE and join the queue; result says whether the search ran into someone on a layer. */
+static int search_from_person(Flow *f, i32 root, i32 last, i64 *n_met) {
     i64 depth = 0;
     i32 person = f->path[0] = root, edge;
+    int result = FAILED_CLEAN;
     for (;;) {
-        if (f->level[person] == last) {
+        i32 layer = f->level[person], wanted = last ? layer + 1 : 0, holder = 0;
+        if (last == 0 || layer == last) {
             edge = first_uncovered(f, person);
             if (edge < f->stop[person]) break;
-        } else {
-            i32 holder = 0, wanted = f->level[person] + 1;
-            for (edge = f->next[person]; edge < f->stop[person]; edge++) {
-                holder = f->cover[f->items[edge]];
-                if (f->level[holder] == wanted) break;
-            }
-            f->next[person] = edge;
-            if (edge < f->stop[person]) {
-                person = f->path[++depth] = holder;
-                continue;
-            }
         }
-        f->level[person] = 0;
-        if (depth == 0) return 0;
+        for (edge = f->next[person]; layer != last && edge < f->stop[person]; edge++) {
+            holder = f->cover[f->items[edge]];
+            if (f->level[holder] == wanted) break;
+            if (f->level[holder] > 0) result = FAILED;
+        }
+        f->next[person] = edge;
+        if (layer != last && edge < f->stop[person]) {
+            person = f->path[++depth] = holder;
+            if (last == 0) meet(f, holder, GONE, n_met);
+            continue;
+        }
+        if (last) f->level[person] = 0;
+        if (depth == 0) return result;
         person = f->path[--depth];
         f->next[person]++;
     }
@@ -369,27 +374,44 @@ static int search_from_person(Flow *f, i32 root, i32 last) {
     }
     f->load[root]++;
     f->n_covered++;
-    return 1;
+    return FOUND;
 }
 
-/* Find as many paths of the least length as fit together. Returns 1 if another phase may find more;
- * if none was found, everyone met is dead for good, and the bound is done. */
-i32 phase_from_people(Flow *f) {
-    i64 n_met, kept = 0;
-    i32 last = make_layers(f, &n_met);
-    for (i64 k = 0; k < n_met && last == 0; k++) f->level[f->queue[k]] = GONE;
-    for (i64 k = 0; k < f->n_exposed && last > 0; k++) {
+/* Search from everyone exposed, down the layers if there is a last one. */
+static void search_from_exposed(Flow *f, i32 last) {
+    i64 kept = 0, n_met = 0;
+    for (i64 k = 0; k < f->n_exposed; k++) {
         i32 root = f->alive[k];
-        while (f->load[root] < f->bound && search_from_person(f, root, last)) {}
-        if (f->load[root] < f->bound) {
+        int result = FOUND;
+        while (f->load[root] < f->bound && result == FOUND) {
+            i64 first = n_met;
+            if (last == 0) {
+                if (f->level[root]) break;
+                meet(f, root, GONE, &n_met);
+            }
+            result = search_from_person(f, root, last, &n_met);
+            for (i64 j = first; j < n_met && result != FAILED_CLEAN; j++) f->level[f->queue[j]] = 1;
+        }
+        if (f->load[root] < f->bound && f->level[root] != GONE) {
             f->alive[k] = f->alive[kept];
             f->alive[kept++] = root;
         }
     }
-    for (i64 k = 0; k < n_met && last > 0; k++) f->level[f->queue[k]] = 0;
     f->n_exposed = kept;
-    if (kept > 0 && f->n_covered < f->coverable) return 1;
-    kept = 0;
+    for (i64 k = 0; k < n_met; k++)
+        if (f->level[f->queue[k]] != GONE) f->level[f->queue[k]] = 0;
+}
+
+/* Find as many paths of the least length as fit together, then others. Returns 1 if another phase
+ * may find more. */
+i32 phase_from_people(Flow *f, i32 free) {
+    i64 n_met = 0, kept = 0;
+    i32 last = make_layers(f, &n_met);
+    if (last > 0) search_from_exposed(f, last);
+    else f->n_exposed = 0;
+    for (i64 k = 0; k < n_met; k++) f->level[f->queue[k]] = last ? 0 : GONE;
+    if (f->n_exposed > 0 && free) search_from_exposed(f, 0);
+    if (f->n_exposed > 0 && f->n_covered < f->coverable) return 1;
     for (i64 k = 0; k < f->n_alive; k++)
         if (f->level[f->alive[k]] != GONE) f->alive[kept++] = f->alive[k];
     f->n_alive = f->n_exposed = kept;

@@ -58,7 +58,7 @@ def library() -> CDLL:
     found.raise_from_items.restype = None
     found.start_from_people.argtypes = [POINTER(Flow)]
     found.start_from_people.restype = None
-    found.phase_from_people.argtypes = [POINTER(Flow)]
+    found.phase_from_people.argtypes = [POINTER(Flow), c_int32]
     return found
 
 
