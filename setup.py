@@ -1,6 +1,6 @@
 """Builds the kernels: one C file without the Python API, so one wheel serves every Python 3.
 
-Uses the C compiler named by CC, or cc. Only where neither works, it asks for ziglang, a package with
+Uses the C compiler named by CC, or cc. Where that does not work, it asks for ziglang, a package with
 a compiler inside.
 """
 

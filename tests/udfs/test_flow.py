@@ -44,6 +44,18 @@ def test_the_counts_are_the_sizes_of_the_covers(runs: Runs, times: int) -> None:
         assert counts_of(runs, 12) == sizes
 
 
+@given(runs=graphs, times=read_budgets, bounds=st.sets(st.integers(1, 14), min_size=1))
+@settings(max_examples=200, deadline=None)
+def test_a_bound_has_the_same_count_whatever_others_are_asked(
+    runs: Runs, times: int, bounds: set[int]
+) -> None:
+    every = counts_of(runs, 14)
+    with reading(times):
+        for bound, count, cover in flow.covers(graph_of(runs), sorted(bounds)):
+            check_certificate(runs, bound, count, cover.tolist())
+            assert count == every[bound - 1]
+
+
 @given(runs=tiny, times=read_budgets)
 @settings(max_examples=200, deadline=None)
 def test_trying_everything_finds_no_other_count(runs: Runs, times: int) -> None:

@@ -48,7 +48,7 @@ def covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int3
 def _covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int32s]]:
     kernels, flow = library(), _empty_flow(graph)
     cover = read_only(flow.arrays["cover"])
-    budget, n_free = _budget(graph), math.isqrt(flow.coverable)
+    budget, n_free = _limits(graph)
     turned, before = False, 0
     for bound in bounds:
         flow.bound = bound
@@ -58,18 +58,22 @@ def _covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int
             if flow.n_reads > budget and flow.n_covered < flow.coverable:
                 turned = True
                 _turn_round(graph, flow, before)
-        n_phases = 0
+        free = n_free
         while turned and flow.n_covered < flow.coverable:
-            if not kernels.phase_from_people(byref(flow), n_phases < n_free):
+            if not kernels.phase_from_people(byref(flow), free > 0):
                 break
-            n_phases += 1
+            free -= 1
         yield bound, flow.n_covered, cover
         before = bound
 
 
-def _budget(graph: Graph) -> int:
-    """How many edges the search from items may read: none where lists are short, up to two each."""
-    return min(2 * graph.people.size - 4 * (graph.n_items + graph.n_people), LIMIT - 2)
+def _limits(graph: Graph) -> tuple[int, int]:
+    """What is read before the worst case is bounded: by the search from items, and by free phases.
+
+    The first are edges: none where lists are short, up to two reads each where they are long.
+    """
+    n_reads = 2 * graph.people.size - 4 * (graph.n_items + graph.n_people)
+    return min(n_reads, LIMIT - 2), math.isqrt(graph.n_items)
 
 
 def _empty_flow(graph: Graph) -> Flow:

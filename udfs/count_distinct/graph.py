@@ -51,7 +51,7 @@ def build_graph(offsets: Integers, people: Integers) -> Graph:
 
 
 def read_only(values: Int32s) -> Int32s:
-    """View that cannot be written through. """
+    """View that cannot be written through."""
     view = values.view()
     view.flags.writeable = False
     return view
@@ -66,4 +66,3 @@ def by_size(sizes: Int32s) -> Int32s:
 def zeros(size: int) -> Int32s:
     """Return so many zeros."""
     return np.zeros(size, dtype=np.int32)
-

@@ -274,8 +274,7 @@ static void take_forced(Flow *f, Stacks *s) {
         } else {
             i32 person = s->people[--s->n_people];
             for (i64 edge = f->start[person]; edge < f->stop[person]; edge++)
-                if (f->cover[f->items[edge]] < 0 && f->load[person] < f->bound)
-                    take(f, s, person, f->items[edge]);
+                if (f->cover[f->items[edge]] < 0) take(f, s, person, f->items[edge]);
         }
     }
 }
@@ -380,10 +379,10 @@ static int search_from_person(Flow *f, i32 root, i32 last, i64 *n_met) {
 /* Search from everyone exposed, down the layers if there is a last one. */
 static void search_from_exposed(Flow *f, i32 last) {
     i64 kept = 0, n_met = 0;
-    for (i64 k = 0; k < f->n_exposed; k++) {
+    for (i64 k = 0; k < f->n_exposed && f->n_covered < f->coverable; k++) {
         i32 root = f->alive[k];
         int result = FOUND;
-        while (f->load[root] < f->bound && result == FOUND) {
+        while (f->load[root] < f->bound && f->n_covered < f->coverable && result == FOUND) {
             i64 first = n_met;
             if (last == 0) {
                 if (f->level[root]) break;
@@ -404,13 +403,13 @@ static void search_from_exposed(Flow *f, i32 last) {
 
 /* Find as many paths of the least length as fit together, then others. Returns 1 if another phase
  * may find more. */
-i32 phase_from_people(Flow *f, i32 free) {
+int phase_from_people(Flow *f, int free) {
     i64 n_met = 0, kept = 0;
     i32 last = make_layers(f, &n_met);
     if (last > 0) search_from_exposed(f, last);
     else f->n_exposed = 0;
     for (i64 k = 0; k < n_met; k++) f->level[f->queue[k]] = last ? 0 : GONE;
-    if (f->n_exposed > 0 && free) search_from_exposed(f, 0);
+    if (free) search_from_exposed(f, 0);
     if (f->n_exposed > 0 && f->n_covered < f->coverable) return 1;
     for (i64 k = 0; k < f->n_alive; k++)
         if (f->level[f->alive[k]] != GONE) f->alive[kept++] = f->alive[k];

@@ -1,6 +1,6 @@
 """The compiled kernels of kernels.c, typed. Every call releases the interpreter's lock."""
 
-from ctypes import CDLL, POINTER, Structure, byref, c_int32, c_int64, c_void_p
+from ctypes import CDLL, POINTER, Structure, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,6 @@ from numpy.ctypeslib import ndpointer
 from numpy.typing import NDArray
 
 Int32s = NDArray[np.int32]
-Bools = NDArray[np.bool_]
 
 LIBRARY = Path(__file__).with_name("libkernels.so")  # built by setup.py
 
@@ -20,8 +19,8 @@ _NUMBERS = (
 )  # fmt: skip
 _ARRAYS = (
     "offsets", "people", "order", "cover", "asked", "full", "slot_item", "next_slot", "first_slot",
-    "load", "mark", "log", "path_item", "path_slot", "path_edge", "start", "stop", "items", "takers",
-    "choice", "fresh", "next", "level", "alive", "queue", "path",
+    "load", "mark", "log", "path_item", "path_slot", "path_edge", "start", "stop", "items",
+    "takers", "choice", "fresh", "next", "level", "alive", "queue", "path",
 )  # fmt: skip
 _INT32S = ndpointer(np.int32, ndim=1, flags="C_CONTIGUOUS")
 _BOOLS = ndpointer(np.bool_, ndim=1, flags="C_CONTIGUOUS")
@@ -33,7 +32,7 @@ class Flow(Structure):
     _fields_ = (*((n, c_int64) for n in _NUMBERS), *((n, c_void_p) for n in _ARRAYS))
 
     def point(self, **arrays: Int32s) -> None:
-        """Point to arrays, which have to be one-dimensional, contiguous and int32."""
+        """Point to arrays and keep them. Raises TypeError unless they are contiguous and int32."""
         for name, array in arrays.items():
             _INT32S.from_param(array)
             setattr(self, name, array.ctypes.data)
@@ -46,19 +45,18 @@ def library() -> CDLL:
     if not LIBRARY.exists():
         raise ImportError(f"{LIBRARY} is not built: run `pip install .` or `pip install -e .`")
     found = CDLL(str(LIBRARY))
-    found.lists_by_person.argtypes = [
-        _INT32S, _INT32S, c_int64, _INT32S, c_int64, c_int64, _INT32S, _INT32S, _INT32S
-    ]  # fmt: skip
-    found.lists_by_person.restype = None
-    found.greedy_round.argtypes = [
-        _INT32S, _INT32S, _INT32S, _INT32S, c_int64, _BOOLS, POINTER(c_int64)
-    ]  # fmt: skip
-    found.greedy_round.restype = c_int64
-    found.raise_from_items.argtypes = [POINTER(Flow), c_int64, c_int64]
-    found.raise_from_items.restype = None
-    found.start_from_people.argtypes = [POINTER(Flow)]
-    found.start_from_people.restype = None
-    found.phase_from_people.argtypes = [POINTER(Flow), c_int32]
+    flow, ints, size = POINTER(Flow), _INT32S, c_int64
+    kernels: dict[str, tuple[Any, ...]] = {
+        "size_of_flow": (size,),
+        "lists_by_person": (None, ints, ints, size, ints, size, size, ints, ints, ints),
+        "greedy_round": (size, ints, ints, ints, ints, size, _BOOLS, POINTER(size)),
+        "raise_from_items": (None, flow, size, size),
+        "start_from_people": (None, flow),
+        "phase_from_people": (c_int, flow, c_int),
+    }
+    for name, (result, *arguments) in kernels.items():
+        kernel = getattr(found, name)
+        kernel.restype, kernel.argtypes = result, arguments
     return found
 
 
