@@ -1,7 +1,7 @@
 """Builds the kernels: one C file without the Python API, so one wheel serves every Python 3.
 
-Uses the C compiler named by CC, or cc. Where that does not work, it asks for ziglang, a package with
-a compiler inside.
+Uses the C compiler named by CC, or cc. Where that does not work, it asks for ziglang, a package
+with a compiler inside.
 """
 
 import os
