@@ -233,7 +233,22 @@ def _named_values(
         raise wanted.refused(message, "Name a table's column or write the items as a list.")
     relation = schema.relation(table)
     full = relation.parts if relation is not None and relation.parts else table
+    unit = wanted.call.privacy_unit.parts[-1]
+    if _has_column(schema, full, unit):
+        raise wanted.refused(
+            f"{given.text} is not public: {table[-1]} has the privacy unit {unit} as a column, so "
+            "it holds people's rows.",
+            "Name a public table's column, or store the public values in a table of their own.",
+        )
     return column_values(full, column, f"the column {given.text}")
+
+
+def _has_column(schema: OwnersSchema, table: Sequence[str], name: str) -> bool:
+    try:
+        columns = schema.columns(f"SELECT * FROM {full_name(table)}")
+    except SourceError:  # raised again when the values are read
+        return False
+    return folded(name) in {folded(column) for column, _ in columns}
 
 
 def _literal(node: Node) -> bool:

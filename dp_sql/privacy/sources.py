@@ -139,7 +139,7 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     """An item or a key as SQL: a column, or an expression of one row."""
     tree = projection(reference.text)
     if tree is None or isinstance(tree, exp.Alias):
-        raise select.refused("This is no column.", reference.position, kind=ParseError)
+        raise select.refused("This is not a column.", reference.position, kind=ParseError)
     try:
         return row_wise(tree, scope)
     except Unreadable:

@@ -6,14 +6,15 @@ would not be found there, and an aggregate such as count(*) would silently count
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Set
 from typing import Protocol
 
 from sqlglot import exp
 
 from dp_sql.errors import NotSupported
 from dp_sql.sql.dp_select import DpSelect, Span
-from dp_sql.sql.sqlglot_tree import projection, to_sql
+from dp_sql.sql.sqlglot_tree import Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import called, outside_queries
 
@@ -49,6 +50,24 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                     f"{shown} would show rows of the source next to the private answer.",
                     "A SELECT with a DP call may list DP calls, constants and expressions of "
                     "these. For an answer per group add GROUP BY.",
+                )
+    for word in {"HAVING", "ORDER"} & select.clauses.keys():
+        _only_answers(select, select.clauses[word], aliases)
+
+
+def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
+    """Refuse a column in HAVING or ORDER BY that is no key and no alias of the list."""
+    with contextlib.suppress(Unreadable):  # DuckDB reads it, over the releases
+        tree = tree_of(f"SELECT NULL {_blanked(select, *span)}")
+        for node in tree.walk(prune=lambda n: isinstance(n, _OTHER_SCOPES) and n is not tree):
+            if isinstance(node, exp.Column) and node.name.lower() not in aliases:
+                tokens = select.between(span)
+                raise next((t for t in tokens if t.name == node.name), tokens[0]).error(
+                    NotSupported,
+                    f"{node.name} is neither a group nor a name in the SELECT list; ORDER BY and "
+                    "HAVING apply to the released answers.",
+                    "Order by a number, ORDER BY 1, or by the name of an answer: "
+                    "SELECT DP_…(…) AS n … ORDER BY n",
                 )
 
 

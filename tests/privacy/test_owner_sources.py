@@ -225,6 +225,12 @@ def test_domains_of_compiled_sources(shop: dp_sql.Session) -> None:
             ask("title", domain, 1, joined)
     with pytest.raises(ArgumentError, match=r"shelved\.floor is the private column itself"):
         ask("floor", "shelved.floor", 1, "shelved")
+    # A table with the privacy unit as a column holds people's rows: none of its columns is public.
+    with pytest.raises(ArgumentError, match="clubs has the privacy unit user_id"):
+        ask("title", "clubs.club", 1, "ratings")
+    call = count("title", more=", groups := clubs.club, max_groups_contributed := 1")
+    with pytest.raises(ArgumentError, match=r"clubs\.club is not public"):
+        shop.sql(f"SELECT genre, {call} FROM ratings JOIN books USING (title) GROUP BY genre")
 
 
 def test_groups_of_compiled_sources(shop: dp_sql.Session) -> None:

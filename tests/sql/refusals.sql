@@ -558,6 +558,14 @@ WITH best AS (SELECT 'a' AS c, 1 AS s) SELECT DP_SELECT(c, s, 1, epsilon := 1) F
 -- ^ upper(title)
 SELECT upper(title), DP_SELECT(title, year, 1, epsilon := 1) FROM ratings GROUP BY upper(title)
 
+-- NotSupported: score is neither a group nor a name in the SELECT list
+-- ^ score
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) AS n FROM ratings ORDER BY n, score
+
+-- NotSupported: year is neither a group nor a name in the SELECT list
+-- ^ year
+SELECT kind, DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, groups := observed, max_groups_contributed := 1) AS n FROM ratings GROUP BY kind HAVING year > 2000
+
 -- NotSupported: A SELECT with DP_SELECT cannot have HAVING
 -- ^ HAVING
 SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings HAVING true
