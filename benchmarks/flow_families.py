@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Edges = tuple[Ints, Ints]  # item and person of each edge
 BOUNDS = (1, 2, 4, 8, 16, 32, 64)
-CAP = 60  # seconds that scipy gets for one bound
+CAP = 10  # seconds that scipy gets for one bound
 
 
 def uniform(edges: int, rng: np.random.Generator, mean: float) -> Edges:

@@ -16,6 +16,7 @@ from pathlib import Path
 import duckdb
 
 import dp_sql
+from benchmarks.flow_families import flow_families
 from benchmarks.measure import DATA, in_fresh_process, median, paired
 from benchmarks.spending import budget
 from dp_sql.session.analyst import AnalystSession
@@ -464,6 +465,6 @@ def _under_policy(session: AnalystSession, con: duckdb.DuckDBPyConnection, name:
 
 
 ALL: tuple[Callable[[], list[str]], ...] = (
-    top_k, count_distinct, under_policy, budget, flow, own_time, mechanisms, first_answer, accuracy,
+    top_k, count_distinct, under_policy, budget, flow, flow_families, own_time, mechanisms, first_answer, accuracy,
     selection_error,
 )  # fmt: skip

@@ -80,7 +80,7 @@ def _empty_flow(graph: Graph) -> Flow:
     """Begin with the empty flow, ready for the search from items."""
     n_items, n_people = graph.n_items, graph.n_people
     order = by_size(np.diff(graph.offsets))
-    flow = Flow(coverable=order.size, n_people=n_people, n_alive=n_people)
+    flow = Flow(coverable=order.size, n_alive=n_people)
     flow.point(offsets=graph.offsets, people=graph.people, order=order)
     flow.point(cover=np.full(n_items, -1, np.int32), asked=zeros(n_items), full=zeros(n_items))
     flow.point(slot_item=zeros(n_items + 1), next_slot=zeros(n_items + 1))

@@ -1,8 +1,5 @@
-/* The kernels of the distinct counts, for kernels.py: no Python, no library, no memory of their own.
- *
- * Callers have checked the input (graph.py), so every code and offset is in its range. The arguments
- * are in flow.md and greedy.md.
- */
+/* The kernels of the distinct counts: no Python, no library, no memory of their own. graph.py has
+ * checked the input, so every code and offset is in its range. Proofs: flow.md and greedy.md. */
 #include <stdint.h>
 
 typedef int32_t i32;
@@ -10,16 +7,11 @@ typedef int64_t i64;
 
 /* All fields have eight bytes; kernels.py lists their names in the same order. */
 typedef struct {
-    i64 bound;
-    i64 coverable; /* items that have people */
-    i64 n_covered;
+    i64 bound, coverable, n_covered; /* coverable: items that have people */
     i64 room;    /* what all people alive can still cover at this bound */
     i64 n_alive; /* people who may still gain at a higher bound */
     i64 n_reads; /* edges read by the search from items */
-    i64 phase;
-    i64 n_dead; /* people in log */
-    i64 n_exposed;
-    i64 n_people;
+    i64 phase, n_dead, n_exposed; /* n_dead: people in log */
     const i32 *offsets, *people; /* the input: a run of people for each item */
     /* from items */
     i32 *order; /* from n_covered on: uncovered items, rarest first */
@@ -36,19 +28,15 @@ typedef struct {
     const i32 *start, *stop, *items; /* a list of items for each person, without repetitions */
     i32 *takers; /* per item: how many people with room have it */
     i32 *choice; /* per person: a Choice */
-    i32 *fresh; /* per person: where in items the first uncovered one may be */
-    i32 *next;  /* per person: where in items the search of this phase goes on */
-    i32 *level; /* per person: breadth-first layer, 0 if not met, GONE if dead for good */
-    i32 *alive; /* people who may still gain; the first n_exposed of them have room */
-    i32 *queue;
-    i32 *path;
+    i32 *fresh;  /* per person: where in items the first uncovered one may be */
+    i32 *next;   /* per person: where in items the search of this phase goes on */
+    i32 *level;  /* per person: breadth-first layer, 0 if not met, GONE if dead for good */
+    i32 *alive;  /* people who may still gain; the first n_exposed of them have room */
+    i32 *queue, *path;
 } Flow;
 
 enum { DEAD = INT32_MAX, GONE = -1 };
-
 i64 size_of_flow(void) { return sizeof(Flow); }
-
-/* ---- lists of items, one a person ---- */
 
 /* Turn the runs into lists, in the given order of items; start and stop come as zeros. */
 void lists_by_person(const i32 *offsets, const i32 *people, i64 n_edges, const i32 *order, i64 n_order,
@@ -72,9 +60,7 @@ void lists_by_person(const i32 *offsets, const i32 *people, i64 n_edges, const i
     }
 }
 
-/* ---- the greedy cover ---- */
-
-/* One round: everyone who waits covers the first of their items that is uncovered. Moves start past
+/* One round of the greedy cover: everyone who waits covers their first uncovered item. Moves start past
  * covered items and returns how many still wait; n_covered grows. */
 i64 greedy_round(i32 *start, const i32 *stop, const i32 *items, i32 *waiting, i64 n_waiting,
                  uint8_t *covered, i64 *n_covered) {
@@ -155,7 +141,7 @@ static int search_from_item(Flow *f, i32 root, i64 *n_met) {
         if (entering) {
             i64 passed = f->asked[item] == f->bound ? f->full[item] : 0;
             edge = first_with_room(f, begin + passed, end);
-            f->n_reads += edge - begin - passed + 4;
+            f->n_reads += edge - begin - passed + 4; /* its other reads cost as much */
             f->asked[item] = (i32)f->bound;
             f->full[item] = (i32)(edge - begin);
             if (edge < end) {
@@ -224,7 +210,7 @@ void raise_from_items(Flow *f, i64 step, i64 budget) {
     if (f->room > 0) f->n_alive = f->n_dead;
 }
 
-/* ---- the flow: search from people with room, by breadth-first layers ---- */
+/* ---- the flow: a start after Karp and Sipser, then search from people, on lists of items ---- */
 
 static inline i32 first_uncovered(Flow *f, i32 person) {
     i32 edge = f->fresh[person], stop = f->stop[person];
@@ -232,15 +218,12 @@ static inline i32 first_uncovered(Flow *f, i32 person) {
     return f->fresh[person] = edge;
 }
 
-/* ---- the flow: a start after Karp and Sipser, on lists of items ---- */
-
 typedef struct {
     i32 *items, *people; /* with one taker left; with room for all that is left */
     i64 n_items, n_people;
 } Stacks;
 
-/* Per person: uncovered items minus room; the last item taken by someone that they have. */
-typedef struct {
+typedef struct { /* of a person: uncovered items minus room; the last of their items taken */
     i32 excess, counted;
 } Choice;
 

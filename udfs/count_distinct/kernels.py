@@ -15,7 +15,6 @@ LIBRARY = Path(__file__).with_name("libkernels.so")  # built by setup.py
 
 _NUMBERS = (
     "bound", "coverable", "n_covered", "room", "n_alive", "n_reads", "phase", "n_dead", "n_exposed",
-    "n_people",
 )  # fmt: skip
 _ARRAYS = (
     "offsets", "people", "order", "cover", "asked", "full", "slot_item", "next_slot", "first_slot",
