@@ -7,7 +7,11 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 TEST := $(VENV)/.test
 CHECK := $(VENV)/.check
+# The tests of a file share what it opens and computes.
+PARALLEL := -n auto --dist loadfile
 PIP := -m pip install --quiet --disable-pip-version-check
+# Tests start processes, each of which would compile dp_sql anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo dashboard test lint check slow bench papers test-clients serve-test superset \
@@ -38,7 +42,7 @@ dashboard: $(RUNTIME)  ## a page with a budget, at http://localhost:8501
 	@$(BIN)/streamlit run examples/dashboard/app.py
 
 test: $(TEST)  ## run the tests that need no optional package
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest $(PARALLEL)
 
 lint: $(CHECK)  ## format, lint, types and the floors' imports, nothing changed
 	$(BIN)/ruff format --check .
@@ -47,10 +51,10 @@ lint: $(CHECK)  ## format, lint, types and the floors' imports, nothing changed
 	$(BIN)/lint-imports
 
 check: $(CHECK) lint  ## what a commit must pass: lint and all tests but the clients'
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest $(PARALLEL)
 
 slow: $(CHECK)  ## the long statistical tests as well
-	$(BIN)/python -m pytest -n auto -m "slow or not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "slow or not slow"
 	out=$$(mktemp -d) && $(MAKE) papers QUICK=1 OUT=$$out && rm -r $$out
 
 bench: $(CHECK)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
@@ -86,7 +90,7 @@ matrix_run = echo "== Python $(1): $(2)" && p=$$(.ci/python $(1)) && \
 	{ test -n "$$p" || { echo "   no Python $(1) here; left out"; exit 0; }; } && \
 	{ test -x .venv-$(3)/bin/python || $$p -m venv .venv-$(3); } && \
 	.venv-$(3)/bin/python $(PIP) --editable ".[test-all]" $(2) && \
-	.venv-$(3)/bin/python -m pytest -n auto
+	.venv-$(3)/bin/python -m pytest $(PARALLEL)
 
 test-oldest:  ## run the tests with the oldest supported versions
 	@$(call matrix_run,3.11,$(OLDEST),oldest)

@@ -11,7 +11,7 @@ import duckdb
 import numpy
 import sqlglot
 
-from benchmarks import jobs
+from benchmarks import counts, jobs
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
         "",
     ]
     print("\n".join(lines))
-    for job in jobs.ALL:
+    for job in (*jobs.ALL, *counts.ALL):
         found = job()
         print("\n".join(found), end="\n\n", flush=True)
         lines += [*found, ""]

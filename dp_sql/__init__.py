@@ -11,7 +11,6 @@
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from dp_sql.errors import DpSqlError, InternalError, QueryError
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
     from dp_sql.session.base import Session
     from dp_sql.session.connect import connect, install, receipts
 
-__version__ = version("dp-sql")
+    __version__: str
+
 __all__ = [
     "DpSqlError", "InternalError", "QueryError", "Receipt", "Session", "connect", "install",
     "receipts",
@@ -31,8 +31,12 @@ _MODULES = {"Receipt": "dp_sql.releases", "Session": "dp_sql.session.base"}
 
 def __getattr__(name: str) -> Any:
     """Import DuckDB and the rest at first use: `dp-sql --help` needs none of it."""
-    if name not in __all__:
+    value: Any
+    if name == "__version__":
+        value = import_module("importlib.metadata").version("dp-sql")
+    elif name in __all__:
+        value = getattr(import_module(_MODULES.get(name, "dp_sql.session.connect")), name)
+    else:
         raise AttributeError(f"module 'dp_sql' has no attribute {name!r}")
-    module = import_module(_MODULES.get(name, "dp_sql.session.connect"))
-    value = globals()[name] = getattr(module, name)
+    globals()[name] = value
     return value

@@ -8,6 +8,17 @@ from typing import Any
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 
+def priced(loss: PrivacyLoss) -> str:
+    """A loss in words, with what the accountants add up."""
+    says = f"epsilon = {in_words(loss.epsilon)}"
+    if loss.delta:
+        says += f", delta = {in_words(loss.delta)}"
+    known = [] if loss.rho is None else [f"rho = {in_words(loss.rho)} of zCDP"]
+    if loss.bounded_range is not None:
+        known.append(f"range = {in_words(loss.bounded_range)}")
+    return f"{says} ({', '.join(known)})" if known else says
+
+
 @dataclass(frozen=True)
 class Receipt:
     """One release: what was asked, which mechanism answered, what it cost, how good it is."""
@@ -15,7 +26,7 @@ class Receipt:
     call: str  # the DP call as DuckDB names its column
     source: str  # what it read, as written, with its condition
     mechanism: str  # its name in the registry
-    loss: PrivacyLoss  # what was spent: epsilon and delta, and rho of zero-concentrated DP
+    loss: PrivacyLoss  # what was spent
     accuracy: str  # a sentence
     assumptions: tuple[str, ...]  # what the owner declared; the privacy of the release rests on it
 
@@ -30,13 +41,8 @@ class Receipt:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        spent = f"epsilon = {in_words(self.loss.epsilon)}"
-        if self.loss.delta:
-            spent += f", delta = {in_words(self.loss.delta)}"
-        if self.loss.rho is not None:
-            spent += f" (rho = {in_words(self.loss.rho)} of zCDP)"
         lines = [f"{self.call} FROM {self.source}", f"  mechanism  {self.mechanism}"]
-        lines += [f"  spent      {spent}", f"  accuracy   {self.accuracy}"]
+        lines += [f"  spent      {priced(self.loss)}", f"  accuracy   {self.accuracy}"]
         lines += [f"  assumes    {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
 

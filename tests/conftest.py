@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -85,6 +86,22 @@ def session() -> Iterator[dp_sql.Session]:
     with dp_sql.connect() as session:
         session.execute(READING_LOG)
         yield session
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[dp_sql.Session]:
+    """A session for tests that change nothing in its database; others may have released before."""
+    with dp_sql.connect() as session:
+        session.execute(READING_LOG)
+        yield session
+
+
+@contextmanager
+def free(*sessions: dp_sql.Session) -> Iterator[None]:
+    """What is done in it releases nothing and spends nothing."""
+    before = [(session.receipts, session.budget()) for session in sessions]
+    yield
+    assert before == [(session.receipts, session.budget()) for session in sessions]
 
 
 @pytest.fixture

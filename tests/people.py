@@ -7,8 +7,8 @@ case under NOCASE, columns called like another table's privacy unit, keys that t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 
 import duckdb
 
@@ -128,23 +128,41 @@ def _values(table: str, row: Row, key: str | None) -> str:
     return ", ".join([*([owner] if owner else []), *others])
 
 
-@dataclass(frozen=True)
 class Database:
     """One connection that holds one database after another; also what Compiler may ask."""
 
-    connection: duckdb.DuckDBPyConnection
+    def __init__(self) -> None:
+        self.connection = duckdb.connect(config={"threads": 1})
+        self.connection.execute("SET TimeZone = 'UTC'; SET autoload_known_extensions = false")
+        self.connection.execute(
+            "SET disabled_optimizers = 'statistics_propagation'"
+        )  # as PrivateSide
+        self.connection.execute(TABLES)
+        self._filled: Data = {}
 
-    @classmethod
-    def new(cls) -> Database:
-        connection = duckdb.connect(config={"threads": 1})
-        connection.execute("SET TimeZone = 'UTC'; SET autoload_known_extensions = false")
-        connection.execute("SET disabled_optimizers = 'statistics_propagation'")  # as PrivateSide
-        connection.execute(TABLES)
-        return cls(connection)
+    @cached_property
+    def empty(self) -> Database:
+        """Another database of the same tables and views, without a row."""
+        return Database()
 
-    def fill(self, data: Data, tidy: bool = False) -> None:
-        """Fill the tables; tidy: every row has an owner, and no key of an order has two."""
-        for table in POOLS:
+    def define(self, sql: str) -> None:
+        """Change what the tables or views are."""
+        for connection in (self.connection, self.empty.connection):
+            connection.execute(sql)
+
+    def close(self) -> None:
+        self.empty.connection.close()
+        self.connection.close()
+
+    def hold(self, data: Data) -> None:
+        """Fill all tables, unless they hold these data already."""
+        if data != self._filled:
+            self.fill(data, POOLS)
+            self._filled = data
+
+    def fill(self, data: Data, tables: Iterable[str], tidy: bool = False) -> None:
+        """Fill some tables; tidy: every row has an owner, and no key of an order has two."""
+        for table in tables:
             self.connection.execute(f"TRUNCATE {table}")
             rows = data.get(table, [])
             if tidy:
@@ -157,14 +175,15 @@ class Database:
             if lines:
                 self.connection.execute(f"INSERT INTO {table} VALUES {', '.join(lines)}")
 
-    def remove(self, person: str, with_items: bool) -> None:
-        """Remove all rows of one person, and of orders that are this person's alone."""
-        if with_items:
+    def remove(self, person: str, tables: Collection[str], with_items: bool) -> None:
+        """Remove the rows of one person from some tables, and items of this person's own orders."""
+        if with_items and "items" in tables:
             self.connection.execute(
                 "DELETE FROM items WHERE order_id IN (SELECT order_id FROM orders GROUP BY order_id "
                 f"HAVING count(*) = count(*) FILTER (CAST(buyer AS VARCHAR) = '{person}'))"
             )
-        for table, unit in UNITS.items():
+        for table in UNITS.keys() & tables:
+            unit = UNITS[table]
             self.connection.execute(
                 f"DELETE FROM {table} WHERE CAST({unit} AS VARCHAR) COLLATE \"binary\" = '{person}'"
             )

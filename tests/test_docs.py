@@ -21,6 +21,7 @@ from dp_sql.policy import model as policy
 from dp_sql.policy.validation import problems
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.udfs import REGISTRY
+from tests.cli.test_main import run
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -116,10 +117,7 @@ def test_the_statements_of_the_data_page_write_files_of_people_and_items(shop: P
 @cache
 def help_of(command: tuple[str, ...]) -> str:
     """What `dp-sql COMMAND --help` prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "dp_sql", *command, "--help"],
-        capture_output=True, text=True, check=False, encoding="utf-8",
-    )  # fmt: skip
+    done = run(*command, "--help")
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -9,13 +9,13 @@ from types import MappingProxyType
 from dp_sql.udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from dp_sql.udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
-from dp_sql.udfs.topk import joint, limited_domain, peeling
+from dp_sql.udfs.topk import joint, limited_domain, peeling, subset, weighted_gaussian
 
 __all__ = ["REGISTRY", "Mechanism", "PrivacyLoss"]
 
 _ALL = (
     joint.JOINT, joint.PNF_JOINT, peeling.EM_PEEL, peeling.PNF_PEEL, peeling.CDP_PEEL,
-    limited_domain.LIMITED_DOMAIN,
+    subset.SUBSET, limited_domain.LIMITED_DOMAIN, weighted_gaussian.WEIGHTED_GAUSSIAN,
     matching.MATCHING, greedy.GREEDY, sampling.SAMPLING, r2t.R2T, shifted_inverse.SHIFTED_INVERSE,
     exponential.EXPONENTIAL, exponential.PNF, rnm_laplace.RNM_LAPLACE, exponential.RNM_GUMBEL,
     gem.GEM, gem.MGEM, gem.COMBINED_GEM,

@@ -21,6 +21,10 @@ Weight = tuple[tuple[int, int], ...]
 """The sum of N * q**a over its terms (N, a), with q = exp(-rate), N any integer, a >= 0. Terms may
 be negative, their sum may not."""
 
+Chances = Callable[[int], tuple[Sequence[int], Sequence[int]]]
+"""chances(bits): lows[j] <= 2**bits * p_j <= highs[j], where 0 < p_j < 1 and the gaps, divided by
+2**bits, shrink to 0 as bits grow. The last low and high hold for all later j, too."""
+
 _Int64s = NDArray[np.int64]
 _Words = NDArray[np.uint64]
 
@@ -70,7 +74,7 @@ class Odds:
 
 
 class Draws:
-    """The three ways in which a mechanism may be random, each with the exact distribution.
+    """The four ways in which a mechanism may be random, each with the exact distribution.
 
     bits(n) returns n fresh fair bits, as an integer in [0, 2**n).
     """
@@ -108,6 +112,30 @@ class Draws:
         if sizes.size and sizes.min() < 0:
             raise ValueError("orders(sizes) needs sizes that are not negative")
         return _orders(sizes.astype(np.int64), self._words)
+
+    def hits(self, which: _Int64s, chances: Chances) -> NDArray[np.bool_]:
+        """Draw for each j of `which`, independently, True with probability p_j, exactly."""
+        lows, highs = chances(_WORD_BITS)
+        words = self._words(which.size)
+        at = np.minimum(which, len(lows) - 1)
+        hit: NDArray[np.bool_] = words < np.array(lows, dtype=np.uint64)[at]
+        maybe = words <= np.array([high - 1 for high in highs], dtype=np.uint64)[at]
+        for i in np.flatnonzero(maybe & ~hit):
+            hit[i] = self._is_below(int(words[i]), int(which[i]), chances)
+        return hit
+
+    def _is_below(self, prefix: int, j: int, chances: Chances) -> bool:
+        """Decide whether the random number that begins with a word is below p_j."""
+        width = _WORD_BITS
+        while True:
+            prefix = prefix << width | self._bits(width)
+            width *= 2
+            lows, highs = chances(width)
+            at = min(j, len(lows) - 1)
+            if prefix < lows[at]:
+                return True
+            if prefix >= highs[at]:
+                return False
 
     def _words(self, n: int) -> _Words:
         """Draw n words of fair bits."""

@@ -79,15 +79,15 @@ def times(a: Interval, b: Interval, bits: int) -> Interval:
 
 
 class Powers:
-    """Intervals around the powers of one q, built from a table of q**(2**i)."""
+    """Intervals around the powers of one number, built from a table of its 2**i-th powers."""
 
-    def __init__(self, rate: Fraction, bits: int) -> None:
+    def __init__(self, number: Interval, bits: int) -> None:
         self._bits = bits
         # The table is replaced, never changed, so threads may share it.
-        self._squares: tuple[Interval, ...] = (_exp(rate, bits),)
+        self._squares: tuple[Interval, ...] = (number,)
 
     def of(self, a: int) -> Interval:
-        """Enclose q**a, a >= 0."""
+        """Enclose the number to the power of a, a >= 0."""
         squares = self._squares
         while len(squares) < a.bit_length():
             squares += (times(squares[-1], squares[-1], self._bits),)
@@ -108,4 +108,4 @@ def powers_of(rate: Fraction, bits: int) -> Powers:
 
 @lru_cache(maxsize=64)
 def _powers(numerator: int, denominator: int, bits: int) -> Powers:
-    return Powers(Fraction(numerator, denominator), bits)
+    return Powers(_exp(Fraction(numerator, denominator), bits), bits)

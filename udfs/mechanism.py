@@ -63,14 +63,18 @@ class Mechanism:
 
     Args:
         run: run(data, **parameters). The data are the counts of items (topk), the offsets and the
-            people of items (count_distinct), or scores and sensitivities (select).
+            people of items (count_distinct, and topk that finds items without n_largest), or scores
+            and sensitivities (select).
         accuracy: accuracy(size, **parameters, beta) says in one sentence what holds for every
             data set; size is the number of items (topk) or the sensitivities (select), and is
             left out for count_distinct.
-        n_largest: n_largest(k) is how many of the largest counts a mechanism of topk takes that
-            needs no domain; None: it takes all counts of a public domain.
+        n_largest: n_largest(k) is how many of the largest counts a mechanism of topk takes; None:
+            it takes all.
         ordered: whether a mechanism of count_distinct needs people and items in an order that
             other people's rows cannot move.
+        is_set: whether a mechanism of topk returns a set, whose order says nothing.
+        bound_selections: how a mechanism of count_distinct may choose its contribution bound, the
+            default first.
     """
 
     name: str  # what `mechanism :=` calls it
@@ -82,6 +86,9 @@ class Mechanism:
     accuracy: Callable[..., str]
     n_largest: Callable[[int], int] | None = None
     ordered: bool = False
+    is_set: bool = False
+    finds_items: bool = False  # whether a mechanism of topk needs no domain
+    bound_selections: tuple[str, ...] = ()
 
 
 def in_words(x: Fraction) -> str:

@@ -65,13 +65,15 @@ def analyst_plans(
         hint = "Ask it without DP: SELECT … FROM it is free."
         raise select.refused(message, select.source[0], hint, NotPrivate)
     plans = []
-    for call in select.calls:
-        _check_limits(select, call, policy)
+    for asked in select.calls:
+        _check_limits(select, asked, policy)
+        parameters = asked.parameters.within(policy.limits.max_contributions)
+        call = replace(asked, parameters=parameters)
         rows = source.read_by(call)
         if not side.agrees(rows.written.sql, rows.written.tables):
             raise InternalError("The compiled SQL reads other tables than it should.")
         domain = None
-        if "domain" in call.function.named and call.mechanism.n_largest is None:
+        if "domain" in call.function.named and not call.mechanism.finds_items:
             domain = _public_values(select, call, call.domain, rows.item, policy, side, "domain")
         groups = _groups(source, call, policy, side) if source.values else None
         work = rows.written.work

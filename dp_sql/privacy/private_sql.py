@@ -71,7 +71,7 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
     )
     ctes += shape.lists(rows)
     if not grouped:
-        value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})")
+        value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})", rows)
         return f"WITH {', '.join(ctes)} SELECT {value} AS __dp_value FROM __dp_lists"
     lists = ", ".join(
         f"coalesce(system.main.list({name} ORDER BY __dp_group ASC), [])" for name in shape.takes
@@ -79,7 +79,7 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
     answers = f"{shape.udf}{GROUPS}({call}, {lists}) AS __dp_answers"
     ctes.append(f"__dp_drawn AS MATERIALIZED (SELECT {answers} FROM __dp_lists)")
     keys = ", ".join(f"__dp_groups.{name}" for name in _keys(plan))
-    value = shape.value("system.main.list_extract(__dp_answers, __dp_groups.__dp_group)")
+    value = shape.value("system.main.list_extract(__dp_answers, __dp_groups.__dp_group)", rows)
     return (
         f"WITH {', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "
         f"{value} AS __dp_value FROM __dp_groups JOIN __dp_lists USING (__dp_group), __dp_drawn "

@@ -161,7 +161,8 @@ class AnalystSession(Session):
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
         stored = self._store.answer(plan)
-        return explanation(plan, stored.release.id if stored else None, self._private)
+        kept, delta = stored.release.id if stored else None, self._policy.limits.max_delta_per_query
+        return explanation(plan, kept, self._private, delta)
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         self._public.only_select(empty)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -11,13 +11,15 @@ from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import OwnersEngine, Schema
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql
+from dp_sql.releases import priced
 from dp_sql.session.describe import values_sql
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 COST_COLUMNS = (  # of EXPLAIN, all of type VARCHAR
-    "call", "mechanism", "epsilon", "delta", "epsilon_per_group", "accuracy", "budget_before",
-    "budget_after", "kept_release", "work", "sql",
+    "call", "mechanism", "epsilon", "delta", "rho", "range", "epsilon_per_group", "accuracy",
+    "alternatives", "budget_before", "budget_after", "kept_release", "work", "sql",
 )  # fmt: skip
+EXAMPLE_DELTA = Fraction(1, 10**6)
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Explanation:
     loss: PrivacyLoss  # of all groups together; nothing is spent if `kept` is set
     epsilon_per_group: Fraction  # without groups, all of it
     accuracy: str  # a sentence that follows from public numbers alone
+    alternatives: Mapping[str, str]  # such sentences for the same epsilon, by mechanism
     kept: str | None  # the id of a release that answers the same question for free
     work: str  # how many rows of one person are read and made, at most
     sql: str  # what DuckDB would run over private rows
@@ -49,7 +52,9 @@ class Cost:
         lines = []
         for one in self.calls:
             lines += [one.call, f"  mechanism  {one.mechanism}", f"  costs      {_price(one)}"]
-            lines += [f"  accuracy   {one.accuracy}", f"  work       {one.work}"]
+            lines += [f"  accuracy   {one.accuracy}"]
+            lines += [f"  or         {other}" for other in _alternatives(one)]
+            lines += [f"  work       {one.work}"]
         for before, after in zip(self.before, self.after, strict=True):
             if before.epsilon_left is not None and after.epsilon_left is not None:
                 name = before.dataset if before.analyst is None else before.analyst
@@ -61,12 +66,25 @@ class Cost:
 
 
 def explanation(
-    plan: Plan, kept: str | None, engine: OwnersEngine | Schema, n_runs: int = 1
+    plan: Plan,
+    kept: str | None,
+    engine: OwnersEngine | Schema,
+    delta: Fraction | None,
+    n_runs: int = 1,
 ) -> Explanation:
-    """What a plan would do; counts its public domain, and its loss `n_runs` times."""
+    """What a plan would do; counts its public domain, and its loss `n_runs` times.
+
+    `delta` is what an alternative may spend; None: nothing.
+    """
+    n_items, shape = _n_items(plan, engine), plan.parameters
+    each = None if delta is None else delta * shape.epsilon / plan.loss.epsilon
+    accuracy = shape.public_accuracy(plan.mechanism, n_items)
+    offer = f"; {shape.offer}" if shape.offer and not shape.detailed else ""
     return Explanation(
-        plan.call, plan.mechanism.name, plan.loss.times(n_runs), plan.parameters.epsilon,
-        _accuracy(plan, engine), kept, _work(plan), private_sql(plan, "ticket"),
+        plan.call, plan.mechanism.name, plan.loss.times(n_runs), shape.epsilon,
+        (accuracy or "shown on the receipt, after the release") + offer,
+        shape.alternatives(plan.mechanism, n_items, each), kept, _work(plan),
+        private_sql(plan, "ticket"),
     )  # fmt: skip
 
 
@@ -93,19 +111,24 @@ def cost_sql(cost: Cost) -> str:
         left.append(in_words(min(known)) if known else "")
     rows = []
     for call in cost.calls:
-        spent = (call.loss.epsilon, call.loss.delta) if call.kept is None else (Fraction(0),) * 2
-        numbers = map(in_words, (*spent, call.epsilon_per_group))
-        rest = (call.accuracy, *left, call.kept or "", call.work, call.sql)
+        loss = call.loss
+        whole = (loss.epsilon, loss.delta, loss.rho, loss.bounded_range)
+        spent = whole if call.kept is None else (Fraction(0),) * len(whole)
+        numbers = ["" if x is None else in_words(x) for x in (*spent, call.epsilon_per_group)]
+        others = "; ".join(_alternatives(call))
+        rest = (call.accuracy, others, *left, call.kept or "", call.work, call.sql)
         rows.append((call.call, call.mechanism, *numbers, *rest))
     return values_sql(COST_COLUMNS, rows)
+
+
+def _alternatives(one: Explanation) -> list[str]:
+    return [f"mechanism := '{name}': {promise}" for name, promise in one.alternatives.items()]
 
 
 def _price(one: Explanation) -> str:
     if one.kept is not None:
         return f"nothing: it is stored as release {one.kept}"
-    price = f"epsilon = {in_words(one.loss.epsilon)}"
-    if one.loss.delta:
-        price += f", delta = {in_words(one.loss.delta)}"
+    price = priced(one.loss)
     if one.epsilon_per_group != one.loss.epsilon:
         price += f" ({in_words(one.epsilon_per_group)} for each group)"
     return price
@@ -123,10 +146,9 @@ def _work(plan: Plan) -> str:
     )
 
 
-def _accuracy(plan: Plan, engine: OwnersEngine | Schema) -> str:
-    size = None
-    if plan.domain is not None and plan.domain.select is not None:
-        count = f"SELECT system.main.count(*) FROM ({plan.domain.select}) AS domain"
-        size = int(str(engine.public_values(count)[0]))
-    known = plan.parameters.public_accuracy(plan.mechanism, size)
-    return known or "shown on the receipt, after the release"
+def _n_items(plan: Plan, engine: OwnersEngine | Schema) -> int | None:
+    """The size of the public domain, if there is one before the release."""
+    if plan.domain is None or plan.domain.select is None:
+        return None
+    count = f"SELECT system.main.count(*) FROM ({plan.domain.select}) AS domain"
+    return int(str(engine.public_values(count)[0]))

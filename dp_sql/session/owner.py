@@ -20,7 +20,7 @@ from dp_sql.privacy.private_sql import answer_columns, count_groups_sql
 from dp_sql.releases import Release
 from dp_sql.session.base import Session
 from dp_sql.session.dp_macro import owners_plans, query_of, quoted, with_ctes
-from dp_sql.session.explain import Explanation, explanation
+from dp_sql.session.explain import EXAMPLE_DELTA, Explanation, explanation
 from dp_sql.session.release_store import new_release
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import Table, read_again
@@ -109,7 +109,7 @@ class OwnerSession(Session):
         return owners_plans(statement.selects, statement.tokens, engine)
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
-        return explanation(plan, None, engine, _n_runs(plan, engine))
+        return explanation(plan, None, engine, EXAMPLE_DELTA, _n_runs(plan, engine))
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
         if statement.selects:

@@ -152,7 +152,7 @@ def question_key(plan: Plan, database: str) -> str:
         [(key.sql, key.type) for key in plan.keys],
         None if domain is None else [domain.select, domain.described],
         None if groups is None else [groups.domains, groups.cap],
-        str(plan.parameters.beta), plan.parameters.report,
+        str(plan.parameters.beta), plan.parameters.detailed,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -6,37 +6,67 @@ To add one, write its shape and its entry in FUNCTIONS; its mechanisms are in `u
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals
 from dp_sql.sql.literals import Given
-from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS, MAX_CONTRIBUTIONS, MAX_K
+from dp_sql.sql.ranges import (
+    DEFAULT_BETA,
+    DEFAULT_MAX_CONTRIBUTIONS,
+    MAX_CONTRIBUTIONS,
+    MAX_GROUPS_CONTRIBUTED,
+    MAX_K,
+    OPEN_MAX_CONTRIBUTIONS,
+    WEIGHTED_FROM_EPSILON,
+    WEIGHTED_FROM_K,
+)
 from dp_sql.sql.shape import Function, Rows, Shape
-from dp_sql.sql.types import family
-from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
+from dp_sql.sql.types import as_key, family
+from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, DIFFERENCE
+from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs.topk import counts, weighted_gaussian
+
+COUNTED = "STRUCT(item {}, count BIGINT)"
+_LIST, _WITH_COUNTS = "__dp_sql_topk", "__dp_sql_topk_counts"
+
+_MAX_CONTRIBUTIONS = literals.whole(MAX_CONTRIBUTIONS), DEFAULT_MAX_CONTRIBUTIONS
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopK(Shape):
-    """Takes how many people have each item; returns the places of k items, from 1."""
+    """Takes how many people have each item; returns the places of k items, from 1.
+
+    In detail: with their noisy counts. Then the list has a part of epsilon, and the counts the
+    rest.
+    """
 
     registry = "topk"
     columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
     reads_rows_once = True
     takes: ClassVar = {"__dp_counts": "BIGINT[]"}
-    udfs: ClassVar = {"__dp_sql_topk": "BIGINT[]"}
+    udfs: ClassVar = {_LIST: "BIGINT[]", _WITH_COUNTS: "STRUCT(place BIGINT, people BIGINT)[]"}
 
     k: int
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:
-        """Without a domain, delta asks for a mechanism that finds the items itself."""
-        finds_items = "domain" not in given.arguments and "delta" in given.arguments
-        return "limited_domain" if finds_items else default
+        """Counts order a set; without a domain, delta asks for a mechanism that finds the items."""
+        if "domain" in given.arguments or "delta" not in given.arguments:
+            with_counts = given.optional("counts", literals.read_boolean, False)
+            return "subset" if with_counts else default
+        groups = literals.whole(MAX_GROUPS_CONTRIBUTED)
+        each = given.read("epsilon", literals.read_epsilon) / given.optional(
+            "max_groups_contributed", groups, 1
+        )
+        long = given.read("k", literals.whole(MAX_K)) >= WEIGHTED_FROM_K
+        weighted = "max_contributions" in given.arguments or (
+            long and each >= WEIGHTED_FROM_EPSILON
+        )
+        return "weighted_gaussian" if weighted else "limited_domain"
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> TopK:
@@ -45,8 +75,9 @@ class TopK(Shape):
         beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
         delta = given.optional("delta", literals.read_delta, None)
         k = given.read("k", literals.whole(MAX_K))
+        with_counts = given.optional("counts", literals.read_boolean, False)
         has_domain = "domain" in given.arguments
-        if not has_domain and mechanism.n_largest is None and not given.under_policy:
+        if not has_domain and not mechanism.finds_items and not given.under_policy:
             raise given.refuse(
                 f"{given.name} needs a domain: the public set of items that the answer may "
                 "contain. Without one, the answer could show an item that only one person has.",
@@ -55,13 +86,28 @@ class TopK(Shape):
                 "the set of values in this column is itself public, domain := observed. If no "
                 "domain is known, delta := 1e-9 finds the items, with that probability of failing.",
             )
-        given.check_taken(mechanism, {"delta": "delta"})
-        if has_domain and mechanism.n_largest is not None:
+        taken = {"delta": "delta", "max_contributions": "max_contributions"}
+        given.check_taken(mechanism, taken)
+        if has_domain and mechanism.finds_items:
             raise given.arguments["domain"].refuse(
                 f"The mechanism {mechanism.name} finds the items by itself and takes no domain.",
                 "Leave domain out, or leave mechanism and delta out to choose from this domain.",
             )
-        return cls(epsilon=epsilon, delta=delta, beta=beta, k=k)
+        call = cls(epsilon=epsilon, delta=delta, beta=beta, k=k, detailed=with_counts)
+        if mechanism.finds_items and mechanism.n_largest is None:
+            most = given.optional("max_contributions", *_MAX_CONTRIBUTIONS)
+            return TopKOfPairs(**vars(call), max_contributions=most)
+        return call
+
+    def given_to(self, mechanism: Mechanism) -> dict[str, Any]:
+        """With counts, the mechanism has only the list's part of epsilon."""
+        share = counts.LIST_SHARE if self.detailed else 1
+        return {**super().given_to(mechanism), "epsilon": self.epsilon * share}
+
+    def loss(self, mechanism: Mechanism) -> PrivacyLoss:
+        """The loss of the list, and of its counts if there are any."""
+        of_list = super().loss(mechanism)
+        return counts.with_counts(of_list, self.epsilon) if self.detailed else of_list
 
     @property
     def n_listed(self) -> int:
@@ -72,51 +118,138 @@ class TopK(Shape):
         return {**super().limited, "k": self.k}
 
     def value_type(self, types: Mapping[str, str]) -> str:
-        return f"{types['item']}[]"
+        item = types["item"]
+        return f"{COUNTED.format(item)}[]" if self.detailed else f"{item}[]"
 
     def lists(self, rows: Rows) -> list[str]:
         n = "count(*)" if rows.grouped else "count(DISTINCT __dp_privacy_unit)"
-        counts = (
+        people = (
             f"SELECT {rows.group}__dp_item, system.main.{n} AS n FROM {rows.relation} "
             f"GROUP BY {rows.group}__dp_item"
         )
         order = f" ORDER BY {rows.by('item')}" if rows.grouped or rows.again else ""
         if rows.mechanism.n_largest is None:
-            counts = _with_domain(counts, rows)
+            people = _with_domain(people, rows)
         else:  # the largest counts and no more; among equal ones the items' own order decides
             order = f" ORDER BY n DESC, {rows.by('item')}"
             most = rows.mechanism.n_largest(self.k)
             number = f"system.main.row_number() OVER (PARTITION BY __dp_group{order})"
-            counts = (
-                f"SELECT * FROM ({counts}) AS counted QUALIFY {number} <= {most}"
+            people = (
+                f"SELECT * FROM ({people}) AS counted QUALIFY {number} <= {most}"
                 if rows.grouped
-                else f"{counts}{order} LIMIT {most}"
+                else f"{people}{order} LIMIT {most}"
             )
-        return [rows.lists(counts, {"__dp_items": "__dp_item", "__dp_counts": "n"}, order)]
+        return [rows.lists(people, {"__dp_items": "__dp_item", "__dp_counts": "n"}, order)]
 
-    def value(self, answer: str) -> str:
-        return f"system.main.list_select(__dp_items, {answer})"
+    def value(self, answer: str, rows: Rows) -> str:
+        """The items in the order of the answer; those of a set in the order of their values.
 
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[int], str]:
-        (counts,) = lists
-        n_items = len(counts)
-        if mechanism.n_largest is None and self.k > n_items:
+        With counts, the largest come first, and equal ones in the order of the items' values.
+        """
+        items = f"system.main.list_select(__dp_items, {answer})"
+        if not (self.detailed or rows.mechanism.is_set):
+            return items
+        listed, item, first, shown = items, "x", "", "x.item"
+        if self.detailed:
+            listed, item = answer, "system.main.list_extract(__dp_items, x.place)"
+            first, shown = (
+                "n := -x.people, ",
+                'system.main.struct_pack(item := x.item, "count" := -x.n)',
+            )
+        key, _ = as_key(item, rows.types["item"])
+        keyed = f"lambda x: system.main.struct_pack({first}key := {key}, item := {item})"
+        keyed = f"system.main.list_transform({listed}, {keyed})"
+        keyed = f"system.main.list_sort({keyed}, 'ASC', 'NULLS LAST')"
+        return f"system.main.list_transform({keyed}, lambda x: {shown})"
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[Any], str]:
+        (people,) = lists
+        n_items = len(people)
+        if not mechanism.finds_items and self.k > n_items:
             # Only with the observed domain, whose size the owner calls public.
             raise ArgumentError(
                 f"k = {self.k} is more than the {n_items} items observed in the source.",
                 hint=f"Ask for at most {n_items}, or name a public domain, "
                 "whose absent items count zero people.",
             )
-        places = mechanism.run(counts, **self.given_to(mechanism))
-        return [place + 1 for place in places], self._accuracy(mechanism, n_items)
+        places = mechanism.run(people, **self.given_to(mechanism))
+        return self._with_counts(places, people), self._accuracy(mechanism, n_items)
+
+    def _with_counts(self, places: Sequence[int], people: Any) -> list[Any]:
+        """What the UDF returns for items chosen from all, whose numbers of people are `people`."""
+        if not self.detailed:
+            return [place + 1 for place in places]
+        noisy = counts.noisy_counts(people[places].tolist(), self.epsilon, secret_draws())
+        listed = zip(places, noisy, strict=True)
+        return [{"place": place + 1, "people": count} for place, count in listed]
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
-        if mechanism.n_largest is not None:
-            n_items = mechanism.n_largest(self.k)
+        if mechanism.finds_items:
+            n_items = 0  # has no effect: it would be private
         return None if n_items is None else self._accuracy(mechanism, n_items)
 
+    def alternatives(
+        self, mechanism: Mechanism, n_items: int | None, delta: Fraction | None
+    ) -> Mapping[str, str]:
+        """A list, a set, and a long list with delta; one item is all of them."""
+        public = replace(self, delta=self.delta or delta)
+        others = {name: DP_TOPK.mechanisms[name] for name in ("joint", "subset", "cdp_peel")}
+        return {
+            name: public._accuracy_of_list(other, n_items)
+            for name, other in others.items()
+            if other is not mechanism and n_items is not None and self.k > 1
+            if public.delta is not None or "delta" not in other.parameters
+        }
+
     def _accuracy(self, mechanism: Mechanism, n_items: int) -> str:
-        return mechanism.accuracy(n_items, **{**self.given_to(mechanism), "beta": self.beta})
+        of_list = self._accuracy_of_list(mechanism, n_items)
+        if not self.detailed:
+            return of_list
+        of_counts = counts.accuracy(self.k, self.epsilon, self.beta)
+        return f"{of_counts}; before the counts order the list, {of_list}"
+
+    def _accuracy_of_list(self, mechanism: Mechanism, n_items: int) -> str:
+        public = {**self.given_to(mechanism), "beta": self.beta}
+        return str(mechanism.accuracy(n_items, **public))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopKOfPairs(TopK):
+    """Takes the people of each item that anyone has; returns the places of up to k items."""
+
+    reads_rows_once = False
+    takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
+    udfs: ClassVar = {f"{name}_of_pairs": kind for name, kind in TopK.udfs.items()}
+
+    max_contributions: int
+
+    @property
+    def limited(self) -> Mapping[str, Fraction | int | None]:
+        return {**super().limited, "max_contributions": self.max_contributions}
+
+    def lists(self, rows: Rows) -> list[str]:
+        order = f" ORDER BY {rows.by('item')}" if rows.grouped or rows.again else ""
+        return _pairs(rows, {"__dp_items": "__dp_item", "__dp_pairs": "people"}, order)
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[Any], str]:
+        ((offsets, people),) = lists
+        places = mechanism.run(offsets, people, **self.given_to(mechanism))
+        n_people = weighted_gaussian.n_people(offsets, people) if self.detailed else None
+        return self._with_counts(places, n_people), self._accuracy(mechanism, 0)
+
+
+def _pairs(rows: Rows, columns: Mapping[str, str], order: str, by_person: str = "") -> list[str]:
+    """CTEs that list for each item the numbers of its people, who are numbered from 0."""
+    items = (
+        f"SELECT {rows.group}__dp_item, system.main.list(code) AS people FROM {rows.relation} "
+        f"JOIN __dp_people USING (__dp_privacy_unit) GROUP BY {rows.group}__dp_item"
+    )
+    return [
+        "__dp_people AS MATERIALIZED (SELECT __dp_privacy_unit, "
+        f"CAST(system.main.row_number() OVER ({by_person}) - 1 AS INTEGER) AS code FROM "
+        f"(SELECT DISTINCT __dp_privacy_unit FROM {rows.relation}) AS persons)",
+        rows.lists(items, columns, order),
+    ]
 
 
 def _with_domain(counts: str, rows: Rows) -> str:
@@ -147,6 +280,7 @@ class CountDistinct(Shape):
 
     registry = "count_distinct"
     columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
+    offer = "add report := true to get a lower bound with the answer"
     takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
     udfs: ClassVar = {_COUNT: "BIGINT", _REPORT: REPORT_TYPE}
 
@@ -156,17 +290,19 @@ class CountDistinct(Shape):
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> CountDistinct:
         """Check that a fixed bound is not searched for as well."""
-        epsilon = given.read("epsilon", literals.read_epsilon)
-        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
-        contributions = literals.whole(MAX_CONTRIBUTIONS)
-        most = given.optional("max_contributions", contributions, DEFAULT_MAX_CONTRIBUTIONS)
-        default = BOUND_SELECTIONS[0]
-        selection = literals.choice(BOUND_SELECTIONS, default)
-        bound: int | str = given.optional("bound_selection", selection, default)
-        bound = given.optional("contribution_bound", contributions, bound)
-        report = given.optional("report", literals.read_boolean, False)
         taken = {"bound_selection": "bound", "contribution_bound": "bound"}
         given.check_taken(mechanism, {"max_contributions": "max_contributions", **taken})
+        epsilon = given.read("epsilon", literals.read_epsilon)
+        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
+        selections = mechanism.bound_selections or BOUND_SELECTIONS
+        selection = literals.choice(selections, selections[0])
+        bound: int | str = given.optional("bound_selection", selection, selections[0])
+        contributions, default = _MAX_CONTRIBUTIONS
+        if bound == DIFFERENCE:
+            default = OPEN_MAX_CONTRIBUTIONS
+        most = given.optional("max_contributions", contributions, default)
+        bound = given.optional("contribution_bound", contributions, bound)
+        report = given.optional("report", literals.read_boolean, False)
         for other in ("bound_selection", "max_contributions"):
             if "contribution_bound" in given.arguments and other in given.arguments:
                 raise given.arguments["contribution_bound"].refuse(
@@ -174,42 +310,35 @@ class CountDistinct(Shape):
                     f"{other} has no effect.",
                     f"Leave out one of contribution_bound and {other}.",
                 )
-        return cls(epsilon=epsilon, beta=beta, max_contributions=most, bound=bound, report=report)
+        return cls(epsilon=epsilon, beta=beta, max_contributions=most, bound=bound, detailed=report)
 
     @property
     def limited(self) -> Mapping[str, Fraction | int | None]:
-        """Policies limit a fixed bound, or else the largest."""
+        """Policies limit a fixed bound, or else the largest that the call names."""
         most = self.bound if isinstance(self.bound, int) else self.max_contributions
-        return {**super().limited, "max_contributions": most}
+        named = None if most == OPEN_MAX_CONTRIBUTIONS else most
+        return {**super().limited, "max_contributions": named}
 
-    @property
-    def udf(self) -> str:
-        return _REPORT if self.report else _COUNT
+    def within(self, max_contributions: int | None) -> CountDistinct:
+        is_open = self.max_contributions == OPEN_MAX_CONTRIBUTIONS
+        if max_contributions is None or not is_open:
+            return self
+        return replace(self, max_contributions=max_contributions)
 
     def value_type(self, types: Mapping[str, str]) -> str:
         return self.udfs[self.udf]
 
     def lists(self, rows: Rows) -> list[str]:
-        """For each item the numbers of its people, who are numbered from 0."""
         ordered = rows.mechanism.ordered
         by_person = f"ORDER BY {rows.by('privacy_unit')}" if ordered else ""
         by_item = f" ORDER BY {rows.by('item')}" if ordered else ""
-        items = (
-            f"SELECT {rows.group}__dp_item, system.main.list(code) AS people FROM {rows.relation} "
-            f"JOIN __dp_people USING (__dp_privacy_unit) GROUP BY {rows.group}__dp_item"
-        )
-        return [
-            "__dp_people AS MATERIALIZED (SELECT __dp_privacy_unit, "
-            f"CAST(system.main.row_number() OVER ({by_person}) - 1 AS INTEGER) AS code FROM "
-            f"(SELECT DISTINCT __dp_privacy_unit FROM {rows.relation}) AS persons)",
-            rows.lists(items, {"__dp_pairs": "people"}, by_item),
-        ]
+        return _pairs(rows, {"__dp_pairs": "people"}, by_item, by_person)
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         ((offsets, people),) = lists
         found = mechanism.run(offsets, people, **self.given_to(mechanism))
         accuracy = mechanism.accuracy(**self.given_to(mechanism))
-        if not self.report:
+        if not self.detailed:
             return found.estimate, accuracy
         return {
             "estimate": found.estimate,
@@ -271,7 +400,7 @@ class Select(Shape):
             f"FROM {rows.relation}{grouped})"
         ]
 
-    def value(self, answer: str) -> str:
+    def value(self, answer: str, rows: Rows) -> str:
         return f"system.main.list_extract(__dp_candidates, {answer})"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[int, str]:
@@ -306,8 +435,8 @@ def _fractions(name: str, texts: Sequence[str]) -> list[Fraction]:
 
 DP_TOPK = Function(
     name="DP_TOPK", shape=TopK, default_mechanism="joint", positional=("item", "k"),
-    named=("epsilon", "delta", "privacy_unit", "domain", "mechanism", "beta", "groups",
-           "max_groups_contributed"),
+    named=("epsilon", "delta", "privacy_unit", "domain", "counts", "max_contributions", "mechanism",
+           "beta", "groups", "max_groups_contributed"),
     example="DP_TOPK(title, 10, epsilon := 1.0, privacy_unit := user_id, domain := catalog.title)",
     table="ratings",
 )  # fmt: skip

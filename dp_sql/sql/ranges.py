@@ -8,7 +8,11 @@ MIN_DELTA = Fraction(1, 10**18)
 MAX_DELTA = Fraction(1, 10**3)
 MAX_K = 100_000
 MAX_CONTRIBUTIONS = 10_000
-DEFAULT_MAX_CONTRIBUTIONS = 100
+DEFAULT_MAX_CONTRIBUTIONS = 100  # where every bound is looked at, and for the others:
+OPEN_MAX_CONTRIBUTIONS = 100_000  # more than a call may write, so that it means none was written
+# From here on weighted_gaussian is the default without a domain; see docs/mechanisms.md.
+WEIGHTED_FROM_K = 10
+WEIGHTED_FROM_EPSILON = Fraction(1, 100)
 MAX_GROUPS_CONTRIBUTED = 1000
 MAX_GROUPS = 10_000
 DEFAULT_BETA = Fraction(1, 20)

@@ -68,13 +68,15 @@ class Shape(ABC):
     reads_people: ClassVar[bool] = True
     # Whether `lists` reads the rows once, so that DuckDB need not keep them.
     reads_rows_once: ClassVar[bool] = False
+    offer: ClassVar[str] = ""  # how a bare number gets its accuracy, as the end of a sentence
     takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types
-    udfs: ClassVar[Mapping[str, str]]  # its UDFs, and what each returns for one group
+    # Its UDF, and that of a detailed answer; what each returns for one group.
+    udfs: ClassVar[Mapping[str, str]]
 
     epsilon: Fraction  # as delta: of one group; without GROUP BY, of the call
     delta: Fraction | None = None
     beta: Fraction  # one minus the confidence of the accuracy
-    report: bool = False  # whether the answer is a struct that states its accuracy
+    detailed: bool = False  # whether the answer has more than its value: a report, counts
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:
@@ -109,10 +111,14 @@ class Shape(ABC):
         """What a policy's limits bound, by name; None: the call has no such number."""
         return {"epsilon": self.epsilon, "delta": self.delta}
 
+    def within(self, max_contributions: int | None) -> Self:
+        """The same with a search for a contribution bound that ends at a policy's limit."""
+        return self
+
     @property
     def udf(self) -> str:
         """The UDF that answers this call."""
-        return next(iter(self.udfs))
+        return [*self.udfs][self.detailed]
 
     @abstractmethod
     def value_type(self, types: Mapping[str, str]) -> str:
@@ -126,8 +132,8 @@ class Shape(ABC):
     def lists(self, rows: Rows) -> list[str]:
         """CTEs over the rows; the last one is `__dp_lists`."""
 
-    def value(self, answer: str) -> str:
-        """The value of the call, from `__dp_lists` and what the UDF returned."""
+    def value(self, answer: str, rows: Rows) -> str:
+        """The value of the call, from `__dp_lists` and what the UDF returned, written once."""
         return answer
 
     @abstractmethod
@@ -142,6 +148,12 @@ class Shape(ABC):
         """The sentence on accuracy from the size of the public domain; None: it needs the data."""
         return None
 
+    def alternatives(
+        self, mechanism: Mechanism, n_items: int | None, delta: Fraction | None
+    ) -> Mapping[str, str]:
+        """What other mechanisms promise for the same numbers, by name; with this delta, if any."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Function:
@@ -154,6 +166,11 @@ class Function:
     default_mechanism: str
     example: str  # a call that works, for messages
     table: str  # that the example reads
+
+    @property
+    def shapes(self) -> tuple[type[Shape], ...]:
+        """Its shape, and those derived from it for mechanisms that take other lists."""
+        return (self.shape, *self.shape.__subclasses__())
 
     @property
     def mechanisms(self) -> Mapping[str, Mechanism]:

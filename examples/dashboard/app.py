@@ -21,8 +21,10 @@ from shared import LOSSES, Shared, burn_down, connected, cost, largest
 
 import dp_sql
 from dp_sql.budget.account import BudgetRow
-from dp_sql.releases import Release
+from dp_sql.releases import Receipt, Release
 from dp_sql.session.explain import Cost
+from dp_sql.sql.ranges import DEFAULT_BETA
+from dp_sql.udfs.topk.counts import within
 
 HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("DP_DASHBOARD_FOLDER", HERE / ".cache" / "example"))
@@ -177,11 +179,23 @@ def answered(shared: Shared, question: Question, release: str | None) -> None:
     if release is None:
         st.caption("Not asked yet at this ε.")
         return
-    drawn(answer(shared, ANALYST, release))
+    receipts = {known.id: known.receipt for known in shared.session.releases}
+    drawn(answer(shared, ANALYST, release), receipts[release])
 
 
-def drawn(value: Any) -> None:
+def drawn(value: Any, receipt: Receipt) -> None:
     """An answer as a picture, with what it does and does not say."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        books = [(str(one["item"]), int(one["count"])) for one in value]
+        bound = within(len(books), receipt.loss.epsilon, DEFAULT_BETA)
+        st.altair_chart(
+            pictures.counted(books, bound), alt="; ".join(f"{item}: {n}" for item, n in books)
+        )
+        st.caption(
+            f"The bars are noisy counts of people. With 95 % confidence all of them are within "
+            f"± {bound} people of the true ones, as the lines show."
+        )
+        return
     if isinstance(value, list):
         items = [str(item) for item in value]
         st.altair_chart(
@@ -247,7 +261,7 @@ def history(shared: Shared) -> None:
         placeholder="Choose an answer",
     )  # fmt: skip
     if name is not None:
-        drawn(answer(shared, ANALYST, name))
+        drawn(answer(shared, ANALYST, name), releases[name].receipt)
         with st.expander("Receipt"):
             st.code(str(releases[name].receipt), language=None, wrap_lines=True)
 

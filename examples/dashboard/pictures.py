@@ -1,6 +1,6 @@
 """The pictures of the page: of what was released, and of the budget. Each shows only what is known.
 
-A ranking has no numbers in it, so its bars are equally long.
+A list without counts has no numbers in it, so its bars are equally long.
 """
 
 from __future__ import annotations
@@ -25,22 +25,49 @@ def ranking(items: Sequence[str]) -> Any:
         {"rank": i, "title": item, "weight": _faded(i, len(items))}
         for i, item in enumerate(items, 1)
     ]
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        y=alt.Y("rank:O", axis=None, scale=alt.Scale(paddingInner=0.22, paddingOuter=0.1)),
-        tooltip=[alt.Tooltip("rank:O", title="rank"), alt.Tooltip("title:N", title="title")],
-    )
-    bars = base.mark_bar(color=GREEN, cornerRadius=5).encode(
+    bars = _ranked(rows).encode(
         x=alt.datum(0, type="quantitative", axis=None, scale=alt.Scale(domain=[0, 1])),
         x2=alt.datum(1),
         opacity=alt.Opacity("weight:Q", scale=None, legend=None),
     )
+    return _titled(rows, bars.mark_bar(color=GREEN, cornerRadius=5))
+
+
+def counted(items: Sequence[tuple[str, int]], within: int) -> Any:
+    """Items with their noisy counts as bars, and the interval around each that all of them keep."""
+    rows = [
+        {
+            "rank": i, "title": title, "count": count, "bar": max(count, 0),
+            "from": max(count - within, 0), "to": max(count + within, 0),
+        }
+        for i, (title, count) in enumerate(items, 1)
+    ]  # fmt: skip
+    axis = alt.Axis(title="people", tickCount=5, format=",d", grid=False, domainColor=PALE)
+    bars = _ranked(rows).mark_bar(color=GREEN, cornerRadius=5, opacity=FAINT[0])
+    whiskers = _ranked(rows).mark_rule(color=GREEN, strokeWidth=2)
+    return _titled(
+        rows,
+        bars.encode(x=alt.X("bar:Q", axis=axis), tooltip=["title:N", "count:Q"]),
+        whiskers.encode(x=alt.X("from:Q"), x2="to:Q"),
+    )
+
+
+def _ranked(rows: Sequence[dict[str, Any]]) -> Any:
+    """A chart with a line for each rank."""
+    return alt.Chart(alt.InlineData(values=rows)).encode(
+        y=alt.Y("rank:O", axis=None, scale=alt.Scale(paddingInner=0.22, paddingOuter=0.1)),
+        tooltip=[alt.Tooltip("rank:O", title="rank"), alt.Tooltip("title:N", title="title")],
+    )
+
+
+def _titled(rows: Sequence[dict[str, Any]], *layers: Any) -> Any:
+    """Layers of a ranking, and on them ranks and titles."""
     left = alt.datum(0, type="quantitative")
+    base = _ranked(rows)
     rank = base.mark_text(align="right", color=GREEN, fontSize=14, fontWeight="bold", dx=32)
     name = base.mark_text(align="left", color=INK, fontSize=15, dx=46)
-    return _plain(
-        alt.layer(bars, rank.encode(x=left, text="rank:O"), name.encode(x=left, text="title:N")),
-        height=34 * len(items) + 8,
-    )
+    texts = rank.encode(x=left, text="rank:O"), name.encode(x=left, text="title:N")
+    return _plain(alt.layer(*layers, *texts), height=34 * len(rows) + 8)
 
 
 def at_least(estimate: int, lower_bound: int) -> Any:

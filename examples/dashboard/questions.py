@@ -28,9 +28,10 @@ class Question:
 
 
 def most_read(k: int, region: str) -> Question:
-    """The k books that the most people rated."""
+    """The k books that the most people rated, and how many these are."""
     return Question(
-        f"SELECT DP_TOPK(title, {k}, epsilon := {{epsilon}}) AS best FROM ratings{_where(region)}",
+        f"SELECT DP_TOPK(title, {k}, epsilon := {{epsilon}}, counts := true) AS best "
+        f"FROM ratings{_where(region)}",
         f"The {k} most read books {_place(region)}",
         ranked=True,
     )

@@ -20,6 +20,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import private_connection as duckdb_private
 from dp_sql.session.analyst import AnalystSession
+from tests.databases import write_database
 
 ATTACKS = Path(__file__).parent
 CANARIES = ("canary", "987654321")
@@ -165,8 +166,8 @@ class Side:
     def __init__(self, directory: Path, with_person: bool, more: str = "") -> None:
         directory.mkdir()
         database, policy = directory / "shop.duckdb", directory / "policy.toml"
-        with duckdb.connect(str(database)) as owner:
-            owner.execute(_SHOP.replace("'merry'", _LABELS) + _PERSON if with_person else _SHOP)
+        shop = _SHOP.replace("'merry'", _LABELS) + _PERSON if with_person else _SHOP
+        write_database(database, shop)
         policy.write_text(_POLICY + more, encoding="utf-8")
         self.seen: list[tuple[str, str]] = []
         with pytest.MonkeyPatch.context() as patch:

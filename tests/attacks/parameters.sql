@@ -603,13 +603,13 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 5, max_contr
 -- ArgumentError: With a fixed contribution_bound nothing is searched, so bound_se
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 5, bound_selection := 'gem') FROM ratings
 
--- ArgumentError: bound_selection must be one of: gem, mgem, combined_gem, rnm.
+-- ArgumentError: bound_selection must be one of: difference, gem, mgem, combined_gem, rnm.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'max') FROM ratings
 
--- ArgumentError: bound_selection must be one of: gem, mgem, combined_gem, rnm.
+-- ArgumentError: bound_selection must be one of: difference, gem, mgem, combined_gem, rnm.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 1) FROM ratings
 
--- ArgumentError: bound_selection must be one of: gem, mgem, combined_gem, rnm.
+-- ArgumentError: bound_selection must be one of: difference, gem, mgem, combined_gem, rnm.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := title) FROM ratings
 
 -- ArgumentError: report must be true or false.

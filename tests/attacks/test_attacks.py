@@ -45,8 +45,6 @@ def wrongs(attack: Attack, sides: tuple[Side, Side]) -> list[str]:
     if before != [len(side.session.receipts) for side in sides]:
         found.append("a release was made")
     found += [f"tells {canary}" for canary in CANARIES if canary in with_person.said + without.said]
-    if any(side.ask("SELECT count(*) FROM catalog").kind != "answered" for side in sides):
-        found.append("the session is broken")
     return found
 
 
@@ -70,7 +68,7 @@ def test_attacks_get_what_the_corpus_says_on_both_databases(
         pytest.fail("\n".join(wrong))
     assert not mended or duckdb.__version__ < "2", "remove the word open from these"
     assert not any(canary in printed for canary in CANARIES)
-    for side in sides:
+    for side in sides:  # a session that an attack has broken would refuse those after it, too
         assert side.ask(RIGHT).kind == "answered"
 
 

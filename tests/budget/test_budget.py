@@ -21,6 +21,7 @@ from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
 from dp_sql.errors import ArgumentError, BudgetExceeded, LedgerError, NotSupported, PolicyError
 from dp_sql.session.analyst import AnalystSession
+from tests.databases import write_database
 
 POLICY = """
 [tables.ratings]
@@ -37,6 +38,12 @@ max_delta_per_query = 1e-6
 dataset = "reading"
 epsilon = 1
 """
+SHOP = """
+CREATE TABLE catalog AS SELECT 'book ' || i AS title FROM range(8) AS t(i);
+CREATE TABLE ratings AS SELECT i % 90 AS user_id, 'book ' || (i % 7) AS title, i % 2 = 0 AS odd
+    FROM range(400) AS t(i);
+CREATE TABLE visits AS FROM ratings
+"""
 COUNT = "SELECT DP_COUNT_DISTINCT(title, epsilon := {}) AS n FROM ratings"
 TOP = "SELECT DP_TOPK(title, 2, epsilon := {}) AS best FROM ratings"
 
@@ -45,12 +52,7 @@ Opened = Callable[..., AnalystSession]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with duckdb.connect(str(tmp_path / "shop.duckdb")) as con:
-        con.execute(
-            "CREATE TABLE catalog AS SELECT 'book ' || i AS title FROM range(8) AS t(i);"
-            "CREATE TABLE ratings AS SELECT i % 90 AS user_id, 'book ' || (i % 7) AS title, "
-            "i % 2 = 0 AS odd FROM range(400) AS t(i); CREATE TABLE visits AS FROM ratings"
-        )
+    write_database(tmp_path / "shop.duckdb", SHOP)
     (tmp_path / "policy.toml").write_text(POLICY)
     return tmp_path
 
@@ -256,12 +258,22 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def thrifty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnalystSession]:
+    """A session that spends nothing."""
+    folder = tmp_path_factory.mktemp("thrifty")
+    (folder / "policy.toml").write_text(POLICY + "delta = 1e-6\n")
+    shop = write_database(folder / "shop.duckdb", SHOP)
+    with dp_sql.connect(shop, policy=folder / "policy.toml", analyst="ann") as session:
+        yield session
+        assert kinds(folder) == []
+
+
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_refused_costs_nothing(text: str, opened: Opened, folder: Path) -> None:
-    session = opened(more="delta = 1e-6\n")
+def test_what_is_refused_costs_nothing(text: str, thrifty: AnalystSession) -> None:
     with pytest.raises((dp_sql.QueryError, duckdb.Error)):
-        session.sql(text)
-    assert kinds(folder) == []
+        thrifty.sql(text)
+    assert thrifty.sql("FROM dp_ledger()").fetchall() == []
 
 
 class Watched:

@@ -19,10 +19,11 @@ import dp_sql
 from dp_sql.cli.main import main
 from dp_sql.cli.shell.meta_commands import META_COMMANDS
 from dp_sql.cli.shell.output import MODES
-from dp_sql.cli.shell.run import Write, cost_note, progress_percent
+from dp_sql.cli.shell.run import Write, cost_note, progress_percent, report_note
 from dp_sql.cli.shell.run import run as run_work
 from dp_sql.cli.shell.state import Shell
 from tests.conftest import READING_LOG, SURE
+from tests.databases import write_database
 
 TOP = (
     f"SELECT unnest(DP_TOPK(title, 2, {SURE}, privacy_unit := user_id, domain := catalog.title)) "
@@ -47,10 +48,7 @@ HIDDEN = "CREATE TABLE payroll AS SELECT 'Ann' AS employee, 4711 AS salary"
 
 @pytest.fixture
 def database(tmp_path: Path) -> str:
-    path = str(tmp_path / "shop.duckdb")
-    with dp_sql.connect(path) as session:
-        session.execute(READING_LOG)
-        session.execute(HIDDEN)
+    path = write_database(tmp_path / "shop.duckdb", READING_LOG + HIDDEN)
     (tmp_path / "policy.toml").write_text(POLICY, encoding="utf-8")
     return path
 
@@ -313,6 +311,22 @@ def test_the_cost_note_agrees_with_the_ledger(analyst: list[str], tmp_path: Path
         assert cost_note(session, 1, budget, ASKED, answered=True) == f"spent nothing; {left}"
         assert cost_note(session, 1, budget, ASKED, answered=False) is None
         assert cost_note(session, 1, budget, f"EXPLAIN {ASKED}", answered=True) is None
+
+
+def test_a_bare_count_is_offered_a_report_by_explain_and_by_the_shell(analyst: list[str]) -> None:
+    offer = "; add report := true to get a lower bound with the answer"
+    with dp_sql.connect(analyst[0]) as owner:
+        bare = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FROM ratings"
+        (cost,) = owner.explain(bare).calls
+        owner.sql(bare)
+        assert report_note(owner.receipts, bare) == cost.accuracy
+        assert cost.accuracy == owner.receipts[0].accuracy + offer
+        full = bare.replace("user_id)", "user_id, report := true)")
+        owner.sql(full)
+        assert report_note(owner.receipts[1:], full) is None
+        assert offer not in str(owner.explain(full))
+        owner.sql(TOP)
+        assert report_note(owner.receipts[2:], TOP) is None
 
 
 def test_an_analyst_sees_no_progress(analyst: list[str]) -> None:

@@ -17,6 +17,7 @@ import dp_sql
 from dp_sql.cli.shell.state import Shell
 from tests.cli.test_batch import ASKED, HIDDEN, POLICY, TOP
 from tests.conftest import READING_LOG
+from tests.databases import write_database
 
 pexpect = pytest.importorskip("pexpect", reason="the shell is tested with pexpect")
 pytest.importorskip("prompt_toolkit", reason="the shell's prompt is prompt_toolkit's")
@@ -72,11 +73,9 @@ Opened = Callable[..., Terminal]
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opened]:
     """Open a shell on the reading log: as its owner, or with `analyst=True` under a policy."""
-    database, policy = str(tmp_path / "shop.duckdb"), tmp_path / "policy.toml"
-    with dp_sql.connect(database) as session:
-        session.execute(READING_LOG)
-        session.execute(HIDDEN)
-        session.execute("CREATE TABLE numbers AS SELECT i FROM range(200000) AS r(i)")
+    numbers = "CREATE TABLE numbers AS SELECT i FROM range(200000) AS r(i)"
+    database = write_database(tmp_path / "shop.duckdb", f"{READING_LOG};{HIDDEN};{numbers}")
+    policy = tmp_path / "policy.toml"
     policy.write_text(POLICY.replace('["catalog"]', '["catalog", "numbers"]'), encoding="utf-8")
     found: list[Terminal] = []
 

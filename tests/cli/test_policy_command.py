@@ -1,4 +1,4 @@
-"""`dp-sql policy` as a process: what it prints, where, and with which exit code."""
+"""`dp-sql policy`: what it prints, where, and with which exit code."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import duckdb
 import pytest
 
 from tests.cli.test_main import run
+from tests.databases import write_database
 from tests.policy.test_validation import SHOP
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> str:
-    path = str(tmp_path / "shop.duckdb")
-    with duckdb.connect(path) as connection:
-        connection.execute(SHOP)
-    return path
+    return write_database(tmp_path / "shop.duckdb", SHOP)
 
 
 def test_a_draft_is_printed(shop: str) -> None:
@@ -121,6 +119,5 @@ def test_a_database_called_policy_is_opened_with_its_folder(
     with duckdb.connect(str(tmp_path / "policy")) as connection:
         connection.execute("CREATE TABLE t AS SELECT 7 AS x")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     assert run("./policy", "--csv", "-c", "FROM t").stdout == "x\n7\n"
     assert run("--csv", "policy", "-c", "FROM t").stdout == "x\n7\n"

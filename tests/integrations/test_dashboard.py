@@ -110,7 +110,7 @@ def test_the_page_shows_cost_and_accuracy_before_anything_is_spent(
     page = opened()
     shown = metrics(page)
     assert (shown["Costs"], shown["Left afterwards"]) == ("ε 0.25", "ε 1.75")
-    assert "no listed item has over 325 people fewer" in spoken(page)
+    assert "all counts are within ± 136 people" in spoken(page)
     assert bars(page) == [
         "Yours (reporting): **ε 2** of 2 left",
         "All analysts together: **ε 3** of 3 left",
@@ -253,15 +253,22 @@ def test_the_bars_of_a_ranking_say_the_order_and_nothing_of_the_counts(made: Pat
     assert (bar["x"]["datum"], bar["x2"]["datum"]) == (0, 1)
 
 
-def test_the_books_are_drawn_in_the_order_of_the_answer(opened: Opened, folder: Path) -> None:
+def test_the_books_are_drawn_with_their_counts_and_the_interval_around_them(
+    opened: Opened, folder: Path
+) -> None:
     page = ask(opened())
-    (ranking, _) = pictures(page)
+    ranking = pictures(page)[0]
     with dp_sql.connect(
         str(folder / "reading.duckdb"), policy=folder / "policy.toml", analyst="reporting"
     ) as session:
-        (((best,),)) = session.sql(f"FROM dp_release('{session.releases[0].id}')").fetchall()
-    assert [row["title"] for row in ranking] == list(best)
-    assert "equally long on purpose" in spoken(page)
+        (release,) = session.releases
+        ((best,),) = session.sql(f"FROM dp_release('{release.id}')").fetchall()
+    assert [(row["title"], row["count"]) for row in ranking] == [
+        (one["item"], one["count"]) for one in best
+    ]
+    within = (ranking[0]["to"] - ranking[0]["from"]) // 2
+    assert f"all counts are within ± {within} people" in release.receipt.accuracy
+    assert f"± {within} people" in spoken(page)
 
 
 def test_a_count_is_shown_with_its_lower_bound_and_confidence(opened: Opened) -> None:
@@ -286,7 +293,7 @@ def test_an_old_answer_is_read_again_with_its_receipt(opened: Opened, folder: Pa
     page.segmented_control(key="k").set_value(5).run()
     assert len(pictures(page)) == 1  # the budget's
     page.selectbox(key="again").select_index(0).run()
-    assert len(pictures(page)) == 2 and "mechanism  joint" in page.code[0].value
+    assert len(pictures(page)) == 2 and "mechanism  subset" in page.code[0].value
     assert kinds(folder) == ["reserved", "answered"]
 
 

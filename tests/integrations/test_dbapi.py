@@ -14,6 +14,7 @@ import pytest
 
 from dp_sql import errors
 from dp_sql.integrations import dbapi
+from tests.databases import write_database
 
 POLICY = """
 [tables.ratings]
@@ -49,8 +50,7 @@ OWNERS_TOP = (
 
 def write_shop(folder: Path, *, keep: bool = False) -> Path:
     """A database, and a policy for it with a budget of 2.5 questions."""
-    with duckdb.connect(str(folder / "shop.duckdb")) as con:
-        con.execute(SHOP)
+    write_database(folder / "shop.duckdb", SHOP)
     (folder / "policy.toml").write_text(POLICY.format(keep=str(keep).lower()), "utf-8")
     return folder
 

@@ -22,11 +22,11 @@ TYPES = {
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
-    database = Database.new()
+    database = Database()
     listed = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
-    database.connection.execute(f"CREATE TABLE wide ({listed})")
+    database.define(f"CREATE TABLE wide ({listed})")
     yield database
-    database.connection.close()
+    database.close()
 
 
 def scope(database: Database) -> Scope:
@@ -196,7 +196,7 @@ COLUMNS = {
 @pytest.mark.parametrize("table", COLUMNS)
 def test_no_known_form_fails_at_the_ends_of_its_types(table: str, database: Database) -> None:
     longest = max(len(pool) for pool in POOLS[table])
-    database.fill({table: [("1", n) for n in range(longest * 6)]})
+    database.hold({table: [("1", n) for n in range(longest * 6)]})
     for column in COLUMNS[table]:
         name, short = column.split()
         for written in KNOWN:

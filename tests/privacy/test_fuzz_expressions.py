@@ -42,9 +42,9 @@ QUIET = settings(
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
-    database = Database.new()
+    database = Database()
     yield database
-    database.connection.close()
+    database.close()
 
 
 @pytest.fixture(scope="module")

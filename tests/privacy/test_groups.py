@@ -51,6 +51,9 @@ def test_every_public_group_is_answered_and_no_other(log: dp_sql.Session) -> Non
     assert found["east"][0].startswith("book of ")  # type: ignore[index]
 
 
+FREE = ["limited_domain", "weighted_gaussian"]  # mechanisms without a domain
+
+
 @pytest.mark.parametrize("cap", [1, 2, 3, 4])
 def test_a_person_counts_in_at_most_so_many_groups(log: dp_sql.Session, cap: int) -> None:
     call = (
@@ -72,10 +75,10 @@ def test_the_groups_of_a_person_are_drawn_evenly(log: dp_sql.Session) -> None:
     assert not fits({"north": 1400, "south": 850, "west": 840}, dict.fromkeys(observed, 1 / 3))
 
 
-@pytest.mark.parametrize("mechanism", ["joint", "pnf_peel", "cdp_peel", "limited_domain"])
+@pytest.mark.parametrize("mechanism", ["joint", "pnf_peel", "cdp_peel", *FREE])
 def test_all_groups_together_cost_what_is_written(log: dp_sql.Session, mechanism: str) -> None:
-    delta = "delta := 1e-6, " if mechanism in ("cdp_peel", "limited_domain") else ""
-    domain = "" if mechanism == "limited_domain" else "domain := books.title, "
+    delta = "delta := 1e-6, " if mechanism in ("cdp_peel", *FREE) else ""
+    domain = "" if mechanism in FREE else "domain := books.title, "
     call = (
         f"DP_TOPK(title, 1, epsilon := 1, {delta}{UNIT}, {domain}groups := regions.name, "
         f"max_groups_contributed := 4, mechanism := '{mechanism}')"
@@ -138,7 +141,7 @@ def test_a_list_longer_than_an_empty_domain_is_refused(log: dp_sql.Session) -> N
         log.sql(f"SELECT region, {call} FROM seen WHERE false GROUP BY region")
 
 
-@pytest.mark.parametrize("mechanism", ["joint", "limited_domain"])
+@pytest.mark.parametrize("mechanism", ["joint", *FREE])
 def test_a_view_read_twice_in_one_execution_shows_one_draw(
     con: duckdb.DuckDBPyConnection, mechanism: str
 ) -> None:
@@ -146,11 +149,10 @@ def test_a_view_read_twice_in_one_execution_shows_one_draw(
         "CREATE TABLE many AS SELECT p AS user_id, 'g' || i % 20 AS g, 'item ' || (p * i) % 40 AS "
         "item FROM range(60) t(p), range(20) u(i)"
     )
-    free = mechanism == "limited_domain"
-    domain = "delta := 1e-4" if free else "domain := observed"
+    domain = "delta := 1e-4" if mechanism in FREE else "domain := observed"
     call = (
         f"DP_TOPK(item, 3, epsilon := 30, privacy_unit := user_id, {domain}, groups := observed, "
-        "max_groups_contributed := 4)"
+        f"max_groups_contributed := 4, mechanism := '{mechanism}')"
     )
     con.execute(f"CREATE VIEW best AS FROM dp($$ SELECT g, {call} AS n FROM many GROUP BY g $$)")
     for _ in range(5):
@@ -163,6 +165,29 @@ def test_several_keys_and_the_dp_macro(log: dp_sql.Session) -> None:
     text = f"SELECT region, title, {call} AS n FROM seen GROUP BY region, title"
     assert len(asked(log, text)) == 9, "each region with each title"
     assert len(asked(log, f"FROM dp($$ {text} $$) WHERE n > 0")) == 3
+
+
+@pytest.mark.parametrize("cap", [1, 2])
+def test_items_of_each_group_are_found_among_its_own_people(
+    con: duckdb.DuckDBPyConnection, cap: int
+) -> None:
+    con.execute(
+        "CREATE TABLE many AS SELECT p AS user_id, 'g' || p % cap AS g, 'item ' || p % 4 AS item "
+        "FROM range(4000) t(p)".replace("cap", str(cap))
+    )
+    call = (
+        "DP_TOPK(item, 3, epsilon := 20, delta := 1e-6, privacy_unit := user_id, groups := observed, "
+        f"max_groups_contributed := {cap}, mechanism := 'weighted_gaussian')"
+    )
+    found = con.execute(
+        f"SELECT n FROM dp($$ SELECT g, {call} AS n FROM many GROUP BY g $$) ORDER BY g"
+    )
+    lists = [set(n) for (n,) in found.fetchall()]
+    assert len(lists) == cap
+    if cap == 2:
+        assert lists == [{"item 0", "item 2"}, {"item 1", "item 3"}]
+    else:
+        assert len(lists[0]) == 3
 
 
 # The law of all groups together: two groups, two items, the exponential mechanism for each group.

@@ -130,7 +130,7 @@ def test_a_pattern_beyond_the_limit_is_refused(con: duckdb.DuckDBPyConnection) -
 
 
 def test_a_function_reads_a_string_that_is_too_long_as_null() -> None:
-    database = Database.new()
+    database = Database()
     try:
         database.connection.execute(
             f"INSERT INTO logins VALUES ('ann', repeat('x', {MAX_TEXT_BYTES})), "
@@ -143,7 +143,7 @@ def test_a_function_reads_a_string_that_is_too_long_as_null() -> None:
             rows = compiled(f"SELECT name FROM logins WHERE {condition}", database)
             assert len(database.rows(as_sql(rows, database).sql)) == 2
     finally:
-        database.connection.close()
+        database.close()
 
 
 COLLATED = {
@@ -154,7 +154,7 @@ COLLATED = {
 
 @pytest.mark.parametrize("collation", COLLATED)
 def test_only_collations_known_to_be_linear_compare_strings(collation: str) -> None:
-    database = Database.new()
+    database = Database()
     try:
         database.connection.execute(
             f"CREATE OR REPLACE TABLE logins (name VARCHAR COLLATE NOCASE, title VARCHAR {collation})"
@@ -168,7 +168,7 @@ def test_only_collations_known_to_be_linear_compare_strings(collation: str) -> N
                     compiled(text, database)
         compiled("SELECT name, title FROM logins WHERE title IS NOT NULL", database)
     finally:
-        database.connection.close()
+        database.close()
 
 
 # --- time -----------------------------------------------------------------------------------------

@@ -22,9 +22,9 @@ from tests.privacy.oracle import WAYS, accepted, as_sql, check, some_data
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
-    database = Database.new()
+    database = Database()
     yield database
-    database.connection.close()
+    database.close()
 
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -47,6 +47,15 @@ SHELVES = "each row of shelves is public, or belongs to the person it is joined 
 right_rows = DeclaredTables.rows
 
 
+@pytest.fixture(scope="module")
+def asked() -> Iterator[dp_sql.Session]:
+    """The same, for tests that only ask."""
+    with dp_sql.connect() as session:
+        session.execute(READING_LOG)
+        session.execute(SHOP)
+        yield session
+
+
 @pytest.fixture
 def shop() -> Iterator[dp_sql.Session]:
     with dp_sql.connect() as session:
@@ -98,17 +107,17 @@ SOURCES = [
 
 @pytest.mark.parametrize(("item", "unit", "source", "assumptions"), SOURCES)
 def test_an_owner_is_answered_what_duckdb_would_answer(
-    shop: dp_sql.Session, item: str, unit: str, source: str, assumptions: set[str]
+    asked: dp_sql.Session, item: str, unit: str, source: str, assumptions: set[str]
 ) -> None:
     plain = f"SELECT count(DISTINCT {item}) FILTER (WHERE {unit} IS NOT NULL) FROM {source}"
-    wanted = shop.execute(plain).fetchall()
+    wanted = asked.execute(plain).fetchall()
     assert wanted != [(0,)]
-    assert shop.sql(f"SELECT {count(item, unit)} FROM {source}").fetchall() == wanted
-    (receipt,) = shop.receipts
+    assert asked.sql(f"SELECT {count(item, unit)} FROM {source}").fetchall() == wanted
+    receipt = asked.receipts[-1]
     assert set(receipt.assumptions) == assumptions
     assert receipt.source == source
     inner = f"SELECT {count(item, unit)} AS n FROM {source}"
-    assert shop.sql(f"FROM dp($$ {inner} $$)").fetchall() == wanted
+    assert asked.sql(f"FROM dp($$ {inner} $$)").fetchall() == wanted
 
 
 def pairs(session: dp_sql.Session, item: str, unit: str, source: str) -> set[tuple[str, str]]:

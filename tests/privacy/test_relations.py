@@ -16,7 +16,7 @@ from tests.privacy.oracle import DISTINCT, EVERY_ROW, as_sql, check, compiled, s
 from tests.privacy.source_texts import databases, sources
 
 QUIET = settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate, Phase.shrink],
@@ -26,9 +26,9 @@ FEWEST_ACCEPTED = 0.2
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
-    database = Database.new()
+    database = Database()
     yield database
-    database.connection.close()
+    database.close()
 
 
 def search(database: Database, config: settings) -> tuple[int, int]:
@@ -127,7 +127,7 @@ def test_views_that_read_each_other_are_refused(database: Database) -> None:
             return {"recent": "FROM bought", "bought": "FROM recent"}.get(parts[-1])
 
     with pytest.raises(NotPrivate):
-        compiled("FROM recent", Looping(database.connection))
+        compiled("FROM recent", Looping())
 
 
 def test_of_columns_with_one_name_the_first_has_it(database: Database) -> None:
@@ -160,8 +160,8 @@ def test_a_view_is_read_as_duckdb_has_stored_it(body: str, database: Database) -
         "SELECT sql FROM duckdb_views() WHERE view_name = 'recent'"
     )
     before = stored.fetchall()[0][0].replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1)
-    database.connection.execute(f"{written} {body}")
+    database.define(f"{written} {body}")
     try:
         assert all(check("FROM recent", data, True, database) for data in some_data())
     finally:
-        database.connection.execute(before)
+        database.define(before)

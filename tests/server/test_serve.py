@@ -34,6 +34,7 @@ from dp_sql.server.gateway import SCHEMATA, TABLES, Gateway
 from dp_sql.server.tokens import add_token, remove_token
 from tests.attacks.attack_bench import CANARIES, Side, attacks, families
 from tests.conftest import READING_LOG, SURE
+from tests.databases import write_database
 
 POLICY = """
 [tables.ratings]
@@ -117,8 +118,7 @@ class Served:
         self.folder = folder
         self.database, self.policy = folder / "shop.duckdb", folder / "policy.toml"
         self.tokens = folder / "policy.tokens"
-        with duckdb.connect(str(self.database)) as owner:
-            owner.execute(READING_LOG + HIDDEN)
+        write_database(self.database, READING_LOG + HIDDEN)
         self.policy.write_text(POLICY.format(limits=limits), "utf-8")
         self.where = address(f"quack:localhost:{free_port()}")
         self.secrets = {name: add_token(self.tokens, name) for name in ("reporting", "poor")}
@@ -219,6 +219,11 @@ def test_what_was_answered_is_a_table_in_the_shell(served: Served) -> None:
         "SELECT len(best) AS k FROM mine;\nSELECT typeof(best) AS kind FROM mine;\n"
     )
     assert (out.split(), err) == (["k", "3", "kind", "VARCHAR[]"], "")
+    counted = TOPK.replace(") AS", ", counts := true) AS")
+    out, err = served.shell(
+        f"SELECT u.item, u.count FROM (SELECT unnest(best) AS u FROM dp($$ {counted} $$)) LIMIT 1;\n"
+    )
+    assert (out.split(), err) == (["item,count", "Dune,45"], "")
 
 
 @real

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from fractions import Fraction
@@ -16,9 +14,11 @@ import pytest
 
 import dp_sql
 from dp_sql import errors
+from dp_sql.cli.main import main
 from dp_sql.engines.duckdb import private_connection as duckdb_private
 from dp_sql.session.analyst import AnalystSession
-from tests.conftest import READING_LOG, SURE
+from tests.conftest import READING_LOG, SURE, free
+from tests.databases import write_database
 
 POLICY = """
 [tables.ratings]
@@ -52,13 +52,17 @@ CREATE TABLE unnamed AS SELECT 'canary' AS word;
 
 def write(folder: Path, policy: str = POLICY, more: str = MORE) -> tuple[str, str]:
     """A database and its policy."""
-    database, file = folder / "shop.duckdb", folder / "policy.toml"
-    with duckdb.connect(str(database)) as con:
-        con.execute(READING_LOG)
-        con.execute("UPDATE ratings SET kind = 'novel' WHERE user_id = 1")
-        con.execute(more)
-    file.write_text(policy, "utf-8")
-    return str(database), str(file)
+    (folder / "policy.toml").write_text(policy, "utf-8")
+    made = READING_LOG + "UPDATE ratings SET kind = 'novel' WHERE user_id = 1;" + more
+    return write_database(folder / "shop.duckdb", made), str(folder / "policy.toml")
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnalystSession]:
+    """A session that many tests ask."""
+    database, policy = write(tmp_path_factory.mktemp("asking"))
+    with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
+        yield session
 
 
 @pytest.fixture
@@ -95,10 +99,11 @@ def asked(session: AnalystSession, text: str) -> list[Any]:
         ("SELECT count(*) FROM catalog", [(7,)]),
     ],
 )  # fmt: skip
-def test_an_analyst_is_answered(analyst: AnalystSession, text: str, answer: list[Any]) -> None:
-    assert asked(analyst, text) == answer
-    assert len(analyst.receipts) == (1 if "DP_" in text else 0)
-    assert "canary" not in str(analyst.receipts)
+def test_an_analyst_is_answered(asking: AnalystSession, text: str, answer: list[Any]) -> None:
+    before = len(asking.receipts)
+    assert asked(asking, text) == answer
+    assert len(asking.receipts) == before + ("DP_" in text)
+    assert "canary" not in str(asking.receipts)
 
 
 def test_reading_an_answer_again_is_free_and_the_same(analyst: AnalystSession) -> None:
@@ -110,9 +115,9 @@ def test_reading_an_answer_again_is_free_and_the_same(analyst: AnalystSession) -
     assert analyst.execute("SELECT 1").fetchall() == [(1,)]
 
 
-def test_parameters_belong_to_the_outer_statement(analyst: AnalystSession) -> None:
+def test_parameters_belong_to_the_outer_statement(asking: AnalystSession) -> None:
     text = f"SELECT DP_COUNT_DISTINCT(title, {SURE}) + ? AS n FROM ratings"
-    assert analyst.sql(text, params=[10]).fetchall() == [(14,)]
+    assert asking.sql(text, params=[10]).fetchall() == [(14,)]
 
 
 @pytest.mark.parametrize(
@@ -151,32 +156,33 @@ def test_an_answer_keeps_its_type_on_the_way(tmp_path: Path, kind: str) -> None:
 def test_explain_spends_nothing_and_shows_the_cost(analyst: AnalystSession) -> None:
     text = "SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 4) FROM ratings GROUP BY region"
     relation = analyst.sql(f"EXPLAIN {text}")
-    ((*told, accuracy, before, after, kept, work, sql),) = relation.fetchall()
-    assert told == ["dp_topk(title, 2)", "joint", "1", "0", "0.25"]
+    ((*told, accuracy, others, before, after, kept, work, sql),) = relation.fetchall()
+    assert told == ["dp_topk(title, 2)", "joint", "1", "0", "0.03125", "1", "0.25"]
     assert "with probability 95 %" in accuracy and "__dp_sql_topk" in sql
+    assert "mechanism := 'subset'" in others and "cdp_peel" not in others, "there is no delta"
     assert (before, after, kept) == ("", "", "")  # no budget here
     assert work == "reads each row once; no join multiplies rows"
     assert analyst.receipts == ()
 
 
-def test_show_and_describe_show_names_and_types_only(analyst: AnalystSession) -> None:
-    shown = asked(analyst, "SHOW TABLES")
+def test_show_and_describe_show_names_and_types_only(asking: AnalystSession) -> None:
+    shown = asked(asking, "SHOW TABLES")
     assert ("ratings", "private") in shown and ("catalog", "public") in shown
     assert all(len(row) == 2 for row in shown) and "unnamed" not in str(shown)
-    assert ("title", "VARCHAR") in asked(analyst, "DESCRIBE ratings")
+    assert ("title", "VARCHAR") in asked(asking, "DESCRIBE ratings")
     with pytest.raises(errors.NotSupported, match="There is no table unnamed"):
-        analyst.sql("DESCRIBE unnamed")
+        asking.sql("DESCRIBE unnamed")
 
 
 def test_describe_shows_the_columns_of_a_listed_view_that_analysts_may_read(
-    analyst: AnalystSession,
+    asking: AnalystSession,
 ) -> None:
-    assert asked(analyst, "DESCRIBE recent") == [("reader", "BIGINT"), ("title", "VARCHAR")]
+    assert asked(asking, "DESCRIBE recent") == [("reader", "BIGINT"), ("title", "VARCHAR")]
 
 
-def test_a_statement_with_a_nul_is_refused(analyst: AnalystSession) -> None:
+def test_a_statement_with_a_nul_is_refused(asking: AnalystSession) -> None:
     with pytest.raises(errors.NotSupported, match="NUL character"):
-        analyst.sql("SELECT 1 AS a\0, secret")
+        asking.sql("SELECT 1 AS a\0, secret")
 
 
 def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> None:
@@ -187,6 +193,18 @@ def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> Non
         pytest.raises(errors.NotPrivate, match="The view recent is not provably person-level"),
     ):
         session.sql("DESCRIBE recent")
+
+
+@pytest.mark.parametrize(
+    ("written", "most"), [("", 200), (", max_contributions := 150", 150), (", report := true", 200)]
+)
+def test_the_search_for_a_bound_ends_at_the_limit(
+    analyst: AnalystSession, written: str, most: int
+) -> None:
+    (one,) = analyst.explain(
+        f"SELECT DP_COUNT_DISTINCT(title, epsilon := 1{written}) FROM ratings"
+    ).calls
+    assert f"chosen from 1, 2, 4, ... up to {most} " in one.accuracy
 
 
 @pytest.mark.parametrize(
@@ -212,11 +230,10 @@ def test_a_view_that_is_not_person_level_is_not_described(tmp_path: Path) -> Non
     ],
 )  # fmt: skip
 def test_what_a_policy_does_not_allow_is_refused(
-    analyst: AnalystSession, text: str, error: str, words: str
+    asking: AnalystSession, text: str, error: str, words: str
 ) -> None:
-    with pytest.raises(getattr(errors, error), match=words):
-        analyst.sql(text)
-    assert analyst.receipts == ()
+    with free(asking), pytest.raises(getattr(errors, error), match=words):
+        asking.sql(text)
 
 
 OBSERVED = """
@@ -263,16 +280,16 @@ def test_a_release_that_failed_has_a_receipt(
 
 
 def test_joins_that_could_multiply_a_persons_rows_too_far_are_refused(
-    analyst: AnalystSession,
+    asking: AnalystSession,
 ) -> None:
     aliases = [f"t{i}" for i in range(3)]
     joined = "ratings a " + " ".join(f"JOIN ratings {t} USING (user_id)" for t in aliases)
     some = " AND ".join(f"{t}.title <> a.title" for t in aliases)
     with pytest.raises(errors.NotSupported, match=r"could make 1,000,000,000 rows of one person"):
-        analyst.sql(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined} WHERE {some}")
+        asking.sql(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined} WHERE {some}")
     # Nobody reads a column of the others here, so each is read as the people in it.
     assert "no join multiplies" in str(
-        analyst.explain(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined}")
+        asking.explain(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined}")
     )
 
 
@@ -295,15 +312,15 @@ def test_public_tables_arrive_as_they_are(tmp_path: Path) -> None:
         assert found == con.execute(text).fetchall()
 
 
-def test_no_cap_is_needed_where_a_person_is_in_one_group(analyst: AnalystSession) -> None:
+def test_no_cap_is_needed_where_a_person_is_in_one_group(asking: AnalystSession) -> None:
     found = asked(
-        analyst,
+        asking,
         f"SELECT kind, DP_COUNT_DISTINCT(user_id, {SURE}, contribution_bound := 1) AS n "
         "FROM ratings GROUP BY kind ORDER BY kind",
     )
     assert dict(found) == {"novel": 30, "essay": 0, "poems": 20}
     with pytest.raises(errors.ArgumentError, match="needs max_groups_contributed"):
-        analyst.sql("SELECT region, DP_TOPK(title, 1, epsilon := 1) FROM ratings GROUP BY region")
+        asking.sql("SELECT region, DP_TOPK(title, 1, epsilon := 1) FROM ratings GROUP BY region")
 
 
 def test_an_error_after_the_debit_is_one_sentence(
@@ -395,15 +412,35 @@ def test_two_analysts_see_their_own_receipts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["--csv", "--json", "--receipts"])
-def test_the_command_line_asks_as_an_analyst(tmp_path: Path, form: str) -> None:
+def test_the_command_line_asks_as_an_analyst(
+    tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     database, policy = write(tmp_path)
     text = f"SELECT unnest(DP_TOPK(title, 2, {SURE})) AS title FROM ratings"
-    program = [sys.executable, "-m", "dp_sql", database, "--policy", policy, "--as", "me", form]
-    done = subprocess.run([*program, "-c", text], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "Dune" in done.stdout and "Emma" in done.stdout
-    refused = subprocess.run(
-        [*program, "-c", "SELECT * FROM ratings"], capture_output=True, text=True, check=False
+    program = [database, "--policy", policy, "--as", "me", form]
+    assert main([*program, "-c", text]) == 0
+    shown = capsys.readouterr().out
+    assert "Dune" in shown and "Emma" in shown
+    assert main([*program, "-c", "SELECT * FROM ratings"]) == 1
+    assert "does not exist" in capsys.readouterr().err
+
+
+def test_a_list_without_a_domain_under_a_policy(tmp_path: Path) -> None:
+    """The cap on items is the policy's limit; the ledger has epsilon and delta, and no rho."""
+    policy = POLICY.replace("max_k", "max_delta_per_query = 1e-6\nmax_k")
+    more = "CREATE TABLE tags AS SELECT p % 2000 AS user_id, 'tag ' || p % 40 AS tag FROM range(8000) t(p);"
+    policy = policy.replace(
+        "[tables.loans]", '[tables.tags]\nprivacy_unit = "user_id"\n[tables.loans]'
     )
-    assert refused.returncode == 1
-    assert "does not exist" in refused.stderr
+    database, file = write(tmp_path, policy, MORE + more)
+    with dp_sql.connect(database, policy=file, analyst="reporting") as session:
+        call = "DP_TOPK(tag, 40, epsilon := 10, delta := 1e-6{})"
+        assert "weighted_gaussian" in str(session.explain(f"SELECT {call.format('')} FROM tags"))
+        ((found,),) = asked(
+            session, f"SELECT {call.format(', max_contributions := 200')} FROM tags"
+        )
+        assert sorted(found) == sorted(f"tag {i}" for i in range(40))
+        ((loss,),) = [(receipt.loss,) for receipt in session.receipts]
+        assert (loss.epsilon, loss.delta, loss.rho) == (10, Fraction(1, 10**6), None)
+        with pytest.raises(errors.ArgumentError, match=r"max_contributions is more than .* 200"):
+            session.sql(f"SELECT {call.format(', max_contributions := 201')} FROM tags")

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import duckdb
 import pytest
 
 import dp_sql
@@ -20,6 +19,7 @@ from dp_sql.files import make_private
 from dp_sql.policy.budget_section import advice
 from dp_sql.policy.model import read_policy
 from dp_sql.server.tokens import add_token
+from tests.databases import write_database
 
 POLICY = """
 [tables.ratings]
@@ -37,8 +37,10 @@ QUESTION = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings"
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A folder with a database and a policy, made before the umask is what the test says."""
-    with duckdb.connect(str(tmp_path / "shop.duckdb")) as con:
-        con.execute("CREATE TABLE ratings AS SELECT i AS user_id, 'a' AS title FROM range(9) r(i)")
+    write_database(
+        tmp_path / "shop.duckdb",
+        "CREATE TABLE ratings AS SELECT i AS user_id, 'a' AS title FROM range(9) r(i)",
+    )
     (tmp_path / "policy.toml").write_text(POLICY)
     before = os.umask(request.param)
     try:

@@ -13,8 +13,8 @@ from dp_sql.udfs.count_distinct import bounded
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 from tests.conftest import SURE
 
-WITHOUT_DOMAIN = [n for n, udf in REGISTRY["topk"].items() if udf.n_largest is not None]
-WITH_DOMAIN = [n for n, udf in REGISTRY["topk"].items() if udf.n_largest is None]
+WITHOUT_DOMAIN = [n for n, udf in REGISTRY["topk"].items() if udf.finds_items]
+WITH_DOMAIN = [n for n, udf in REGISTRY["topk"].items() if not udf.finds_items]
 BOUNDED = [n for n, udf in REGISTRY["count_distinct"].items() if "bound" in udf.parameters]
 
 
@@ -39,19 +39,116 @@ def test_a_list_from_a_public_domain(session: dp_sql.Session, mechanism: str) ->
     assert receipt.loss.delta == (Fraction(1, 10**9) if delta else 0)
 
 
+SET = "epsilon := 1e-6, privacy_unit := user_id, mechanism := 'subset'"
+BACKWARDS = """
+    CREATE TYPE mood AS ENUM ('merry', 'calm', 'Zen', 'blue');
+    CREATE TABLE felt AS SELECT i % 7 AS user_id, i AS number, i % 2 AS half,
+        (['Zen', 'merry', 'blue', 'calm'])[1 + i % 4] AS word, word::mood AS mood
+        FROM range(20) t(i) ORDER BY i DESC;
+    CREATE TABLE words AS SELECT DISTINCT word FROM felt ORDER BY word DESC;
+    CREATE TABLE halves AS SELECT 1 AS half UNION ALL SELECT 0;
+"""
+
+
+def sets(session: dp_sql.Session) -> dict[str, list[object]]:
+    """Whole domains, so that nothing is drawn, from tables that are stored backwards."""
+    session.execute(BACKWARDS)
+    grouped = (
+        f"SELECT half, DP_TOPK(word, 4, {SET}, domain := words.word, groups := halves.half, "
+        "max_groups_contributed := 1) AS words FROM felt GROUP BY half ORDER BY half"
+    )
+    calls = {
+        "column": f"DP_TOPK(word, 4, {SET}, domain := words.word)",
+        "list": f"DP_TOPK(number, 3, {SET}, domain := [11, 3, 20])",
+        "observed": f"DP_TOPK(number, 20, {SET}, domain := observed)",
+        "enum": f"DP_TOPK(mood, 4, {SET}, domain := mood)",
+    }
+    found = {name: [answer(session, call, "felt")] for name, call in calls.items()}
+    return {**found, "groups": [words for _, words in session.sql(grouped).fetchall()]}
+
+
+IN_ORDER = {
+    "column": [["Zen", "blue", "calm", "merry"]],
+    "list": [[3, 11, 20]],
+    "observed": [list(range(20))],
+    "enum": [["Zen", "blue", "calm", "merry"]],
+    "groups": [["Zen", "blue", "calm", "merry"]] * 2,
+}
+
+
+def test_a_set_is_in_the_order_of_its_values(session: dp_sql.Session) -> None:
+    assert sets(session) == IN_ORDER
+
+
+def test_the_order_of_a_scan_would_be_found_out(
+    session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subset = REGISTRY["topk"]["subset"]
+    monkeypatch.setitem(vars(subset), "is_set", False)
+    assert sets(session) != IN_ORDER
+
+
 @pytest.mark.parametrize("mechanism", [None, *WITHOUT_DOMAIN])
 def test_a_list_without_a_domain_holds_what_enough_people_have(
     session: dp_sql.Session, mechanism: str | None
 ) -> None:
     session.execute("INSERT INTO ratings SELECT i, 'Solaris', NULL, 1, 1, '' FROM range(1000) t(i)")
     named = f", mechanism := '{mechanism}'" if mechanism else ""
-    call = f"DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id{named})"
+    call = f"DP_TOPK(title, 3, epsilon := 0.3, delta := 1e-9, privacy_unit := user_id{named})"
     assert answer(session, call) == ["Solaris"]
     (receipt,) = session.receipts
-    assert receipt.mechanism == "limited_domain"
+    assert receipt.mechanism == (mechanism or "limited_domain")
     assert receipt.loss.delta == Fraction(1, 10**9)
     assert receipt.loss.rho is None
     assert "delta = 0.000000001" in str(receipt)
+
+
+@pytest.mark.parametrize(
+    ("k", "epsilon", "more", "mechanism"),
+    [
+        (9, "1", "", "limited_domain"),
+        (10, "1", "", "weighted_gaussian"),
+        (10, "0.001", "", "limited_domain"),
+        (1, "1", ", max_contributions := 5", "weighted_gaussian"),
+        (10, "1", ", mechanism := 'limited_domain'", "limited_domain"),
+    ],
+)
+def test_the_default_without_a_domain_depends_on_public_numbers(
+    session: dp_sql.Session, k: int, epsilon: str, more: str, mechanism: str
+) -> None:
+    call = (
+        f"DP_TOPK(title, {k}, epsilon := {epsilon}, delta := 1e-9, privacy_unit := user_id{more})"
+    )
+    assert f"mechanism  {mechanism}" in str(session.explain(f"SELECT {call} FROM ratings"))
+    answer(session, call)
+    (receipt,) = session.receipts
+    assert receipt.mechanism == mechanism
+
+
+def test_a_person_counts_in_max_contributions_items(session: dp_sql.Session) -> None:
+    """Weights grow with the square root of the cap; with a cap of 1 an item is drawn by 150 people."""
+    session.execute("CREATE TABLE wide AS SELECT p AS u, i FROM range(3000) a(p), range(20) b(i)")
+    lengths = []
+    for cap in (1, 20):
+        call = (
+            "DP_TOPK(i, 20, epsilon := 0.1, delta := 1e-9, privacy_unit := u, "
+            f"max_contributions := {cap})"
+        )
+        lengths.append(len(answer(session, call, "wide")))  # type: ignore[arg-type]
+    assert lengths[0] <= 3 and lengths[1] >= 17
+
+
+@pytest.mark.parametrize("mechanism", WITHOUT_DOMAIN)
+def test_a_person_with_many_rows_of_an_item_counts_once(
+    session: dp_sql.Session, mechanism: str
+) -> None:
+    session.execute("CREATE TABLE rows AS SELECT p % 500 AS u, p % 5 AS i FROM range(20000) a(p)")
+    call = (
+        "DP_TOPK(i, 5, epsilon := 1000, delta := 1e-9, privacy_unit := u, counts := true, "
+        f"mechanism := '{mechanism}')"
+    )
+    listed = answer(session, call, "rows")
+    assert [one["count"] for one in listed] == [100] * 5  # type: ignore[union-attr, index]
 
 
 def test_only_the_largest_counts_leave_duckdb(
@@ -77,6 +174,41 @@ def test_only_the_largest_counts_leave_duckdb(
     assert len(counts) == 1001
     assert counts == sorted(counts, reverse=True)
     assert counts[0] == 20
+
+
+def others(session: dp_sql.Session, k: int, more: str) -> dict[str, str]:
+    call = f"DP_TOPK(title, {k}, epsilon := 1, privacy_unit := user_id, {more})"
+    return dict(session.explain(f"SELECT {call} FROM ratings").calls[0].alternatives)
+
+
+def test_explain_shows_what_a_list_a_set_and_a_list_with_delta_promise(
+    session: dp_sql.Session,
+) -> None:
+    of_joint = others(session, 3, "domain := catalog.title")
+    assert list(of_joint) == ["subset", "cdp_peel"]
+    shown = "with probability 95 %, no listed item has over 10 people fewer than any item left out"
+    assert of_joint["subset"] == f"{shown} (domain of 5 items, k = 3, epsilon = 1)"
+    assert "delta = 0.000001)" in of_joint["cdp_peel"]
+    of_subset = others(session, 3, "domain := catalog.title, mechanism := 'subset'")
+    assert list(of_subset) == ["joint", "cdp_peel"]
+    more = "delta := 1e-9, mechanism := 'cdp_peel', domain := catalog.title"
+    assert list(others(session, 3, more)) == ["joint", "subset"]
+    grouped = (
+        "SELECT region, DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := "
+        "catalog.title, groups := ['north', 'south'], max_groups_contributed := 2) FROM ratings "
+        "GROUP BY region"
+    )
+    shown = str(session.explain(grouped))
+    assert "or         mechanism := 'subset': with probability 95 %" in shown
+    assert "epsilon = 0.5, delta = 0.0000005)" in shown, "of one group"
+
+
+@pytest.mark.parametrize("more", ["domain := observed", "delta := 1e-9"])
+def test_without_a_size_before_the_release_explain_compares_nothing(
+    session: dp_sql.Session, more: str
+) -> None:
+    assert others(session, 3, more) == {}
+    assert others(session, 1, "domain := catalog.title") == {}, "one item is a list and a set"
 
 
 @pytest.mark.parametrize("mechanism", REGISTRY["count_distinct"])
@@ -109,6 +241,46 @@ def test_every_way_to_choose_the_bound(
     assert isinstance(found, dict)
     assert found["contribution_bound"] in (1, 2, 3, 4)
     assert found["lower_bound"] <= found["estimate"]
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("", "chosen from 1, 2, 4, ... up to 100000 (bound selection difference, "),
+        (
+            "max_contributions := 50",
+            "chosen from 1, 2, 4, ... up to 50 (bound selection difference",
+        ),
+        ("bound_selection := 'gem'", "rising to 461 when it is 100"),
+        ("mechanism := 'greedy'", "rising to 461 when it is 100"),
+        ("mechanism := 'sampling', max_contributions := 50", "when it is 50"),
+        ("contribution_bound := 7", "(contribution bound 7, "),
+    ],
+)
+def test_the_bounds_that_are_looked_at(session: dp_sql.Session, written: str, says: str) -> None:
+    more = f", {written}" if written else ""
+    call = f"DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id{more})"
+    cost = session.explain(f"SELECT {call} FROM ratings")
+    assert says in cost.calls[0].accuracy
+
+
+def test_explain_prices_the_default_for_every_accountant(session: dp_sql.Session) -> None:
+    query = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FROM ratings"
+    shown = session.sql(f"EXPLAIN {query}").select("epsilon, rho, range").fetchall()
+    assert shown == [("1", "0.15625", "1.5")]
+    assert "epsilon = 1 (rho = 0.15625 of zCDP, range = 1.5)" in str(session.explain(query))
+
+
+@pytest.mark.parametrize("mechanism", ["greedy", "sampling"])
+def test_only_a_maximum_flow_is_bounded_by_differences(
+    session: dp_sql.Session, mechanism: str
+) -> None:
+    call = (
+        "DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, "
+        f"mechanism := '{mechanism}', bound_selection := 'difference')"
+    )
+    with pytest.raises(dp_sql.QueryError, match="must be one of: gem, mgem, combined_gem, rnm"):
+        session.sql(f"SELECT {call} FROM ratings")
 
 
 @pytest.mark.parametrize("mechanism", BOUNDED)

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
-import duckdb
 import pytest
 from sqlalchemy import create_engine, text
 
@@ -27,6 +26,7 @@ from dp_sql.server.tokens import add_token, digest_of, owner_of, read_tokens, re
 from dp_sql.session.release_store import ReleaseStore
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.budget.ledger_checks import admit_all, paths
+from tests.databases import write_database
 
 ZOE = "Zo\u00eb"
 SPELLINGS = ["Zo\u00eb", "Zoe\u0308", " Zo\u00eb", "Zoe\u0308 ", "\u00a0Zo\u00eb\u2003"]
@@ -47,8 +47,9 @@ COUNT = "SELECT DP_COUNT_DISTINCT(title, epsilon := {}) AS n FROM ratings"
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[tuple[str, str]]:
     database, policy = tmp_path / "shop.duckdb", tmp_path / "policy.toml"
-    with duckdb.connect(str(database)) as con:
-        con.execute("CREATE TABLE ratings AS SELECT i AS user_id, 'a' AS title FROM range(9) r(i)")
+    write_database(
+        database, "CREATE TABLE ratings AS SELECT i AS user_id, 'a' AS title FROM range(9) r(i)"
+    )
     policy.write_text(POLICY, "utf-8")
     yield str(database), str(policy)
 

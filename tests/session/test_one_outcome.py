@@ -22,6 +22,7 @@ from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.question import Question
 from tests.attacks.attack_bench import Side, _chain, attacks, families
 from tests.budget.test_budget import POLICY, TOP, events
+from tests.databases import write_database
 from tests.privacy.test_fuzz_plans import SEEDS
 
 # --- two databases that differ in one person ------------------------------------------------------
@@ -146,12 +147,12 @@ QUESTION = TOP.format("0.1")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with duckdb.connect(str(tmp_path / "shop.duckdb")) as con:
-        con.execute(
-            "CREATE TABLE catalog AS SELECT 'book ' || i AS title FROM range(8) AS t(i);"
-            "CREATE TABLE ratings AS SELECT i % 90 AS user_id, 'book ' || (i % 7) AS title FROM "
-            "range(400) AS t(i); CREATE TABLE visits AS FROM ratings"
-        )
+    write_database(
+        tmp_path / "shop.duckdb",
+        "CREATE TABLE catalog AS SELECT 'book ' || i AS title FROM range(8) AS t(i);"
+        "CREATE TABLE ratings AS SELECT i % 90 AS user_id, 'book ' || (i % 7) AS title FROM "
+        "range(400) AS t(i); CREATE TABLE visits AS FROM ratings",
+    )
     return tmp_path
 
 

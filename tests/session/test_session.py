@@ -85,9 +85,9 @@ def test_two_calls_are_two_releases(session: dp_sql.Session) -> None:
     ],
 )  # fmt: skip
 def test_a_call_may_be_anywhere_in_an_expression(
-    session: dp_sql.Session, statement: str, rows: list[tuple[object, ...]]
+    shared: dp_sql.Session, statement: str, rows: list[tuple[object, ...]]
 ) -> None:
-    assert session.sql(statement).fetchall() == rows
+    assert shared.sql(statement).fetchall() == rows
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_a_call_may_be_anywhere_in_an_expression(
         "region IS DISTINCT FROM 'nowhere'", "year::VARCHAR = year::VARCHAR",
     ],
 )  # fmt: skip
-def test_a_condition_on_one_row_is_kept_as_written(session: dp_sql.Session, where: str) -> None:
-    assert session.sql(f"SELECT {TOP} FROM ratings WHERE {where}").fetchall() == [(BEST,)]
+def test_a_condition_on_one_row_is_kept_as_written(shared: dp_sql.Session, where: str) -> None:
+    assert shared.sql(f"SELECT {TOP} FROM ratings WHERE {where}").fetchall() == [(BEST,)]
 
 
 def test_a_condition_selects_rows(session: dp_sql.Session) -> None:

@@ -470,6 +470,26 @@ SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, d
 -- ^ catalog.title
 SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, domain := catalog.title, mechanism := 'limited_domain') FROM ratings
 
+-- ArgumentError: The mechanism weighted_gaussian finds the items by itself and takes no domain
+-- ^ catalog.title
+SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, domain := catalog.title, mechanism := 'weighted_gaussian') FROM ratings
+
+-- ArgumentError: The mechanism weighted_gaussian needs delta
+-- ^ DP_TOPK
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, mechanism := 'weighted_gaussian') FROM ratings
+
+-- ArgumentError: The mechanism joint takes no max_contributions
+-- ^ 5
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := catalog.title, max_contributions := 5) FROM ratings
+
+-- ArgumentError: The mechanism limited_domain takes no max_contributions
+-- ^ 5
+SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, mechanism := 'limited_domain', max_contributions := 5) FROM ratings
+
+-- ArgumentError: max_contributions must be a whole number from 1
+-- ^ 0
+SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, max_contributions := 0) FROM ratings
+
 -- ArgumentError: The mechanism limited_domain needs delta
 -- ^ DP_TOPK
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, mechanism := 'limited_domain') FROM ratings
@@ -486,7 +506,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, m
 -- ^ delta
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, delta := 1e-9, privacy_unit := user_id) FROM ratings
 
--- ArgumentError: bound_selection must be one of: gem
+-- ArgumentError: bound_selection must be one of: difference, gem
 -- ^ 'best'
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'best', privacy_unit := user_id) FROM ratings
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -9,6 +11,7 @@ import pytest
 
 import dp_sql
 from dp_sql.sql.statement import parse
+from tests.conftest import READING_LOG
 
 TEXT = (Path(__file__).parent / "around.sql").read_text(encoding="utf-8")
 STATEMENTS = [
@@ -21,6 +24,14 @@ CALL = (
 VALUE = "SELECT ['Dune'] AS best"
 
 
+@pytest.fixture(scope="module")
+def installed() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as con:
+        con.execute(READING_LOG)
+        yield dp_sql.install(con)
+
+
+@cache
 def expected(statement: str) -> tuple[list[str], list[tuple[object, ...]]]:
     with duckdb.connect() as plain:
         relation = plain.sql(statement.replace(":answer", VALUE))
@@ -34,40 +45,40 @@ def test_the_file_is_read_whole() -> None:
 
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_a_session_leaves_the_sql_around_a_call_alone(
-    session: dp_sql.Session, statement: str
+    shared: dp_sql.Session, statement: str
 ) -> None:
-    relation = session.sql(statement.replace(":answer", CALL))
+    before = len(shared.receipts)
+    relation = shared.sql(statement.replace(":answer", CALL))
     assert (relation.columns, relation.fetchall()) == expected(statement)
     assert relation.fetchall() == expected(statement)[1]
     # DESCRIBE only binds; everything else releases once, read twice or not.
-    assert len(session.receipts) == (0 if statement.startswith("DESCRIBE") else 1)
+    assert len(shared.receipts) == before + (not statement.startswith("DESCRIBE"))
 
 
 @pytest.mark.parametrize(
     "statement", [s for s in STATEMENTS if not s.startswith(("DESCRIBE", "PIVOT"))]
 )
 def test_the_dp_macro_leaves_the_sql_around_a_call_alone(
-    con: duckdb.DuckDBPyConnection, statement: str
+    installed: duckdb.DuckDBPyConnection, statement: str
 ) -> None:
+    before = len(dp_sql.receipts(installed))
     text = statement.replace(":answer", CALL)
     columns, rows = expected(statement)
-    result = con.execute("FROM dp(?)", [text])
+    result = installed.execute("FROM dp(?)", [text])
     assert [column[0] for column in result.description] == columns
     assert result.fetchall() == rows
-    assert len(dp_sql.receipts(con)) == 1
+    assert len(dp_sql.receipts(installed)) == before + 1
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_a_statement_without_a_call_is_not_read_at_all(
-    session: dp_sql.Session, statement: str
+    shared: dp_sql.Session, statement: str
 ) -> None:
-    relation = session.sql(statement.replace(":answer", VALUE))
+    relation = shared.sql(statement.replace(":answer", VALUE))
     assert (relation.columns, relation.fetchall()) == expected(statement)
 
 
 @pytest.mark.parametrize("statement", [s for s in STATEMENTS if not s.startswith("PIVOT")])
 def test_the_lexer_cuts_where_duckdb_cuts(statement: str) -> None:
     text = statement.replace(":answer", VALUE)
-    with duckdb.connect() as plain:
-        theirs = len(plain.extract_statements(text))
-    assert len(parse(text)) == theirs == 1
+    assert len(parse(text)) == len(duckdb.extract_statements(text)) == 1

@@ -9,9 +9,10 @@ from itertools import chain, combinations, combinations_with_replacement, permut
 import numpy as np
 import pytest
 
-from dp_sql.udfs.count_distinct import bounded, greedy, matching
+from dp_sql.udfs.count_distinct import bounded, difference, greedy, matching
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.select import normalized
+from tests.udfs import cases_difference
 from tests.udfs.choices import exact_loops
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
 from tests.udfs.distributions import NotPrivateError, distribution_of, fits, samples
@@ -102,13 +103,14 @@ def case_of_bounded(mechanism, domains, mutants):
 QUARTER = Fraction(1, 2)
 
 
-def release_distribution(cover):
+def release_distribution(cover, selection="gem"):
     """The distribution of (estimate, bound); outcomes that need many draws are left out, in pairs."""
     q_of = {EPSILON / 4: QUARTER, EPSILON / 2: QUARTER**2, EPSILON: QUARTER**4}
     with exact_loops(q_of), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(normalized, "grid_of", lambda epsilon: 1)
+        for module in (normalized, difference):
+            patch.setattr(module, "grid_of", lambda epsilon: 1)
         distribution, unfinished = distribution_of(
-            lambda draws: bounded.release(cover, EPSILON, BETA, "gem", draws), q_of, limit=9
+            lambda draws: bounded.release(cover, EPSILON, BETA, selection, draws), q_of, limit=9
         )
     assert unfinished < Fraction(1, 8)
     return distribution
@@ -128,10 +130,10 @@ def given_the_bound(distribution):
 
 
 def shipped_cover(data, n_bounds):
-    return tuple(matching.cover_counts(*graph_of(data), n_bounds))
+    return tuple(matching.cover_counts(*graph_of(data), range(1, n_bounds + 1)))
 
 
-def matched(after, factor):
+def matched(after, factor, selection="gem"):
     """The whole path: from data through the flow to the release under a bound that is chosen."""
 
     def pairs():
@@ -141,11 +143,17 @@ def matched(after, factor):
             for person in SUBSETS
         }
 
-    return Domain(lambda cover: complete(after(release_distribution(cover))), pairs, within(factor))
+    def distribution(cover):
+        return complete(after(release_distribution(cover, selection)))
+
+    return Domain(distribution, pairs, within(factor))
 
 
 ALL = matched(lambda distribution: distribution, QUARTER**-4)
+DIFFERENCE = matched(lambda distribution: distribution, QUARTER**-4, "difference")
 GIVEN = matched(given_the_bound, QUARTER**-2 * Fraction(11, 10))
+
+CHOICES, WRONG_CHOICES = cases_difference.cases(shipped_cover)
 
 MATCHING = case_of_bounded(
     matching.MATCHING,
@@ -158,9 +166,12 @@ MATCHING = case_of_bounded(
             defined=lambda data: tuple(covered(data, bound) for bound in (1, 2, 3)),
         ),
         "a release": ALL,
+        "a release by differences": DIFFERENCE,
         "a release given its bound": GIVEN,
+        **CHOICES,
     },
     mutants={
+        **WRONG_CHOICES,
         "noise for the whole of epsilon": Mutant(GIVEN, times_two(bounded, "_noise_rate")),
         "noise that forgets the bound": Mutant(
             GIVEN, changed(bounded, "_noise_rate", lambda share, at: 2 * share)
@@ -191,7 +202,7 @@ def given_distribution(counts, bound, reach=6):
 
 def in_turns(runs, max_bound=5):
     """The shipped counts, from the people of item 0, of item 1, ..."""
-    return greedy.cover_counts(*graph_of_runs(runs), max_bound)
+    return greedy.cover_counts(*graph_of_runs(runs), range(1, max_bound + 1))
 
 
 def by_first_appearance(data):

@@ -45,7 +45,7 @@ def check_privacy(domain: Domain) -> None:
 
 @cache
 def passes(check: Callable[[Domain], None], domain: Domain) -> None:
-    """Check once what several mutants are made of."""
+    """Check once what has a test of its own and is what several mutants are made of."""
     check(domain)
 
 

@@ -7,7 +7,7 @@ its distribution comes out as Fractions. Nothing is estimated.
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain, permutations, product
 from math import gcd, lcm
 from typing import Any, TypeVar
@@ -20,12 +20,14 @@ Outcome = TypeVar("Outcome", bound=Hashable)
 Distribution = dict[Any, Fraction]
 
 
+CHANCE_BITS = 64
+
+
 class PathTooLongError(Exception):
     """A path of an unbounded sampler has reached the limit."""
 
 
-@lru_cache(maxsize=1 << 14)
-def _in_integers(weights: tuple[Any, ...], q: Fraction) -> tuple[list[int], int]:
+def _in_integers(weights: Sequence[Any], q: Fraction) -> tuple[list[int], int]:
     """The weights at q, multiplied so that they are integers, and their sum."""
     a, b = q.numerator, q.denominator
     most = max((power for weight in weights for _, power in weight), default=0)
@@ -39,24 +41,31 @@ def _in_integers(weights: tuple[Any, ...], q: Fraction) -> tuple[list[int], int]
 class _Path:
     """Draws that follow planned outcomes, then always the first possible one."""
 
-    def __init__(self, plan: list[int], q_of: Mapping[Fraction, Fraction], limit: int) -> None:
-        self.plan, self.q_of, self.limit = plan, q_of, limit
+    def __init__(
+        self, plan: list[int], weights_of: Callable[[Odds], tuple[list[int], int]], limit: int
+    ) -> None:
+        self.plan, self.weights_of, self.limit = plan, weights_of, limit
         self.taken: list[tuple[int, Sequence[Any]]] = []
         self.numerator = self.denominator = 1
-
-    @property
-    def probability(self) -> Fraction:
-        return Fraction(self.numerator, self.denominator)
 
     def below(self, n: int) -> int:
         return self._step([1] * n, n)
 
     def choose(self, odds: Odds) -> int:
-        return self._step(*_in_integers(tuple(odds.weights), self.q_of[odds.rate]))
+        return self._step(*self.weights_of(odds))
 
     def orders(self, sizes: Any) -> Any:
         choices = list(product(*(permutations(range(n)) for n in sizes)))
         return np.array([*chain(*choices[self.below(len(choices))])], dtype=np.int64)
+
+    def hits(self, which: Any, chances: Any) -> Any:
+        """Each probability is rounded down to CHANCE_BITS bits."""
+        lows, _ = chances(4 * CHANCE_BITS)
+        drawn = []
+        for j in which.tolist():
+            p = Fraction(lows[min(j, len(lows) - 1)] >> 3 * CHANCE_BITS, 1 << CHANCE_BITS)
+            drawn.append(self._step([p, 1 - p]) == 0)
+        return np.array(drawn, dtype=bool)
 
     def _step(self, weights: Sequence[Any], total: int = 1) -> int:
         """Take one branch; its probability is its weight, an integer or a Fraction, over total."""
@@ -83,24 +92,36 @@ def distribution_of(
 
     `q_of` gives the value of q for each rate; a sampler that uses another rate fails.
     """
-    distribution: dict[Outcome, Fraction] = defaultdict(Fraction)
-    unfinished, plan = Fraction(0), []
+    known: dict[int, tuple[Odds, tuple[list[int], int]]] = {}  # by identity, which is quick
+
+    def weights_of(odds: Odds) -> tuple[list[int], int]:
+        if id(odds) not in known:
+            known[id(odds)] = odds, _in_integers(odds.weights, q_of[odds.rate])
+        return known[id(odds)][1]
+
+    # Numerators of each outcome by their denominator: there are few, and sums of integers are quick.
+    sums: dict[Any, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    plan: list[int] | None = []
     while plan is not None:
-        path = _Path(plan, q_of, limit)
+        path = _Path(plan, weights_of, limit)
         try:
             outcome = run(path)
         except PathTooLongError:
-            unfinished += path.probability
-        else:
-            distribution[outcome] += path.probability
+            outcome = PathTooLongError
+        sums[outcome][path.denominator] += path.numerator
         plan = None
         for depth in reversed(range(len(path.taken))):
             following = _after(*path.taken[depth])
             if following is not None:
                 plan = [branch for branch, _ in path.taken[:depth]] + [following]
                 break
-    assert sum(distribution.values()) + unfinished == 1
-    return dict(distribution), unfinished
+    distribution = {
+        outcome: sum((Fraction(n, d) for d, n in parts.items()), Fraction(0))
+        for outcome, parts in sums.items()
+    }
+    assert sum(distribution.values()) == 1
+    unfinished = distribution.pop(PathTooLongError, Fraction(0))
+    return distribution, unfinished
 
 
 def accepted(distribution: Mapping[Any, Fraction]) -> Distribution:

@@ -1,8 +1,8 @@
 """From counts under every contribution bound to one release. Proofs are in matching.md.
 
-cover[l - 1] is a count of items when each person covers at most l of them: it never exceeds the
-true number, and one person moves it by at most l. A bound is chosen, privately or by the caller,
-and noise in proportion to it is added.
+A count of items when each person covers at most l of them never exceeds the true number, and one
+person moves it by at most l. A bound is chosen, privately or by the caller, and noise in proportion
+to it is added.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
+from dp_sql.udfs.count_distinct.difference import bounds_up_to, odds_of_bounds
 from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import ln_enclosure
@@ -18,11 +19,17 @@ from dp_sql.udfs.permute_and_flip import by_weight
 from dp_sql.udfs.select import exponential, gem
 from dp_sql.udfs.select.blocks import Blocks, distribution_by_weight
 from dp_sql.udfs.select.normalized import HIGH, LOW, blocks_of, grid_of, round_up
+from dp_sql.udfs.select.selection import rounded_up
 
 BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
 """The ways of choosing a bound; each spends half of epsilon. They are the exponential mechanism on
 the scores of the mechanisms of these names, as in Knop and Steinke 2023: it costs less rho than
 their permute-and-flip. rnm, with Gumbel noise, is the exponential mechanism on the counts."""
+
+DIFFERENCE = "difference"
+"""A way for maximum flows alone: few bounds, compared by differences of counts (difference.md)."""
+
+_ALL = (DIFFERENCE, *BOUND_SELECTIONS)
 
 
 @dataclass(frozen=True)
@@ -34,44 +41,77 @@ class CountRelease:
     contribution_bound: int | None  # the bound on items per person that was used, if any
 
 
+def candidates(max_contributions: int, bound: str | int) -> Sequence[int]:
+    """List the bounds that a release looks at: the counts under them are all that it needs."""
+    if isinstance(bound, int):
+        return [bound]
+    return (
+        bounds_up_to(max_contributions) if bound == DIFFERENCE else range(1, max_contributions + 1)
+    )
+
+
 def release(
-    cover: Sequence[int], epsilon: Fraction, beta: Fraction, bound: str | int, draws: Draws
+    cover: Sequence[int],
+    epsilon: Fraction,
+    beta: Fraction,
+    bound: str | int,
+    draws: Draws,
+    bounds: Sequence[int] | None = None,
 ) -> CountRelease:
-    """Choose a bound where none is given, add noise, release; cover[l - 1] is the count under l."""
+    """Choose a bound where none is given, add noise, release.
+
+    cover[i] is the count under bounds[i]; without `bounds` they are 1, 2, 3, ...
+    """
+    bounds = bounds or range(1, len(cover) + 1)
     share = noise_share(epsilon, bound)
-    if isinstance(bound, str):
+    if isinstance(bound, int):
+        place = bounds.index(bound)
+    elif bound == DIFFERENCE:
+        place = draws.choose(odds_of_bounds(cover, bounds, epsilon - share))
+    else:
         utilities = utilities_of_bounds(cover, epsilon, beta)
-        blocks = _blocks(utilities, epsilon - share, beta, bound, draws)
-        bound = 1 + by_weight(blocks, draws)
-    rate = _noise_rate(share, bound)
-    estimate = cover[bound - 1] + discrete_laplace(rate, draws)
-    return CountRelease(estimate, estimate - (laplace_quantile(rate, beta) - 1), bound)
+        place = by_weight(_blocks(utilities, epsilon - share, beta, bound, draws), draws)
+    rate = _noise_rate(share, bounds[place])
+    estimate = cover[place] + discrete_laplace(rate, draws)
+    return CountRelease(estimate, estimate - (laplace_quantile(rate, beta) - 1), bounds[place])
 
 
 def utilities_of_bounds(cover: Sequence[int], epsilon: Fraction, beta: Fraction) -> list[Fraction]:
     """Score each bound, not privately: its count less its noise's cost, ln(1/2 beta) scales."""
     share = noise_share(epsilon, "gem")
-    _, log = ln_enclosure(Fraction(1, 2 * beta), 64)
-    cost = round_up(log * Fraction(1, share), grid_of(epsilon))
+    cost = round_up(_log(beta) * Fraction(1, share), grid_of(epsilon))
     return [n - at * cost for at, n in enumerate(cover, start=1)]
 
 
+def _log(beta: Fraction) -> Fraction:
+    """Return ln(1/2 beta), rounded up: so many scales of noise are exceeded so rarely."""
+    return ln_enclosure(Fraction(1, 2 * beta), 64)[1]
+
+
 def distribution_of_bound(
-    cover: Sequence[int], epsilon: Fraction, beta: Fraction, bound: str, bits: int = 64
+    cover: Sequence[int],
+    epsilon: Fraction,
+    beta: Fraction,
+    bound: str,
+    bits: int = 64,
+    bounds: Sequence[int] | None = None,
 ) -> list[tuple[Fraction, Fraction]]:
     """Enclose the probability with which `release` chooses each bound, to about `bits` bits.
 
-    `bound` is "gem", "mgem" or "rnm"; "combined_gem", gem or mgem at random, is refused.
-    Returns (at least, at most) for the bounds 1, 2, ..., shape (len(cover),).
+    `bound` is "difference", "gem", "mgem" or "rnm"; "combined_gem", gem or mgem at random, is
+    refused. Returns (at least, at most) for each of `bounds`, as in `release`.
 
     Privacy: none. Owners see with it what a release of their data would be worth.
     """
-    check_public(epsilon, beta, len(cover), bound)
+    check_public(epsilon, beta, len(cover), bound, _ALL)
     if bound == "combined_gem":
         raise ValueError("combined_gem is gem or mgem: ask for the distribution of either")
     if not isinstance(bound, str):
         raise TypeError("a given bound has no distribution")
     share = noise_share(epsilon, bound)
+    if bound == DIFFERENCE:
+        bounds = bounds or range(1, len(cover) + 1)
+        return odds_of_bounds(cover, bounds, epsilon - share).distribution(bits)
     utilities = utilities_of_bounds(cover, epsilon, beta)
     return distribution_by_weight(_blocks(utilities, epsilon - share, beta, bound, None), bits)
 
@@ -95,7 +135,7 @@ def noise_share(epsilon: Fraction, bound: str | int) -> Fraction:
 
 def noise_bound(at: int, epsilon: Fraction, beta: Fraction, bound: str | int) -> int:
     """Return the least integer that the noise at a bound exceeds with probability <= beta."""
-    check_public(epsilon, beta, at, bound)
+    check_public(epsilon, beta, at, bound, _ALL)
     return laplace_quantile(_noise_rate(noise_share(epsilon, bound), at), beta) - 1
 
 
@@ -123,10 +163,15 @@ def loss(
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int) -> str:
     """State how far a count may lie above the true number, from public numbers only."""
+    check_public(epsilon, beta, max_contributions, bound, _ALL)
     least, most = (1, max_contributions) if isinstance(bound, str) else (bound, bound)
-    low, high = (noise_bound(at, epsilon, beta, bound) for at in (least, most))
     price = f"epsilon = {in_words(epsilon)}"
     says = f"{with_probability(1 - beta)} the estimate exceeds the true number of distinct items by"
+    if bound == DIFFERENCE:
+        times = rounded_up(_log(beta) / noise_share(epsilon, bound) + Fraction(1, 2))
+        chosen = f"the contribution bound, which is chosen from 1, 2, 4, ... up to {most}"
+        return f"{says} at most {times} times {chosen} (bound selection {bound}, {price})"
+    low, high = (noise_bound(at, epsilon, beta, bound) for at in (least, most))
     if least == most:
         return f"{says} at most {low} (contribution bound {most}, {price})"
     rising = f"when the contribution bound is 1, rising to {high} when it is {most}"
@@ -134,15 +179,19 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: s
 
 
 def check_public(
-    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int = 1
+    epsilon: Fraction,
+    beta: Fraction,
+    max_contributions: int,
+    bound: str | int = 1,
+    selections: Sequence[str] = BOUND_SELECTIONS,
 ) -> None:
     """Refuse numbers of another type or out of their range."""
     check_epsilon(epsilon)
     check_probability("beta", beta, Fraction(1, 2))
     check_positive_int("max_contributions", max_contributions)
     if isinstance(bound, str):
-        if bound not in BOUND_SELECTIONS:
-            raise ValueError(f"bound must be a number or one of {', '.join(BOUND_SELECTIONS)}")
+        if bound not in selections:
+            raise ValueError(f"bound must be a number or one of {', '.join(selections)}")
     elif not isinstance(bound, int) or isinstance(bound, bool):
         raise TypeError("bound must be an int or a name")
     else:

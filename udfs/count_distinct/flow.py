@@ -15,8 +15,6 @@ import numpy as np
 from dp_sql.udfs.count_distinct.graph import LIMIT, Graph, Int32s, Int64s, by_size, read_only, zeros
 from dp_sql.udfs.count_distinct.kernels import Flow, library, lists_by_person
 
-_READS_PER_EDGE = 2
-
 
 def max_cover_counts(graph: Graph, bounds: Sequence[int]) -> Int64s:
     """Count the items that can be covered, for each bound on the items per person.

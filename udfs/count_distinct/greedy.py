@@ -5,6 +5,7 @@ codes have to follow an order of values: with any other codes one person may mov
 bound l by more than l, and the release would not be private.
 """
 
+from collections.abc import Sequence
 from ctypes import byref, c_int64
 
 import numpy as np
@@ -12,8 +13,8 @@ import numpy as np
 from dp_sql.udfs.count_distinct.template import Ints, under_a_bound
 
 
-def cover_counts(offsets: Ints, people: Ints, max_bound: int) -> list[int]:
-    """Count the items covered after 1, ..., max_bound rounds. Not private without noise.
+def cover_counts(offsets: Ints, people: Ints, bounds: Sequence[int]) -> list[int]:
+    """Count the items covered after so many rounds. Not private without noise.
 
     Items are numbered in a fixed order of their values, such as that of their bytes, and people in
     a fixed order of theirs. Neither order may depend on anyone's rows.
@@ -26,12 +27,13 @@ def cover_counts(offsets: Ints, people: Ints, max_bound: int) -> list[int]:
     start, stop, items = lists_by_person(graph.offsets, graph.people, in_order, graph.n_people)
     waiting = np.flatnonzero(start < stop).astype(np.int32)
     covered = np.zeros(graph.n_items, dtype=np.bool_)
-    n_waiting, n_covered, counts = waiting.size, c_int64(0), []
-    for _ in range(max_bound):
-        if n_waiting:
+    n_waiting, n_covered, done, counts = waiting.size, c_int64(0), 0, []
+    for bound in bounds:
+        while done < bound and n_waiting > 0:
             n_waiting = library().greedy_round(
                 start, stop, items, waiting, n_waiting, covered, byref(n_covered)
             )
+            done += 1
         counts.append(n_covered.value)
     return counts
 

@@ -4,15 +4,18 @@ Each person keeps l of their items, chosen uniformly without replacement and wit
 anyone else. One random order of each person's items serves all l.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dp_sql.udfs.count_distinct.template import Ints, under_a_bound
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 
 
-def cover_counts(offsets: Ints, people: Ints, max_bound: int) -> list[int]:
-    """Count the items in samples of 1, ..., max_bound items each. Not private without noise."""
-    return sampled_counts(offsets, people, max_bound, secret_draws())
+def cover_counts(offsets: Ints, people: Ints, bounds: Sequence[int]) -> list[int]:
+    """Count the items in samples of so many items each. Not private without noise."""
+    counts = sampled_counts(offsets, people, max(bounds), secret_draws())
+    return [counts[bound - 1] for bound in bounds]
 
 
 def sampled_counts(offsets: Ints, people: Ints, max_bound: int, draws: Draws) -> list[int]:

@@ -9,14 +9,14 @@ takes:
     beta: in (0, 1/2): probability with which the lower bound may fail; for a count from below,
         with which the estimate may exceed the true number.
     max_contributions: largest bound on items per person that is tried, >= 1, public.
-    bound: where the mechanism has it: how the bound is chosen, one of bounded.BOUND_SELECTIONS, or
-        the bound itself, a public integer >= 1.
+    bound: where the mechanism has it: how the bound is chosen, one of its bound_selections, or the
+        bound itself, a public integer >= 1.
 
 It returns a CountRelease. It raises TypeError for a public number of another type, floats among
 them, and ValueError for an argument out of its range or arrays that are no graph.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from inspect import getdoc
 from typing import Any
@@ -31,18 +31,26 @@ from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 Ints = NDArray[np.integer[Any]]
 
-CoverCounts = Callable[[Ints, Ints, int], list[int]]
-"""cover_counts(offsets, people, max_bound): the items counted under each bound 1, ..., max_bound
-on items per person. One person moves the count under bound l by at most l."""
+CoverCounts = Callable[[Ints, Ints, Sequence[int]], list[int]]
+"""cover_counts(offsets, people, bounds): the items counted under each of these bounds on items per
+person, which increase. One person moves the count under bound l by at most l."""
 
 Release = Callable[[list[int], Fraction, Fraction, Draws], CountRelease]
 """release(cover, epsilon, beta, draws), where cover[l - 1] is the count under bound l."""
 
 
 def under_a_bound(
-    name: str, samples: str, cover_counts: CoverCounts, source: str, ordered: bool = False
+    name: str,
+    samples: str,
+    cover_counts: CoverCounts,
+    source: str,
+    ordered: bool = False,
+    selections: tuple[str, ...] = bounded.BOUND_SELECTIONS,
 ) -> Mechanism:
-    """Register a count that chooses one contribution bound and adds noise in proportion to it."""
+    """Register a count that chooses one contribution bound and adds noise in proportion to it.
+
+    `selections` are the ways to choose that are private for its counts, the default first.
+    """
 
     def run(
         offsets: Ints,
@@ -52,10 +60,10 @@ def under_a_bound(
         max_contributions: int,
         bound: str | int,
     ) -> CountRelease:
-        bounded.check_public(epsilon, beta, max_contributions, bound)
-        max_bound = bound if isinstance(bound, int) else max_contributions
-        cover = cover_counts(offsets, people, max_bound)
-        return bounded.release(cover, epsilon, beta, bound, secret_draws())
+        bounded.check_public(epsilon, beta, max_contributions, bound, selections)
+        bounds = bounded.candidates(max_contributions, bound)
+        cover = cover_counts(offsets, people, bounds)
+        return bounded.release(cover, epsilon, beta, bound, secret_draws(), bounds)
 
     run.__doc__ = f"""Count, nearly, the items that at least one person holds.
 
@@ -66,7 +74,10 @@ def under_a_bound(
     """
     given = ("epsilon", "beta", "max_contributions", "bound")
     loss, accuracy = bounded.loss, bounded.accuracy
-    return Mechanism(name, "count_distinct", samples, given, loss, run, accuracy, ordered=ordered)
+    return Mechanism(
+        name, "count_distinct", samples, given, loss, run, accuracy,
+        ordered=ordered, bound_selections=selections,
+    )  # fmt: skip
 
 
 def from_below(
@@ -83,7 +94,7 @@ def from_below(
         offsets: Ints, people: Ints, epsilon: Fraction, beta: Fraction, max_contributions: int
     ) -> CountRelease:
         bounded.check_public(epsilon, beta, max_contributions)
-        cover = cover_counts(offsets, people, max_contributions)
+        cover = cover_counts(offsets, people, range(1, max_contributions + 1))
         return release(cover, epsilon, beta, secret_draws())
 
     run.__doc__ = getdoc(release)

@@ -170,4 +170,5 @@ LIMITED_DOMAIN = Mechanism(
     topk,
     accuracy,
     n_largest,
+    finds_items=True,
 )

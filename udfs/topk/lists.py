@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
+from typing import Protocol
 
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
 from dp_sql.udfs.permute_and_flip import Rejection, with_rejections
@@ -17,6 +18,20 @@ _FAN = 4
 _BITS_PER_NAT = 26613026195688644984  # 2**64 / ln 2
 
 Positions = tuple[int, ...]  # of k different items, best first
+
+
+class Layers(Protocol):
+    """Outcomes by layers, up to a cut from which all layers have all outcomes."""
+
+    @property
+    def cut(self) -> int:
+        """The last layer, at least 1."""
+
+    def n_lists(self, layers: Sequence[int]) -> list[int]:
+        """Count the outcomes at or below each layer before the cut, or bound them from above."""
+
+    def all_lists(self) -> int:
+        """Count all outcomes."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +68,13 @@ class Lists:
         ranking, start = self.ranking, self.stairs.starts[step]
         layer = start + geometric(draws, self.stairs.odds.rate, ranking.cut - start)
         if layer == ranking.cut:
-            return _sequence(range(ranking.n_items, ranking.n_items - ranking.k, -1), draws)
+            return sequence(range(ranking.n_items, ranking.n_items - ranking.k, -1), draws)
         (n_lists,) = ranking.n_lists([layer])
         spare = self.stairs.height(layer) - n_lists
         if spare and draws.choose(Odds((((n_lists, 0),), ((spare, 0),)), self.stairs.odds.rate)):
             return None
         choices: list[int] = ranking.n_choices([layer])[0].tolist()
-        return tuple(ranking.places[list(_sequence(choices, draws))].tolist())
+        return tuple(ranking.places[list(sequence(choices, draws))].tolist())
 
 
 def propose_lists(counts: Ints, k: int, rate: Fraction, cut: int) -> Lists:
@@ -68,7 +83,7 @@ def propose_lists(counts: Ints, k: int, rate: Fraction, cut: int) -> Lists:
     return Lists(counts, counts[ranking.places[:k]], ranking, fit_staircase(ranking, rate))
 
 
-def _sequence(choices: Sequence[int], draws: Draws) -> Positions:
+def sequence(choices: Sequence[int], draws: Draws) -> Positions:
     """Draw different ranks, the i-th uniform among those of 0, ..., choices[i] + i - 1 left."""
     moved: dict[int, int] = {}  # of a shuffle of 0, 1, 2, ... only the entries that moved
     picks = []
@@ -84,7 +99,7 @@ _Piece = tuple[int, int, int, int]
 high that at end - 1."""
 
 
-def fit_staircase(ranking: Ranking, rate: Fraction) -> Staircase:
+def fit_staircase(ranking: Layers, rate: Fraction) -> Staircase:
     """Fit a staircase to the number of lists: finely wherever the distribution has weight."""
     steps = [*sorted(_fit(ranking, rate)), (ranking.cut, ranking.all_lists())]
     starts, heights, weights = [], [0], []
@@ -96,7 +111,7 @@ def fit_staircase(ranking: Ranking, rate: Fraction) -> Staircase:
     return Staircase(starts, heights[1:], Odds(weights, rate))
 
 
-def _fit(ranking: Ranking, rate: Fraction) -> list[tuple[int, int]]:
+def _fit(ranking: Layers, rate: Fraction) -> list[tuple[int, int]]:
     """Choose the steps before the cut, as (start, height).
 
     A piece is split while it may carry a noticeable part of the weight and the number of lists
@@ -128,7 +143,7 @@ def _fit(ranking: Ranking, rate: Fraction) -> list[tuple[int, int]]:
     return steps
 
 
-def _split(pieces: list[_Piece], ranking: Ranking) -> list[_Piece]:
+def _split(pieces: list[_Piece], ranking: Layers) -> list[_Piece]:
     """Cut each piece into up to _FAN parts."""
     marks = [
         sorted({start + (end - start) * i // _FAN for i in range(1, _FAN)} - {start})

@@ -33,6 +33,8 @@ def public_domain(
     loss: Callable[[int, Fraction], PrivacyLoss],
     rate_of: Callable[[int, Fraction], Fraction],
     n_outcomes: Callable[[int, int], int],
+    *,
+    is_set: bool = False,
 ) -> Mechanism:
     """Register an epsilon-DP mechanism of a public domain, under the name of `sample`.
 
@@ -43,6 +45,7 @@ def public_domain(
         loss: loss(k, epsilon) of one run.
         rate_of: rate_of(k, epsilon) is the rate to sample at.
         n_outcomes: n_outcomes(d, k) outcomes share the union bound.
+        is_set: as in Mechanism; then the error is against what is left out.
     """
 
     def run(counts: Ints, k: int, epsilon: Fraction) -> list[int]:
@@ -55,10 +58,12 @@ def public_domain(
     def accuracy(d: int, k: int, epsilon: Fraction, beta: Fraction) -> str:
         check_public(d, k, epsilon)
         price = f"epsilon = {in_words(epsilon)}"
-        return sentence(d, k, n_outcomes(d, k), rate_of(k, epsilon), beta, price)
+        rate = rate_of(k, epsilon)
+        return sentence(d, k, n_outcomes(d, k), rate, beta, price, is_set=is_set)
 
     run.__doc__ = getdoc(sample)
-    return Mechanism(sample.__name__, "topk", samples, ("k", "epsilon"), loss, run, accuracy)
+    name, public = sample.__name__, ("k", "epsilon")
+    return Mechanism(name, "topk", samples, public, loss, run, accuracy, is_set=is_set)
 
 
 def check_public(d: int, k: int, epsilon: Fraction) -> None:
@@ -90,14 +95,18 @@ def error_bound(n_outcomes: int, rate: Fraction, beta: Fraction) -> int:
     return max(0, union_bound(n_outcomes, rate, beta) - 1)
 
 
-def sentence(d: int, k: int, n_outcomes: int, rate: Fraction, beta: Fraction, price: str) -> str:
+def sentence(
+    d: int, k: int, n_outcomes: int, rate: Fraction, beta: Fraction, price: str, *,
+    is_set: bool = False,
+) -> str:  # fmt: skip
     """State the error bound; a beta below 2**-40 is read as 2**-40, for the cut's sake."""
     beta = max(beta, _TAIL)
     bound = error_bound(n_outcomes, rate, beta)
     given = f"(domain of {d} items, k = {k}, {price})"
-    return f"{with_probability(1 - beta)} {no_item_short_by(bound)} {given}"
+    return f"{with_probability(1 - beta)} {no_item_short_by(bound, is_set=is_set)} {given}"
 
 
-def no_item_short_by(bound: int) -> str:
+def no_item_short_by(bound: int, *, is_set: bool = False) -> str:
     """Say that no listed item falls short by more than so many people."""
-    return f"no listed item has over {bound} people fewer than the item that belongs at its rank"
+    other = "any item left out" if is_set else "the item that belongs at its rank"
+    return f"no listed item has over {bound} people fewer than {other}"

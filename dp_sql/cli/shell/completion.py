@@ -20,7 +20,6 @@ from dp_sql.errors import ParseError
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.shape import Function
 from dp_sql.sql.tokens import Token, folded, statements, tokenize
-from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 
 SYSTEM_TABLES = ("dp_budget()", "dp_ledger()", "dp_release('", "dp_releases()")
 _BEFORE_TABLES = {"FROM", "JOIN", "INTO", "UPDATE", "TABLE", "DESCRIBE", "DESC", "SUMMARIZE"}
@@ -171,9 +170,12 @@ class _Cursor:
                 about = {function.default_mechanism: "mechanism, the default"}
                 yield from ((m, about.get(m, "mechanism")) for m in function.mechanisms)
             case "bound_selection":
-                yield from ((selection, "selection") for selection in BOUND_SELECTIONS)
+                default = function.mechanisms[function.default_mechanism]
+                yield from ((selection, "selection") for selection in default.bound_selections)
             case "report":
                 yield from (("true", "a struct"), ("false", "a number"))
+            case "counts":
+                yield from (("true", "items and counts"), ("false", "items"))
             case "privacy_unit":
                 yield from _columns(tables)
             case "domain" | "groups":

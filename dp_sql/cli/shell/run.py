@@ -79,10 +79,12 @@ def run_statement(shell: Shell, statement: str) -> bool:
     if shell.shows_receipts:
         for receipt in shell.session.receipts[n_receipts:]:
             print(receipt, file=sys.stderr, flush=True)
-    if shell.shows_costs and (
-        note := cost_note(shell.session, n_receipts, budget, statement, failure is None)
-    ):
-        shell.note(note)
+    if shell.shows_costs:
+        new = shell.session.receipts[n_receipts:]
+        cost = cost_note(shell.session, n_receipts, budget, statement, failure is None)
+        for note in (report_note(new, statement) if failure is None else None, cost):
+            if note:
+                shell.note(note)
     if shell.shows_times:
         shell.note(f"Run Time (s): real {time.monotonic() - started:.3f}")
     return failure is None
@@ -228,6 +230,18 @@ def cost_note(
         return f"spent {_loss(new) if new else 'nothing'}; {_left(session, rows)}"
     if [row.epsilon_spent for row in rows[-1:]] != [row.epsilon_spent for row in budget[-1:]]:
         return f"spent, although there is no answer; {_left(session, rows)}"
+    return None
+
+
+def report_note(receipts: Sequence[Receipt], statement: str) -> str | None:
+    """A line on how exact a bare number is, and on the report that says it; None if there is none.
+
+    `receipts` are those of the statement.
+    """
+    for receipt in receipts:
+        offer = FUNCTIONS[receipt.call.partition("(")[0].upper()].shape.offer
+        if offer and not any(token.upper == "REPORT" for token in tokenize(statement)):
+            return f"{receipt.accuracy}; {offer}"
     return None
 
 

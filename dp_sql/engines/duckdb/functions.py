@@ -18,7 +18,7 @@ from dp_sql.engines.duckdb.tickets import Drawn, Tickets
 from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import GROUPS
-from dp_sql.sql.functions import FUNCTIONS, REPORT_TYPE
+from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.udfs.exact_sampling import secret_draws
 
 # A UDF's name, the callable, the SQL types that it takes after the ticket, and its own.
@@ -28,7 +28,8 @@ Udf = tuple[str, Callable[..., Any], list[str], str]
 def mechanism_udfs(issued: Tickets) -> list[Udf]:
     """For each kind of answer a UDF for one group, and one for a list of groups."""
     found: list[Udf] = []
-    for shape in dict.fromkeys(function.shape for function in FUNCTIONS.values()):
+    shapes = dict.fromkeys(shape for f in FUNCTIONS.values() for shape in f.shapes)
+    for shape in shapes:
         takes = list(shape.takes.values())
         for name, answer in shape.udfs.items():
             found.append((name, _udf(issued, _draw, takes, answer), takes, answer))
@@ -142,27 +143,35 @@ def _integers(array: Any, dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
     return values[array.offset : array.offset + len(array)]
 
 
+_NUMBERS = {"BIGINT": "int64", "INTEGER": "int32", "DOUBLE": "float64"}
+
+
 def _array(values: Sequence[Any], kind: str) -> Any:
     """Values of an SQL type as an arrow array; pyarrow's own way would import pandas first."""
     import pyarrow as pa
 
-    if kind == "BIGINT":
-        return _arrow_integers(values, "int64")
+    if kind in _NUMBERS:
+        return _arrow_numbers(values, _NUMBERS[kind])
     if kind.endswith("[]"):
         inside = _array([x for one in values for x in one], kind.removesuffix("[]"))
         ends = list(accumulate((len(one) for one in values), initial=0))
-        return pa.ListArray.from_arrays(_arrow_integers(ends, "int32"), inside)
-    if kind != REPORT_TYPE:
+        return pa.ListArray.from_arrays(_arrow_numbers(ends, "int32"), inside)
+    if not kind.startswith("STRUCT("):
         raise InternalError(f"No arrow type is known for {kind}.")
-    report = {
-        "estimate": pa.int64(), "lower_bound": pa.int64(), "confidence": pa.float64(),
-        "contribution_bound": pa.int32(), "epsilon": pa.float64(),
-    }  # fmt: skip
-    return pa.array(values, pa.struct(list(report.items())))
+    fields = dict(field.split(" ") for field in kind[len("STRUCT(") : -1].split(", "))
+    columns = [
+        _arrow_numbers([value[name] or 0 for value in values], _NUMBERS[inner],
+                       [value[name] is not None for value in values])
+        for name, inner in fields.items()
+    ]  # fmt: skip
+    return pa.StructArray.from_arrays(columns, list(fields))
 
 
-def _arrow_integers(values: Sequence[int], kind: str) -> Any:
+def _arrow_numbers(values: Sequence[Any], kind: str, valid: Sequence[bool] | None = None) -> Any:
+    """Numbers as an arrow array of a type that numpy calls the same; NULL where not `valid`."""
     import pyarrow as pa
 
-    data = pa.py_buffer(np.array(values, dtype=kind).tobytes())
-    return pa.Array.from_buffers(getattr(pa, kind)(), len(values), [None, data])
+    bits = None if valid is None else np.packbits(np.array(valid, bool), bitorder="little")
+    buffers = [None if bits is None else pa.py_buffer(bits.tobytes())]
+    buffers.append(pa.py_buffer(np.array(values, dtype=kind).tobytes()))
+    return pa.Array.from_buffers(pa.type_for_alias(kind), len(values), buffers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import groupby
 
 import duckdb
@@ -30,13 +31,17 @@ def opened(database: str) -> Iterator[DatabaseCatalogue]:
 
 
 class DatabaseCatalogue:
-    """What is in the databases of a connection, except temporary tables."""
+    """What is in the databases of a connection when it is first asked, except temporary tables."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def listed(self) -> Sequence[Listed]:
         """The tables and views, in the order of their names."""
+        return self._listed
+
+    @cached_property
+    def _listed(self) -> Sequence[Listed]:
         views = set(self._connection.execute(_VIEWS).fetchall())
         rows = self._connection.execute(_COLUMNS).fetchall()
         return [

@@ -24,6 +24,7 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
+from dp_sql.sql.functions import COUNTED, REPORT_TYPE
 from dp_sql.sql.tokens import folded
 
 # The only message for an error after the debit.
@@ -197,6 +198,8 @@ def _released_sql(plan: Plan, ticket: str) -> str:
     listed = []
     for name, kind in release_columns(plan):
         string = "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
-        is_exact = kind.startswith(("BIGINT", "STRUCT"))
+        if kind.startswith(COUNTED.partition("{")[0]):
+            string = f"{COUNTED.format('VARCHAR')}[]"
+        is_exact = kind.startswith("BIGINT") or kind == REPORT_TYPE
         listed.append(name if is_exact else f"CAST({name} AS {string})")
     return f"SELECT {', '.join(listed)} FROM ({private_sql(plan, ticket)})"

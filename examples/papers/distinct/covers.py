@@ -58,8 +58,8 @@ class Study:
 
     def cover(self, way: str) -> list[int]:
         """Count by one of the package's three ways; by sampling, a new sample at each call."""
-        counts = _WAYS[way].cover_counts(*self.source.graph, max(self.bounds))
-        return [counts[bound - 1] for bound in self.bounds]
+        counts: list[int] = _WAYS[way].cover_counts(*self.source.graph, self.bounds)
+        return counts
 
     def one_pass(self) -> list[int]:
         """Count in one pass, with people in the file's order if it is the paper's, else in any."""

@@ -68,7 +68,7 @@ def _graph(scale: str, column: str) -> Graph:
 
 @cache
 def _cover(scale: str, column: str, mechanism: str, most: int) -> list[int]:
-    return _COVERS[mechanism](*_graph(scale, column), most)
+    return _COVERS[mechanism](*_graph(scale, column), range(1, most + 1))
 
 
 def write_errors(setting: Setting) -> list[Verdict]:

@@ -18,7 +18,8 @@ def errors(counts: NDArray[np.int64], listed: Sequence[int]) -> list[int]:
 
     Args:
         counts: people per item, largest first, shape (d,).
-        listed: positions in counts, shape (k,).
+        listed: positions in counts, shape (k,); those of a set increase, so that it is measured in
+            the order of its counts.
 
     Returns:
         l_inf, the largest h(i) - h[s_i]; l_1, the sum of their sizes; k_relative, by how much

@@ -1,0 +1,24 @@
+"""Database files for tests: each is made once in a process, and copied from then on."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import duckdb
+
+
+@cache
+def _content(sql: str) -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "made.duckdb"
+        with duckdb.connect(str(path)) as connection:
+            connection.execute(sql)
+        return path.read_bytes()
+
+
+def write_database(path: Path | str, sql: str) -> str:
+    """Write the database that some SQL makes; returns its path."""
+    Path(path).write_bytes(_content(sql))
+    return str(path)

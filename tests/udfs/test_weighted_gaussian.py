@@ -1,0 +1,143 @@
+"""Weighted Gaussian: what the constants promise, who is counted in what, and large inputs."""
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from math import isqrt
+
+import numpy as np
+import pytest
+
+from dp_sql.udfs.concentrated import largest_rho
+from dp_sql.udfs.discrete_gaussian import tails
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.topk import weighted_gaussian
+from tests.udfs.distributions import fits
+
+PUBLIC = list(
+    product(
+        (1, 10, 100_000),
+        (Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(100)),
+        (Fraction(1, 10**18), Fraction(1, 10**6), Fraction(1, 3)),
+        (1, 3, 100, 10_000),
+    )
+)
+
+
+def keeps_what_the_proof_asks(constants, k, epsilon, delta):
+    weights, scale = constants.weights, constants.scale
+    norm = max(t * w**2 for t, w in enumerate(weights, 1))
+    rho = Fraction(norm, 2 * scale**2) + k * constants.rate**2 / 8
+    _, highs = tails(scale, 128)
+
+    def tail(x):
+        return Fraction(highs[min(x, len(highs) - 1)], 1 << 128)
+
+    return rho <= largest_rho(epsilon, delta / 2) and all(
+        t * tail(constants.threshold - w) <= delta / 2 for t, w in enumerate(weights, 1)
+    )
+
+
+@pytest.mark.parametrize(("k", "epsilon", "delta", "cap"), PUBLIC)
+def test_the_constants_keep_what_the_proof_asks_of_them(k, epsilon, delta, cap):
+    constants = weighted_gaussian._public_constants(k, epsilon, delta, cap)
+    if constants is None:
+        assert epsilon == Fraction(1, 1000)
+        return
+    assert len(constants.weights) <= cap
+    assert min(constants.weights) >= 1
+    assert constants.scale <= 1 << 13
+    assert keeps_what_the_proof_asks(constants, k, epsilon, delta)
+
+
+def test_weights_that_are_not_rounded_down_are_noticed():
+    public = (10, Fraction(1), Fraction(1, 10**6))
+    right = weighted_gaussian._public_constants(*public, 100)
+    norm = 256 * 100
+    nearest = tuple((isqrt(4 * norm // t) + 1) // 2 for t in range(1, 101))
+    upwards = tuple(isqrt((norm - 1) // t) + 1 for t in range(1, 101))
+    for weights in (nearest, upwards):
+        assert not keeps_what_the_proof_asks(replace(right, weights=weights), *public)
+    lower = replace(right, threshold=right.threshold - 1)
+    assert not keeps_what_the_proof_asks(lower, *public)
+
+
+def test_the_threshold_is_that_of_the_worst_number_of_items():
+    """Many items where the noise is large beside the weights, one where it is small."""
+    for epsilon, t in ((Fraction(1, 10), 50), (Fraction(1000), 1)):
+        one = weighted_gaussian._public_constants(1, epsilon, Fraction(1, 10**6), 50)
+        w = one.weights[t - 1]
+        _, highs = tails(one.scale, 128)
+        assert t * Fraction(highs[one.threshold - 1 - w], 1 << 128) > Fraction(1, 2 * 10**6)
+
+
+def test_an_epsilon_too_small_for_the_noise_finds_nothing_and_says_so():
+    public = (3, Fraction(1, 10**6), Fraction(1, 10**6), 10)
+    lists = np.arange(0, 10**5 + 1, 10**5), np.arange(10**5)
+    assert weighted_gaussian.topk(*lists, *public) == []
+    assert "nothing is found" in weighted_gaussian.accuracy(0, *public, Fraction(1, 20))
+
+
+def lists_of(pairs, n_items):
+    """From pairs of a person and an item."""
+    items = np.array([item for _, item in sorted(pairs, key=lambda p: p[1])])
+    people = np.array([person for person, _ in sorted(pairs, key=lambda p: p[1])])
+    return np.searchsorted(items, np.arange(n_items + 1)), people
+
+
+def test_a_person_beyond_the_cap_counts_in_some_items_drawn_evenly():
+    pairs = weighted_gaussian._distinct_pairs(*lists_of([(7, i) for i in range(4)] + [(3, 0)], 5))
+    kept = Counter()
+    for _ in range(3_000):
+        sums = weighted_gaussian._weight_sums(*pairs, 5, (9, 4), secret_draws())
+        assert sums[4] == 0
+        own = sums - np.array([9, 0, 0, 0, 0])
+        assert sorted(own.tolist()) == [0, 0, 0, 4, 4]
+        kept[tuple(np.flatnonzero(own).tolist())] += 1
+    assert fits(kept, {(i, j): 1 / 6 for i in range(4) for j in range(i + 1, 4)})
+
+
+def test_people_and_items_may_come_in_any_order_and_twice():
+    pairs = [(2, 0), (0, 1), (2, 1), (2, 0), (1, 1), (0, 1)]
+    person, item = weighted_gaussian._distinct_pairs(*lists_of(pairs, 3))
+    assert sorted(zip(person.tolist(), item.tolist(), strict=True)) == sorted(set(pairs))
+    sums = weighted_gaussian._weight_sums(person, item, 3, (10, 7), secret_draws())
+    assert sums.tolist() == [7, 7 + 10 + 10, 0]
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(10**4)])
+@pytest.mark.parametrize("k", [1, 7, 300])
+def test_any_lists_give_a_list_of_different_items(k, epsilon):
+    g = np.random.default_rng(k)
+    for n_people, n_items, mean in [
+        (1, 1, 1),
+        (500, 20, 3),
+        (3000, 400, 150),
+        (0, 0, 1),
+        (0, 3, 1),
+    ]:
+        sizes = np.minimum(g.geometric(1 / mean, n_people), n_items)
+        people = np.repeat(np.arange(n_people), sizes)
+        items = g.integers(0, max(n_items, 1), people.size) ** 2 // max(n_items, 1)
+        order = np.argsort(items, kind="stable")
+        offsets = np.searchsorted(items[order], np.arange(n_items + 1))
+        listed = weighted_gaussian.topk(
+            offsets, people[order].astype(np.int32), k, epsilon, Fraction(1, 10**6), 100
+        )
+        assert len(listed) == len(set(listed)) <= k
+        assert all(type(x) is int and 0 <= x < n_items for x in listed)
+
+
+def test_items_of_many_are_listed_in_order_and_those_of_few_are_not():
+    sizes = (5000, 3, 9000, 1, 7000)
+    offsets = np.cumsum([0, *sizes])
+    people = np.concatenate([np.arange(n) for n in sizes])
+    public = (5, Fraction(10), Fraction(1, 10**12), 10)
+    assert weighted_gaussian.topk(offsets, people, *public) == [2, 4, 0]
+
+
+@pytest.mark.parametrize("code", [-1, 1 << 61])
+def test_a_code_out_of_range_is_refused(code):
+    with pytest.raises(ValueError, match="person codes"):
+        weighted_gaussian._distinct_pairs(np.array([0, 0, 0, 1]), np.array([code]))

@@ -1,0 +1,53 @@
+"""Counts beside a list of items: the list first, then its counts. The proof is in counts.md."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.mechanism import PrivacyLoss, in_words, with_probability
+from dp_sql.udfs.range_norm import range_norm_noise, range_norm_quantile
+
+LIST_SHARE = Fraction(3, 5)  # the list's part of epsilon: measured in benchmarks/RESULTS.md
+_MOST = 2**63 - 1
+
+
+def counts_epsilon(epsilon: Fraction) -> Fraction:
+    """Return what the counts get of the epsilon of a list with counts."""
+    return epsilon * (1 - LIST_SHARE)
+
+
+def with_counts(of_list: PrivacyLoss, epsilon: Fraction) -> PrivacyLoss:
+    """Price a list of this loss and then its counts, at an epsilon for both.
+
+    The counts' losses lie between -e and e, e = counts_epsilon(epsilon), whatever the list is; so
+    the lengths of their range and of the list's add.
+    """
+    both = of_list + PrivacyLoss(counts_epsilon(epsilon))
+    length = of_list.bounded_range
+    if length is not None:
+        length += 2 * counts_epsilon(epsilon)
+    return PrivacyLoss(both.epsilon, both.delta, both.rho, length)
+
+
+def noisy_counts(counts: Sequence[int], epsilon: Fraction, draws: Draws) -> list[int]:
+    """Add noise to the counts of a list that is already released, at the epsilon for both.
+
+    Privacy: counts_epsilon(epsilon)-DP for all counts together, under adding or removing one
+        person who adds at most 1 to each.
+    """
+    noise = range_norm_noise(len(counts), counts_epsilon(epsilon), draws)
+    noisy = (count + added for count, added in zip(counts, noise, strict=True))
+    return [max(-_MOST, min(count, _MOST)) for count in noisy]
+
+
+def within(k: int, epsilon: Fraction, beta: Fraction) -> int:
+    """Bound how far all of at most k counts are from the true ones, at the epsilon for both."""
+    return range_norm_quantile(k, counts_epsilon(epsilon), beta)
+
+
+def accuracy(k: int, epsilon: Fraction, beta: Fraction) -> str:
+    """State the same in a sentence."""
+    return (
+        f"{with_probability(1 - beta)} all counts are within ± {within(k, epsilon, beta)} people "
+        f"(k = {k}, epsilon = {in_words(counts_epsilon(epsilon))})"
+    )

@@ -1,0 +1,226 @@
+"""Top k of an unknown domain, found by weighted counts. The proofs are in weighted_gaussian.md.
+
+Each person spreads one unit of Euclidean norm over at most so many items. Items whose weights reach
+a threshold, with discrete Gaussian noise, are found; among them, exponential mechanisms choose by
+the numbers of people.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
+from dp_sql.udfs.concentrated import largest_rho
+from dp_sql.udfs.discrete_gaussian import reaches, upper_quantile
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
+from dp_sql.udfs.permute_and_flip import by_weight
+from dp_sql.udfs.topk import template
+from dp_sql.udfs.topk.peeling import peel
+from dp_sql.udfs.topk.ranking import Ints
+
+_SHARE = Fraction(1, 4)  # of rho, for the choice among the items that are found
+_GRAIN = 16  # the least weight is about so many units where the noise allows it
+_MOST_SCALE = 1 << 13  # of the noise, in units: its table has some 10 entries for each
+_RATE_BITS = 64
+_FOUND = 10**6  # items; the accuracy of the choice is stated for at most so many
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What a run takes from public numbers alone."""
+
+    weights: tuple[int, ...]  # of each item of a person with 1, 2, ... items, in units
+    scale: int  # of the noise, in units
+    threshold: int  # in units
+    rate: Fraction  # of each exponential mechanism, q = exp(-rate)
+
+
+def topk(
+    offsets: NDArray[np.integer[Any]],
+    people: NDArray[np.integer[Any]],
+    k: int,
+    epsilon: Fraction,
+    delta: Fraction,
+    max_contributions: int,
+) -> list[int]:
+    """List up to k items with nearly the most people, best first, from no domain.
+
+    Args:
+        offsets: item i is held by people[offsets[i]:offsets[i + 1]], shape (items + 1,).
+        people: codes of people, integers >= 0, shape (pairs,); a person counts once for an item.
+        k: greatest length of the list, >= 1.
+        epsilon: privacy loss of the whole list, positive.
+        delta: privacy slack of the whole list, in (0, 1).
+        max_contributions: in how many items' weights one person counts at most, >= 1.
+
+    Returns:
+        Positions of items, all different, at most k of them, possibly none. How many there are is
+        part of what is released.
+
+    Raises TypeError for a public number of another type, floats among them, and ValueError for one
+    out of range or arrays that are no lists of people.
+
+    Privacy: (epsilon, delta)-DP under adding or removing one person, with all items of theirs.
+    Source: Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin 2020 (the weighted Gaussian);
+        Canonne, Kamath and Steinke 2020 (its discrete noise).
+    """
+    constants = _public_constants(k, epsilon, delta, max_contributions)
+    pairs = _distinct_pairs(offsets, people)
+    if constants is None:
+        return []
+    return _topk(*pairs, len(offsets) - 1, k, constants, secret_draws())
+
+
+def loss(k: int, epsilon: Fraction, delta: Fraction, max_contributions: int) -> PrivacyLoss:
+    """Price one run, whatever the length of its list; refuse what a run would refuse."""
+    _public_constants(k, epsilon, delta, max_contributions)
+    return PrivacyLoss(epsilon, delta)
+
+
+def accuracy(
+    size: int, k: int, epsilon: Fraction, delta: Fraction, max_contributions: int, beta: Fraction
+) -> str:
+    """State the error bounds; `size` is ignored, for without a domain it would be private."""
+    constants = _public_constants(k, epsilon, delta, max_contributions)
+    check_probability("beta", beta)
+    given = f"(k = {k}, epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
+    if constants is None:
+        return f"nothing is found at an epsilon as small as this {given}"
+    shortfall = max(0, template.union_bound(k * _FOUND, constants.rate, beta) - 1)
+    sure = with_probability(1 - beta)
+    return (
+        f"{sure} an item is found that {people_needed(constants, beta)} people have, each with at "
+        f"most {len(constants.weights)} items, and {sure} if at most {_FOUND} items are found, "
+        f"{template.no_item_short_by(shortfall)} among them {given}"
+    )
+
+
+def people_needed(constants: Constants, beta: Fraction) -> int:
+    """How many people surely suffice, if they have few items enough that all are counted."""
+    needed = constants.threshold + upper_quantile(constants.scale, beta)
+    return -(-needed // constants.weights[-1])
+
+
+def _public_constants(
+    k: int, epsilon: Fraction, delta: Fraction, max_contributions: int
+) -> Constants | None:
+    """Check the public numbers and compute what a run needs of them; None: nothing can be found."""
+    check_positive_int("k", k)
+    check_epsilon(epsilon)
+    check_probability("delta", delta)
+    check_positive_int("max_contributions", max_contributions)
+    return _constants(k, epsilon, delta, max_contributions)
+
+
+@lru_cache(maxsize=64)
+def _constants(
+    k: int, epsilon: Fraction, delta: Fraction, max_contributions: int
+) -> Constants | None:
+    """Half of delta for the threshold; the other half turns epsilon into rho, which is shared."""
+    rho = largest_rho(epsilon, delta / 2)
+    for_choice = rho * _SHARE
+    for_weights = rho - for_choice
+    # One person's squared weights add up to at most `norm`, whose noise must fit its table.
+    norm = min(_GRAIN**2 * max_contributions, int(2 * for_weights * _MOST_SCALE**2))
+    if not norm:
+        return None
+    scale = _root_up(norm / (2 * for_weights))
+    weights = tuple(isqrt(norm // t) for t in range(1, min(max_contributions, norm) + 1))
+    return Constants(weights, scale, _threshold(weights, scale, delta / 2), _rate(k, for_choice))
+
+
+def _threshold(weights: tuple[int, ...], scale: int, delta: Fraction) -> int:
+    """Find what none of t items that one person alone has reaches, except with this probability."""
+    most = {weight: t for t, weight in enumerate(weights, 1)}  # of equal weights the last decides
+    return max(w + upper_quantile(scale, delta / t) for w, t in most.items())
+
+
+def _rate(k: int, rho: Fraction) -> Fraction:
+    """Round the rate of k exponential mechanisms that cost rho together down."""
+    square = 8 * rho / k
+    return Fraction(
+        isqrt((square.numerator << 2 * _RATE_BITS) // square.denominator), 1 << _RATE_BITS
+    )
+
+
+def _root_up(square: Fraction) -> int:
+    return isqrt(-(-square.numerator // square.denominator) - 1) + 1
+
+
+def _topk(
+    person: Ints, item: Ints, n_items: int, k: int, constants: Constants, draws: Draws
+) -> list[int]:
+    """Find items by their weights, then list k of them by their numbers of people."""
+    sums = _weight_sums(person, item, n_items, constants.weights, draws)
+    present = np.flatnonzero(sums)
+    found = present[reaches(constants.threshold - sums[present], constants.scale, draws)]
+    n_listed = min(k, found.size)
+    if not n_listed:
+        return []
+    counts = np.bincount(item, minlength=n_items).astype(np.int64)[found]
+    cut = template.cut_of(found.size * n_listed, constants.rate)
+    picks = peel(counts, n_listed, constants.rate, cut, by_weight, draws)
+    listed: list[int] = found[picks].tolist()
+    return listed
+
+
+def _weight_sums(
+    person: Ints, item: Ints, n_items: int, weights: tuple[int, ...], draws: Draws
+) -> Ints:
+    """Add up the weights of each item; people with too many items count in some, drawn evenly."""
+    sizes = np.diff(np.flatnonzero(np.diff(person, prepend=-1, append=-1)))
+    many = sizes > len(weights)
+    if many.any():
+        keep = np.repeat(~many, sizes)
+        keep[~keep] = draws.orders(sizes[many]) < len(weights)
+        item, sizes = item[keep], np.minimum(sizes, len(weights))
+    sums = np.zeros(n_items, dtype=np.int64)
+    np.add.at(sums, item, np.repeat(np.array((0, *weights))[sizes], sizes))
+    return sums
+
+
+def n_people(
+    offsets: NDArray[np.integer[Any]], people: NDArray[np.integer[Any]]
+) -> NDArray[np.int64]:
+    """Count the people of each item, each once. Not private without noise."""
+    _, item = _distinct_pairs(offsets, people)
+    return np.bincount(item, minlength=len(offsets) - 1).astype(np.int64, copy=False)
+
+
+def _distinct_pairs(
+    offsets: NDArray[np.integer[Any]], people: NDArray[np.integer[Any]]
+) -> tuple[Ints, Ints]:
+    """Turn the lists into pairs of a person and an item, each once, in the order of people."""
+    for name, values in (("offsets", offsets), ("people", people)):
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            raise ValueError(f"{name} must be a one-dimensional array of integers")
+    offsets, n_items = offsets.astype(np.int64), len(offsets) - 1
+    sizes = offsets[1:] - offsets[:-1]
+    if n_items < 0 or offsets[0] or int(offsets[-1]) != people.size or (sizes < 0).any():
+        raise ValueError("offsets must start at 0, never fall and end at the number of people")
+    limit = (1 << 62) // max(n_items, 1)
+    if people.size and not 0 <= int(people.min()) <= int(people.max()) < limit:
+        raise ValueError(f"person codes must be at least 0 and below {limit}")
+    pairs = people.astype(np.int64) * n_items + np.repeat(np.arange(n_items), sizes)
+    pairs.sort()
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+    return pairs // max(n_items, 1), pairs % max(n_items, 1)
+
+
+WEIGHTED_GAUSSIAN = Mechanism(
+    "weighted_gaussian",
+    "topk",
+    "whether each item is found, then up to k of those, one after the other, by the exponential "
+    "mechanism",
+    ("k", "epsilon", "delta", "max_contributions"),
+    loss,
+    topk,
+    accuracy,
+    finds_items=True,
+)
