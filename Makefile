@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
-$(RUNTIME): pyproject.toml
+$(RUNTIME): pyproject.toml setup.py udfs/count_distinct/kernels.c
 	@test -n "$(PYTHON)" || { echo "dp_sql needs Python 3.11 or newer" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "making the environment $(VENV) …"; $(PYTHON) -m venv $(VENV); }
 	@$(BIN)/python $(PIP) --editable .
@@ -85,7 +85,7 @@ superset:  ## Apache Superset over dp_sql, for real, in an environment of its ow
 	.venv-superset/bin/python examples/superset/try_superset.py --keep --picture docs/superset.png
 
 # The oldest supported versions together, and the newest of each supported Python that is here.
-OLDEST := duckdb==1.5.3 sqlglot==28.0.0 numpy==1.26.4 numba==0.61.0 pyarrow==17.0.0
+OLDEST := duckdb==1.5.3 sqlglot==28.0.0 numpy==1.26.4 pyarrow==17.0.0
 matrix_run = echo "== Python $(1): $(2)" && p=$$(.ci/python $(1)) && \
 	{ test -n "$$p" || { echo "   no Python $(1) here; left out"; exit 0; }; } && \
 	{ test -x .venv-$(3)/bin/python || $$p -m venv .venv-$(3); } && \
@@ -96,7 +96,7 @@ test-oldest:  ## run the tests with the oldest supported versions
 	@$(call matrix_run,3.11,$(OLDEST),oldest)
 
 test-newest:  ## run the tests with the newest ones, on the newest Python
-	@$(call matrix_run,3.13,--upgrade duckdb sqlglot numpy numba pyarrow,newest)
+	@$(call matrix_run,3.13,--upgrade duckdb sqlglot numpy pyarrow,newest)
 
 test-matrix: test-oldest test-newest  ## the same, and versions between them
 	@$(call matrix_run,3.12,--upgrade duckdb==1.5.6 sqlglot==29.*,middle)

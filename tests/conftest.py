@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -39,6 +42,25 @@ SURE = "epsilon := 10000"
 
 
 OPTIONAL = {"dp_accounting", "matplotlib", "pandas", "scipy"}
+
+
+KERNELS = Path(__file__).parents[1] / "udfs" / "count_distinct" / "kernels.c"
+
+
+def compile_kernels(source: Path, library: Path, *flags: str) -> None:
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        made = Path(folder, library.name)
+        subprocess.run(
+            ["cc", "-O3", "-fPIC", "-shared", *flags, str(source), "-o", str(made)], check=True
+        )
+        made.replace(library)
+
+
+def pytest_sessionstart() -> None:
+    """Compile the kernels of this checkout again if they have changed."""
+    library = KERNELS.with_name("libkernels.so")
+    if not library.exists() or library.stat().st_mtime < KERNELS.stat().st_mtime:
+        compile_kernels(KERNELS, library)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -56,7 +56,6 @@ def test_attacks_get_what_the_corpus_says_on_both_databases(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    caplog.set_level(logging.WARNING, logger="numba")  # writes pages of its own compiling
     wrong, mended = [], []
     for attack in attacks(family):
         found = wrongs(attack, sides)

@@ -51,7 +51,7 @@ def test_no_public_call_takes_a_seed_or_a_noise_switch() -> None:
 def test_importing_and_plain_sql_load_no_heavy_library() -> None:
     program = (
         "import sys, dp_sql; s = dp_sql.connect(); s.sql('SELECT 1').fetchall(); s.close(); "
-        "print(sorted({'numba', 'pandas', 'scipy'} & set(sys.modules)))"
+        "print(sorted({'dp_sql.udfs.count_distinct.kernels', 'pandas', 'scipy'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -59,8 +59,8 @@ def test_importing_and_plain_sql_load_no_heavy_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_list_is_answered_without_pandas_and_numba() -> None:
-    ours = {"numba", "scipy"} | ({"pandas"} if duckdb.__version__ >= "2" else set())  # 1.5 loads it
+def test_a_list_is_answered_without_pandas() -> None:
+    ours = {"scipy"} | ({"pandas"} if duckdb.__version__ >= "2" else set())  # 1.5 loads it
     program = (
         "import sys, dp_sql; s = dp_sql.connect(); s.execute('CREATE TABLE t AS SELECT 1 AS i'); "
         "s.sql('SELECT DP_TOPK(i, 2, epsilon := 1, privacy_unit := i, domain := [1, 2, 3]) "

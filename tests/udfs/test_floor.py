@@ -2,8 +2,6 @@
 
 import ast
 import inspect
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -27,7 +25,9 @@ MAY_IMPORT = {
 }  # fmt: skip
 MAY_IMPORT_ALSO = {
     "randomness": {"secrets"},
-    "count_distinct/compiled": {"numba"},
+    "count_distinct/kernels": {"ctypes", "pathlib"},
+    "count_distinct/flow": {"ctypes"},
+    "count_distinct/greedy": {"ctypes"},
 }
 MATH_ON_INTEGERS = {"comb", "gcd", "isqrt", "lcm", "perm", "prod"}
 FLOATING = ("float", "double", "single", "half", "complex", "longdouble")
@@ -111,14 +111,6 @@ def test_no_function_has_a_seed_or_a_noise_switch():
     assert offences(switch) == []
 
 
-def test_importing_dp_sql_does_not_import_the_compiler():
-    program = "import sys, dp_sql, dp_sql.udfs; print('numba' in sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    assert run.stdout.strip() == "False"
-
-
 def test_the_registry_cannot_be_changed():
     with pytest.raises(TypeError):
         REGISTRY["topk"]["other"] = REGISTRY["topk"]["joint"]
@@ -200,7 +192,7 @@ def test_a_quantile_has_no_default():
     assert all(argument.default is inspect.Parameter.empty for argument in arguments)
 
 
-def test_no_file_is_longer_than_400_lines_and_no_function_but_the_kernels_than_60():
+def test_no_file_is_longer_than_400_lines_and_no_function_than_60():
     long_files = [path.name for path in FILES if len(path.read_text().splitlines()) > 400]
     assert long_files == []
     functions = [
@@ -208,4 +200,4 @@ def test_no_file_is_longer_than_400_lines_and_no_function_but_the_kernels_than_6
         for _, node in NODES
         if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= 60
     ]
-    assert {node.name for node in functions} <= {"_phase_from_items", "_phase_from_people"}
+    assert functions == []

@@ -40,8 +40,20 @@ def test_every_bound_comes_with_a_cover_and_a_cut_of_the_same_size(examples: int
 @settings(max_examples=100, deadline=None)
 def test_the_counts_are_the_sizes_of_the_covers(runs: Runs, times: int) -> None:
     with reading(times):
-        sizes = [count for _, count, _ in flow.covers(graph_of(runs), 12)]
+        sizes = [count for _, count, _ in flow.covers(graph_of(runs), range(1, 13))]
         assert counts_of(runs, 12) == sizes
+
+
+@given(runs=graphs, times=read_budgets, bounds=st.sets(st.integers(1, 14), min_size=1))
+@settings(max_examples=200, deadline=None)
+def test_a_bound_has_the_same_count_whatever_others_are_asked(
+    runs: Runs, times: int, bounds: set[int]
+) -> None:
+    every = counts_of(runs, 14)
+    with reading(times):
+        for bound, count, cover in flow.covers(graph_of(runs), sorted(bounds)):
+            check_certificate(runs, bound, count, cover.tolist())
+            assert count == every[bound - 1]
 
 
 @given(runs=tiny, times=read_budgets)
@@ -143,7 +155,7 @@ def test_the_checker_rejects_a_cover_that_only_a_longer_path_improves() -> None:
 @given(runs=small, data=st.data())
 @settings(max_examples=100, deadline=None)
 def test_the_checker_rejects_a_flow_that_is_one_short(runs: Runs, data: st.DataObject) -> None:
-    *_, (bound, count, cover) = flow.covers(graph_of(runs), data.draw(st.integers(1, 4)))
+    *_, (bound, count, cover) = flow.covers(graph_of(runs), range(1, data.draw(st.integers(2, 5))))
     covered = np.flatnonzero(cover >= 0)
     if covered.size > 0:
         short = cover.copy()

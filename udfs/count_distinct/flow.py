@@ -1,70 +1,108 @@
-"""How many items can be covered when each person covers at most l of them? F(l), for every l.
+"""How many items can be covered when each person covers at most l of them? F(l), for increasing l.
 
-F(l) is the largest flow source -l-> people -1-> items -1-> sink. The bounds are visited upwards and
-the flow is kept, so each bound only asks who can use one more item per person. The search from the
-uncovered items runs first; ordinary data ends there. When it has read three times the input, the
-search from the people with room takes over. The argument for each step is in flow.md.
+F(l) is the largest flow source -l-> people -1-> items -1-> sink. The flow is kept from bound to
+bound. The search from the uncovered items runs first; ordinary data ends there. Where it
+would read too much, breadth-first layers from the people with room take over: O(sqrt(items)) passes
+over the input at each bound, whatever the data. The argument for each step is in flow.md.
 """
 
+import math
 from collections.abc import Iterator, Sequence
+from ctypes import byref
 
 import numpy as np
 
-from dp_sql.udfs.count_distinct.graph import LIMIT, Graph, Int32s, Int64s, read_only
-from dp_sql.udfs.count_distinct.search_from_items import raise_from_items, start_from_items
-from dp_sql.udfs.count_distinct.search_from_people import FromPeople, raise_from_people, turn_round
-
-_READS_PER_EDGE = 3  # what the search from items may read
+from dp_sql.udfs.count_distinct.graph import LIMIT, Graph, Int32s, Int64s, by_size, read_only, zeros
+from dp_sql.udfs.count_distinct.kernels import Flow, library, lists_by_person
 
 
 def max_cover_counts(graph: Graph, bounds: Sequence[int]) -> Int64s:
-    """Count the items that can be covered, for each of these bounds on the items per person.
+    """Count the items that can be covered, for each bound on the items per person.
 
-    The bounds increase. Returns F(bounds[0]), F(bounds[1]), ..., shape (len(bounds),).
-    Raises ValueError if a bound is below 1, or 2^31 - 1 or more.
+    Args:
+        graph: who has which item.
+        bounds: increasing, at least 1 and below 2^31 - 1; range(1, n + 1) for all up to n.
+
+    Returns F(l) for each bound l, shape (len(bounds),). F never falls, and its steps never grow.
+    Raises ValueError for other bounds.
 
     Privacy: none here. F(l) moves by at most l when all edges of one person come or go.
     """
-    coverable = np.count_nonzero(np.diff(graph.offsets))
-    asked = np.array(bounds)
-    counts = np.full(asked.size, coverable, dtype=np.int64)
-    for at, n_covered, _ in covers(graph, int(asked.max())):
-        counts[np.searchsorted(asked, at) :] = n_covered
-        if n_covered == coverable:
-            break
-    return counts
+    found = covers(graph, bounds)
+    return np.fromiter((n_covered for _, n_covered, _ in found), np.int64, len(bounds))
 
 
-def covers(graph: Graph, max_bound: int) -> Iterator[tuple[int, int, Int32s]]:
-    """Yield (bound, F(bound), cover) for each bound from 1 to max_bound.
+def covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int32s]]:
+    """Yield (bound, F(bound), cover) for each bound.
 
     cover[i] is the person who covers item i, or -1; no one covers more than `bound` items. It is a
     read-only view of the flow at work: copy what you keep. Raises ValueError as above.
     """
-    if not 1 <= max_bound < LIMIT:
-        raise ValueError("max_bound must be at least 1 and below 2^31 - 1")
-    return _covers(graph, max_bound)
+    if not all(low < high for low, high in zip((0, *bounds), (*bounds, LIMIT), strict=True)):
+        raise ValueError("bounds must increase, from at least 1 to below 2^31 - 1")
+    return _covers(graph, bounds)
 
 
-def _covers(graph: Graph, max_bound: int) -> Iterator[tuple[int, int, Int32s]]:
-    flow = start_from_items(graph)
-    turned: FromPeople | None = None
-    cover = read_only(flow.cover)
-    coverable = flow.order.size
-    budget = _READS_PER_EDGE * graph.people.size
-    n_covered, n_alive, phase, n_reads = 0, graph.n_people, 0, 0
-    for bound in range(1, max_bound + 1):
-        if n_covered < coverable and turned is None:
-            n_covered, n_alive, phase, n_reads = raise_from_items(
-                bound, n_covered, n_alive, phase, n_reads, budget, graph.offsets, graph.people, flow
-            )
-            if n_covered < coverable and n_reads > budget:
-                turned, n_exposed, n_alive = turn_round(graph, flow, bound)
-                n_covered, n_alive, phase = raise_from_people(
-                    coverable, n_covered, n_exposed, n_alive, 0, turned
-                )
-        elif n_covered < coverable and turned is not None:
-            n_covered, n_alive, phase = raise_from_people(
-                coverable, n_covered, n_alive, n_alive, phase, turned
-            )
-        yield bound, n_covered, cover
+def _covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int32s]]:
+    kernels, flow = library(), _empty_flow(graph)
+    cover = read_only(flow.arrays["cover"])
+    budget, n_free = _limits(graph)
+    turned, before = False, 0
+    for bound in bounds:
+        flow.bound = bound
+        if not turned and flow.n_covered < flow.coverable:
+            if flow.n_reads <= budget:
+                kernels.raise_from_items(byref(flow), bound - before, budget)
+            if flow.n_reads > budget and flow.n_covered < flow.coverable:
+                turned = True
+                _turn_round(graph, flow, before)
+        free = n_free
+        while turned and flow.n_covered < flow.coverable:
+            if not kernels.phase_from_people(byref(flow), free > 0):
+                break
+            free -= 1
+        yield bound, flow.n_covered, cover
+        before = bound
+
+
+def _limits(graph: Graph) -> tuple[int, int]:
+    """What is read before the worst case is bounded: by the search from items, and by free phases.
+
+    The first are edges: none where lists are short, up to two reads each where they are long.
+    """
+    n_reads = 2 * graph.people.size - 4 * (graph.n_items + graph.n_people)
+    return min(n_reads, LIMIT - 2), math.isqrt(graph.n_items)
+
+
+def _empty_flow(graph: Graph) -> Flow:
+    """Begin with the empty flow, ready for the search from items."""
+    n_items, n_people = graph.n_items, graph.n_people
+    order = by_size(np.diff(graph.offsets))
+    flow = Flow(coverable=order.size, n_alive=n_people)
+    flow.point(offsets=graph.offsets, people=graph.people, order=order)
+    flow.point(cover=np.full(n_items, -1, np.int32), asked=zeros(n_items), full=zeros(n_items))
+    flow.point(slot_item=zeros(n_items + 1), next_slot=zeros(n_items + 1))
+    flow.point(first_slot=zeros(n_people), load=zeros(n_people))
+    flow.point(mark=zeros(n_people), log=zeros(n_people))
+    depth = min(n_items, n_people) + 1
+    flow.point(path_item=zeros(depth), path_slot=zeros(depth), path_edge=zeros(depth))
+    return flow
+
+
+def _turn_round(graph: Graph, flow: Flow, before: int) -> None:
+    """Go on with the search from people; all bounds up to `before` are done."""
+    n_items, n_people = graph.n_items, graph.n_people
+    load = flow.arrays["load"]
+    if before == 0:  # the start is better than what the search from items has left
+        flow.n_covered = 0
+        load.fill(0)
+        flow.arrays["cover"].fill(-1)
+    order = by_size(np.diff(graph.offsets))
+    start, stop, items = lists_by_person(graph.offsets, graph.people, order, n_people)
+    alive = np.flatnonzero(load >= before).astype(np.int32)
+    flow.n_alive = alive.size
+    flow.point(start=start, stop=stop, items=items, fresh=start.copy(), next=zeros(n_people))
+    flow.point(level=np.where(load < before, np.int32(-1), np.int32(0)), alive=alive)
+    flow.point(takers=zeros(n_items), choice=zeros(2 * n_people), order=order)
+    flow.point(queue=zeros(n_people), path=zeros(n_people))
+    library().start_from_people(byref(flow))

@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.udfs.count_distinct.compiled import compiled
-
 Integers = NDArray[np.integer[Any]]
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
@@ -53,7 +51,7 @@ def build_graph(offsets: Integers, people: Integers) -> Graph:
 
 
 def read_only(values: Int32s) -> Int32s:
-    """View that cannot be written through. The kernels are compiled for such input alone."""
+    """View that cannot be written through."""
     view = values.view()
     view.flags.writeable = False
     return view
@@ -68,28 +66,3 @@ def by_size(sizes: Int32s) -> Int32s:
 def zeros(size: int) -> Int32s:
     """Return so many zeros."""
     return np.zeros(size, dtype=np.int32)
-
-
-@compiled
-def lists_by_person(
-    offsets: Int32s, people: Int32s, order: Int32s, n_people: int
-) -> tuple[Int32s, Int32s, Int32s]:
-    """Turn the runs into lists of items in the given order; return start, stop and lists."""
-    start = np.zeros(n_people, dtype=np.int32)
-    for edge in range(people.size):
-        start[people[edge]] += 1
-    total = 0
-    for person in range(n_people):
-        size = start[person]
-        start[person] = total
-        total += size
-    stop = start.copy()
-    items = np.empty(people.size, dtype=np.int32)
-    for item in order:
-        for edge in range(offsets[item], offsets[item + 1]):
-            person = people[edge]
-            end = stop[person]
-            if end == start[person] or items[end - 1] != item:
-                items[end] = item
-                stop[person] = end + 1
-    return start, stop, items

@@ -5,18 +5,12 @@ codes have to follow an order of values: with any other codes one person may mov
 bound l by more than l, and the release would not be private.
 """
 
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Sequence
+from ctypes import byref, c_int64
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_sql.udfs.count_distinct.template import Ints, under_a_bound
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 def cover_counts(offsets: Ints, people: Ints, bounds: Sequence[int]) -> list[int]:
@@ -25,52 +19,23 @@ def cover_counts(offsets: Ints, people: Ints, bounds: Sequence[int]) -> list[int
     Items are numbered in a fixed order of their values, such as that of their bytes, and people in
     a fixed order of theirs. Neither order may depend on anyone's rows.
     """
-    from dp_sql.udfs.count_distinct.graph import build_graph, lists_by_person
+    from dp_sql.udfs.count_distinct.graph import build_graph
+    from dp_sql.udfs.count_distinct.kernels import library, lists_by_person
 
     graph = build_graph(offsets, people)
     in_order = np.arange(graph.n_items, dtype=np.int32)
     start, stop, items = lists_by_person(graph.offsets, graph.people, in_order, graph.n_people)
     waiting = np.flatnonzero(start < stop).astype(np.int32)
     covered = np.zeros(graph.n_items, dtype=np.bool_)
-    counts = np.zeros(max(bounds), dtype=np.int64)
-    _compiled_rounds()(start, stop, items, waiting, covered, counts)
-    return [int(counts[bound - 1]) for bound in bounds]
-
-
-def _rounds(
-    start: Int32s, stop: Int32s, items: Int32s, waiting: Int32s, covered: Bools, counts: Int64s
-) -> None:
-    """Run all rounds; counts[l - 1] becomes the number of items covered after round l.
-
-    Each person's list of items, items[start:stop], is ascending without repetitions; start moves
-    past covered items. `waiting` are the people with a list, ascending. At first none is covered.
-    """
-    n_covered, n_waiting = 0, waiting.size
-    for done in range(counts.size):
-        kept = 0
-        for k in range(n_waiting):
-            person = waiting[k]
-            edge = start[person]
-            while edge < stop[person] and covered[items[edge]]:
-                edge += 1
-            if edge < stop[person]:
-                covered[items[edge]] = True
-                n_covered += 1
-                edge += 1
-            if edge < stop[person]:
-                waiting[kept] = person
-                kept += 1
-            start[person] = edge
-        n_waiting = kept
-        counts[done] = n_covered
-
-
-@cache
-def _compiled_rounds() -> Callable[..., Any]:
-    """Compile the rounds, not before they are needed."""
-    from dp_sql.udfs.count_distinct.compiled import compiled
-
-    return compiled(_rounds)
+    n_waiting, n_covered, done, counts = waiting.size, c_int64(0), 0, []
+    for bound in bounds:
+        while done < bound and n_waiting > 0:
+            n_waiting = library().greedy_round(
+                start, stop, items, waiting, n_waiting, covered, byref(n_covered)
+            )
+            done += 1
+        counts.append(n_covered.value)
+    return counts
 
 
 GREEDY = under_a_bound(

@@ -20,7 +20,8 @@ def cover_counts(offsets: Ints, people: Ints, bounds: Sequence[int]) -> list[int
 
 def sampled_counts(offsets: Ints, people: Ints, max_bound: int, draws: Draws) -> list[int]:
     """Count items in the samples, each from the first bound on under which a person samples it."""
-    from dp_sql.udfs.count_distinct.graph import build_graph, lists_by_person
+    from dp_sql.udfs.count_distinct.graph import build_graph
+    from dp_sql.udfs.count_distinct.kernels import lists_by_person
 
     graph = build_graph(offsets, people)
     in_order = np.arange(graph.n_items, dtype=np.int32)

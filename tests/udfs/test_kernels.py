@@ -1,0 +1,133 @@
+"""The compiled kernels: mutants of them are rejected, and a sanitizer finds nothing to say."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dp_sql.udfs.count_distinct import kernels
+from tests.conftest import compile_kernels
+from tests.udfs.covers import READS, check_every_bound, reading
+from tests.udfs.test_flow_shapes import chain, pairs, power_law, uniform
+
+SOURCE = kernels.LIBRARY.with_name("kernels.c")
+
+MUTANTS = {
+    "a search from an item is clean where it ran into others": (
+        "if (met == f->phase) result = FAILED;", ""
+    ),
+    "a search from a person is clean where it ran into others": (
+        "if (f->level[holder] > 0) result = FAILED;", ""
+    ),
+    "layers end too early": (
+        "if (f->level[holder] == 0) meet(f, holder, layer + 1, n_met);",
+        "if (f->level[holder] == 0 && layer < 2) meet(f, holder, layer + 1, n_met);",
+    ),
+    "a path from a person is not shifted": (
+        "f->cover[f->items[f->next[person]++]] = person;", "f->next[person]++;"
+    ),
+    "a path from an item is not shifted": (
+        "f->cover[item] = f->people[f->offsets", "(void)f->people[f->offsets"
+    ),
+    "the start gives one person too much": (
+        "while (f->load[person] < f->bound && (edge", "while (f->load[person] <= f->bound && (edge"
+    ),
+    "rooms are counted for one step only": ("f->room = f->n_alive * step;", "f->room = f->n_alive;"),
+}  # fmt: skip
+
+
+def check_hard_graphs() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        graphs = [
+            pairs(60, 12, rng), uniform(150, 60, 50, rng), power_law(300, 150, 60, rng), chain(30)
+        ]  # fmt: skip
+        for runs in graphs:
+            for times in READS:
+                with reading(times):
+                    check_every_bound(runs, 8)
+                    check_every_bound(runs, 9, step=4)
+
+
+@pytest.fixture
+def mutated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
+    right, wrong = MUTANTS[request.param]
+    text = SOURCE.read_text()
+    assert text.count(right) == 1
+    (tmp_path / "kernels.c").write_text(text.replace(right, wrong))
+    monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "mutant.so")
+    compile_kernels(tmp_path / "kernels.c", kernels.LIBRARY)
+    kernels.library.cache_clear()
+    yield
+    kernels.library.cache_clear()
+
+
+def test_the_kernels_pass_what_mutants_have_to_fail() -> None:
+    check_hard_graphs()
+
+
+@pytest.mark.parametrize("mutated", MUTANTS, indirect=True)
+@pytest.mark.usefixtures("mutated")
+def test_mutants_are_rejected() -> None:
+    with pytest.raises((AssertionError, IndexError)):
+        check_hard_graphs()
+
+
+def test_both_languages_know_the_same_struct() -> None:
+    assert kernels.library().size_of_flow() == ctypes.sizeof(kernels.Flow)
+    text = SOURCE.read_text()
+    fields = text[text.index("typedef struct {") : text.index("} Flow;")]
+    names = re.findall(r"(\w+)[,;]", re.sub(r"/\*.*?\*/", "", fields))
+    assert names == [name for name, _ in kernels.Flow._fields_]
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros(3, np.int64), np.zeros(6, np.int32)[::2]])
+def test_arrays_of_another_type_never_reach_the_kernels(wrong: np.ndarray) -> None:  # type: ignore[type-arg]
+    with pytest.raises(TypeError):
+        kernels.Flow().point(load=wrong)
+    with pytest.raises(ctypes.ArgumentError):
+        kernels.lists_by_person(wrong, wrong, wrong, 1)
+
+
+SANITIZED = """
+import sys
+from pathlib import Path
+from dp_sql.udfs.count_distinct import greedy, kernels
+kernels.LIBRARY = Path(sys.argv[1])
+from tests.udfs.test_kernels import check_hard_graphs
+from tests.udfs.covers import graph_of
+check_hard_graphs()
+graph = graph_of([[p % 701, p * 7 % 701, p] for p in range(5000)])
+print(greedy.cover_counts(graph.offsets, graph.people, 20)[-1])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("", ""), ("while (edge < end && f->load", "while (edge <= end && f->load")],
+)
+def test_a_sanitizer_finds_nothing_and_finds_a_mutant(
+    tmp_path: Path, right: str, wrong: str
+) -> None:
+    runtime = subprocess.run(
+        ["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    if not Path(runtime).is_absolute():
+        pytest.skip("cc has no address sanitizer that can be preloaded")
+    (tmp_path / "kernels.c").write_text(SOURCE.read_text().replace(right or "\n", wrong or "\n"))
+    checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover", "-g")
+    compile_kernels(tmp_path / "kernels.c", tmp_path / "checked.so", *checks)
+    options = {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+    run = subprocess.run(
+        [sys.executable, "-c", SANITIZED, str(tmp_path / "checked.so")],
+        env={**os.environ, **options}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (run.returncode == 0) == (not right), run.stderr[-2000:]

@@ -1,0 +1,401 @@
+/* The kernels of the distinct counts: no Python, no library, no memory of their own. graph.py has
+ * checked the input, so every code and offset is in its range. Proofs: flow.md and greedy.md. */
+#include <stdint.h>
+
+typedef int32_t i32;
+typedef int64_t i64;
+
+/* All fields have eight bytes; kernels.py lists their names in the same order. */
+typedef struct {
+    i64 bound, coverable, n_covered; /* coverable: items that have people */
+    i64 room;    /* what all people alive can still cover at this bound */
+    i64 n_alive; /* people who may still gain at a higher bound */
+    i64 n_reads; /* edges read by the search from items */
+    i64 phase, n_dead, n_exposed; /* n_dead: people in log */
+    const i32 *offsets, *people; /* the input: a run of people for each item */
+    /* from items */
+    i32 *order; /* from n_covered on: uncovered items, rarest first */
+    i32 *cover; /* per item: who covers it, or -1 */
+    i32 *asked; /* per item: the last bound that asked its people for room; -bound if dead */
+    i32 *full;  /* per item: at that bound, so many at the start of its run have no room */
+    i32 *slot_item, *next_slot; /* per slot, from 1 on: the item held; the same person's next slot */
+    i32 *first_slot;            /* per person */
+    i32 *load;                  /* per person: items covered */
+    i32 *mark;                  /* per person: the last phase that met them, or DEAD */
+    i32 *log;                   /* the people marked DEAD at this bound */
+    i32 *path_item, *path_slot, *path_edge;
+    /* from people */
+    const i32 *start, *stop, *items; /* a list of items for each person, without repetitions */
+    i32 *takers; /* per item: how many people with room have it */
+    i32 *choice; /* per person: a Choice */
+    i32 *fresh;  /* per person: where in items the first uncovered one may be */
+    i32 *next;   /* per person: where in items the search of this phase goes on */
+    i32 *level;  /* per person: breadth-first layer, 0 if not met, GONE if dead for good */
+    i32 *alive;  /* people who may still gain; the first n_exposed of them have room */
+    i32 *queue, *path;
+} Flow;
+
+enum { DEAD = INT32_MAX, GONE = -1 };
+i64 size_of_flow(void) { return sizeof(Flow); }
+
+/* Turn the runs into lists, in the given order of items; start and stop come as zeros. */
+void lists_by_person(const i32 *offsets, const i32 *people, i64 n_edges, const i32 *order, i64 n_order,
+                     i64 n_people, i32 *start, i32 *stop, i32 *items) {
+    for (i64 edge = 0; edge < n_edges; edge++) start[people[edge]]++;
+    i32 total = 0;
+    for (i64 person = 0; person < n_people; person++) {
+        i32 size = start[person];
+        start[person] = stop[person] = total;
+        total += size;
+    }
+    for (i64 k = 0; k < n_order; k++) {
+        i32 item = order[k];
+        for (i64 edge = offsets[item]; edge < offsets[item + 1]; edge++) {
+            i32 person = people[edge], end = stop[person];
+            if (end == start[person] || items[end - 1] != item) {
+                items[end] = item;
+                stop[person] = end + 1;
+            }
+        }
+    }
+}
+
+/* One round of the greedy cover: everyone who waits covers their first uncovered item. Moves start past
+ * covered items and returns how many still wait; n_covered grows. */
+i64 greedy_round(i32 *start, const i32 *stop, const i32 *items, i32 *waiting, i64 n_waiting,
+                 uint8_t *covered, i64 *n_covered) {
+    i64 kept = 0;
+    for (i64 k = 0; k < n_waiting; k++) {
+        i32 person = waiting[k], edge = start[person];
+        while (edge < stop[person] && covered[items[edge]]) edge++;
+        if (edge < stop[person]) {
+            covered[items[edge++]] = 1;
+            (*n_covered)++;
+        }
+        if (edge < stop[person]) waiting[kept++] = person;
+        start[person] = edge;
+    }
+    return kept;
+}
+
+/* ---- the flow: search from uncovered items, on the input as it came ---- */
+
+static inline i64 first_with_room(const Flow *f, i64 edge, i64 end) {
+    while (edge < end && f->load[f->people[edge]] >= f->bound) edge++;
+    return edge;
+}
+
+/* Put an uncovered item into a new slot of a person with room. */
+static inline void hold(Flow *f, i32 item, i32 person) {
+    i32 slot = (i32)++f->n_covered;
+    f->slot_item[slot] = item;
+    f->next_slot[slot] = f->first_slot[person];
+    f->first_slot[person] = slot;
+    f->cover[item] = person;
+    f->load[person]++;
+    f->room--;
+}
+
+/* Move what a pass has kept, order[first:kept], up to where it stopped. */
+static void close_gap(Flow *f, i64 first, i64 kept, i64 here) {
+    while (kept > first) f->order[--here] = f->order[--kept];
+}
+
+/* Give each uncovered item to its first person with room. */
+static void greedy_from_items(Flow *f) {
+    i64 first = f->n_covered, here = first, kept = first;
+    while (here < f->coverable && f->room > 0) {
+        i32 item = f->order[here++];
+        i64 begin = f->offsets[item], end = f->offsets[item + 1];
+        i64 edge = first_with_room(f, begin, end);
+        f->n_reads += edge - begin + 1;
+        f->asked[item] = (i32)f->bound;
+        f->full[item] = (i32)(edge - begin);
+        if (edge < end) hold(f, item, f->people[edge]);
+        else f->order[kept++] = item;
+    }
+    close_gap(f, first, kept, here);
+}
+
+/* Give the path's last item to a person with room, and to each slot on it the item before. */
+static void shift_items(Flow *f, i64 depth, i32 person) {
+    hold(f, f->path_item[depth], person);
+    for (i64 d = depth; d > 0; d--) {
+        i32 item = f->path_item[d - 1];
+        f->slot_item[f->path_slot[d]] = item;
+        f->cover[item] = f->people[f->offsets[item] + f->path_edge[d - 1] - 1];
+    }
+}
+
+enum { FAILED_CLEAN, FAILED, FOUND };
+
+/* Look for a path: uncovered item, person, item held, person, ..., person with room; shift along it.
+ * Everyone met from log[n_met] on is marked DEAD; *n_met counts them. */
+static int search_from_item(Flow *f, i32 root, i64 *n_met) {
+    i64 depth = 0;
+    int result = FAILED_CLEAN, entering = 1;
+    f->path_item[0] = root;
+    while (depth >= 0) {
+        i32 item = f->path_item[depth];
+        i64 begin = f->offsets[item], end = f->offsets[item + 1], edge;
+        if (entering) {
+            i64 passed = f->asked[item] == f->bound ? f->full[item] : 0;
+            edge = first_with_room(f, begin + passed, end);
+            f->n_reads += edge - begin - passed + 4; /* its other reads cost as much */
+            f->asked[item] = (i32)f->bound;
+            f->full[item] = (i32)(edge - begin);
+            if (edge < end) {
+                shift_items(f, depth, f->people[edge]);
+                return FOUND;
+            }
+            f->path_edge[depth] = 0;
+        }
+        edge = begin + f->path_edge[depth];
+        f->n_reads -= edge;
+        while (edge < end) {
+            i32 met = f->mark[f->people[edge]];
+            if (met < f->phase) break;
+            if (met == f->phase) result = FAILED;
+            edge++;
+        }
+        f->n_reads += edge + 1;
+        entering = edge < end;
+        if (entering) {
+            i32 person = f->people[edge];
+            f->mark[person] = DEAD;
+            f->log[(*n_met)++] = person;
+            f->path_edge[depth++] = (i32)(edge - begin + 1);
+            f->path_slot[depth] = f->first_slot[person];
+        } else if (depth > 0 && f->next_slot[f->path_slot[depth]] > 0) {
+            f->path_slot[depth] = f->next_slot[f->path_slot[depth]];
+            entering = 1;
+        } else {
+            depth--;
+        }
+        if (entering) f->path_item[depth] = f->slot_item[f->path_slot[depth]];
+    }
+    return result;
+}
+
+/* Search once from each uncovered item, meeting no one twice; return how many are undecided. */
+static i64 phase_from_items(Flow *f) {
+    i64 first = f->n_covered, here = first, kept = first, n_met = f->n_dead, undecided = 0;
+    f->phase++;
+    while (here < f->coverable && f->room > 0) {
+        i32 root = f->order[here++];
+        f->n_reads++;
+        int result = FAILED_CLEAN;
+        if (f->asked[root] != -f->bound) {
+            result = search_from_item(f, root, &n_met);
+            if (result == FAILED_CLEAN) f->asked[root] = (i32)-f->bound;
+        }
+        if (result != FOUND) f->order[kept++] = root;
+        if (result == FAILED_CLEAN) f->n_dead = n_met;
+        else undecided += result == FAILED;
+        while (n_met > f->n_dead) f->mark[f->log[--n_met]] = (i32)f->phase;
+    }
+    close_gap(f, first, kept, here);
+    return undecided;
+}
+
+/* Let people alive cover items up to the bound, by at most `step` more each. If n_reads is above the
+ * budget afterwards, the bound may be unfinished, and only cover and load may be used. */
+void raise_from_items(Flow *f, i64 step, i64 budget) {
+    f->room = f->n_alive * step;
+    f->n_dead = 0;
+    greedy_from_items(f);
+    i64 undecided = f->coverable - f->n_covered;
+    while (undecided > 0 && f->room > 0 && f->n_reads <= budget) undecided = phase_from_items(f);
+    for (i64 k = 0; k < f->n_dead; k++) f->mark[f->log[k]] = 0;
+    if (f->room > 0) f->n_alive = f->n_dead;
+}
+
+/* ---- the flow: a start after Karp and Sipser, then search from people, on lists of items ---- */
+
+static inline i32 first_uncovered(Flow *f, i32 person) {
+    i32 edge = f->fresh[person], stop = f->stop[person];
+    while (edge < stop && f->cover[f->items[edge]] >= 0) edge++;
+    return f->fresh[person] = edge;
+}
+
+typedef struct {
+    i32 *items, *people; /* with one taker left; with room for all that is left */
+    i64 n_items, n_people;
+} Stacks;
+
+typedef struct { /* of a person: uncovered items minus room; the last of their items taken */
+    i32 excess, counted;
+} Choice;
+
+static void take(Flow *f, Stacks *s, i32 person, i32 item) {
+    Choice *choice = (Choice *)f->choice;
+    f->cover[item] = person;
+    f->takers[item] = 0;
+    f->load[person]++;
+    f->n_covered++;
+    choice[person].counted = item;
+    for (i64 edge = f->offsets[item]; edge < f->offsets[item + 1]; edge++) {
+        i32 other = f->people[edge];
+        if (choice[other].counted == item) continue;
+        choice[other].counted = item;
+        if (--choice[other].excess == 0) s->people[s->n_people++] = other;
+    }
+    if (f->load[person] < f->bound) return;
+    for (i64 edge = f->start[person]; edge < f->stop[person]; edge++) {
+        i32 other = f->items[edge];
+        if (f->takers[other] > 0 && --f->takers[other] == 1) s->items[s->n_items++] = other;
+    }
+}
+
+/* Take what costs no one else, until the stacks are empty. */
+static void take_forced(Flow *f, Stacks *s) {
+    while (s->n_items + s->n_people > 0) {
+        if (s->n_items > 0) {
+            i32 item = s->items[--s->n_items];
+            if (f->takers[item] == 0) continue;
+            take(f, s, f->people[first_with_room(f, f->offsets[item], f->offsets[item + 1])], item);
+        } else {
+            i32 person = s->people[--s->n_people];
+            for (i64 edge = f->start[person]; edge < f->stop[person]; edge++)
+                if (f->cover[f->items[edge]] < 0) take(f, s, person, f->items[edge]);
+        }
+    }
+}
+
+/* Cover items up to the bound: first where there is no choice, then one item of choice, and so on. */
+void start_from_people(Flow *f) {
+    Stacks s = {f->order, f->queue, 0, 0};
+    Choice *choice = (Choice *)f->choice;
+    for (i64 k = 0; k < f->n_alive; k++) {
+        i32 person = f->alive[k], room = (i32)f->bound - f->load[person], left = 0;
+        for (i64 edge = f->start[person]; edge < f->stop[person] && room > 0; edge++) {
+            i32 item = f->items[edge];
+            if (f->cover[item] >= 0) continue;
+            left++;
+            f->takers[item]++;
+        }
+        choice[person] = (Choice){left - room, -1};
+        if (left > 0 && left <= room) s.people[s.n_people++] = person;
+    }
+    for (i64 k = 0; k < f->coverable; k++)
+        if (f->takers[f->order[k]] == 1) s.items[s.n_items++] = f->order[k];
+    take_forced(f, &s);
+    for (i64 k = 0; k < f->n_alive; k++) {
+        i32 person = f->alive[k], edge;
+        while (f->load[person] < f->bound && (edge = first_uncovered(f, person)) < f->stop[person]) {
+            take(f, &s, person, f->items[edge]);
+            take_forced(f, &s);
+        }
+        if (f->load[person] < f->bound) {
+            f->alive[k] = f->alive[f->n_exposed];
+            f->alive[f->n_exposed++] = person;
+        }
+    }
+}
+
+static inline void meet(Flow *f, i32 person, i32 level, i64 *n_met) {
+    f->level[person] = level;
+    f->next[person] = f->start[person];
+    f->queue[(*n_met)++] = person;
+}
+
+/* Put everyone who can be reached from the exposed into layers, up to the first layer where someone
+ * has an uncovered item; return that layer, or 0 if there is none. *n_met: how many are in queue. */
+static i32 make_layers(Flow *f, i64 *n_met) {
+    i32 last = 0;
+    for (i64 k = 0; k < f->n_exposed; k++) {
+        meet(f, f->alive[k], 1, n_met);
+        if (first_uncovered(f, f->alive[k]) < f->stop[f->alive[k]]) last = 1;
+    }
+    for (i64 head = 0; head < *n_met && last != 1; head++) {
+        i32 person = f->queue[head], layer = f->level[person];
+        if (last && layer > last) break;
+        if (first_uncovered(f, person) < f->stop[person]) last = layer;
+        if (last) continue;
+        for (i64 edge = f->start[person]; edge < f->stop[person]; edge++) {
+            i32 holder = f->cover[f->items[edge]];
+            if (f->level[holder] == 0) meet(f, holder, layer + 1, n_met);
+        }
+    }
+    return last;
+}
+
+/* Look for a path: person with room, item, its holder, item, ..., uncovered item; shift along it.
+ * It leads down the layers if there is a last one. Otherwise it meets people on no layer, who become
+ * GONE and join the queue; result says whether the search ran into someone on a layer. */
+static int search_from_person(Flow *f, i32 root, i32 last, i64 *n_met) {
+    i64 depth = 0;
+    i32 person = f->path[0] = root, edge;
+    int result = FAILED_CLEAN;
+    for (;;) {
+        i32 layer = f->level[person], wanted = last ? layer + 1 : 0, holder = 0;
+        if (last == 0 || layer == last) {
+            edge = first_uncovered(f, person);
+            if (edge < f->stop[person]) break;
+        }
+        for (edge = f->next[person]; layer != last && edge < f->stop[person]; edge++) {
+            holder = f->cover[f->items[edge]];
+            if (f->level[holder] == wanted) break;
+            if (f->level[holder] > 0) result = FAILED;
+        }
+        f->next[person] = edge;
+        if (layer != last && edge < f->stop[person]) {
+            person = f->path[++depth] = holder;
+            if (last == 0) meet(f, holder, GONE, n_met);
+            continue;
+        }
+        if (last) f->level[person] = 0;
+        if (depth == 0) return result;
+        person = f->path[--depth];
+        f->next[person]++;
+    }
+    f->cover[f->items[edge]] = person;
+    while (depth > 0) {
+        person = f->path[--depth];
+        f->cover[f->items[f->next[person]++]] = person;
+    }
+    f->load[root]++;
+    f->n_covered++;
+    return FOUND;
+}
+
+/* Search from everyone exposed, down the layers if there is a last one. */
+static void search_from_exposed(Flow *f, i32 last) {
+    i64 kept = 0, n_met = 0;
+    for (i64 k = 0; k < f->n_exposed && f->n_covered < f->coverable; k++) {
+        i32 root = f->alive[k];
+        int result = FOUND;
+        while (f->load[root] < f->bound && f->n_covered < f->coverable && result == FOUND) {
+            i64 first = n_met;
+            if (last == 0) {
+                if (f->level[root]) break;
+                meet(f, root, GONE, &n_met);
+            }
+            result = search_from_person(f, root, last, &n_met);
+            for (i64 j = first; j < n_met && result != FAILED_CLEAN; j++) f->level[f->queue[j]] = 1;
+        }
+        if (f->load[root] < f->bound && f->level[root] != GONE) {
+            f->alive[k] = f->alive[kept];
+            f->alive[kept++] = root;
+        }
+    }
+    f->n_exposed = kept;
+    for (i64 k = 0; k < n_met; k++)
+        if (f->level[f->queue[k]] != GONE) f->level[f->queue[k]] = 0;
+}
+
+/* Find as many paths of the least length as fit together, then others. Returns 1 if another phase
+ * may find more. */
+int phase_from_people(Flow *f, int free) {
+    i64 n_met = 0, kept = 0;
+    i32 last = make_layers(f, &n_met);
+    if (last > 0) search_from_exposed(f, last);
+    else f->n_exposed = 0;
+    for (i64 k = 0; k < n_met; k++) f->level[f->queue[k]] = last ? 0 : GONE;
+    if (free) search_from_exposed(f, 0);
+    if (f->n_exposed > 0 && f->n_covered < f->coverable) return 1;
+    for (i64 k = 0; k < f->n_alive; k++)
+        if (f->level[f->alive[k]] != GONE) f->alive[kept++] = f->alive[k];
+    f->n_alive = f->n_exposed = kept;
+    return 0;
+}

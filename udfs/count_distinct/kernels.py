@@ -1,0 +1,74 @@
+"""The compiled kernels of kernels.c, typed. Every call releases the interpreter's lock."""
+
+from ctypes import CDLL, POINTER, Structure, c_int, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.ctypeslib import ndpointer
+from numpy.typing import NDArray
+
+Int32s = NDArray[np.int32]
+
+LIBRARY = Path(__file__).with_name("libkernels.so")  # built by setup.py
+
+_NUMBERS = (
+    "bound", "coverable", "n_covered", "room", "n_alive", "n_reads", "phase", "n_dead", "n_exposed",
+)  # fmt: skip
+_ARRAYS = (
+    "offsets", "people", "order", "cover", "asked", "full", "slot_item", "next_slot", "first_slot",
+    "load", "mark", "log", "path_item", "path_slot", "path_edge", "start", "stop", "items",
+    "takers", "choice", "fresh", "next", "level", "alive", "queue", "path",
+)  # fmt: skip
+_INT32S = ndpointer(np.int32, ndim=1, flags="C_CONTIGUOUS")
+_BOOLS = ndpointer(np.bool_, ndim=1, flags="C_CONTIGUOUS")
+
+
+class Flow(Structure):
+    """The struct of this name in kernels.c, with the arrays that it points to."""
+
+    _fields_ = (*((n, c_int64) for n in _NUMBERS), *((n, c_void_p) for n in _ARRAYS))
+
+    def point(self, **arrays: Int32s) -> None:
+        """Point to arrays and keep them. Raises TypeError unless they are contiguous and int32."""
+        for name, array in arrays.items():
+            _INT32S.from_param(array)
+            setattr(self, name, array.ctypes.data)
+        self.__dict__.setdefault("arrays", {}).update(arrays)
+
+
+@cache
+def library() -> CDLL:
+    """Load the kernels, not before they are needed."""
+    if not LIBRARY.exists():
+        raise ImportError(f"{LIBRARY} is not built: run `pip install .` or `pip install -e .`")
+    found = CDLL(str(LIBRARY))
+    flow, ints, size = POINTER(Flow), _INT32S, c_int64
+    kernels: dict[str, tuple[Any, ...]] = {
+        "size_of_flow": (size,),
+        "lists_by_person": (None, ints, ints, size, ints, size, size, ints, ints, ints),
+        "greedy_round": (size, ints, ints, ints, ints, size, _BOOLS, POINTER(size)),
+        "raise_from_items": (None, flow, size, size),
+        "start_from_people": (None, flow),
+        "phase_from_people": (c_int, flow, c_int),
+    }
+    for name, (result, *arguments) in kernels.items():
+        kernel = getattr(found, name)
+        kernel.restype, kernel.argtypes = result, arguments
+    return found
+
+
+def lists_by_person(
+    offsets: Int32s, people: Int32s, order: Int32s, n_people: int
+) -> tuple[Int32s, Int32s, Int32s]:
+    """Turn the runs of a checked graph into lists of items in the given order.
+
+    Returns start, stop and lists: person p has lists[start[p]:stop[p]], without repetitions.
+    """
+    start, stop = np.zeros(n_people, np.int32), np.zeros(n_people, np.int32)
+    items = np.empty(people.size, np.int32)
+    library().lists_by_person(
+        offsets, people, people.size, order, order.size, n_people, start, stop, items
+    )
+    return start, stop, items
