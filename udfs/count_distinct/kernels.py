@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Int32s = NDArray[np.int32]
 
-LIBRARY = Path(__file__).with_name("libkernels.so")  # built by setup.py
+LIBRARY = Path(__file__).with_name("libkernels.so")  # built by kernels_build.py
 
 _NUMBERS = (
     "bound", "coverable", "n_covered", "room", "n_alive", "n_reads", "phase", "n_dead", "n_exposed",

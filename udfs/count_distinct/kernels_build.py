@@ -1,0 +1,92 @@
+"""The build backend: setuptools, after compiling kernels.c into a library without Python's API.
+
+So one wheel serves every Python 3. The compiler is the one that CC names, or cc. Where that does not
+work, the build asks for ziglang, a package with a compiler inside. pyproject.toml names this file.
+"""
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).with_name("kernels.c")
+LIBRARY = SOURCE.with_name("libkernels.so")
+FLAGS = ["-O3", "-fPIC", "-shared"]
+Settings = dict[str, Any] | None
+
+
+def __getattr__(name: str) -> Any:
+    """The hooks that stay as they are; setuptools is there only while something is built."""
+    if name.startswith("prepare_metadata_for_build_"):
+        return getattr(_setuptools(), name)
+    raise AttributeError(name)
+
+
+def _setuptools() -> Any:
+    return import_module("setuptools.build_meta")
+
+
+def compiler() -> list[str] | None:
+    """Find the C compiler that this machine has, if it works."""
+    found = shlex.split(os.environ.get("CC", "cc"))
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "empty.c")
+        source.write_text("#include <stdint.h>\n")
+        try:
+            command = [*found, *FLAGS, str(source), "-o", str(Path(folder, "empty.so"))]
+            subprocess.run(command, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+    return found
+
+
+def compile_kernels() -> None:
+    """Write the library next to its source."""
+    command = [*(compiler() or [sys.executable, "-m", "ziglang", "cc"]), *FLAGS, str(SOURCE)]
+    subprocess.run([*command, "-o", str(LIBRARY)], check=True)
+
+
+def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
+    """What setuptools needs, and a compiler if the machine has none."""
+    needed: list[str] = _setuptools().get_requires_for_build_wheel(config_settings)
+    return needed if compiler() else [*needed, "ziglang"]
+
+
+get_requires_for_build_editable = get_requires_for_build_wheel
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Build a wheel py3-none-<platform>; the platform is that of the compiler."""
+    compile_kernels()
+    of_compiler = sysconfig.get_platform().replace("universal2", platform.machine())
+    settings = {**(config_settings or {}), "--build-option": [f"--plat-name={of_compiler}"]}
+    return str(_setuptools().build_wheel(wheel_directory, settings, metadata_directory))
+
+
+def build_editable(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Compile in the checkout, and link to it."""
+    compile_kernels()
+    return str(_setuptools().build_editable(wheel_directory, config_settings, metadata_directory))
+
+
+def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
+    """Pack the sources, and not the library of this machine."""
+    with tempfile.TemporaryDirectory(dir=LIBRARY.parent) as folder:
+        aside = Path(folder, LIBRARY.name)
+        if LIBRARY.exists():
+            LIBRARY.replace(aside)
+        try:
+            return str(_setuptools().build_sdist(sdist_directory, config_settings))
+        finally:
+            if aside.exists():
+                aside.replace(LIBRARY)
