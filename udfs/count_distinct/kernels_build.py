@@ -1,6 +1,6 @@
 """The build backend: setuptools, after compiling kernels.c into a library without Python's API.
 
-So one wheel serves every Python 3. The compiler is the one that CC names, or cc. Where that does not
+So one wheel serves every Python 3. The compiler is the one that CC names, or cc. Where it does not
 work, the build asks for ziglang, a package with a compiler inside. pyproject.toml names this file.
 """
 
