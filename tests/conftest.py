@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -39,6 +40,12 @@ SURE = "epsilon := 10000"
 
 
 OPTIONAL = {"dp_accounting", "matplotlib", "pandas", "scipy"}
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist's
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than processors: tests also wait, for deadlines and for processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(wrapper=True)
