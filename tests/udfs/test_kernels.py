@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dp_sql.udfs.count_distinct import kernels
-from tests.conftest import compile_kernels
+from dp_sql.udfs.count_distinct.kernels_build import compile_kernels
 from tests.udfs.covers import READS, check_every_bound, reading
 from tests.udfs.test_flow_shapes import chain, pairs, power_law, uniform
 
