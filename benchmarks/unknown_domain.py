@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -17,13 +18,15 @@ import numpy as np
 import dp_sql
 from benchmarks.jobs import load, missing, present
 from benchmarks.measure import paired
+from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.topk import limited_domain, weighted_gaussian
 
 CHOSEN_ON = ("gowalla", "retail_baskets", "imdb_words")
 HELD_OUT = ("amazon_book_kgat", "amazon_fashion_words")
 CAP, ROUNDS = 100, 3
 LENGTHS = (5, 10, 50, 100, 200)
-LOSSES = (*product((Fraction(1, 10), Fraction(1), Fraction(3)), (Fraction(1, 10**6), Fraction(1, 10**9))),)  # fmt: skip
+EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
+DELTAS = (Fraction(1, 10**6), Fraction(1, 10**9))
 
 
 def recalls(session: dp_sql.Session, name: str) -> Iterator[str]:
@@ -35,7 +38,8 @@ def recalls(session: dp_sql.Session, name: str) -> Iterator[str]:
     offsets = np.searchsorted(found["item"], np.arange(found["item"][-1] + 2))
     people, counts = found["person"], np.diff(offsets)
     order = np.argsort(-counts, kind="stable")
-    for epsilon, delta in LOSSES:
+    pairs = weighted_gaussian._distinct_pairs(offsets, people)  # once for all draws
+    for epsilon, delta in product(EPSILONS, DELTAS):
         cells = []
         for k in LENGTHS:
             least = counts[order[k - 1]]
@@ -43,7 +47,12 @@ def recalls(session: dp_sql.Session, name: str) -> Iterator[str]:
             for _ in range(ROUNDS):
                 largest = counts[order[: limited_domain.n_largest(k)]]
                 limited.append(order[limited_domain.topk(largest, k, epsilon, delta)])
-                weighted.append(weighted_gaussian.topk(offsets, people, k, epsilon, delta, CAP))
+                constants = weighted_gaussian._public_constants(k, epsilon, delta, CAP)
+                assert constants is not None
+                found_items = weighted_gaussian._topk(
+                    *pairs, counts.size, k, constants, secret_draws()
+                )
+                weighted.append(found_items)
             both = (
                 statistics.mean(
                     float((counts[np.array(x, dtype=int)] >= least).sum()) / k for x in lists
@@ -62,10 +71,15 @@ def times(session: dp_sql.Session, name: str) -> Iterator[str]:
         )
         plain = f"SELECT item, count(DISTINCT user_id) n FROM {name} GROUP BY item ORDER BY n DESC"
         found = paired(
-            lambda q=f"SELECT {call} FROM {name}": session.sql(q).fetchall(),
-            lambda q=f"{plain} LIMIT {k}": session.sql(q).fetchall(),
+            partial(_fetch, session, f"SELECT {call} FROM {name}"),
+            partial(_fetch, session, f"{plain} LIMIT {k}"),
         )
         yield f"| {name} | {mechanism} | {found.ours:.0f} | {found.theirs:.0f} | {found.ratio:.2f} |"
+
+
+def _fetch(session: dp_sql.Session, text: str) -> list[object]:
+    found: list[object] = session.sql(text).fetchall()
+    return found
 
 
 def main() -> None:

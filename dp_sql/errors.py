@@ -15,6 +15,9 @@ DpSqlError
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection
+
 _AROUND = 100  # characters of a line that are shown on each side of the caret
 
 
@@ -107,3 +110,9 @@ def with_type(error: BaseException) -> str:
     PolicyError: The policy p.toml cannot be read.
     """
     return f"{type(error).__name__}: {error}"
+
+
+def guess(name: str, known: Collection[str]) -> str:
+    """' Did you mean …?' for a mistyped name; empty where no known name is close."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]}?" if near else ""

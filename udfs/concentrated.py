@@ -1,66 +1,41 @@
-"""What a rho of zero-concentrated DP means in (epsilon, delta). Proofs: budget/accountants.md."""
+"""What a rho of zero-concentrated DP means in (epsilon, delta)."""
 
-import math
-from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 
-_DIGITS = Context(prec=60)
-# Far more than the error of a dozen operations with 60 digits on numbers below 1e20.
-_SAFE = Decimal("1e-30")
+from dp_sql.udfs.intervals import ln_enclosure
+
+_BITS = 64
+_PER_OCTAVE = 16  # orders that are tried; each proves some rho
+_OCTAVES = 60
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Find the largest rho that is (epsilon, delta)-DP, rounded down to 1e-12."""
-    with localcontext(_DIGITS):  # each order proves some rho: floats only choose the order
-        log_delta = _log(delta)
-        exact = Decimal(epsilon.numerator) / epsilon.denominator
+    """Find nearly the largest rho that implies (epsilon, delta)-DP, rounded down; at least 0.
 
-        def rough(order: float) -> float:
-            return -(float(exact) + _rough_surplus(order, float(log_delta))) / (1 + order)
-
-        order = _least_at(rough)
-        found = (exact + (_surplus(order, log_delta) - _SAFE)) / (order + 1)
-        return Fraction(max(0, int(found.scaleb(12).to_integral_value(ROUND_FLOOR))), 10**12)
-
-
-def epsilon_of_rho(rho: Fraction, delta: Fraction) -> Fraction:
-    """Find the epsilon, rounded up to 1e-9, that rho (a multiple of 1e-12) implies at a delta."""
-    if not rho:
-        return Fraction(0)
-    with localcontext(_DIGITS):
-        log_delta = _log(delta)
-
-        def rough(order: float) -> float:
-            return (1 + order) * float(rho) - _rough_surplus(order, float(log_delta))
-
-        order = _least_at(rough)
-        exact = Decimal(rho.numerator) / rho.denominator
-        found = (order + 1) * exact - _surplus(order, log_delta) + _SAFE
-        return Fraction(max(0, int(found.scaleb(9).to_integral_value(ROUND_CEILING))), 10**9)
-
-
-def _surplus(order: Decimal, log_delta: Decimal) -> Decimal:
-    """(ln delta + a ln a) / (a - 1) - ln (a - 1) at a = 1 + order: epsilon + this = a * rho."""
-    a = order + 1
-    return (log_delta + a * a.ln()) / order - order.ln()
-
-
-def _rough_surplus(order: float, log_delta: float) -> float:
-    return (log_delta + (1 + order) * math.log1p(order)) / order - math.log(order)
-
-
-def _least_at(cost: Callable[[float], float]) -> Decimal:
-    """About where a cost that falls and then rises is least; every result is sound."""
-    low, high = -14.0, 46.0  # logarithms of the least and the largest order - 1
-    while high - low > 1e-9:
-        third = (high - low) / 3
-        if cost(math.exp(low + third)) <= cost(math.exp(high - third)):
-            high -= third
+    Source: Canonne, Kamath and Steinke 2020; proved in dp_sql/budget/accountants.md, "zcdp".
+    """
+    low, high = 0, _PER_OCTAVE * _OCTAVES
+    while high > low:  # the rho that an order proves rises and then falls
+        middle = (low + high) >> 1
+        if _proved_by(_order(middle), epsilon, delta) < _proved_by(
+            _order(middle + 1), epsilon, delta
+        ):
+            low = middle + 1
         else:
-            low += third
-    return Decimal(math.exp((low + high) / 2))
+            high = middle
+    best = max(Fraction(0), _proved_by(_order(low), epsilon, delta))
+    return Fraction((best.numerator << _BITS) // best.denominator, 1 << _BITS)
 
 
-def _log(x: Fraction) -> Decimal:
-    return Decimal(x.numerator).ln() - Decimal(x.denominator).ln()
+def _order(i: int) -> Fraction:
+    """Count orders of the Renyi divergence, less 1, from 2**-10 in steps of a sixteenth or less."""
+    octave, step = divmod(i, _PER_OCTAVE)
+    return Fraction((_PER_OCTAVE + step) << octave, _PER_OCTAVE << 10)
+
+
+def _proved_by(order: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Round (epsilon + (ln delta + a ln a) / (a - 1) - ln (a - 1)) / a down, a = 1 + order."""
+    a = order + 1
+    log_delta, log_a = ln_enclosure(delta, _BITS)[0], ln_enclosure(a, _BITS)[0]
+    log_order = ln_enclosure(order, _BITS)[1]
+    return (epsilon + (log_delta + a * log_a) * Fraction(1, order) - log_order) * Fraction(1, a)

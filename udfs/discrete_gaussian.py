@@ -41,7 +41,7 @@ def upper_quantile(scale: int, mass: Fraction) -> int:
     return bisect_left(highs, -most, key=neg)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4)
 def tails(scale: int, bits: int) -> tuple[list[int], list[int]]:
     """Enclose 2**bits * P(N >= x) for x = 0, 1, ...; the last pair holds for all later x, too."""
     if bits < _TABLE_BITS:

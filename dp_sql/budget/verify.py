@@ -9,7 +9,7 @@ from pathlib import Path
 from dp_sql.budget import schema, store
 from dp_sql.budget.checkpoint import ADOPT, Checkpoint, CheckpointFile
 from dp_sql.budget.events import Event, next_event, origin, wrong_event
-from dp_sql.budget.integrity import follow
+from dp_sql.budget.integrity import check_newest, follow
 from dp_sql.budget.totals import Totals
 from dp_sql.errors import LedgerError
 
@@ -69,24 +69,16 @@ def _walk(path: Path, checkpoint: Checkpoint | None) -> Checkpoint:
     ):
         ledger_id, dataset = schema.name_of(con)
         last, tickets, totals = origin(ledger_id, dataset), Tickets(), Totals("")
-        seen = checkpoint or Checkpoint(ledger_id, 0, "")
-        if seen.ledger_id != ledger_id:
-            raise LedgerError(f"The checkpoint belongs to another ledger than {path}.")
         try:
             for row in schema.rows_after(con, 0):
                 last = next_event(last, row)
                 settled = tickets.follow(last)
                 follow(totals, last, settled if last.kind == "cancelled" else None)
-                if last.number == seen.number and last.hash != seen.hash:
-                    raise wrong_event(last.number, "is not the one that the checkpoint saw")
         except sqlite3.Error as error:
             raise wrong_event(last.number + 1, "cannot be read") from error
         (whole,) = con.execute("PRAGMA integrity_check(1)").fetchone()
-    if not last.number or whole != "ok":
-        raise LedgerError(f"The ledger {path} is damaged outside its events. Restore it.")
-    if seen.number > last.number:
-        raise LedgerError(
-            f"The ledger {path} is older than its checkpoint: event {last.number + 1} is missing, "
-            f"and event {seen.number} was seen."
-        )
+        if not last.number or whole != "ok":
+            raise LedgerError(f"The ledger {path} is damaged outside its events. Restore it.")
+        if checkpoint is not None:
+            check_newest(con, path, ledger_id, checkpoint)
     return Checkpoint(ledger_id, last.number, last.hash)

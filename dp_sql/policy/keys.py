@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from dp_sql.policy.parser import Document, Path, guess
+from dp_sql.errors import guess
+from dp_sql.policy.parser import Document, Path
 
 Section = TypeVar("Section")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Collection, Iterator
@@ -10,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from dp_sql.errors import PolicyError
+from dp_sql.errors import PolicyError, guess
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
 
@@ -113,12 +112,6 @@ def dotted(parts: Collection[str]) -> str:
     main."my.table"
     """
     return ".".join(p if _PLAIN.fullmatch(p) and p == p.strip() else quote(p) for p in parts)
-
-
-def guess(name: str, known: Collection[str]) -> str:
-    """' Did you mean …?' for a mistyped name; empty where no known name is close."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f" Did you mean {near[0]}?" if near else ""
 
 
 def lines_of(text: str) -> dict[Path, int]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from dp_sql.errors import SourceError
+from dp_sql.errors import SourceError, guess
 from dp_sql.policy.catalog import Catalogue, Listed
 from dp_sql.policy.model import Domain, Link, Name, Policy
-from dp_sql.policy.parser import dotted, guess
+from dp_sql.policy.parser import dotted
 from dp_sql.policy.row_checks import Check, Known, checks
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from dp_sql.errors import guess
 from dp_sql.policy.model import Link, Policy, PrivateTable
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.collations import collations
@@ -21,10 +21,9 @@ from dp_sql.sql.types import EXACT_TYPES, as_key, family, without_labels
 
 def no_table(node: Node, parts: Sequence[str], names: Collection[str] = ()) -> Exception:
     """The refusal of a name that means nothing; `names` are those that are known."""
-    near = difflib.get_close_matches(folded(parts[-1]), names, n=1)
-    hint = f"Did you mean {near[0]}? " if near else ""
+    near = guess(folded(parts[-1]), names)
     message = f"There is no table {'.'.join(parts)}"
-    return refuse(node, message, f"{hint}SHOW TABLES lists the tables.")
+    return refuse(node, message, f"{near} SHOW TABLES lists the tables.".lstrip())
 
 
 def public_rows(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dp_sql.errors import ArgumentError, NotSupported
+from dp_sql.errors import ArgumentError, NotSupported, guess
 from dp_sql.sql import literals, ranges
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.literals import Argument, Given, ListLiteral, Reference
@@ -158,10 +157,9 @@ def _arguments(
 
 def _unknown(token: Token, function: Function) -> ArgumentError:
     name = (token.name or "").lower()
-    near = difflib.get_close_matches(name, function.named, n=1)
-    guess = f" Did you mean {near[0]}?" if near else ""
+    near = guess(name, function.named)
     known = f"Known arguments: {', '.join(function.named)}."
-    return token.error(ArgumentError, f"{function.name} has no argument {name}.{guess}", known)
+    return token.error(ArgumentError, f"{function.name} has no argument {name}.{near}", known)
 
 
 def _refuse_modifiers(tokens: Sequence[Token], function: Function) -> None:

@@ -40,7 +40,7 @@ def test_each_mechanism_lists_items_with_their_counts(
     parameters = REGISTRY["topk"][mechanism or "subset"].parameters
     given += ", delta := 1e-9" if "delta" in parameters else ""
     text = top(3, given)
-    if mechanism and REGISTRY["topk"][mechanism].n_largest is not None:  # it finds the items
+    if mechanism and REGISTRY["topk"][mechanism].finds_items:
         session.execute("DELETE FROM ratings WHERE title = 'a note to self'")
         text = text.replace("domain := catalog.title, ", "")
     relation = session.sql(text)

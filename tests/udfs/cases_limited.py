@@ -117,10 +117,12 @@ def check(distribution, pairs, epsilon, delta):
     e**epsilon is rounded down, which makes the check stricter.
     """
     factor = 1 / exp_enclosure(epsilon, 64)[1]
+    assert factor >= 1
     for pair in pairs:
         one, other = map(distribution, pair)
         for p, p_other in ((one, other), (other, one)):
-            excess = sum(max(0, p[o] - factor * p_other.get(o, 0)) for o in p)
+            above = ((p[o], p_other.get(o, 0)) for o in p if p[o] > p_other.get(o, 0))
+            excess = sum(max(0, mine - factor * theirs) for mine, theirs in above)
             if excess > delta - SLACK:
                 raise NotPrivateError(f"{pair}: {float(excess)} instead of {float(delta)}")
 

@@ -5,10 +5,10 @@ a threshold, with discrete Gaussian noise, are found; among them, exponential me
 the numbers of people.
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -123,34 +123,36 @@ def _constants(
     k: int, epsilon: Fraction, delta: Fraction, max_contributions: int
 ) -> Constants | None:
     """Half of delta for the threshold; the other half turns epsilon into rho, which is shared."""
-    rho = largest_rho(epsilon, delta / 2)
+    rho = largest_rho(epsilon, delta * Fraction(1, 2))
     for_choice = rho * _SHARE
     for_weights = rho - for_choice
     # One person's squared weights add up to at most `norm`, whose noise must fit its table.
     norm = min(_GRAIN**2 * max_contributions, int(2 * for_weights * _MOST_SCALE**2))
     if not norm:
         return None
-    scale = _root_up(norm / (2 * for_weights))
-    weights = tuple(isqrt(norm // t) for t in range(1, min(max_contributions, norm) + 1))
-    return Constants(weights, scale, _threshold(weights, scale, delta / 2), _rate(k, for_choice))
+    scale = _root_up(Fraction(norm, 2 * for_weights))
+    weights = tuple(math.isqrt(norm // t) for t in range(1, min(max_contributions, norm) + 1))
+    return Constants(
+        weights, scale, _threshold(weights, scale, delta * Fraction(1, 2)), _rate(k, for_choice)
+    )
 
 
 def _threshold(weights: tuple[int, ...], scale: int, delta: Fraction) -> int:
     """Find what none of t items that one person alone has reaches, except with this probability."""
     most = {weight: t for t, weight in enumerate(weights, 1)}  # of equal weights the last decides
-    return max(w + upper_quantile(scale, delta / t) for w, t in most.items())
+    return max(w + upper_quantile(scale, delta * Fraction(1, t)) for w, t in most.items())
 
 
 def _rate(k: int, rho: Fraction) -> Fraction:
     """Round the rate of k exponential mechanisms that cost rho together down."""
-    square = 8 * rho / k
+    square = rho * Fraction(8, k)
     return Fraction(
-        isqrt((square.numerator << 2 * _RATE_BITS) // square.denominator), 1 << _RATE_BITS
+        math.isqrt((square.numerator << 2 * _RATE_BITS) // square.denominator), 1 << _RATE_BITS
     )
 
 
 def _root_up(square: Fraction) -> int:
-    return isqrt(-(-square.numerator // square.denominator) - 1) + 1
+    return math.isqrt(-(-square.numerator // square.denominator) - 1) + 1
 
 
 def _topk(

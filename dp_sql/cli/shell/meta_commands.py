@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import os
 import shlex
@@ -15,6 +14,7 @@ from dp_sql.cli.errors import CommandError
 from dp_sql.cli.shell.names import Table, analyst_schema, owner_schema
 from dp_sql.cli.shell.output import MODES
 from dp_sql.cli.shell.state import Shell
+from dp_sql.errors import guess
 
 _ALIASES = {"duckbox": "table", "box": "table", "lines": "line"}
 _NO_FILES = "Under a policy the shell opens no files."
@@ -42,9 +42,8 @@ def run_meta_command(shell: Shell, line: str) -> str | None:
     found = [c for c in META_COMMANDS if c.name == wanted]
     found = found or [c for c in META_COMMANDS if len(wanted) > 1 and c.name.startswith(wanted)]
     if len(found) != 1:
-        near = difflib.get_close_matches(wanted, [c.name for c in META_COMMANDS], 1)
-        guess = f" Did you mean {near[0]}?" if near else ""
-        raise CommandError(f"There is no command {name}.{guess} .help lists them.")
+        near = guess(wanted, [c.name for c in META_COMMANDS])
+        raise CommandError(f"There is no command {name}.{near} .help lists them.")
     return found[0].run(shell, argument.strip().removesuffix(";").strip())
 
 
