@@ -135,7 +135,7 @@ def _one_more(curve: Curve, step: float) -> Curve:
             p = np.expm1(x - (_STEPS - cell) * step) / math.expm1(-_STEPS * step)
             q = np.expm1(x + cell * step) / math.expm1(_STEPS * step)
             best = np.maximum(best, p * (left * a + right * b) + q * (left * c + right * d))
-    return best
+    return np.minimum(best, 1.0)  # a delta is at most 1; rounding may exceed it
 
 
 def _best_place(a: Curve, b: Curve, c: Curve, d: Curve, cell: int, step: float) -> Curve:

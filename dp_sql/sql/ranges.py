@@ -8,8 +8,8 @@ MIN_DELTA = Fraction(1, 10**18)
 MAX_DELTA = Fraction(1, 10**3)
 MAX_K = 100_000
 MAX_CONTRIBUTIONS = 10_000
-DEFAULT_MAX_CONTRIBUTIONS = 100  # where every bound is looked at, and for the others:
-OPEN_MAX_CONTRIBUTIONS = 100_000  # more than a call may write, so that it means none was written
+DEFAULT_MAX_CONTRIBUTIONS = 100
+OPEN_CONTRIBUTIONS = 100_000  # where the candidates are 1, 2, 4, … and a larger one costs little
 # From here on weighted_gaussian is the default without a domain; see docs/mechanisms.md.
 WEIGHTED_FROM_K = 10
 WEIGHTED_FROM_EPSILON = Fraction(1, 100)

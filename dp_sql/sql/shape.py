@@ -92,6 +92,8 @@ class Shape(ABC):
     epsilon: Fraction  # as delta: of one group; without GROUP BY, of the call
     delta: Fraction | None = None
     beta: Fraction  # one minus the confidence of the accuracy
+    max_contributions: int | None = None  # the items for which a person counts; None: no limit
+    is_default: bool = False  # whether the call names no max_contributions: a policy may lower it
     detailed: bool = False  # whether the answer has more than its value: a report, counts
 
     @classmethod
@@ -125,11 +127,14 @@ class Shape(ABC):
     @property
     def limited(self) -> Mapping[str, Fraction | int | None]:
         """What a policy's limits bound, by name; None: the call has no such number."""
-        return {"epsilon": self.epsilon, "delta": self.delta}
+        most = None if self.is_default else self.max_contributions
+        return {"epsilon": self.epsilon, "delta": self.delta, "max_contributions": most}
 
-    def within(self, max_contributions: int | None) -> Self:
-        """The same with a search for a contribution bound that ends at a policy's limit."""
-        return self
+    def within(self, limit: int | None) -> Self:
+        """The same with a default of max_contributions that keeps to a policy's limit."""
+        if limit is None or not self.is_default or self.max_contributions is None:
+            return self
+        return replace(self, max_contributions=min(self.max_contributions, limit))
 
     @property
     def udf(self) -> str:

@@ -207,6 +207,18 @@ def test_the_search_for_a_bound_ends_at_the_limit(
     assert f"chosen from 1, 2, 4, ... up to {most} " in one.accuracy
 
 
+def test_a_default_keeps_to_the_limit(tmp_path: Path) -> None:
+    limits = "max_contributions = 20\nmax_delta_per_query = 1e-6"
+    database, policy = write(tmp_path, POLICY.replace("max_contributions = 200", limits))
+    with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
+        for call, says in (
+            ("DP_TOPK(title, 20, epsilon := 1, delta := 1e-9)", "each with at most 20 items"),
+            ("DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'gem')", "when it is 20"),
+        ):
+            (one,) = session.explain(f"SELECT {call} FROM ratings").calls
+            assert says in one.accuracy
+
+
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [

@@ -318,3 +318,8 @@ def test_noisy_counts_fit_64_bits(monkeypatch):
     monkeypatch.setattr(counts, "range_norm_noise", lambda *given: [2**70, -(2**70), -7])
     largest = 2**63 - 1
     assert counts.noisy_counts([0, 0, 5], EPSILON, secret_draws()) == [largest, -largest, -2]
+
+
+def test_a_quantile_out_of_the_sums_reach_is_refused():
+    with pytest.raises(ValueError, match="beta must be at least"):
+        range_norm.range_norm_quantile(1, Fraction(1), Fraction(1, 1 << 41))

@@ -1,6 +1,6 @@
 """One round of peeling: which free rank is next. The proofs are in em_peel.md and pnf_peel.md."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -45,7 +45,6 @@ class Round:
 
 def sort_ranks(gaps: Ints, d: int, taken: Sequence[int], rate: Fraction, cut: int) -> Round:
     """Sort the free ranks of 0, ..., d - 1 into blocks; from `cut` on all shortfalls are equal."""
-    taken = list(taken)
     first = int(gaps[_nth_free(taken, 0, 0)])
     # Nothing sorted is further off than its last item, so the blocks may end there.
     furthest = min(cut, int(gaps[-1]) - first + 1)
@@ -67,9 +66,7 @@ def _n_free(taken: Sequence[int], low: int, high: int) -> int:
 
 def _nth_free(taken: Sequence[int], low: int, n: int) -> int:
     """Find the n-th rank from `low` on, counted from 0, that is not taken."""
-    rank = low + n
-    for i in range(bisect_left(taken, low), len(taken)):
-        if taken[i] > rank:
-            break
-        rank += 1
-    return rank
+    start = bisect_left(taken, low)
+    # Before taken[i] there are so many free ones, which never falls in i.
+    after = range(start, len(taken))
+    return low + n + bisect_right(after, n, key=lambda i: taken[i] - low - (i - start))

@@ -24,7 +24,7 @@ from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probabi
 from dp_sql.udfs.topk.ranking import Ints, check_counts
 
 _TAIL_BITS = 40
-_TAIL = Fraction(1, 1 << _TAIL_BITS)
+TAIL = Fraction(1, 1 << _TAIL_BITS)
 
 
 def public_domain(
@@ -90,7 +90,7 @@ def error_bound(n_outcomes: int, rate: Fraction, beta: Fraction) -> int:
     """Bound the error of a list on every data set, except with probability beta in [2**-40, 1)."""
     if not isinstance(beta, Fraction):
         raise TypeError("beta must be a Fraction")
-    if not _TAIL <= beta < 1:
+    if not TAIL <= beta < 1:
         raise ValueError("beta must lie between 2**-40 and 1")
     return max(0, union_bound(n_outcomes, rate, beta) - 1)
 
@@ -100,7 +100,7 @@ def sentence(
     is_set: bool = False,
 ) -> str:  # fmt: skip
     """State the error bound; a beta below 2**-40 is read as 2**-40, for the cut's sake."""
-    beta = max(beta, _TAIL)
+    beta = max(beta, TAIL)
     bound = error_bound(n_outcomes, rate, beta)
     given = f"(domain of {d} items, k = {k}, {price})"
     return f"{with_probability(1 - beta)} {no_item_short_by(bound, is_set=is_set)} {given}"

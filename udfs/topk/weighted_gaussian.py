@@ -92,7 +92,7 @@ def accuracy(
     given = f"(k = {k}, epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
     if constants is None:
         return f"nothing is found at an epsilon as small as this {given}"
-    shortfall = max(0, template.union_bound(k * _FOUND, constants.rate, beta) - 1)
+    shortfall = template.error_bound(k * _FOUND, constants.rate, max(beta, template.TAIL))
     sure = with_probability(1 - beta)
     return (
         f"{sure} an item is found that {people_needed(constants, beta)} people have, each with at "

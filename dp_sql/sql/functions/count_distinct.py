@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from dp_sql.sql.ranges import (
     DEFAULT_BETA,
     DEFAULT_MAX_CONTRIBUTIONS,
     MAX_CONTRIBUTIONS,
-    OPEN_MAX_CONTRIBUTIONS,
+    OPEN_CONTRIBUTIONS,
 )
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, DIFFERENCE
@@ -34,7 +34,6 @@ class CountDistinct(Shape):
     takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
     udfs: ClassVar = {_COUNT: "BIGINT", _REPORT: REPORT_TYPE}
 
-    max_contributions: int
     bound: int | str  # the contribution bound, or how it is selected
 
     @classmethod
@@ -48,8 +47,7 @@ class CountDistinct(Shape):
         selection = literals.choice(selections, selections[0])
         bound: int | str = given.optional("bound_selection", selection, selections[0])
         contributions = literals.whole(MAX_CONTRIBUTIONS)
-        is_open = bound == DIFFERENCE
-        default = OPEN_MAX_CONTRIBUTIONS if is_open else DEFAULT_MAX_CONTRIBUTIONS
+        default = OPEN_CONTRIBUTIONS if bound == DIFFERENCE else DEFAULT_MAX_CONTRIBUTIONS
         most = given.optional("max_contributions", contributions, default)
         bound = given.optional("contribution_bound", contributions, bound)
         report = given.optional("report", literals.read_boolean, False)
@@ -60,20 +58,16 @@ class CountDistinct(Shape):
                     f"{other} has no effect.",
                     f"Leave out one of contribution_bound and {other}.",
                 )
-        return cls(epsilon=epsilon, beta=beta, max_contributions=most, bound=bound, detailed=report)
+        return cls(
+            epsilon=epsilon, beta=beta, bound=bound, max_contributions=most, detailed=report,
+            is_default="max_contributions" not in given.arguments,
+        )  # fmt: skip
 
     @property
     def limited(self) -> Mapping[str, Fraction | int | None]:
         """Policies limit a fixed bound, or else the largest that the call names."""
-        most = self.bound if isinstance(self.bound, int) else self.max_contributions
-        named = None if most == OPEN_MAX_CONTRIBUTIONS else most
-        return {**super().limited, "max_contributions": named}
-
-    def within(self, max_contributions: int | None) -> CountDistinct:
-        is_open = self.max_contributions == OPEN_MAX_CONTRIBUTIONS
-        if max_contributions is None or not is_open:
-            return self
-        return replace(self, max_contributions=max_contributions)
+        fixed = {"max_contributions": self.bound} if isinstance(self.bound, int) else {}
+        return {**super().limited, **fixed}
 
     def value_type(self, types: Mapping[str, str]) -> str:
         return self.udfs[self.udf]

@@ -90,7 +90,9 @@ class TopK(Shape):
         call = cls(epsilon=epsilon, delta=delta, beta=beta, k=k, detailed=with_counts)
         if mechanism.finds_items and mechanism.n_largest is None:
             most = given.optional("max_contributions", _CONTRIBUTIONS, DEFAULT_MAX_CONTRIBUTIONS)
-            return TopKOfPairs(**vars(call), max_contributions=most)
+            is_default = "max_contributions" not in given.arguments
+            numbers = {**vars(call), "max_contributions": most, "is_default": is_default}
+            return TopKOfPairs(**numbers)
         return call
 
     def given_to(self, mechanism: Mechanism) -> dict[str, Any]:
@@ -214,12 +216,6 @@ class TopKOfPairs(TopK):
     reads_rows_once = False
     takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
     udfs: ClassVar = {f"{name}_of_pairs": kind for name, kind in TopK.udfs.items()}
-
-    max_contributions: int
-
-    @property
-    def limited(self) -> Mapping[str, Fraction | int | None]:
-        return {**super().limited, "max_contributions": self.max_contributions}
 
     def lists(self, rows: Rows) -> list[str]:
         order = f" ORDER BY {rows.by('item')}" if rows.grouped or rows.again else ""
