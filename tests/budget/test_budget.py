@@ -17,10 +17,13 @@ import duckdb
 import pytest
 
 import dp_sql
+from dp_sql.budget.accountants import epsilon_of_rho
+from dp_sql.budget.amounts import ATTO, NANO, PICO, rounded_up
 from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
 from dp_sql.errors import ArgumentError, BudgetExceeded, LedgerError, NotSupported, PolicyError
 from dp_sql.session.analyst import AnalystSession
+from dp_sql.udfs.concentrated import largest_rho
 from tests.databases import write_database
 
 POLICY = """
@@ -233,6 +236,48 @@ def test_a_fitting_pld_query_is_told_from_one_that_would_spoil_the_rule(opened: 
         "max_groups_contributed := 2) AS best FROM ratings GROUP BY odd"
     )
     assert session.cost([grouped]).fits
+
+
+DISCOVER = (
+    "SELECT DP_TOPK(title, 10, epsilon := 0.3, delta := 1e-9, mechanism := 'weighted_gaussian') "
+    "FROM ratings"
+)
+ZCDP = "delta = 1e-6\naccountant = 'zcdp'\n"
+
+
+def test_zcdp_counts_the_discovery_of_items_where_the_policy_keeps_delta_for_it(
+    opened: Opened, folder: Path
+) -> None:
+    session = opened(more=f"{ZCDP}discovery_share = 0.1\n")
+    for _ in range(5):  # five times 0.3 is more than 1
+        session.sql(DISCOVER).fetchall()
+    assert kinds(folder) == ["reserved", "reserved", "answered", "answered"] * 5
+    half = Fraction(1, 2 * 10**9)
+    first, second = [event.amount for event in events(folder)[1:3]]
+    assert first is not None and first.rho is not None
+    assert (first.epsilon, first.delta) == (3 * 10**8, half * ATTO)
+    assert first.rho == rounded_up(largest_rho(Fraction(3, 10), half) * PICO)
+    assert second == (0, half * ATTO, None, None)
+    row = session.budget()[0]
+    shown = epsilon_of_rho(5 * first.rho, Fraction(9, 10**7))
+    assert (row.epsilon_spent, row.delta_spent) == (Fraction(shown, NANO), Fraction(1, 10**6))
+    assert row.epsilon_spent < Fraction(6, 10)
+
+
+def test_zcdp_refuses_the_discovery_of_items_where_the_policy_keeps_no_delta_for_it(
+    opened: Opened, folder: Path
+) -> None:
+    session = opened(more=ZCDP)
+    with pytest.raises(BudgetExceeded, match=r"as in discovery_share = 0\.1"):
+        session.sql(DISCOVER)
+    assert kinds(folder) == []
+
+
+def test_the_discovery_of_items_costs_epsilon_and_delta_in_a_plain_sum(opened: Opened) -> None:
+    session = opened(more="delta = 1e-6\n")
+    session.sql(DISCOVER).fetchall()
+    row = session.budget()[0]
+    assert (row.epsilon_spent, row.delta_spent) == (Fraction(3, 10), Fraction(1, 10**9))
 
 
 # --- before the first row is read -----------------------------------------------------------------
