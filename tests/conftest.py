@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 
 import duckdb
 import pytest
 from hypothesis import settings
 
 import dp_sql
+from dp_sql.udfs.count_distinct.kernels_build import LIBRARY, SOURCE, compile_kernels
 
 # A red test is about the change at hand: each run tries the same examples, `make slow` seeks new ones.
 settings.register_profile("same", derandomize=True)
@@ -44,23 +43,16 @@ SURE = "epsilon := 10000"
 OPTIONAL = {"dp_accounting", "matplotlib", "pandas", "scipy"}
 
 
-KERNELS = Path(__file__).parents[1] / "udfs" / "count_distinct" / "kernels.c"
-
-
-def compile_kernels(source: Path, library: Path, *flags: str) -> None:
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-        made = Path(folder, library.name)
-        subprocess.run(
-            ["cc", "-O3", "-fPIC", "-shared", *flags, str(source), "-o", str(made)], check=True
-        )
-        made.replace(library)
-
-
 def pytest_sessionstart() -> None:
     """Compile the kernels of this checkout again if they have changed."""
-    library = KERNELS.with_name("libkernels.so")
-    if not library.exists() or library.stat().st_mtime < KERNELS.stat().st_mtime:
-        compile_kernels(KERNELS, library)
+    if not LIBRARY.exists() or LIBRARY.stat().st_mtime < SOURCE.stat().st_mtime:
+        compile_kernels()
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist's
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than processors: tests also wait, for deadlines and for processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,11 +4,11 @@ A vector z of k integers has probability proportional to q**norm(z), q = exp(-ra
 norm(z) = max(0, max z) - min(0, min z). Proofs are in range_norm.md.
 """
 
+import math
 from bisect import bisect_left
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from math import ceil, isqrt
 
 from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
@@ -66,8 +66,8 @@ a stop, m >= start = at weighs at most at**n * q**at * q**((m - at) / 2), rounde
 @lru_cache(maxsize=64)
 def _hats(n: int, rate: Fraction) -> tuple[tuple[_Hat, ...], Odds]:
     """Hats over m**n * q**m, m >= 1, and the odds of each at half the rate."""
-    top, step = max(1, n // rate), max(1, isqrt(n) // rate)
-    tail = max(top + 1, ceil(2 * n / rate))
+    top, step = max(1, n // rate), max(1, math.isqrt(n) // rate)
+    tail = max(top + 1, -(-2 * n // rate))
     marks = {top + 1 + step * i for i in range(-_STEPS, _STEPS + 1)}
     starts = sorted({1, top + 1, tail, *(mark for mark in marks if 1 < mark < tail)})
     hats: list[_Hat] = [
@@ -100,7 +100,7 @@ def range_norm_quantile(k: int, rate: Fraction, beta: Fraction) -> int:
     check_positive_int("k", k)
     check_epsilon(rate)
     check_probability("beta", beta)
-    n_terms = (18 * isqrt(k + 1) + 78) / rate
+    n_terms = (18 * math.isqrt(k + 1) + 78) // rate
     cell = max(1, n_terms // _MAX_TERMS)
     slack, _ = exp_enclosure(2 * rate * (cell - 1), _BITS)
     return cell * _quantile(k, cell * rate, beta * slack) + cell - 1
@@ -108,8 +108,8 @@ def range_norm_quantile(k: int, rate: Fraction, beta: Fraction) -> int:
 
 def _quantile(k: int, rate: Fraction, beta: Fraction) -> int:
     """Find the least t with P(max |z| <= t) >= 1 - beta, from sums over m**k * q**m."""
-    first = max(1, (k - 9 * isqrt(k) - 9) // rate)
-    last = 1 + ceil((k + 1 + 9 * isqrt(k + 1) + 69) / rate)
+    first = max(1, (k - 9 * math.isqrt(k) - 9) // rate)
+    last = 1 - (-(k + 70 + 9 * math.isqrt(k + 1)) // rate)
     powers, q_low, q_high = powers_of(rate, _BITS), *exp_enclosure(rate, _BITS)
     power, q = powers.of(first), powers.of(1)
     terms = []
@@ -121,7 +121,7 @@ def _quantile(k: int, rate: Fraction, beta: Fraction) -> int:
     highs = [(high << e - scale if e >= scale else high >> scale - e) + 1 for _, high, e in terms]
     # m times a term falls from the last on by a factor of exp(slope) or more at each step.
     slope = rate - Fraction(k + 1, last)
-    left, right = (first - 1) ** 2 * highs[0], last * highs[-1] / slope
+    left, right = (first - 1) ** 2 * highs[0], last * highs[-1] * Fraction(1, slope)
     whole = left + sum(m * high for m, high in enumerate(highs, first)) + right
     needed = (1 - beta) * whole * (1 - q_low) ** 2
     counts = [0, *accumulate(lows)]

@@ -1,6 +1,6 @@
 """The SQL that reads people's rows, from a plan. Writes; never runs.
 
-It makes lists in DuckDB and passes them to one UDF, which runs the mechanism; sql/functions.py says
+It makes lists in DuckDB and passes them to one UDF, which runs the mechanism; sql/functions says
 what the lists hold. With GROUP BY, groups are public: each is answered, also if no one is in it. A
 person in more groups than the cap is kept in some of them, drawn at random from that person's own;
 one call of the UDF answers all groups, in the order of the keys.

@@ -57,6 +57,22 @@ class Rows:
             f"LEFT JOIN ({source}) AS listed USING (__dp_group) GROUP BY __dp_group)"
         )
 
+    def pairs(self, columns: Mapping[str, str], order: str = "", by_person: str = "") -> list[str]:
+        """The CTEs `__dp_people`, who are numbered from 0, and `__dp_lists`: columns of all items.
+
+        A column of the SELECT is `people`: the numbers of the item's people.
+        """
+        items = (
+            f"SELECT {self.group}__dp_item, system.main.list(code) AS people FROM {self.relation} "
+            f"JOIN __dp_people USING (__dp_privacy_unit) GROUP BY {self.group}__dp_item"
+        )
+        return [
+            "__dp_people AS MATERIALIZED (SELECT __dp_privacy_unit, "
+            f"CAST(system.main.row_number() OVER ({by_person}) - 1 AS INTEGER) AS code FROM "
+            f"(SELECT DISTINCT __dp_privacy_unit FROM {self.relation}) AS persons)",
+            self.lists(items, columns, order),
+        ]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shape(ABC):

@@ -10,7 +10,7 @@ import pytest
 
 import dp_sql
 from dp_sql import errors
-from dp_sql.sql import functions
+from dp_sql.sql.functions import select
 from dp_sql.udfs import REGISTRY
 
 
@@ -161,13 +161,13 @@ def test_scores_are_read_as_the_exact_numbers_that_the_column_holds(
     session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, kind: str, value: Fraction
 ) -> None:
     seen: list[Fraction] = []
-    right = functions._fractions
+    right = select._fractions
 
     def spy(*arguments: object) -> list[Fraction]:
         seen.extend(right(*arguments))  # type: ignore[arg-type]
         return seen[-1:]
 
-    monkeypatch.setattr(functions, "_fractions", spy)
+    monkeypatch.setattr(select, "_fractions", spy)
     asked(
         session,
         "SELECT DP_SELECT(c, s, 1e-3, epsilon := 0.5) FROM "

@@ -26,6 +26,17 @@ MAY_IMPORT = {
 MAY_IMPORT_ALSO = {
     "randomness": {"secrets"},
     "count_distinct/kernels": {"ctypes", "pathlib"},
+    "count_distinct/kernels_build": {
+        "importlib",
+        "os",
+        "pathlib",
+        "platform",
+        "shlex",
+        "subprocess",
+        "sys",
+        "sysconfig",
+        "tempfile",
+    },
     "count_distinct/flow": {"ctypes"},
     "count_distinct/greedy": {"ctypes"},
 }

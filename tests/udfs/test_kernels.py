@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from dp_sql.udfs.count_distinct import kernels
-from tests.conftest import compile_kernels
-from tests.udfs.covers import READS, check_every_bound, reading
+from dp_sql.udfs.count_distinct import flow, kernels
+from dp_sql.udfs.count_distinct.kernels_build import compile_kernels
+from tests.udfs.covers import READS, check_every_bound, graph_of, reading
 from tests.udfs.test_flow_shapes import chain, pairs, power_law, uniform
 
 SOURCE = kernels.LIBRARY.with_name("kernels.c")
@@ -80,6 +82,28 @@ def test_mutants_are_rejected() -> None:
         check_hard_graphs()
 
 
+@pytest.mark.parametrize("times", [-2, -1])
+def test_the_phases_of_a_bound_are_few(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, phases = kernels.library(), 0
+
+    def counted(*given: object) -> int:
+        nonlocal phases
+        phases += 1
+        again: int = found.phase_from_people(*given)
+        return again
+
+    names = {name: getattr(found, name) for name in ("raise_from_items", "start_from_people")}
+    monkeypatch.setattr(
+        flow, "library", lambda: SimpleNamespace(**names, phase_from_people=counted)
+    )
+    rng = np.random.default_rng(2)
+    for runs in (chain(3000), pairs(900, 12, rng), uniform(6000, 2000, 2000, rng)):
+        with reading(times):
+            for _ in flow.covers(graph_of(runs), range(1, 20)):
+                assert phases <= 3 + 2 * math.isqrt(len(runs))
+                phases = 0
+
+
 def test_both_languages_know_the_same_struct() -> None:
     assert kernels.library().size_of_flow() == ctypes.sizeof(kernels.Flow)
     text = SOURCE.read_text()
@@ -105,7 +129,7 @@ from tests.udfs.test_kernels import check_hard_graphs
 from tests.udfs.covers import graph_of
 check_hard_graphs()
 graph = graph_of([[p % 701, p * 7 % 701, p] for p in range(5000)])
-print(greedy.cover_counts(graph.offsets, graph.people, 20)[-1])
+print(greedy.cover_counts(graph.offsets, graph.people, range(1, 21))[-1])
 """
 
 

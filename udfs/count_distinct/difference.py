@@ -35,7 +35,7 @@ def odds_of_bounds(cover: Sequence[int], bounds: Sequence[int], epsilon: Fractio
     """
     grid = grid_of(epsilon)
     weights = [_prior(i, len(bounds)) for i in range(len(bounds))]
-    scores = normalized_by_difference(cover, bounds, _COST / epsilon, grid)
+    scores = normalized_by_difference(cover, bounds, Fraction(_COST, epsilon), grid)
     return Odds([((w, s),) for w, s in zip(weights, scores, strict=True)], _rate(epsilon, grid))
 
 

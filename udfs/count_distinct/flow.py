@@ -1,9 +1,9 @@
 """How many items can be covered when each person covers at most l of them? F(l), for increasing l.
 
 F(l) is the largest flow source -l-> people -1-> items -1-> sink. The flow is kept from bound to
-bound. The search from the uncovered items runs first; ordinary data ends there. Where it
-would read too much, breadth-first layers from the people with room take over: O(sqrt(items)) passes
-over the input at each bound, whatever the data. The argument for each step is in flow.md.
+bound. The search from the uncovered items runs first; ordinary data ends there. Where it would read
+too much, breadth-first layers from the people with room take over: O(sqrt(items)) passes over the
+input at each bound, whatever the data. The argument for each step is in flow.md.
 """
 
 import math

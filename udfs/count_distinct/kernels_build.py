@@ -1,6 +1,6 @@
 """The build backend: setuptools, after compiling kernels.c into a library without Python's API.
 
-So one wheel serves every Python 3. The compiler is the one that CC names, or cc. Where that does not
+So one wheel serves every Python 3. The compiler is the one that CC names, or cc. Where it does not
 work, the build asks for ziglang, a package with a compiler inside. pyproject.toml names this file.
 """
 
@@ -46,10 +46,13 @@ def compiler() -> list[str] | None:
     return found
 
 
-def compile_kernels() -> None:
-    """Write the library next to its source."""
-    command = [*(compiler() or [sys.executable, "-m", "ziglang", "cc"]), *FLAGS, str(SOURCE)]
-    subprocess.run([*command, "-o", str(LIBRARY)], check=True)
+def compile_kernels(source: Path = SOURCE, library: Path = LIBRARY, *flags: str) -> None:
+    """Write the library; a process that has loaded an older one keeps it."""
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        made = Path(folder, library.name)
+        command = [*(compiler() or [sys.executable, "-m", "ziglang", "cc"]), *FLAGS, *flags]
+        subprocess.run([*command, str(source), "-o", str(made)], check=True)
+        made.replace(library)
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:

@@ -130,10 +130,10 @@ def propose_sets(counts: Ints, k: int, rate: Fraction, cut: int) -> SetProposals
 def log_comb_above(n: Ints, r: Ints, bits: int) -> Ints:
     """Round 2**bits * log2(comb(n, r)) up, for 1 <= r <= n; Robbins' bounds of factorials."""
     left = np.maximum(n - r, 1)
-    doubled = (2 * n + 1) * (log_below(n, bits) + 5)
-    doubled -= (2 * r + 1) * log_below(r, bits) + (2 * left + 1) * log_below(left, bits)
-    doubled -= (53 << bits) // 20  # log2(2 pi) = 2.651...
-    bound: Ints = np.maximum((doubled >> 1) + 1, 0)
+    twice = (2 * n + 1) * (log_below(n, bits) + 5)
+    twice -= (2 * r + 1) * log_below(r, bits) + (2 * left + 1) * log_below(left, bits)
+    twice -= (53 << bits) // 20  # log2(2 pi) = 2.651...
+    bound: Ints = np.maximum((twice >> 1) + 1, 0)
     return bound
 
 

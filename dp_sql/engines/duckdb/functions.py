@@ -115,7 +115,7 @@ def _kept(sizes: NDArray[Any], cap: int) -> list[NDArray[Any]]:
 
 
 def _value(scalar: Any, kind: str) -> Any:
-    """An arrow scalar of an SQL type, as the shapes in sql/functions.py take it."""
+    """An arrow scalar of an SQL type, as the shapes in sql/functions take it."""
     if kind in _READERS:
         return _READERS[kind](scalar)
     return [_value(one, kind.removesuffix("[]")) for one in scalar.values]

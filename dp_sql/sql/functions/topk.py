@@ -1,7 +1,4 @@
-"""The SQL functions: one declaration each, and all that differs between them.
-
-To add one, write its shape and its entry in FUNCTIONS; its mechanisms are in `udfs.REGISTRY`.
-"""
+"""DP_TOPK: the items that the most people have."""
 
 from __future__ import annotations
 
@@ -19,21 +16,18 @@ from dp_sql.sql.ranges import (
     MAX_CONTRIBUTIONS,
     MAX_GROUPS_CONTRIBUTED,
     MAX_K,
-    OPEN_MAX_CONTRIBUTIONS,
     WEIGHTED_FROM_EPSILON,
     WEIGHTED_FROM_K,
 )
 from dp_sql.sql.shape import Function, Rows, Shape
-from dp_sql.sql.types import as_key, family
-from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, DIFFERENCE
+from dp_sql.sql.types import as_key
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from dp_sql.udfs.topk import counts, weighted_gaussian
 
 COUNTED = "STRUCT(item {}, count BIGINT)"
 _LIST, _WITH_COUNTS = "__dp_sql_topk", "__dp_sql_topk_counts"
-
-_MAX_CONTRIBUTIONS = literals.whole(MAX_CONTRIBUTIONS), DEFAULT_MAX_CONTRIBUTIONS
+_CONTRIBUTIONS = literals.whole(MAX_CONTRIBUTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +89,7 @@ class TopK(Shape):
             )
         call = cls(epsilon=epsilon, delta=delta, beta=beta, k=k, detailed=with_counts)
         if mechanism.finds_items and mechanism.n_largest is None:
-            most = given.optional("max_contributions", *_MAX_CONTRIBUTIONS)
+            most = given.optional("max_contributions", _CONTRIBUTIONS, DEFAULT_MAX_CONTRIBUTIONS)
             return TopKOfPairs(**vars(call), max_contributions=most)
         return call
 
@@ -229,27 +223,13 @@ class TopKOfPairs(TopK):
 
     def lists(self, rows: Rows) -> list[str]:
         order = f" ORDER BY {rows.by('item')}" if rows.grouped or rows.again else ""
-        return _pairs(rows, {"__dp_items": "__dp_item", "__dp_pairs": "people"}, order)
+        return rows.pairs({"__dp_items": "__dp_item", "__dp_pairs": "people"}, order)
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[Any], str]:
         ((offsets, people),) = lists
         places = mechanism.run(offsets, people, **self.given_to(mechanism))
         n_people = weighted_gaussian.n_people(offsets, people) if self.detailed else None
         return self._with_counts(places, n_people), self._accuracy(mechanism, 0)
-
-
-def _pairs(rows: Rows, columns: Mapping[str, str], order: str, by_person: str = "") -> list[str]:
-    """CTEs that list for each item the numbers of its people, who are numbered from 0."""
-    items = (
-        f"SELECT {rows.group}__dp_item, system.main.list(code) AS people FROM {rows.relation} "
-        f"JOIN __dp_people USING (__dp_privacy_unit) GROUP BY {rows.group}__dp_item"
-    )
-    return [
-        "__dp_people AS MATERIALIZED (SELECT __dp_privacy_unit, "
-        f"CAST(system.main.row_number() OVER ({by_person}) - 1 AS INTEGER) AS code FROM "
-        f"(SELECT DISTINCT __dp_privacy_unit FROM {rows.relation}) AS persons)",
-        rows.lists(items, columns, order),
-    ]
 
 
 def _with_domain(counts: str, rows: Rows) -> str:
@@ -268,171 +248,6 @@ def _with_domain(counts: str, rows: Rows) -> str:
     )
 
 
-REPORT_TYPE = """STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, \
-contribution_bound INTEGER, epsilon DOUBLE)"""
-_DOUBLE = "DOUBLE "
-_COUNT, _REPORT = "__dp_sql_count_distinct", "__dp_sql_count_distinct_report"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CountDistinct(Shape):
-    """Takes the people of each item; returns one number."""
-
-    registry = "count_distinct"
-    columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
-    offer = "add report := true to get a lower bound with the answer"
-    takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
-    udfs: ClassVar = {_COUNT: "BIGINT", _REPORT: REPORT_TYPE}
-
-    max_contributions: int
-    bound: int | str  # the contribution bound, or how it is selected
-
-    @classmethod
-    def read(cls, given: Given, mechanism: Mechanism) -> CountDistinct:
-        """Check that a fixed bound is not searched for as well."""
-        taken = {"bound_selection": "bound", "contribution_bound": "bound"}
-        given.check_taken(mechanism, {"max_contributions": "max_contributions", **taken})
-        epsilon = given.read("epsilon", literals.read_epsilon)
-        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
-        selections = mechanism.bound_selections or BOUND_SELECTIONS
-        selection = literals.choice(selections, selections[0])
-        bound: int | str = given.optional("bound_selection", selection, selections[0])
-        contributions, default = _MAX_CONTRIBUTIONS
-        if bound == DIFFERENCE:
-            default = OPEN_MAX_CONTRIBUTIONS
-        most = given.optional("max_contributions", contributions, default)
-        bound = given.optional("contribution_bound", contributions, bound)
-        report = given.optional("report", literals.read_boolean, False)
-        for other in ("bound_selection", "max_contributions"):
-            if "contribution_bound" in given.arguments and other in given.arguments:
-                raise given.arguments["contribution_bound"].refuse(
-                    "With a fixed contribution_bound nothing is searched, so "
-                    f"{other} has no effect.",
-                    f"Leave out one of contribution_bound and {other}.",
-                )
-        return cls(epsilon=epsilon, beta=beta, max_contributions=most, bound=bound, detailed=report)
-
-    @property
-    def limited(self) -> Mapping[str, Fraction | int | None]:
-        """Policies limit a fixed bound, or else the largest that the call names."""
-        most = self.bound if isinstance(self.bound, int) else self.max_contributions
-        named = None if most == OPEN_MAX_CONTRIBUTIONS else most
-        return {**super().limited, "max_contributions": named}
-
-    def within(self, max_contributions: int | None) -> CountDistinct:
-        is_open = self.max_contributions == OPEN_MAX_CONTRIBUTIONS
-        if max_contributions is None or not is_open:
-            return self
-        return replace(self, max_contributions=max_contributions)
-
-    def value_type(self, types: Mapping[str, str]) -> str:
-        return self.udfs[self.udf]
-
-    def lists(self, rows: Rows) -> list[str]:
-        ordered = rows.mechanism.ordered
-        by_person = f"ORDER BY {rows.by('privacy_unit')}" if ordered else ""
-        by_item = f" ORDER BY {rows.by('item')}" if ordered else ""
-        return _pairs(rows, {"__dp_pairs": "people"}, by_item, by_person)
-
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        ((offsets, people),) = lists
-        found = mechanism.run(offsets, people, **self.given_to(mechanism))
-        accuracy = mechanism.accuracy(**self.given_to(mechanism))
-        if not self.detailed:
-            return found.estimate, accuracy
-        return {
-            "estimate": found.estimate,
-            "lower_bound": found.lower_bound,
-            "confidence": float(1 - self.beta),
-            "contribution_bound": found.contribution_bound,
-            "epsilon": float(loss.epsilon),
-        }, accuracy
-
-    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
-        return mechanism.accuracy(**self.given_to(mechanism))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Select(Shape):
-    """Takes scores and sensitivities, as exact decimals; returns the place of a candidate, from 1.
-
-    Candidates are in the order of their values, so that no place comes from the data.
-    """
-
-    registry = "select"
-    columns: ClassVar = {
-        "candidate": literals.read_reference,
-        "score": literals.read_reference,
-        "sensitivity": literals.read_column_or_number,
-    }
-    reads_people = False
-    takes: ClassVar = {"__dp_scores": "VARCHAR[]", "__dp_sensitivities": "VARCHAR[]",
-                       "__dp_different": "BIGINT"}  # fmt: skip
-    udfs: ClassVar = {"__dp_sql_select": "BIGINT"}
-
-    @classmethod
-    def read(cls, given: Given, mechanism: Mechanism) -> Select:
-        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
-        return cls(epsilon=given.read("epsilon", literals.read_epsilon), beta=beta)
-
-    def value_type(self, types: Mapping[str, str]) -> str:
-        return types["candidate"]
-
-    def column(self, name: str, sql: str, kind: str) -> str:
-        """A number as a string, which is exact; the digits of a DOUBLE only say which it is."""
-        if name == "candidate":
-            return super().column(name, sql, kind)
-        if family(kind) in {"FLOAT", "DOUBLE"}:
-            return f"'{_DOUBLE}' || CAST(CAST({sql} AS DOUBLE) AS VARCHAR)"
-        return f"CAST({sql} AS VARCHAR)"
-
-    def lists(self, rows: Rows) -> list[str]:
-        lists = {"candidate": "candidates", "score": "scores", "sensitivity": "sensitivities"}
-        listed = ", ".join(
-            f"coalesce(system.main.list(__dp_{one} ORDER BY {rows.by('candidate')}), []) "
-            f"AS __dp_{many}"
-            for one, many in lists.items()
-        )
-        different = "system.main.count(DISTINCT __dp_candidate) AS __dp_different"
-        grouped = " GROUP BY __dp_group" if rows.grouped else ""
-        return [
-            f"__dp_lists AS MATERIALIZED (SELECT {rows.group}{listed}, {different} "
-            f"FROM {rows.relation}{grouped})"
-        ]
-
-    def value(self, answer: str, rows: Rows) -> str:
-        return f"system.main.list_extract(__dp_candidates, {answer})"
-
-    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[int, str]:
-        scores, sensitivities = _fractions("score", lists[0]), _fractions("sensitivity", lists[1])
-        if not sensitivities:
-            raise ArgumentError("There is no candidate to choose.")
-        if lists[2] != len(sensitivities):
-            raise ArgumentError(
-                "A candidate is NULL or occurs more than once; each has one score.",
-                hint="SELECT candidate FROM … GROUP BY candidate HAVING count(*) > 1 finds it.",
-            )
-        if min(sensitivities) < 0:
-            message = "A sensitivity is negative; it says how far one person moves a score."
-            raise ArgumentError(message)
-        place = mechanism.run(scores, sensitivities, **self.given_to(mechanism)) + 1
-        public = {**self.given_to(mechanism), "beta": self.beta}
-        return place, mechanism.accuracy(sensitivities, **public)
-
-
-def _fractions(name: str, texts: Sequence[str]) -> list[Fraction]:
-    """Exact numbers from strings as `Select.column` writes them."""
-    try:
-        return [
-            Fraction(float(t.removeprefix(_DOUBLE)) if t.startswith(_DOUBLE) else t) for t in texts
-        ]
-    except (AttributeError, ValueError, OverflowError):
-        raise ArgumentError(
-            f"A {name} is NULL, infinite or NaN; nothing was released.",
-            hint="Give such a candidate a public number in its place, in a subquery.",
-        ) from None
-
-
 DP_TOPK = Function(
     name="DP_TOPK", shape=TopK, default_mechanism="joint", positional=("item", "k"),
     named=("epsilon", "delta", "privacy_unit", "domain", "counts", "max_contributions", "mechanism",
@@ -440,19 +255,3 @@ DP_TOPK = Function(
     example="DP_TOPK(title, 10, epsilon := 1.0, privacy_unit := user_id, domain := catalog.title)",
     table="ratings",
 )  # fmt: skip
-
-DP_COUNT_DISTINCT = Function(
-    name="DP_COUNT_DISTINCT", shape=CountDistinct, default_mechanism="matching",
-    positional=("item",),
-    named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism", "bound_selection",
-           "contribution_bound", "report", "groups", "max_groups_contributed"),
-    example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)", table="reviews",
-)  # fmt: skip
-
-DP_SELECT = Function(
-    name="DP_SELECT", shape=Select, default_mechanism="pnf", table="scores",
-    positional=("candidate", "score", "sensitivity"), named=("epsilon", "mechanism", "beta"),
-    example="DP_SELECT(model, accuracy, sensitivity, epsilon := 1.0)",
-)  # fmt: skip
-
-FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (DP_TOPK, DP_COUNT_DISTINCT, DP_SELECT)}
