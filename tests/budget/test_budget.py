@@ -371,8 +371,11 @@ def test_a_failure_after_the_debit_stays_spent(opened: Opened, folder: Path) -> 
     assert left(session) == Fraction(7, 10)
 
 
-def test_what_never_ran_is_cancelled_by_an_event(opened: Opened, folder: Path) -> None:
-    session = opened()
+@pytest.mark.parametrize("discovers", [False, True])
+def test_what_never_ran_is_cancelled_by_an_event(
+    opened: Opened, folder: Path, discovers: bool
+) -> None:
+    session = opened(more="delta = 1e-6\n")
     watched = watch(session, folder)
 
     def fails(sql: str, parameters: object = None) -> Any:
@@ -382,9 +385,10 @@ def test_what_never_ran_is_cancelled_by_an_event(opened: Opened, folder: Path) -
 
     watched.execute = fails  # type: ignore[method-assign]
     with pytest.raises(dp_sql.InternalError, match="cannot bind the SQL generated"):
-        session.sql(COUNT.format("0.1"))
-    assert kinds(folder) == ["reserved", "cancelled"]
-    assert left(session) == 1
+        session.sql(DISCOVER if discovers else COUNT.format("0.1"))
+    assert kinds(folder) == ["reserved"] * (1 + discovers) + ["cancelled"] * (1 + discovers)
+    row = session.budget()[0]
+    assert (row.epsilon_spent, row.delta_spent) == (0, 0)
 
 
 def test_sessions_that_race_never_spend_more_than_there_is(opened: Opened, folder: Path) -> None:
