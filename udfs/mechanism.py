@@ -17,12 +17,15 @@ class PrivacyLoss:
             each pair of neighbours (Durfee and Rogers 2019); None: unknown. By default 2 epsilon
             where delta is 0. Where something is first drawn for each person (groups, samples), it
             is the length given all other people's draws (dp_sql/budget/accountants.md).
+        approximate: (rho, delta') of delta'-approximate rho-zCDP (Bun and Steinke 2016), where
+            delta' > 0 is part of delta; None: unknown, or rho holds without a delta'.
     """
 
     epsilon: Fraction  # positive
     delta: Fraction = Fraction(0)  # in [0, 1); 0 is pure epsilon-DP
     rho: Fraction | None = None
     bounded_range: Fraction | None = None
+    approximate: tuple[Fraction, Fraction] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.epsilon, Fraction) or not isinstance(self.delta, Fraction):
@@ -39,17 +42,27 @@ class PrivacyLoss:
             object.__setattr__(self, "bounded_range", 2 * self.epsilon)
         if self.rho is not None and self.rho <= 0:
             raise ValueError("rho must be positive")
+        if self.approximate is not None:
+            rho, slack = self.approximate
+            if self.rho is not None or rho <= 0 or not 0 < slack <= self.delta:
+                raise ValueError("an approximate rho replaces rho, and its delta is part of delta")
 
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
         """Return the loss of two runs; an answer may choose the next run, so ranges do not add."""
         rho = None if self.rho is None or other.rho is None else self.rho + other.rho
-        return PrivacyLoss(self.epsilon + other.epsilon, self.delta + other.delta, rho)
+        both = [one.approximate or (one.rho and (one.rho, Fraction(0))) for one in (self, other)]
+        approximate = None
+        if rho is None and both[0] and both[1]:
+            approximate = (both[0][0] + both[1][0], both[0][1] + both[1][1])
+        epsilon, delta = self.epsilon + other.epsilon, self.delta + other.delta
+        return PrivacyLoss(epsilon, delta, rho, approximate=approximate)
 
     def times(self, n: int) -> "PrivacyLoss":
         """Return the loss of n >= 1 runs that do not see each other's answers, so ranges add."""
         rho = None if self.rho is None else n * self.rho
         bounded = None if self.bounded_range is None else n * self.bounded_range
-        return PrivacyLoss(n * self.epsilon, n * self.delta, rho, bounded)
+        approximate = self.approximate and (n * self.approximate[0], n * self.approximate[1])
+        return PrivacyLoss(n * self.epsilon, n * self.delta, rho, bounded, approximate)
 
 
 def exponential_loss(epsilon: Fraction) -> PrivacyLoss:

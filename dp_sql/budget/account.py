@@ -6,10 +6,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from typing import Literal
 
 from dp_sql.budget.accountants import Accountant, accountant
-from dp_sql.budget.amounts import ATTO, NANO, Amount, Spent, amount_of
+from dp_sql.budget.amounts import ATTO, NANO, Amount, Spent, amounts_of
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Terms
 from dp_sql.errors import BudgetExceeded
@@ -66,7 +67,8 @@ def _share(terms: Terms | None, analyst: str | None) -> _Share:
         cap = terms.total if analyst is None else terms.analysts.get(analyst)
     if terms is None or cap is None:
         return _Share(analyst, None)
-    return _Share(analyst, accountant(terms.accountant, cap, terms.release_epsilon))
+    counting = accountant(terms.accountant, cap, terms.release_epsilon, terms.discovery_share)
+    return _Share(analyst, counting)
 
 
 class Account:
@@ -90,35 +92,38 @@ class Account:
             BudgetExceeded: too little is left; says how much, and what would fit.
             LedgerError: the ledger cannot be trusted or written.
         """
-        amounts = [amount_of(loss) for loss in scaled(Fraction(1))]
+        losses = [amounts_of(loss) for loss in scaled(Fraction(1))]
+        amounts = [amount for loss in losses for amount in loss]
 
         def admit(*spent: Spent) -> None:
             if not self._admits(amounts, spent):
                 raise _Full
 
         try:
-            return self._ledger.reserve(self.analyst, amounts, admit)
+            tickets = iter(self._ledger.reserve(self.analyst, amounts, admit))
         except _Full:
             raise self._exceeded(amounts, scaled) from None
+        return tuple(" ".join(islice(tickets, len(loss))) for loss in losses)
 
     def settle(self, ticket: str, outcome: Outcome) -> None:
         """Record how a reserved release ended; its loss stays spent."""
-        self._ledger.settle(ticket, outcome)
+        for one in ticket.split():
+            self._ledger.settle(one, outcome)
 
     def cancel(self, tickets: Sequence[str]) -> None:
         """Give back losses whose releases never began, for a reason independent of the data."""
-        for ticket in tickets:
-            self._ledger.cancel(ticket)
+        for one in " ".join(tickets).split():
+            self._ledger.cancel(one)
 
     def rows(self, asked: Sequence[PrivacyLoss] = ()) -> list[BudgetRow]:
         """All analysts together, then this one; as it would be after these losses."""
-        after = self._after([amount_of(loss) for loss in asked])
+        after = self._after(_amounts(asked))
         dataset = self._ledger.dataset
         return [s.row(dataset, spent) for s, spent in zip(self._shares, after, strict=True)]
 
     def fits(self, losses: Sequence[PrivacyLoss]) -> bool:
         """Whether these losses could be reserved now."""
-        more = [amount_of(loss) for loss in losses]
+        more = _amounts(losses)
         return self._admits(more, self._after(more))
 
     def _after(self, more: Sequence[Amount]) -> list[Spent]:
@@ -148,11 +153,15 @@ class Account:
         now = self._after([])
 
         def too_much(nanos: int) -> bool:
-            tried = [amount_of(loss) for loss in scaled(Fraction(nanos, NANO) / asked)]
+            tried = _amounts(scaled(Fraction(nanos, NANO) / asked))
             return not self._admits(tried, [spent.plus(*tried) for spent in now])
 
         total = sum(amount.epsilon for amount in amounts)
         return Fraction(bisect_left(range(1, total), True, key=too_much), NANO) or None
+
+
+def _amounts(losses: Sequence[PrivacyLoss]) -> list[Amount]:
+    return [amount for loss in losses for amount in amounts_of(loss)]
 
 
 def owner_rows(ledger: Ledger, terms: Terms | None) -> list[BudgetRow]:

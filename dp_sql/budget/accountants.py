@@ -20,10 +20,14 @@ from dp_sql.errors import PolicyError
 from dp_sql.udfs.mechanism import in_words
 
 
-def accountant(name: AccountantName, cap: Cap, release_epsilon: Fraction | None) -> Accountant:
+def accountant(
+    name: AccountantName, cap: Cap, release_epsilon: Fraction | None,
+    discovery_share: Fraction = Fraction(0),
+) -> Accountant:  # fmt: skip
     """Make the accountant of a cap. With delta 0 there is only basic composition.
 
     release_epsilon: for "pld", which refuses to be without: the range of each release.
+    discovery_share: for "zcdp", in [0, 1): the part of delta that is kept for approximate rhos.
     """
     if name == "pld":
         pld.require_package()
@@ -35,7 +39,8 @@ def accountant(name: AccountantName, cap: Cap, release_epsilon: Fraction | None)
     if name == "basic" or not cap.delta:
         return Accountant(cap, name=name)
     if name == "zcdp":
-        return _Zcdp(cap, largest_rho(cap), name=name)
+        kept = cap.delta * discovery_share
+        return _Zcdp(cap, largest_rho(Cap(cap.epsilon, cap.delta - kept)), kept, name=name)
     unit = rounded_up(Fraction(release_epsilon or 0) * NANO)
     u = Fraction(unit, NANO)  # the better of two proofs
     by_rho = largest_rho(cap) // _rho_of_range(u)
@@ -108,11 +113,21 @@ class _TwoRules(Accountant):
 
 @dataclass(frozen=True)
 class _Zcdp(_TwoRules):
-    """Rule B: all losses have a rho, and these add up to at most `most`."""
+    """Rule B: all losses have a rho, up to a slack that is in all at most `kept`.
+
+    The rhos add up to at most `most`, which is converted at the rest of delta.
+    """
+
+    kept: Fraction = Fraction(0)  # fixed beforehand: see accountants.md
 
     def refuses(self, amount: Amount) -> str | None:
-        if not amount.delta or amount.rho is not None:
+        if not amount.delta or amount.rho is not None or (amount.is_slack and self.kept):
             return None
+        if amount.is_slack:
+            return (
+                'The budget\'s accountant "zcdp" counts such a release only if the policy keeps a '
+                "part of delta for it, as in discovery_share = 0.1 ([budget])."
+            )
         return (
             "This release has a delta of its own and no known rho, so the budget's accountant "
             '"zcdp" cannot count it: its delta would come on top of the budget\'s. Choose a '
@@ -120,10 +135,11 @@ class _Zcdp(_TwoRules):
         )
 
     def _used(self, spent: Spent) -> int | None:
-        return spent.rho if spent.with_rho == spent.n else None
+        counts = spent.with_rho == spent.n and Fraction(spent.slack, ATTO) <= self.kept
+        return spent.rho if counts else None
 
     def _at_delta(self, spent: Spent) -> list[int]:
-        return [epsilon_of_rho(spent.rho, self.cap.delta)]
+        return [epsilon_of_rho(spent.rho, self.cap.delta - self.kept)]
 
 
 @dataclass(frozen=True)
@@ -139,7 +155,7 @@ class _Pld(_TwoRules):
         return (
             f'The budget\'s accountant "pld" charges every release as epsilon = {unit}, and this '
             "one may cost more. An exponential mechanism (joint) may use an epsilon of up to "
-            f"{unit}, others of about half of it, all groups together."
+            f"{unit}, others of about half of it, all groups together, and none a delta of its own."
         )
 
     def _used(self, spent: Spent) -> int | None:

@@ -20,7 +20,8 @@ LARGEST = 2**63 - 1  # the largest number in a ledger
 class Amount(NamedTuple):
     """One loss in whole units, each rounded up.
 
-    epsilon: in 1e-9. delta: in 1e-18. rho: of zCDP in 1e-12; None where it is unknown.
+    epsilon: in 1e-9; 0 in the second amount of an approximate rho (`amounts_of`), which has only a
+        delta. delta: in 1e-18. rho: of zCDP in 1e-12; None where it is unknown.
     bounded_range: the length of the interval in which the privacy loss of each pair of neighbours
         lies, in 1e-9; None where it is unknown. For a release that first draws groups or samples it
         is the length given the draws of all other people (accountants.md).
@@ -30,6 +31,11 @@ class Amount(NamedTuple):
     delta: int = 0
     rho: int | None = None
     bounded_range: int | None = None
+
+    @property
+    def is_slack(self) -> bool:
+        """Whether this is the delta of an approximate rho: it has a rho of 0 beyond that."""
+        return not self.epsilon and self.rho is None
 
 
 class Spent(NamedTuple):
@@ -42,14 +48,15 @@ class Spent(NamedTuple):
     epsilon: int = 0
     delta: int = 0
     rho: int = 0  # the sum over those with a known rho
-    with_rho: int = 0
+    with_rho: int = 0  # the number of these, and of all slack
     with_range: int = 0
     widest: int = 0  # the widest bounded range
+    slack: int = 0  # the part of delta outside which an approximate rho holds
 
     def merged(self, other: Spent, sign: int = 1) -> Spent:
         """The sum of two sums; with sign -1 their difference, except for `widest`."""
         added = [a + sign * b for a, b in zip(self, other, strict=True)]
-        return Spent._make([*added[:-1], max(self.widest, other.widest)])
+        return Spent._make(added)._replace(widest=max(self.widest, other.widest))
 
     def plus(self, *amounts: Amount) -> Spent:
         """The sum with these losses added."""
@@ -57,8 +64,11 @@ class Spent(NamedTuple):
 
 
 def _one(a: Amount) -> Spent:
-    with_rho, with_range = int(a.rho is not None), int(a.bounded_range is not None)
-    return Spent(1, a.epsilon, a.delta, a.rho or 0, with_rho, with_range, a.bounded_range or 0)
+    with_rho, with_range = a.rho is not None or a.is_slack, a.bounded_range is not None
+    return Spent(
+        1, a.epsilon, a.delta, a.rho or 0, int(with_rho), int(with_range), a.bounded_range or 0,
+        a.delta if a.is_slack else 0,
+    )  # fmt: skip
 
 
 def amount_of(loss: PrivacyLoss) -> Amount:
@@ -67,6 +77,15 @@ def amount_of(loss: PrivacyLoss) -> Amount:
     if epsilon > LARGEST:  # no mechanism uses as much
         raise OverflowError("epsilon does not fit into a ledger")
     return Amount(epsilon, delta, _known(loss.rho, PICO), _known(loss.bounded_range, NANO))
+
+
+def amounts_of(loss: PrivacyLoss) -> tuple[Amount, ...]:
+    """A loss as a ledger writes it: an approximate rho with the rest of delta, then its slack."""
+    whole = amount_of(loss)
+    if loss.approximate is None:
+        return (whole,)
+    rho, slack = loss.approximate[0], rounded_up(loss.approximate[1] * ATTO)
+    return whole._replace(delta=whole.delta - slack, rho=_known(rho, PICO)), Amount(0, slack)
 
 
 def _known(x: Fraction | None, unit: int) -> int | None:

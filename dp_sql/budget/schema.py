@@ -19,9 +19,12 @@ PAGE = 4096
 _APPLICATION = int.from_bytes(b"dpsq", "big")
 _COLUMNS = "number, time, kind, ticket, analyst, epsilon, delta, rho, bounded_range, sums, hash"
 # In halves, since the sum of int64 numbers may not be one.
-_SUMS = """SELECT r.analyst, max({0}.number), count(*), count(r.rho), r.bounded_range,
+_SUMS = """SELECT r.analyst, max({0}.number), count(*),
+    sum(r.rho IS NOT NULL OR r.epsilon = 0), r.bounded_range,
     sum(r.epsilon >> 32), sum(r.delta >> 32), coalesce(sum(r.rho >> 32), 0),
-    sum(r.epsilon & 4294967295), sum(r.delta & 4294967295), coalesce(sum(r.rho & 4294967295), 0)
+    sum((r.delta >> 32) * (r.rho IS NULL AND r.epsilon = 0)),
+    sum(r.epsilon & 4294967295), sum(r.delta & 4294967295), coalesce(sum(r.rho & 4294967295), 0),
+    sum((r.delta & 4294967295) * (r.rho IS NULL AND r.epsilon = 0))
 FROM {1} WHERE {2} AND r.time >= ? GROUP BY r.analyst, r.bounded_range"""
 # In the order of this index nothing has to be sorted, which makes this three times as fast.
 RESERVED = _SUMS.format("r", "events AS r INDEXED BY amounts", "r.epsilon IS NOT NULL")
@@ -153,9 +156,10 @@ def subtotals(con: sqlite3.Connection, sql: str, since: str) -> Iterator[Subtota
     for analyst, newest, n, with_rho, bounded_range, *halves in con.execute(sql, (since,)):
         if any(type(half) is not int or half < 0 for half in halves):
             raise LedgerError("An amount in the ledger is not a whole number: the file is damaged.")
-        epsilon, delta, rho = ((halves[i] << 32) + halves[i + 3] for i in range(3))
-        range_ = (0, 0) if bounded_range is None else (n, bounded_range)
-        yield Subtotal(analyst, Spent(n, epsilon, delta, rho, with_rho, *range_), newest)
+        epsilon, delta, rho, slack = ((halves[i] << 32) + halves[i + 4] for i in range(4))
+        with_range, widest = (0, 0) if bounded_range is None else (n, bounded_range)
+        spent = Spent(n, epsilon, delta, rho, with_rho, with_range, widest, slack)
+        yield Subtotal(analyst, spent, newest)
 
 
 def _rows(con: sqlite3.Connection, where: str, *values: object) -> Iterator[Any]:

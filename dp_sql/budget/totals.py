@@ -46,7 +46,8 @@ class _Sum:
                 self.spent = self.spent._replace(widest=max(self.ranges, default=0))
 
     def __str__(self) -> str:
-        return " ".join(map(str, (*self.spent, self.width)))
+        *spent, slack = self.spent  # which older ledgers have none of, and do not write
+        return " ".join(map(str, (*spent, self.width, *([slack] if slack else []))))
 
 
 _NOTHING = _Sum()

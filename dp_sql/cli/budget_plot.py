@@ -78,7 +78,9 @@ def _moved(
 def _curve(name: str | None, path: _Path, terms: Terms) -> Curve:
     """The accountant's figures; without a cap, at the delta of all together."""
     cap = terms.total if name is None else terms.analysts.get(name)
-    counting = accountant(terms.accountant, cap or terms.total, terms.release_epsilon)
+    counting = accountant(
+        terms.accountant, cap or terms.total, terms.release_epsilon, terms.discovery_share
+    )
     points = [(time, Fraction(counting.epsilon_spent(at), NANO)) for time, at in _thinned(path)]
     return Curve(name, None if cap is None else cap.epsilon, tuple(points))
 

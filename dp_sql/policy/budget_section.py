@@ -58,6 +58,10 @@ class BudgetKeys:
                               '"monthly"', draft="# # ")
     release_epsilon: Fraction | None = key(
         _EPSILON, 'what "pld" charges for every release', "0.1", draft="# # ")
+    discovery_share: Fraction = key(
+        number(Fraction(1, 1000), Fraction(9, 10)),
+        'the part of delta that "zcdp" keeps for DP_TOPK without a domain', "0.1",
+        draft="# # ", default=_ZERO)
     # fmt: on
     analysts: Mapping[str, Any] | None = key(_SECTIONS, "caps of single analysts")
 
@@ -85,8 +89,8 @@ def read_budget(document: Document, file: pathlib.Path) -> Terms | None:
     return Terms(
         keys.dataset, total, ledger, checkpoint,
         analysts=_analysts(document, keys.analysts or {}, total), accountant=keys.accountant,
-        release_epsilon=keys.release_epsilon, monthly=keys.refresh is not None,
-        keep_releases=keys.keep_releases,
+        release_epsilon=keys.release_epsilon, discovery_share=keys.discovery_share,
+        monthly=keys.refresh is not None, keep_releases=keys.keep_releases,
     )  # fmt: skip
 
 

@@ -32,6 +32,13 @@ class Flip:
         return self.up * (1 - self.down) / (self.up - self.down)
 
 
+@dataclass(frozen=True)
+class Reveal:
+    """A release that shows, with probability p, on which of two neighbours it ran; else nothing."""
+
+    p: Fraction
+
+
 def coin(odds: Fraction) -> Flip:
     """Randomised response: truthful with odds : 1."""
     return Flip(odds, 1 / odds)
@@ -50,7 +57,7 @@ def delta_of(flips: Sequence[Flip], limit: Fraction) -> Fraction:
 
 
 def worst(
-    menu: Sequence[Flip], admits: Callable[[tuple[int, ...]], bool], limit: Fraction
+    menu: Sequence[Flip | Reveal], admits: Callable[[tuple[int, ...]], bool], limit: Fraction
 ) -> Fraction:
     """The exact delta that the best adaptive choice from a menu reaches under a filter.
 
@@ -62,7 +69,11 @@ def worst(
         best = max(1 - limit / odds, Fraction(0))
         for i, flip in enumerate(menu):
             after = (*counts[:i], counts[i] + 1, *counts[i + 1 :])
-            if admits(after):
+            if not admits(after):
+                continue
+            if isinstance(flip, Reveal):
+                best = max(best, flip.p + (1 - flip.p) * value(after, odds))
+            else:
                 one = value(after, odds * flip.up)
                 other = value(after, odds * flip.down)
                 best = max(best, flip.p * one + (1 - flip.p) * other)

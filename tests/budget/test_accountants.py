@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 
 from dp_sql.budget import accountants
 from dp_sql.budget.accountants import Accountant, accountant, epsilon_of_rho, largest_rho
-from dp_sql.budget.amounts import ATTO, NANO, PICO, Amount, Spent, amount_of
+from dp_sql.budget.amounts import ATTO, NANO, PICO, Amount, Spent, amount_of, amounts_of
 from dp_sql.budget.model import AccountantName, Cap
 from dp_sql.errors import PolicyError
 from dp_sql.udfs.mechanism import PrivacyLoss
-from tests.budget.adversary import SCALE, Flip, coin, delta_of, log_between, worst
+from tests.budget.adversary import SCALE, Flip, Reveal, coin, delta_of, log_between, worst
 
 TENTH = Fraction(1, 10)
 MILLIONTH = Fraction(1, 10**6)
 CAP = Cap(Fraction(1), MILLIONTH)
+NOTES = Path(accountants.__file__).with_suffix(".md").read_text(encoding="utf-8")
 TOPK = PrivacyLoss(TENTH, rho=TENTH**2 / 8, bounded_range=TENTH)
 COUNT = PrivacyLoss(TENTH)
 
@@ -329,6 +330,115 @@ def test_an_accountant_that_composes_each_path_s_distributions_is_found_out() ->
     assert worst(menu, naive, LIMIT) >= Fraction(53, 180)
 
 
+# --- approximate rhos, exactly ---------------------------------------------------------------------
+
+TEN_PERCENT = Cap(log_between(Fraction(3))[0], TENTH)
+SHARE = Fraction(9, 10)
+
+
+def worst_with_reveals(fits: Callable[[Spent], bool], share: Fraction) -> Fraction:
+    """The worst delta at e^epsilon = 3 of coins, and of reveals that spend a share of TENTH."""
+    menu = (coin(Fraction(6, 5)), coin(Fraction(216, 125)), Reveal(share * TENTH))
+    of_reveal = PrivacyLoss(
+        Fraction(1, NANO), menu[2].p, approximate=(Fraction(1, PICO), menu[2].p)
+    )
+    prices = [amounts_of(loss) for loss in (*map(price, menu[:2]), of_reveal)]
+
+    def admits(counts: tuple[int, ...]) -> bool:
+        pairs = zip(counts, prices, strict=True)
+        spent = Spent().plus(*(one for n, amounts in pairs for _ in range(n) for one in amounts))
+        return counts[2] <= 2 and fits(spent)
+
+    return worst(menu, admits, Fraction(3))
+
+
+def with_share(share: Fraction) -> accountants._Zcdp:
+    judge = accountant("zcdp", TEN_PERCENT, None, share)
+    assert isinstance(judge, accountants._Zcdp)
+    return judge
+
+
+@pytest.mark.parametrize("kept", [TENTH, Fraction(1, 2), SHARE])
+@pytest.mark.parametrize("spends", [TENTH, Fraction(1, 2), SHARE])
+def test_no_adaptive_choice_with_approximate_rhos_exceeds_the_cap(
+    kept: Fraction, spends: Fraction
+) -> None:
+    found = worst_with_reveals(with_share(kept).fits, spends)
+    assert found <= TENTH
+    assert (found > spends * TENTH) == (spends <= kept), "a reveal is let through where it fits"
+
+
+def forgotten(spent: Spent) -> bool:
+    """As if an approximate rho were a rho."""
+    return spent.rho <= with_share(SHARE).most
+
+
+def at_all_of_delta(spent: Spent) -> bool:
+    """As if the slack came on top of delta."""
+    return replace(with_share(SHARE), most=largest_rho(TEN_PERCENT)).fits(spent)
+
+
+def at_what_is_left(spent: Spent) -> bool:
+    """As if rhos could be converted at what each history leaves of delta."""
+    left = TENTH - Fraction(spent.slack, ATTO)
+    return left > 0 and spent.rho <= largest_rho(replace(TEN_PERCENT, delta=left))
+
+
+def at_all_before_the_first_slack(spent: Spent) -> bool:
+    """As if delta had to be divided only by those who need it."""
+    return with_share(SHARE).fits(spent) or (
+        not spent.slack and spent.rho <= largest_rho(TEN_PERCENT)
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong", [forgotten, at_all_of_delta, at_what_is_left, at_all_before_the_first_slack]
+)
+def test_a_wrong_rule_for_approximate_rhos_is_found_out(wrong: Callable[[Spent], bool]) -> None:
+    found = worst_with_reveals(wrong, SHARE)
+    assert found > TENTH
+    if wrong in {at_what_is_left, at_all_before_the_first_slack}:
+        assert f"**{float(found):.3f}** > D" in NOTES
+
+
+DISCOVERY = PrivacyLoss(TENTH, MILLIONTH / 50, approximate=(TENTH**2 / 200, MILLIONTH / 100))
+
+
+def test_an_approximate_rho_costs_its_rho_until_the_kept_delta_is_spent() -> None:
+    judge, spent = accountant("zcdp", CAP, None, TENTH), Spent()
+    assert not any(map(judge.refuses, amounts_of(DISCOVERY)))
+    for _ in range(10):
+        spent = spent.plus(*amounts_of(DISCOVERY))
+        assert judge.fits(spent)
+        rest = epsilon_of_rho(spent.rho, MILLIONTH * 9 / 10)
+        assert (judge.epsilon_spent(spent), judge.delta_spent(spent)) == (rest, ATTO // 10**6)
+    assert (spent.rho, spent.slack) == (PICO // 2000, ATTO // 10**7)
+    assert not judge.fits(spent.plus(*amounts_of(DISCOVERY)))
+    assert judge.fits(spent.plus(amount_of(TOPK)))
+
+
+def test_without_a_kept_delta_nothing_changes_and_an_approximate_rho_is_refused() -> None:
+    judge = accountant("zcdp", CAP, None)
+    assert isinstance(judge, accountants._Zcdp) and judge.most == largest_rho(CAP)
+    sentences = [judge.refuses(amount) for amount in amounts_of(DISCOVERY)]
+    assert sentences[0] is None and "discovery_share = 0.1" in str(sentences[1])
+    assert not judge.fits(Spent().plus(*amounts_of(DISCOVERY)))
+    assert accountant("pld", CAP, TENTH).refuses(amounts_of(DISCOVERY)[0]) is not None
+
+
+@given(rho=st.fractions(0, 10), delta=st.fractions(0, 1), share=st.fractions(0, 1))
+def test_the_amounts_of_an_approximate_rho_add_up_to_epsilon_and_delta(
+    rho: Fraction, delta: Fraction, share: Fraction
+) -> None:
+    if not rho or not 0 < delta < 1 or not share:
+        return
+    loss = PrivacyLoss(TENTH, delta, approximate=(rho, share * delta))
+    whole, slack = amounts_of(loss)
+    assert (whole.epsilon + slack.epsilon, whole.delta + slack.delta) == amount_of(loss)[:2]
+    assert slack == (0, -(-share * delta * ATTO // 1), None, None) and whole.delta >= 0
+    assert whole.rho == -(-rho * PICO // 1)
+
+
 # --- the alternatives ------------------------------------------------------------------------------
 
 UNKNOWN = PrivacyLoss(TENTH, MILLIONTH / 2)
@@ -437,12 +547,11 @@ def test_so_many_queries_fit_into_epsilon_1_and_delta_1e_6(
 
 
 def test_the_table_of_the_notes_is_the_tested_one() -> None:
-    notes = Path(accountants.__file__).with_suffix(".md").read_text(encoding="utf-8")
     rows = [
         f"| {size} | {name} | {unit + ' ' if unit else ''}| {lists} | {counts} |"
         for (name, unit, size), (lists, counts) in TABLE.items()
     ]
-    assert "\n".join(rows) in notes
+    assert "\n".join(rows) in NOTES
 
 
 # --- what is shown --------------------------------------------------------------------------------

@@ -17,10 +17,13 @@ import duckdb
 import pytest
 
 import dp_sql
+from dp_sql.budget.accountants import epsilon_of_rho
+from dp_sql.budget.amounts import ATTO, NANO, PICO, rounded_up
 from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
 from dp_sql.errors import ArgumentError, BudgetExceeded, LedgerError, NotSupported, PolicyError
 from dp_sql.session.analyst import AnalystSession
+from dp_sql.udfs.concentrated import largest_rho
 from tests.databases import write_database
 
 POLICY = """
@@ -235,6 +238,48 @@ def test_a_fitting_pld_query_is_told_from_one_that_would_spoil_the_rule(opened: 
     assert session.cost([grouped]).fits
 
 
+DISCOVER = (
+    "SELECT DP_TOPK(title, 10, epsilon := 0.3, delta := 1e-9, mechanism := 'weighted_gaussian') "
+    "FROM ratings"
+)
+ZCDP = "delta = 1e-6\naccountant = 'zcdp'\n"
+
+
+def test_zcdp_counts_the_discovery_of_items_where_the_policy_keeps_delta_for_it(
+    opened: Opened, folder: Path
+) -> None:
+    session = opened(more=f"{ZCDP}discovery_share = 0.1\n")
+    for _ in range(5):  # five times 0.3 is more than 1
+        session.sql(DISCOVER).fetchall()
+    assert kinds(folder) == ["reserved", "reserved", "answered", "answered"] * 5
+    half = Fraction(1, 2 * 10**9)
+    first, second = [event.amount for event in events(folder)[1:3]]
+    assert first is not None and first.rho is not None
+    assert (first.epsilon, first.delta) == (3 * 10**8, half * ATTO)
+    assert first.rho == rounded_up(largest_rho(Fraction(3, 10), half) * PICO)
+    assert second == (0, half * ATTO, None, None)
+    row = session.budget()[0]
+    shown = epsilon_of_rho(5 * first.rho, Fraction(9, 10**7))
+    assert (row.epsilon_spent, row.delta_spent) == (Fraction(shown, NANO), Fraction(1, 10**6))
+    assert row.epsilon_spent < Fraction(6, 10)
+
+
+def test_zcdp_refuses_the_discovery_of_items_where_the_policy_keeps_no_delta_for_it(
+    opened: Opened, folder: Path
+) -> None:
+    session = opened(more=ZCDP)
+    with pytest.raises(BudgetExceeded, match=r"as in discovery_share = 0\.1"):
+        session.sql(DISCOVER)
+    assert kinds(folder) == []
+
+
+def test_the_discovery_of_items_costs_epsilon_and_delta_in_a_plain_sum(opened: Opened) -> None:
+    session = opened(more="delta = 1e-6\n")
+    session.sql(DISCOVER).fetchall()
+    row = session.budget()[0]
+    assert (row.epsilon_spent, row.delta_spent) == (Fraction(3, 10), Fraction(1, 10**9))
+
+
 # --- before the first row is read -----------------------------------------------------------------
 
 REFUSED = [
@@ -326,8 +371,11 @@ def test_a_failure_after_the_debit_stays_spent(opened: Opened, folder: Path) -> 
     assert left(session) == Fraction(7, 10)
 
 
-def test_what_never_ran_is_cancelled_by_an_event(opened: Opened, folder: Path) -> None:
-    session = opened()
+@pytest.mark.parametrize("discovers", [False, True])
+def test_what_never_ran_is_cancelled_by_an_event(
+    opened: Opened, folder: Path, discovers: bool
+) -> None:
+    session = opened(more="delta = 1e-6\n")
     watched = watch(session, folder)
 
     def fails(sql: str, parameters: object = None) -> Any:
@@ -337,9 +385,10 @@ def test_what_never_ran_is_cancelled_by_an_event(opened: Opened, folder: Path) -
 
     watched.execute = fails  # type: ignore[method-assign]
     with pytest.raises(dp_sql.InternalError, match="cannot bind the SQL generated"):
-        session.sql(COUNT.format("0.1"))
-    assert kinds(folder) == ["reserved", "cancelled"]
-    assert left(session) == 1
+        session.sql(DISCOVER if discovers else COUNT.format("0.1"))
+    assert kinds(folder) == ["reserved"] * (1 + discovers) + ["cancelled"] * (1 + discovers)
+    row = session.budget()[0]
+    assert (row.epsilon_spent, row.delta_spent) == (0, 0)
 
 
 def test_sessions_that_race_never_spend_more_than_there_is(opened: Opened, folder: Path) -> None:

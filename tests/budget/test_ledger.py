@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_sql.budget import schema
-from dp_sql.budget.amounts import Amount, Spent, amount_of
+from dp_sql.budget.amounts import Amount, Spent, amount_of, amounts_of
 from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.totals import Totals
@@ -519,6 +519,36 @@ def test_what_an_accountant_needs_is_added_up(ledger: Ledger) -> None:
     _one(ledger, amount=amount_of(PrivacyLoss(Fraction(1), bounded_range=Fraction(1))))
     _one(ledger, amount=amount_of(PrivacyLoss(Fraction(1, 2), Fraction(1, 10**6))))
     assert ledger.spent() == Spent(2, 15 * 10**8, 10**12, 5 * 10**11, 1, 1, 10**9)
+
+
+def test_the_slack_of_an_approximate_rho_is_added_up_live_and_from_the_rows(
+    tmp_path: Path,
+) -> None:
+    half = Fraction(1, 2 * 10**6)
+    amounts = amounts_of(PrivacyLoss(Fraction(1, 2), 2 * half, approximate=(half, half)))
+    most = 2**63 - 1
+    with Ledger(*paths(tmp_path)) as ledger:
+        ledger.reserve("ann", [*amounts, TENTH], admit_all)
+        _one(ledger, "bob", Amount(0, most, 0))  # the rho is known, so this is no slack
+        cancelled = ledger.reserve("bob", [*amounts, Amount(0, most)], admit_all)
+        for ticket in cancelled:
+            ledger.cancel(ticket)
+        live = ledger.spent(), ledger.spent("ann"), ledger.spent("bob")
+    assert live[1] == Spent().plus(*amounts, TENTH)
+    assert (live[1].slack, live[1].with_rho, live[2].slack) == (5 * 10**11, 3, 0)
+    with Ledger(*paths(tmp_path)) as ledger:
+        assert (ledger.spent(), ledger.spent("ann"), ledger.spent("bob")) == live
+    verify(*paths(tmp_path))
+
+
+def test_slack_that_moves_to_a_loss_with_a_known_rho_is_noticed() -> None:
+    """All other sums stay the same."""
+    right, moved = Totals("2026-11"), Totals("2026-11")
+    for totals, deltas in ((right, (3, 5)), (moved, (5, 3))):
+        for amount in (Amount(1, deltas[0], 1), Amount(0, deltas[1])):
+            totals.count("2026-11", "ann", amount, None)
+    assert right.spent()._replace(slack=0) == moved.spent()._replace(slack=0)
+    assert right.sums("ann") != moved.sums("ann")
 
 
 def test_a_ledger_does_what_every_ledger_must(tmp_path: Path) -> None:

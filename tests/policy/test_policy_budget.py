@@ -31,6 +31,7 @@ epsilon = 1.5
 delta = 1e-6
 accountant = "pld"
 release_epsilon = 0.1
+discovery_share = 0.25
 refresh = "monthly"
 keep_releases = true
 ledger = "books/shop.sqlite"
@@ -62,6 +63,7 @@ def test_every_key_is_read_exactly() -> None:
         },
         accountant="pld",
         release_epsilon=Fraction(1, 10),
+        discovery_share=Fraction(1, 4),
         monthly=True,
         keep_releases=True,
     )
@@ -82,6 +84,7 @@ def test_what_is_left_out_is_strict_and_for_good() -> None:
         analysts={},
         accountant="basic",
         release_epsilon=None,
+        discovery_share=Fraction(0),
         monthly=False,
         keep_releases=False,
     )
@@ -170,6 +173,8 @@ REFUSED = [
     (f"{PLD}release_epsilon = 0", 6, "release_epsilon must be a number from 1e-09 to 1"),
     (f"{PLD}release_epsilon = 1.1", 6, "release_epsilon must be a number from 1e-09 to 1"),
     (f"{SHORT}release_epsilon = 0.1", 4, 'release_epsilon is for accountant = "pld" only'),
+    (f"{SHORT}discovery_share = 1", 4, "discovery_share must be a number from 0.001 to 0.9"),
+    (f"{SHORT}discovery_share = 0", 4, "discovery_share must be a number from 0.001 to 0.9"),
     (f'{SHORT}refresh = "weekly"', 4, 'refresh must be "monthly"'),
     (f"{SHORT}refresh = true", 4, 'refresh must be "monthly"'),
     (f'{SHORT}keep_releases = "yes"', 4, "keep_releases must be true or false"),

@@ -13,6 +13,7 @@ from math import comb
 import numpy as np
 import pytest
 
+from dp_sql.udfs.concentrated import largest_rho
 from dp_sql.udfs.intervals import exp_enclosure
 from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.topk import weighted_gaussian
@@ -293,7 +294,11 @@ WEIGHTED = Case(
             check=check_distribution,
         ),
     },
-    loss=PrivacyLoss(EPSILON, Fraction(1, 10**6)),
+    loss=PrivacyLoss(
+        EPSILON,
+        Fraction(1, 10**6),
+        approximate=(largest_rho(EPSILON, Fraction(1, 2 * 10**6)), Fraction(1, 2 * 10**6)),
+    ),
     says="with probability 95 %, an item is found that 399 people have, each with at most 100 items, "
     "and with probability 95 %, if at most 1000000 items are found, no listed item has over 282 people "
     "fewer than the item that belongs at its rank among them (k = 10, epsilon = 1, delta = 0.000001)",

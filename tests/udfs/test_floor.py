@@ -142,6 +142,26 @@ def test_losses_add():
     assert (one + PrivacyLoss(Fraction(1), Fraction(1, 100))).rho is None
 
 
+def test_approximate_rhos_add_with_their_deltas():
+    third, tenth = Fraction(1, 3), Fraction(1, 10)
+    one = PrivacyLoss(Fraction(1), tenth, approximate=(third, tenth))
+    assert one.times(3).approximate == (one + one + one).approximate == (1, 3 * tenth)
+    pure = PrivacyLoss(Fraction(2))
+    assert (one + pure).approximate == (pure + one).approximate == (third + 2, tenth)
+    unknown = PrivacyLoss(Fraction(1), tenth)
+    assert (one + unknown).approximate is (unknown + one).approximate is None
+    assert (pure + pure).approximate is pure.times(2).approximate is None
+
+
+@pytest.mark.parametrize(("rho", "slack"), [(0, 1), (1, 0), (1, 2), (-1, 1)])
+def test_an_approximate_rho_out_of_range_is_refused(rho, slack):
+    tenth = Fraction(1, 10)
+    with pytest.raises(ValueError, match="approximate"):
+        PrivacyLoss(Fraction(1), tenth, approximate=(rho * tenth, slack * tenth))
+    with pytest.raises(ValueError, match="approximate"):
+        PrivacyLoss(Fraction(1), tenth, tenth, approximate=(tenth, tenth))
+
+
 def test_pure_privacy_implies_concentrated_privacy():
     assert PrivacyLoss(Fraction(1, 3)).rho == Fraction(1, 18)
     assert PrivacyLoss(Fraction(1, 3), rho=Fraction(1, 72)).rho == Fraction(1, 72)

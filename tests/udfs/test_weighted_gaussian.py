@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
+from itertools import chain, product
 from math import isqrt
 
 import numpy as np
@@ -12,7 +12,9 @@ import pytest
 from dp_sql.udfs.concentrated import largest_rho
 from dp_sql.udfs.discrete_gaussian import tails
 from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.intervals import exp_enclosure
 from dp_sql.udfs.topk import weighted_gaussian
+from tests.udfs.cases_weighted import defined_distribution
 from tests.udfs.distributions import fits
 
 PUBLIC = list(
@@ -26,6 +28,8 @@ PUBLIC = list(
 
 
 def keeps_what_the_proof_asks(constants, k, epsilon, delta):
+    most, slack = weighted_gaussian.loss(k, epsilon, delta, 1).approximate
+    assert (most, slack) == (largest_rho(epsilon, delta / 2), delta / 2)
     weights, scale = constants.weights, constants.scale
     norm = max(t * w**2 for t, w in enumerate(weights, 1))
     rho = Fraction(norm, 2 * scale**2) + k * constants.rate**2 / 8
@@ -34,8 +38,8 @@ def keeps_what_the_proof_asks(constants, k, epsilon, delta):
     def tail(x):
         return Fraction(highs[min(x, len(highs) - 1)], 1 << 128)
 
-    return rho <= largest_rho(epsilon, delta / 2) and all(
-        t * tail(constants.threshold - w) <= delta / 2 for t, w in enumerate(weights, 1)
+    return rho <= most and all(
+        t * tail(constants.threshold - w) <= slack for t, w in enumerate(weights, 1)
     )
 
 
@@ -49,6 +53,37 @@ def test_the_constants_keep_what_the_proof_asks_of_them(k, epsilon, delta, cap):
     assert min(constants.weights) >= 1
     assert constants.scale <= 1 << 13
     assert keeps_what_the_proof_asks(constants, k, epsilon, delta)
+
+
+def is_approximately_zcdp(people, own, constants, rho, slack):
+    """Whether lists without an item that `own` alone has are rho-zCDP, and others rare, exactly.
+
+    All found items are listed, and all items of one person are kept.
+    """
+    without = defined_distribution(people, 3, constants)
+    with_own = defined_distribution((*people, own), 3, constants)
+    shared = set(chain(*people))
+    usual = {picks: p for picks, p in with_own.items() if shared.issuperset(picks)}
+    likely = sum(usual.values())
+    usual = {picks: p / likely for picks, p in usual.items()}
+    pairs = ((usual, without), (without, usual))
+    return 1 - likely <= slack and all(
+        sum(x**a / q[picks] ** (a - 1) for picks, x in p.items())
+        <= 1 / exp_enclosure(a * (a - 1) * rho, 64)[0]
+        for p, q in pairs
+        for a in (2, 3, 8)
+    )
+
+
+def test_the_loss_is_a_rho_outside_its_slack():
+    public = (3, Fraction(1), Fraction(3, 20), 3)
+    constants = weighted_gaussian._public_constants(*public)
+    rho, slack = weighted_gaussian.loss(*public).approximate
+    enough = -(-constants.threshold // constants.weights[0])
+    for n, own in product((0, 1, enough), ((0,), (1,), (0, 1), (0, 1, 2))):
+        assert is_approximately_zcdp(((0,),) * n, own, constants, rho, slack)
+    assert not is_approximately_zcdp((), (0, 1, 2), constants, rho, slack / 4)
+    assert not is_approximately_zcdp(((0,),) * enough, (0,), constants, rho / 4, slack)
 
 
 def test_weights_that_are_not_rounded_down_are_noticed():

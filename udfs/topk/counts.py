@@ -1,6 +1,7 @@
 """Counts beside a list of items: the list first, then its counts. The proof is in counts.md."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from dp_sql.udfs.exact_sampling import Draws
@@ -26,7 +27,7 @@ def with_counts(of_list: PrivacyLoss, epsilon: Fraction) -> PrivacyLoss:
     length = of_list.bounded_range
     if length is not None:
         length += 2 * counts_epsilon(epsilon)
-    return PrivacyLoss(both.epsilon, both.delta, both.rho, length)
+    return replace(both, bounded_range=length)
 
 
 def noisy_counts(counts: Sequence[int], epsilon: Fraction, draws: Draws) -> list[int]:

@@ -80,7 +80,9 @@ def topk(
 def loss(k: int, epsilon: Fraction, delta: Fraction, max_contributions: int) -> PrivacyLoss:
     """Price one run, whatever the length of its list; refuse what a run would refuse."""
     _public_constants(k, epsilon, delta, max_contributions)
-    return PrivacyLoss(epsilon, delta)
+    slack = delta * Fraction(1, 2)
+    rho = largest_rho(epsilon, slack)
+    return PrivacyLoss(epsilon, delta, approximate=(rho, slack) if rho else None)
 
 
 def accuracy(
