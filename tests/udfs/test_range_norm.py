@@ -310,8 +310,11 @@ def test_the_price_of_a_list_with_counts(name):
     rest = EPSILON - public["epsilon"]
     rho = None if of_list.rho is None else of_list.rho + rest**2 / 2
     bounded = None if of_list.bounded_range is None else of_list.bounded_range + 2 * rest
+    approximate = of_list.approximate
+    if approximate is not None:
+        approximate = approximate[0] + rest**2 / 2, approximate[1]
     found = counts.with_counts(of_list, EPSILON)
-    assert found == PrivacyLoss(EPSILON, of_list.delta, rho, bounded)
+    assert found == PrivacyLoss(EPSILON, of_list.delta, rho, bounded, approximate)
 
 
 def test_noisy_counts_fit_64_bits(monkeypatch):
