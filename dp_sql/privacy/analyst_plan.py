@@ -96,7 +96,10 @@ def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
         if value is not None and limit is not None and value > limit:
             most = in_words(Fraction(limit))
             message = f"{name} is more than the policy allows: at most {most}."
-            raise select.refused(message, call.start)
+            written = {token.name for token in select.between((call.start, call.end))}
+            is_default = name == "max_contributions" and not written & {name, "contribution_bound"}
+            hint = f"The default is {value}. Write {name} := {most}." if is_default else ""
+            raise select.refused(message, call.start, hint)
 
 
 def _groups(source: Source, call: DpCall, policy: Policy, side: Schema) -> Groups:

@@ -236,6 +236,28 @@ def test_what_a_policy_does_not_allow_is_refused(
         asking.sql(text)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "DP_COUNT_DISTINCT(title, epsilon := 1, mechanism := 'greedy')",
+        "DP_TOPK(title, 10, epsilon := 1, delta := 1e-6)",
+    ],
+)
+def test_a_default_beyond_the_limit_is_refused_with_what_to_write(
+    tmp_path: Path, call: str
+) -> None:
+    small = "max_contributions = 7\nmax_delta_per_query = 1e-6"
+    database, policy = write(tmp_path, POLICY.replace("max_contributions = 200", small))
+    with dp_sql.connect(database, policy=policy) as session:
+        with pytest.raises(errors.ArgumentError, match="at most 7") as raised:
+            session.sql(f"SELECT {call} FROM ratings")
+        assert raised.value.hint == "The default is 100. Write max_contributions := 7."
+        session.explain(f"SELECT {call[:-1]}, max_contributions := 7) FROM ratings")
+        with pytest.raises(errors.ArgumentError, match="at most 7") as raised:
+            session.sql(f"SELECT {call[:-1]}, max_contributions := 8) FROM ratings")
+        assert raised.value.hint is None
+
+
 OBSERVED = """
 [tables.diary]
 privacy_unit = "who"
