@@ -292,7 +292,7 @@ def main() -> None:
                 "## Where the default is worse",
                 "",
                 f"Of {total[..., 0].size} pairs of a set and an ε, the default is worse than gem up to 100 by more "
-                f"than a tenth in {over}. The error is in percent of the true number, that of gem in brackets.",
+                f"than a tenth in {over}. Errors are in percent of the true number, those of gem in brackets.",
                 "",
                 *_worse(sets, same),
                 "",
@@ -311,19 +311,23 @@ def main() -> None:
 _HEAD = """\
 # How well the contribution bound is chosen
 
-Made by `python -m benchmarks.bounds`. The default of DP_COUNT_DISTINCT, `bound_selection := 'difference'` without
-`max_contributions`, next to `gem` with bounds up to 100, which was the default, to the sparse vector technique on
-the same grid, to `r2t` and `shifted_inverse` with bounds up to 100, and to the best fixed bound, which no one knows.
+Made by `python -m benchmarks.bounds`. The default of DP_COUNT_DISTINCT is `bound_selection := 'difference'` without
+`max_contributions`. This page compares it with:
 
-The sets: parts of five public data sets, and families that are made up. The constants of the default were chosen on
-other parts and other families. β = 0.05. The default and gem both cost ρ = 5ε²/32
-with a range of 3ε/2, so as many queries fit under zCDP as before.
+- `gem` with bounds up to 100, the earlier default
+- the sparse vector technique on the same bounds
+- `r2t` and `shifted_inverse` with bounds up to 100
+- the best fixed bound of each set, which no one knows in advance
 
-## Errors next to those of gem
+The sets are parts of five public data sets, and synthetic families. "Turned round" means that people and items change
+places. The constants of the default were chosen on other parts and other families. β = 0.05. The default and gem both
+cost ρ = 5ε²/32 with a range of 3ε/2, so as many queries fit under zCDP with either.
 
-RMSE / median / 95th percentile of the absolute error, divided by that of gem up to 100 at the same ε: geometric
-means over all sets. Below 1 is better than gem. shifted_inverse may be far too high with probability β,
-which its RMSE shows.
+## Errors compared with those of gem
+
+The cells have the RMSE / median / 95th percentile of the absolute error, divided by that of gem up to 100 at the same
+ε, as geometric means over all sets. Below 1 is better than gem. With probability β, shifted_inverse may be far too
+high; its RMSE shows this.
 
 """.splitlines()
 

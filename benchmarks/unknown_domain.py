@@ -86,15 +86,15 @@ def main() -> None:
     lines = [
         "# DP_TOPK without a domain",
         "",
-        "Made by `python -m benchmarks.unknown_domain`. Recall of `limited_domain` / `weighted_gaussian`: "
-        f"of the k items with the most people, the share that is listed, mean of {ROUNDS} draws; "
-        f"max_contributions = {CAP}. The defaults were chosen on {', '.join(CHOSEN_ON)} and on synthetic "
-        f"tables; {' and '.join(HELD_OUT)} were held out.",
+        "Made by `python -m benchmarks.unknown_domain`. Each cell has the recall of `limited_domain` / "
+        "`weighted_gaussian`: the share of the k items with the most people that is listed, the mean of "
+        f"{ROUNDS} draws, with max_contributions = {CAP}. The defaults were chosen on "
+        f"{', '.join(CHOSEN_ON)} and on synthetic tables; {' and '.join(HELD_OUT)} were held out.",
         "",
         f"| table | epsilon | delta | {' | '.join(f'k = {k}' for k in LENGTHS)} |",
         "|---" * (len(LENGTHS) + 3) + "|",
     ]
-    timed = ["", "Time at k = 100 next to the same question without privacy:", ""]
+    timed = ["", "Time at k = 100, compared with the same query without privacy:", ""]
     timed += ["| table | mechanism | private ms | without ms | ratio |", "|---|---|---|---|---|"]
     for name in filter(present, (*CHOSEN_ON, *HELD_OUT)):
         with dp_sql.connect() as session:

@@ -84,7 +84,7 @@ class Shape(ABC):
     reads_people: ClassVar[bool] = True
     # Whether `lists` reads the rows once, so that DuckDB need not keep them.
     reads_rows_once: ClassVar[bool] = False
-    offer: ClassVar[str] = ""  # how a bare number gets its accuracy, as the end of a sentence
+    offer: ClassVar[str] = ""  # how to get more than a bare number, as the end of a sentence
     takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types
     # Its UDF, and that of a detailed answer; what each returns for one group.
     udfs: ClassVar[Mapping[str, str]]

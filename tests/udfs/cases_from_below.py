@@ -179,8 +179,8 @@ R2T = Case(
     },
     loss=PrivacyLoss(Fraction(1), rho=Fraction(1, 14)),
     says="with probability 95 %, the estimate is at most the true number of distinct "
-    "items; with the same probability it is at most 118 below it if no one has more than "
-    "2, rising to 5948 if no one has more than 100 (epsilon = 1)",
+    "items; with the same probability it is at most 118 below it if no one has over 2 "
+    "items, rising to 5948 if no one has over 100 (epsilon = 1)",
     fits=race_fits,
     tight={"a sixth less": race(LOSS * Q**2)},
 )
@@ -325,8 +325,8 @@ SHIFTED_INVERSE = Case(
     },
     loss=PrivacyLoss(Fraction(1), rho=Fraction(1, 8), bounded_range=Fraction(1)),
     says="with probability 95 %, the estimate is at most the true number of distinct "
-    "items; with the same probability it is at most 115 times l below it, and one part in "
-    "2048, if no one has more than l items, for each l up to 100 (epsilon = 1)",
+    "items; with the same probability it is at most 115 l and one part in 2048 below it "
+    "if no one has over l items, for each l up to 100 (epsilon = 1)",
     fits=inverse_fits,
     tight={
         "a quarter less": Domain(ALL_AIMS.distribution, inverse_neighbours, within(INVERSE_Q**-3)),

@@ -288,8 +288,8 @@ LIMITED_DOMAIN = Case(
     },
     loss=PrivacyLoss(EPSILON, Fraction(1, 10**6)),
     says="with probability 95 %, no listed item has over 111 people fewer than the item that "
-    "belongs at its rank, and only a full list leaves out an item with over 238 people more than "
-    "the item at rank 1001 (k = 10, epsilon = 1, delta = 0.000001)",
+    "belongs at its rank, and a list that is not full has every item with over 238 people more "
+    "than the item at rank 1001 (k = 10, epsilon = 1, delta = 0.000001)",
     fits=fit,
     tight={
         f"less than delta for {kbar} new candidates": everybody_once(kbar, -2) for kbar in (1, 2)

@@ -299,8 +299,8 @@ WEIGHTED = Case(
         Fraction(1, 10**6),
         approximate=(largest_rho(EPSILON, Fraction(1, 2 * 10**6)), Fraction(1, 2 * 10**6)),
     ),
-    says="with probability 95 %, an item is found that 399 people have, each with at most 100 items, "
-    "and with probability 95 %, if at most 1000000 items are found, no listed item has over 282 people "
+    says="with probability 95 %, an item is found if 399 people have it, each with at most 100 items; "
+    "if at most 1000000 items are found, with probability 95 %, no listed item has over 282 people "
     "fewer than the item that belongs at its rank among them (k = 10, epsilon = 1, delta = 0.000001)",
     fits=fit,
 )

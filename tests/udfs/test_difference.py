@@ -78,7 +78,7 @@ def test_only_maximum_flows_are_chosen_by_differences():
         greedy.GREEDY.run(*GRAPH, Fraction(1), BETA, 5, "difference")
 
 
-def test_the_largest_bounds_are_not_searched_for_nothing():
+def test_candidates_up_to_100000_are_rarely_chosen_where_small_bounds_suffice():
     """Where one item each counts all, a bound beyond 128 is hardly ever chosen."""
     bounds = difference.bounds_up_to(100_000)
     enclosed = bounded.distribution_of_bound(

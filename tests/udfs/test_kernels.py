@@ -1,4 +1,4 @@
-"""The compiled kernels: mutants of them are rejected, and a sanitizer finds nothing to say."""
+"""The compiled kernels: mutants of them are rejected, and a sanitizer reports nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Noise in the range norm: its exact distribution, privacy and quantile; and counts beside a list."""
+"""Noise in the range norm: its exact distribution, privacy and quantile; and lists with counts."""
 
 import math
 from collections import Counter, defaultdict
@@ -159,12 +159,12 @@ def test_the_distribution_is_the_definition(k):
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_no_neighbours_can_be_told_apart(k):
+def test_neighbours_differ_by_at_most_the_stated_factor(k):
     check_privacy(noise(k))
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_a_tampered_noise_is_found_out(mutant):
+def test_mutants_of_the_noise_are_rejected(mutant):
     MUTANTS[mutant].is_rejected()
 
 

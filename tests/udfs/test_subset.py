@@ -13,7 +13,7 @@ from tests.udfs.cases_subset import gap, sets_of, subset_definition, subset_dist
 
 
 def by_lowest_rank(counts, k, g, *, feasible=True):
-    """The sets with gap <= g, counted by the lowest rank t that is listed, as in next to the proof."""
+    """The sets with gap <= g, counted by the lowest rank t that is listed, as in the remark in the proof."""
     ranked = sorted(counts, reverse=True)
     total = 0
     for t in range(k, len(ranked) + 1):
@@ -150,7 +150,7 @@ def test_the_error_bound_holds_for_every_small_histogram(d, k):
         assert sum(p for picks, p in distribution.items() if gap(counts, picks) > bound) <= beta
 
 
-def test_half_of_it_between_the_k_best_and_the_rest_gives_the_k_best():
+def test_a_margin_of_half_the_error_bound_gives_the_k_best():
     """What subset.md says of a margin: comb(d, k) q**(2 margin) <= beta is enough."""
     for q, beta in product((Fraction(1, 2), Fraction(2, 3)), (Fraction(1, 10), Fraction(1, 3))):
         margin = next(m for m in range(99) if math.comb(4, 2) * q ** (2 * m) <= beta)

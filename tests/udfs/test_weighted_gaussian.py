@@ -111,7 +111,7 @@ def test_an_epsilon_too_small_for_the_noise_finds_nothing_and_says_so():
     public = (3, Fraction(1, 10**6), Fraction(1, 10**6), 10)
     lists = np.arange(0, 10**5 + 1, 10**5), np.arange(10**5)
     assert weighted_gaussian.topk(*lists, *public) == []
-    assert "nothing is found" in weighted_gaussian.accuracy(0, *public, Fraction(1, 20))
+    assert "no item is found" in weighted_gaussian.accuracy(0, *public, Fraction(1, 20))
 
 
 def lists_of(pairs, n_items):

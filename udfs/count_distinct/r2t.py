@@ -75,10 +75,11 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
     low, high = (shortfall(at, epsilon, beta, max_contributions) for at in (tried[0], tried[-1]))
     says = (
         f"{with_probability(1 - beta)} the estimate is at most the true number of distinct items; "
-        f"with the same probability it is at most {low} below it if no one has more than {tried[0]}"
+        f"with the same probability it is at most {low} below it if no one has over "
+        f"{tried[0]} items"
     )
     if len(tried) > 1:
-        says += f", rising to {high} if no one has more than {tried[-1]}"
+        says += f", rising to {high} if no one has over {tried[-1]}"
     return f"{says} (epsilon = {in_words(epsilon)})"
 
 

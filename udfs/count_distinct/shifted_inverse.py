@@ -123,9 +123,9 @@ def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int) -> str:
     _, out_of_reach = people_left_out(epsilon, beta)
     return (
         f"{with_probability(1 - beta)} the estimate is at most the true number of distinct items; "
-        f"with the same probability it is at most {out_of_reach - 1} "
-        f"times l below it, and one part in {1 << _DIGITS - 1}, if no one has more than l items, "
-        f"for each l up to {max_contributions} (epsilon = {in_words(epsilon)})"
+        f"with the same probability it is at most {out_of_reach - 1} l and one part in "
+        f"{1 << _DIGITS - 1} below it if no one has over l items, for each l up to "
+        f"{max_contributions} (epsilon = {in_words(epsilon)})"
     )
 
 

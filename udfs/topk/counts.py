@@ -1,4 +1,4 @@
-"""Counts beside a list of items: the list first, then its counts. The proof is in counts.md."""
+"""A list of items with counts: the list first, then its counts. The proof is in counts.md."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words, with_probability
 from dp_sql.udfs.range_norm import range_norm_noise, range_norm_quantile
 
-LIST_SHARE = Fraction(3, 5)  # the list's part of epsilon: measured in benchmarks/RESULTS.md
+LIST_SHARE = Fraction(3, 5)  # of epsilon; chosen by measurement, see benchmarks/RESULTS.md
 _MOST = 2**63 - 1
 
 

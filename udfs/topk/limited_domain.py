@@ -82,8 +82,8 @@ def accuracy(size: int, k: int, epsilon: Fraction, delta: Fraction, beta: Fracti
     check_probability("beta", beta)
     shortfall, excess = error_bounds(k, constants, beta)
     return (
-        f"{with_probability(1 - beta)} {no_item_short_by(shortfall)}, and only a full list leaves "
-        f"out an item with over {excess} people more than the item at rank {n_largest(k)} "
+        f"{with_probability(1 - beta)} {no_item_short_by(shortfall)}, and a list that is not full "
+        f"has every item with over {excess} people more than the item at rank {n_largest(k)} "
         f"(k = {k}, epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
     )
 

@@ -1,8 +1,8 @@
 """Top k of an unknown domain, found by weighted counts. The proofs are in weighted_gaussian.md.
 
-Each person spreads one unit of Euclidean norm over at most so many items. Items whose weights reach
-a threshold, with discrete Gaussian noise, are found; among them, exponential mechanisms choose by
-the numbers of people.
+Each person spreads weights of Euclidean norm 1 over at most max_contributions items. An item is
+found if the sum of its weights, with discrete Gaussian noise, reaches a threshold. Exponential
+mechanisms then list found items by their numbers of people.
 """
 
 import math
@@ -57,7 +57,7 @@ def topk(
         k: greatest length of the list, >= 1.
         epsilon: privacy loss of the whole list, positive.
         delta: privacy slack of the whole list, in (0, 1).
-        max_contributions: in how many items' weights one person counts at most, >= 1.
+        max_contributions: to how many items one person gives weight at most, >= 1.
 
     Returns:
         Positions of items, all different, at most k of them, possibly none. How many there are is
@@ -93,18 +93,18 @@ def accuracy(
     check_probability("beta", beta)
     given = f"(k = {k}, epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
     if constants is None:
-        return f"nothing is found at an epsilon as small as this {given}"
+        return f"no item is found, because epsilon is too small {given}"
     shortfall = template.error_bound(k * _FOUND, constants.rate, max(beta, template.TAIL))
     sure = with_probability(1 - beta)
     return (
-        f"{sure} an item is found that {people_needed(constants, beta)} people have, each with at "
-        f"most {len(constants.weights)} items, and {sure} if at most {_FOUND} items are found, "
+        f"{sure} an item is found if {people_needed(constants, beta)} people have it, each with at "
+        f"most {len(constants.weights)} items; if at most {_FOUND} items are found, {sure} "
         f"{template.no_item_short_by(shortfall)} among them {given}"
     )
 
 
 def people_needed(constants: Constants, beta: Fraction) -> int:
-    """How many people surely suffice, if they have few items enough that all are counted."""
+    """So many people suffice, except with probability beta, if all items of theirs are kept."""
     needed = constants.threshold + upper_quantile(constants.scale, beta)
     return -(-needed // constants.weights[-1])
 
@@ -177,7 +177,7 @@ def _topk(
 def _weight_sums(
     person: Ints, item: Ints, n_items: int, weights: tuple[int, ...], draws: Draws
 ) -> Ints:
-    """Add up the weights of each item; people with too many items count in some, drawn evenly."""
+    """Add up the weights of each item; people with too many items give to some, drawn evenly."""
     sizes = np.diff(np.flatnonzero(np.diff(person, prepend=-1, append=-1)))
     many = sizes > len(weights)
     if many.any():

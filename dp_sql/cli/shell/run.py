@@ -234,7 +234,7 @@ def cost_note(
 
 
 def report_note(receipts: Sequence[Receipt], statement: str) -> str | None:
-    """A line on how exact a bare number is, and on the report that says it; None if there is none.
+    """A line on how accurate a bare number is, which offers a report; None where there is none.
 
     `receipts` are those of the statement.
     """

@@ -34,8 +34,7 @@ _CONTRIBUTIONS = literals.whole(MAX_CONTRIBUTIONS)
 class TopK(Shape):
     """Takes how many people have each item; returns the places of k items, from 1.
 
-    In detail: with their noisy counts. Then the list has a part of epsilon, and the counts the
-    rest.
+    Detailed: also their noisy counts. The list then gets one part of epsilon, the counts the rest.
     """
 
     registry = "topk"
@@ -48,7 +47,7 @@ class TopK(Shape):
 
     @classmethod
     def default_mechanism(cls, given: Given, default: str) -> str:
-        """Counts order a set; without a domain, delta asks for a mechanism that finds the items."""
+        """With counts, a set: they order it. With delta and no domain, one that finds the items."""
         if "domain" in given.arguments or "delta" not in given.arguments:
             with_counts = given.optional("counts", literals.read_boolean, False)
             return "subset" if with_counts else default
@@ -78,7 +77,8 @@ class TopK(Shape):
                 "Write domain := catalog.title (a public table's column), "
                 "domain := ['a', 'b'] (a list), domain := genre (an ENUM column or type), or, if "
                 "the set of values in this column is itself public, domain := observed. If no "
-                "domain is known, delta := 1e-9 finds the items, with that probability of failing.",
+                "domain is known, delta := 1e-9 finds the items; with that probability, the "
+                "privacy guarantee may fail.",
             )
         taken = {"delta": "delta", "max_contributions": "max_contributions"}
         given.check_taken(mechanism, taken)
@@ -187,7 +187,7 @@ class TopK(Shape):
     def alternatives(
         self, mechanism: Mechanism, n_items: int | None, delta: Fraction | None
     ) -> Mapping[str, str]:
-        """A list, a set, and a long list with delta; one item is all of them."""
+        """A list, a set, and a long list with delta. For k = 1 they are the same: none is shown."""
         public = replace(self, delta=self.delta or delta)
         others = {name: DP_TOPK.mechanisms[name] for name in ("joint", "subset", "cdp_peel")}
         return {
@@ -202,7 +202,8 @@ class TopK(Shape):
         if not self.detailed:
             return of_list
         of_counts = counts.accuracy(self.k, self.epsilon, self.beta)
-        return f"{of_counts}; before the counts order the list, {of_list}"
+        order = "" if mechanism.is_set else "for the list before it is sorted by count: "
+        return f"{of_counts}; {order}{of_list}"
 
     def _accuracy_of_list(self, mechanism: Mechanism, n_items: int) -> str:
         public = {**self.given_to(mechanism), "beta": self.beta}
