@@ -6,7 +6,8 @@ only, and says that k is too large before any budget is spent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import contextlib
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -168,18 +169,23 @@ def _shown(type_name: str) -> str:
     return "ENUM" if family(type_name) == "ENUM" else type_name
 
 
+@dataclass(frozen=True)
+class Own:
+    """What the source of a call has of people's, folded."""
+
+    relations: Set[str]  # the names of the relations that hold people's rows
+    units: Set[str]  # the name of the privacy unit, and that of its column if it was renamed
+
+
 def declared_domain(
     select: DpSelect,
     call: DpCall,
     given: Reference | ListLiteral,
     item_type: str,
-    own: Collection[str],
+    own: Own,
     schema: OwnersSchema,
 ) -> Domain:
-    """The domain of a call as the owner writes it, or ArgumentError.
-
-    `own` names the relations that hold people's rows, folded.
-    """
+    """The domain of a call as the owner writes it, or ArgumentError."""
     wanted = Wanted(select, call, given, item_type, schema)
     if isinstance(given, ListLiteral):
         strings = all(map(_string, wanted.literals(_literal)))
@@ -197,13 +203,11 @@ def declared_domain(
     return wanted.domain(values, lambda _: way_out)
 
 
-def _named_values(
-    wanted: Wanted, given: Reference, own: Collection[str], schema: OwnersSchema
-) -> Values:
+def _named_values(wanted: Wanted, given: Reference, own: Own, schema: OwnersSchema) -> Values:
     """The values of a domain given by name: a table's column, or an ENUM."""
     *table, column = given.parts
     item_type, item = wanted.item_type, wanted.call.item.parts
-    is_own = bool(table) and folded(table[-1]) in own
+    is_own = bool(table) and folded(table[-1]) in own.relations
     itself = folded(column) == folded(item[-1] if item else "")
     if itself and (is_own or not table) and family(item_type) == "ENUM":
         return label_values(item_type, given.text)
@@ -233,22 +237,20 @@ def _named_values(
         raise wanted.refused(message, "Name a table's column or write the items as a list.")
     relation = schema.relation(table)
     full = relation.parts if relation is not None and relation.parts else table
-    unit = wanted.call.privacy_unit.parts[-1]
-    if _has_column(schema, full, unit):
+    if units := own.units & _columns(schema, full):
         raise wanted.refused(
-            f"{given.text} is not public: {table[-1]} has the privacy unit {unit} as a column, so "
-            "it holds people's rows.",
+            f"{given.text} is not public: {table[-1]} has the privacy unit {min(units)} as a "
+            "column, so it holds people's rows.",
             "Name a public table's column, or store the public values in a table of their own.",
         )
     return column_values(full, column, f"the column {given.text}")
 
 
-def _has_column(schema: OwnersSchema, table: Sequence[str], name: str) -> bool:
-    try:
-        columns = schema.columns(f"SELECT * FROM {full_name(table)}")
-    except SourceError:  # raised again when the values are read
-        return False
-    return folded(name) in {folded(column) for column, _ in columns}
+def _columns(schema: OwnersSchema, table: Sequence[str]) -> set[str]:
+    """The folded names of a table's columns; none where it cannot be read, which is said later."""
+    with contextlib.suppress(SourceError):
+        return {folded(name) for name, _ in schema.columns(f"SELECT * FROM {full_name(table)}")}
+    return set()
 
 
 def _literal(node: Node) -> bool:

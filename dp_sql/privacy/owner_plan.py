@@ -14,7 +14,7 @@ from dp_sql.errors import ArgumentError, NotPrivate, QueryError
 from dp_sql.privacy.as_written import check_sql
 from dp_sql.privacy.catalog import OwnersEngine
 from dp_sql.privacy.declared_sources import DeclaredTables, OwnersSchema, assumptions, read_tables
-from dp_sql.privacy.domains import Domain, ObservedValues, declared_domain
+from dp_sql.privacy.domains import Domain, ObservedValues, Own, declared_domain
 from dp_sql.privacy.plan import Groups, Plan, needs_cap
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
@@ -42,7 +42,8 @@ def owners_plan(
     _check_strings(select, call, bodies.values(), engine)
     schema = OwnersSchema(engine)
     unit = call.privacy_unit.parts[-1]
-    tables = DeclaredTables(schema, folded(unit), _origin(select, call, bodies, schema))
+    origin = _origin(select, call, bodies, schema)
+    tables = DeclaredTables(schema, folded(unit), origin)
     source = _source(select, call, bodies, tables)
     rows = source.read_by(call)
     read = read_tables(rows.relation)[0]
@@ -51,9 +52,9 @@ def owners_plan(
         message = "DuckDB does not read this source as dp_sql does."
         hint = "Make it a table (CREATE TABLE … AS …) and name that table."
         raise select.refused(message, select.source[0], hint, NotPrivate)
-    # What the relations with people's rows are called.
-    own = {folded(table.name[-1]) for table in read if table.is_private} | tables.views
-    own |= {part.name for part in source.rows.parts if part.rows.private and part.name}
+    relations = {folded(table.name[-1]) for table in read if table.is_private} | tables.views
+    relations |= {part.name for part in source.rows.parts if part.rows.private and part.name}
+    own = Own(relations, {folded(unit), *(origin or ())[1:]})
     groups = _groups(source, call, own, schema) if select.keys else None
     domain = None
     if call.domain is not None:
@@ -132,7 +133,7 @@ def _check_strings(
             raise select.refused(refusal.message, place, refusal.hint or "", NotPrivate) from None
 
 
-def _groups(source: Source, call: DpCall, own: set[str], schema: OwnersSchema) -> Groups:
+def _groups(source: Source, call: DpCall, own: Own, schema: OwnersSchema) -> Groups:
     select, given, cap = source.select, source.select.groups, call.max_groups_contributed
     if cap is None:
         raise needs_cap(select, call)

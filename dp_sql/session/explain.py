@@ -109,6 +109,8 @@ def cost_sql(cost: Cost) -> str:
     for budget in (cost.before, cost.after):
         known = [row.epsilon_left for row in budget if row.epsilon_left is not None]
         left.append(in_words(min(known)) if known else "")
+    if not cost.fits:
+        left[1] = "this costs more than is left"
     rows = []
     for call in cost.calls:
         loss = call.loss

@@ -21,9 +21,17 @@ from dp_sql.budget.accountants import epsilon_of_rho
 from dp_sql.budget.amounts import ATTO, NANO, PICO, rounded_up
 from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
-from dp_sql.errors import ArgumentError, BudgetExceeded, LedgerError, NotSupported, PolicyError
+from dp_sql.errors import (
+    ArgumentError,
+    BudgetExceeded,
+    InternalError,
+    LedgerError,
+    NotSupported,
+    PolicyError,
+)
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.udfs.concentrated import largest_rho
+from dp_sql.udfs.count_distinct import kernels
 from tests.databases import write_database
 
 POLICY = """
@@ -798,3 +806,24 @@ def test_a_policy_names_its_ledger_itself(folder: Path) -> None:
             policy=folder / "policy.toml",
             ledger=folder / "x",  # type: ignore[call-overload]
         )
+
+
+def test_explain_says_that_too_little_is_left(opened: Opened) -> None:
+    relation = opened().sql(f"EXPLAIN {TOP.format(1)}")
+    assert relation.select("budget_after").fetchall() == [("0",)]
+    relation = opened().sql(f"EXPLAIN {TOP.format(2)}")
+    assert relation.select("budget_after").fetchall() == [("this costs more than is left",)]
+
+
+def test_missing_kernels_are_said_before_anything_is_spent(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened()
+    monkeypatch.setattr(kernels, "LIBRARY", Path("nowhere.so"))
+    kernels.library.cache_clear()
+    try:
+        with pytest.raises(InternalError, match="is not built: run pip install again"):
+            session.sql(COUNT.format(1))
+    finally:
+        kernels.library.cache_clear()
+    assert [row.epsilon_spent for row in session.budget()] == [0, 0]

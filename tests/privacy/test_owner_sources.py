@@ -240,6 +240,10 @@ def test_domains_of_compiled_sources(shop: dp_sql.Session) -> None:
     call = count("title", more=", groups := clubs.club, max_groups_contributed := 1")
     with pytest.raises(ArgumentError, match=r"clubs\.club is not public"):
         shop.sql(f"SELECT genre, {call} FROM ratings JOIN books USING (title) GROUP BY genre")
+    call = count("title", "reader", more=", groups := clubs.club, max_groups_contributed := 1")
+    renamed = "(SELECT user_id AS reader, title FROM ratings)"
+    with pytest.raises(ArgumentError, match=r"clubs\.club is not public"):
+        shop.sql(f"SELECT title, {call} FROM {renamed} GROUP BY title")
 
 
 def test_groups_of_compiled_sources(shop: dp_sql.Session) -> None:

@@ -1,6 +1,6 @@
 """The compiled kernels of kernels.c, typed. Every call releases the interpreter's lock."""
 
-from ctypes import CDLL, POINTER, Structure, c_int, c_int64, c_void_p
+from ctypes import CDLL, POINTER, Structure, c_int, c_int64, c_void_p, sizeof
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Flow(Structure):
 def library() -> CDLL:
     """Load the kernels, not before they are needed."""
     if not LIBRARY.exists():
-        raise ImportError(f"{LIBRARY} is not built: run `pip install .` or `pip install -e .`")
+        raise ImportError(f"{LIBRARY} is not built: run pip install again.")
     found = CDLL(str(LIBRARY))
     flow, ints, size = POINTER(Flow), _INT32S, c_int64
     kernels: dict[str, tuple[Any, ...]] = {
@@ -56,6 +56,8 @@ def library() -> CDLL:
     for name, (result, *arguments) in kernels.items():
         kernel = getattr(found, name)
         kernel.restype, kernel.argtypes = result, arguments
+    if found.size_of_flow() != sizeof(Flow):
+        raise ImportError(f"{LIBRARY} is older than the code: run pip install again.")
     return found
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from dp_sql.errors import InternalError
 from dp_sql.sql import literals
 from dp_sql.sql.literals import Given
 from dp_sql.sql.ranges import (
@@ -17,6 +18,7 @@ from dp_sql.sql.ranges import (
 )
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, DIFFERENCE
+from dp_sql.udfs.count_distinct.kernels import library
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 REPORT_TYPE = """STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, \
@@ -38,7 +40,11 @@ class CountDistinct(Shape):
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> CountDistinct:
-        """Check that a fixed bound is not searched for as well."""
+        """Check that a fixed bound is not searched for as well, and that there are kernels."""
+        try:
+            library()
+        except (ImportError, OSError) as error:  # said before anything is spent
+            raise InternalError(f"Distinct items cannot be counted: {error}") from None
         taken = {"bound_selection": "bound", "contribution_bound": "bound"}
         given.check_taken(mechanism, {"max_contributions": "max_contributions", **taken})
         epsilon = given.read("epsilon", literals.read_epsilon)
