@@ -18,7 +18,6 @@ from dp_sql.sql.ranges import (
 )
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, DIFFERENCE
-from dp_sql.udfs.count_distinct.kernels import library
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 REPORT_TYPE = """STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, \
@@ -41,6 +40,8 @@ class CountDistinct(Shape):
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> CountDistinct:
         """Check that a fixed bound is not searched for as well, and that there are kernels."""
+        from dp_sql.udfs.count_distinct.kernels import library
+
         try:
             library()
         except (ImportError, OSError) as error:  # said before anything is spent
