@@ -117,12 +117,12 @@ def _counts_rows(node: Node) -> bool:
 def _aggregate(node: Node, scope: Scope) -> Value:
     """An aggregate over one person's rows that cannot overflow or fail."""
     inner, counted = node.this, "*"
-    if isinstance(node, exp.Min | exp.Max):
+    if isinstance(node, exp.Min | exp.Max) and inner is not None:
         only(node, {"this"})
         value = settled(compiled(inner, scope), node)
         word = "min" if isinstance(node, exp.Min) else "max"
         return Value(f"system.main.{word}({value.sql})", value.type)
-    if isinstance(node, exp.Sum):
+    if isinstance(node, exp.Sum) and inner is not None:
         only(node, {"this"})
         value = compiled(inner, scope)
         if family(value.type) in SMALL:  # 2^63 rows of them fit HUGEINT

@@ -207,6 +207,13 @@ def test_the_search_for_a_bound_ends_at_the_limit(
     assert f"chosen from 1, 2, 4, ... up to {most} " in one.accuracy
 
 
+@pytest.mark.parametrize("aggregate", ["max()", "min()", "sum()"])
+def test_an_aggregate_of_nothing_is_refused(asking: AnalystSession, aggregate: str) -> None:
+    source = f"(SELECT user_id, {aggregate} AS title FROM ratings GROUP BY user_id)"
+    with pytest.raises(errors.QueryError):  # sqlglot 28 cannot read it
+        asking.sql(f"SELECT DP_TOPK(title, 2, epsilon := 1) FROM {source}")
+
+
 def test_a_default_keeps_to_the_limit(tmp_path: Path) -> None:
     limits = "max_contributions = 20\nmax_delta_per_query = 1e-6"
     database, policy = write(tmp_path, POLICY.replace("max_contributions = 200", limits))
