@@ -81,7 +81,7 @@ def near_regular(edges: int, rng: np.random.Generator, degree: int) -> Edges:
 def displaced(lengths: range, n_private: int = 0) -> Edges:
     """A gadget for each length: levels of two people and two items, the wrong ones of them rarer.
 
-    Whoever takes the rarer items leaves one item uncovered, `length` people away from the person
+    A search that takes the rarer items first leaves one item uncovered, `length` people away from the person
     who could let go of another. Private items make that happen at a higher bound.
     """
     items, people, first = [], [], 0

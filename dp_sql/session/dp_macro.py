@@ -36,7 +36,7 @@ def query_of(text: str, engine: Engine) -> str:
 def with_ctes(
     text: str, tokens: Sequence[Token], selects: Sequence[DpSelect], engine: Engine
 ) -> str:
-    """The query that `tokens` of a text are, with its releases as CTEs in front."""
+    """The query written as `tokens`, with its releases as CTEs in front."""
     releases = []
     for number, plan in enumerate(owners_plans(selects, tokens, engine), 1):
         ticket = engine.tickets.issue(plan, text, number)

@@ -93,7 +93,7 @@ class Shape(ABC):
     delta: Fraction | None = None
     beta: Fraction  # one minus the confidence of the accuracy
     max_contributions: int | None = None  # the items for which a person counts; None: no limit
-    is_default: bool = False  # whether the call names no max_contributions: a policy may lower it
+    contributions_open: bool = False  # the call names no max_contributions: a policy may lower it
     detailed: bool = False  # whether the answer has more than its value: a report, counts
 
     @classmethod
@@ -127,12 +127,12 @@ class Shape(ABC):
     @property
     def limited(self) -> Mapping[str, Fraction | int | None]:
         """What a policy's limits bound, by name; None: the call has no such number."""
-        most = None if self.is_default else self.max_contributions
+        most = None if self.contributions_open else self.max_contributions
         return {"epsilon": self.epsilon, "delta": self.delta, "max_contributions": most}
 
     def within(self, limit: int | None) -> Self:
         """The same with a default of max_contributions that keeps to a policy's limit."""
-        if limit is None or not self.is_default or self.max_contributions is None:
+        if limit is None or not self.contributions_open or self.max_contributions is None:
             return self
         return replace(self, max_contributions=min(self.max_contributions, limit))
 

@@ -101,7 +101,7 @@ class Statement:
 
 
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:
-    """The statements of a text, cut at semicolons; ParseError where a quote is never closed."""
+    """The statements of a string of SQL, cut at semicolons; ParseError for an open quote."""
     return [Statement(text, tokens, under_policy) for tokens in statements(text)]
 
 

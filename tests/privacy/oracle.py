@@ -83,7 +83,7 @@ def answered(sources: Sequence[Source], database: Database) -> list[Found]:
 def check_removals(
     sources: Sequence[Source], before: Sequence[Found], database: Database, with_items: bool
 ) -> None:
-    """Removing a person takes that person's rows and changes nobody else's, written in any way.
+    """Removing a person takes that person's rows and changes no one else's, however it is written.
 
     Rows are removed from the tables that the source reads, which check_tables has compared.
 

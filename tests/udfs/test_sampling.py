@@ -94,7 +94,7 @@ def test_the_release_is_made_of_the_samples_and_the_public_numbers(monkeypatch, 
     assert sampling.SAMPLING.run(*GRAPH, EPSILON, BETA, 7, bound) == "released"
     ((counts, *public, draws, bounds),) = seen
     assert bounds == tried
-    assert counts[1:] == [4] * (len(tried) - 1), "nobody holds more than two"
+    assert counts[1:] == [4] * (len(tried) - 1), "no one holds more than two"
     assert all(type(n) is int for n in counts)
     assert public == [EPSILON, BETA, bound]
     assert callable(draws.orders)

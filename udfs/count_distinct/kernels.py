@@ -42,7 +42,7 @@ class Flow(Structure):
 def library() -> CDLL:
     """Load the kernels, not before they are needed."""
     if not LIBRARY.exists():
-        raise ImportError(f"{LIBRARY} is not built: run pip install again.")
+        raise ImportError(f"{LIBRARY.name} is not built: run pip install again.")
     found = CDLL(str(LIBRARY))
     flow, ints, size = POINTER(Flow), _INT32S, c_int64
     kernels: dict[str, tuple[Any, ...]] = {
@@ -57,7 +57,7 @@ def library() -> CDLL:
         kernel = getattr(found, name)
         kernel.restype, kernel.argtypes = result, arguments
     if found.size_of_flow() != sizeof(Flow):
-        raise ImportError(f"{LIBRARY} is older than the code: run pip install again.")
+        raise ImportError(f"{LIBRARY.name} is older than the code: run pip install again.")
     return found
 
 

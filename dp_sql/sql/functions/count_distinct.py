@@ -67,7 +67,7 @@ class CountDistinct(Shape):
                 )
         return cls(
             epsilon=epsilon, beta=beta, bound=bound, max_contributions=most, detailed=report,
-            is_default="max_contributions" not in given.arguments,
+            contributions_open="max_contributions" not in given.arguments,
         )  # fmt: skip
 
     @property

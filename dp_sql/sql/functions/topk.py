@@ -90,8 +90,12 @@ class TopK(Shape):
         call = cls(epsilon=epsilon, delta=delta, beta=beta, k=k, detailed=with_counts)
         if mechanism.finds_items and mechanism.n_largest is None:
             most = given.optional("max_contributions", _CONTRIBUTIONS, DEFAULT_MAX_CONTRIBUTIONS)
-            is_default = "max_contributions" not in given.arguments
-            numbers = {**vars(call), "max_contributions": most, "is_default": is_default}
+            contributions_open = "max_contributions" not in given.arguments
+            numbers = {
+                **vars(call),
+                "max_contributions": most,
+                "contributions_open": contributions_open,
+            }
             return TopKOfPairs(**numbers)
         return call
 

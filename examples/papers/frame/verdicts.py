@@ -5,7 +5,7 @@ distribution. Had the paper's trials been ours, where would its statistic lie 99
 value inside that range agrees; one outside needs a reason, which docs/papers.md gives.
 
 Where ours are not many more, their own error counts as well: n trials err compared
-with N of ours as nN / (n + N) trials do compared with the distribution itself, because the
+with N of its own as nN / (n + N) trials do compared with the distribution itself, because the
 variances of the two add up.
 """
 
