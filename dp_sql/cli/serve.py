@@ -44,7 +44,7 @@ The analyst `reporting` then starts DuckDB's shell with what this command has wr
 
 Stop it with Ctrl-C or SIGTERM. docs/serve.md says what analysts see and what each query costs.
 """
-# What a client runs first. Each query through dp() is a connection of its own: in one statement Quack
+# What a client runs first. Each query through dp() is a connection of its own: in a statement Quack
 # allows one scan of each, and refuses more only after they have been answered.
 PASTE = """\
 LOAD quack;  -- once before: INSTALL quack; INSTALL httpfs;
