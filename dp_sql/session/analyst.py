@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from fractions import Fraction
 from types import FrameType
 
@@ -131,10 +132,10 @@ class AnalystSession(Session):
         return describe_sql(name, self._policy, self._private), None
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
-        plans = []
+        plans, now = [], datetime.now().astimezone()
         for select in statement.selects:
             check_list(select, self._public)
-            plans += analyst_plans(select, statement.ctes, self._policy, self._private)
+            plans += analyst_plans(select, statement.ctes, self._policy, self._private, now)
         limits = self._policy.limits  # of a query, however many calls it has
         for what, total, most in (
             ("epsilon", sum(plan.loss.epsilon for plan in plans), limits.max_epsilon_per_query),
