@@ -20,8 +20,8 @@ from dp_sql.sql.tokens import folded
 
 ALLOWED = (
     "A source may use private tables, joins of them on the privacy unit, joins with public tables "
-    "on equal columns, WHERE on one row at a time or on its person's rows, CTEs and subqueries of these, GROUP BY the "
-    "privacy unit, and UNION ALL."
+    "on equal columns, WHERE on one row at a time or on its person's rows, CTEs and subqueries of "
+    "these, GROUP BY the privacy unit, and UNION ALL."
 )
 
 

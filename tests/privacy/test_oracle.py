@@ -189,11 +189,11 @@ MUTANTS: dict[str, tuple[tuple[Plant, ...], str]] = {
     ),
     "EXISTS on another column": (
         (any_match, changed(NO_EQUALITY)),
-        "SELECT title FROM ratings r WHERE EXISTS (FROM orders o WHERE o.title = r.title)",
+        "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.title = r.title)",
     ),
     "NOT EXISTS on another column": (
         (any_match, changed(NO_EQUALITY)),
-        "SELECT title FROM ratings r WHERE NOT EXISTS (FROM orders o WHERE o.title = r.title)",
+        "SELECT title FROM ratings r WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.title = r.title)",
     ),
     "an ANTI JOIN on another column": (
         (any_match, changed(NO_EQUALITY)),
