@@ -171,7 +171,7 @@ class Gateway:
     def _ask(self, client: _Client, analyst: _Analyst, text: str) -> str:
         with _report_to_owner():
             session = self._session(analyst)
-        n_before = len(session.receipts)
+        n_before = session.n_receipts
         try:
             with _report_to_owner():
                 catalog = _catalog(session, text)
@@ -180,10 +180,10 @@ class Gateway:
         except Exception as error:
             # All errors that cannot come from a release have a class of their own.
             is_free = isinstance(error, (DpSqlError, EngineError)) and type(error) is not QueryError
-            if len(session.receipts) == n_before and is_free:
+            if session.n_receipts == n_before and is_free:
                 raise
             return self._hold(client, text, None, refusal(error), spent=True)
-        return self._hold(client, text, table, sql, spent=len(session.receipts) > n_before)
+        return self._hold(client, text, table, sql, spent=session.n_receipts > n_before)
 
     def _hold(self, client: _Client, text: str, table: str | None, sql: str, *, spent: bool) -> str:
         """Hold an answer, and drop those that it replaces; returns its SQL."""
