@@ -69,7 +69,7 @@ FROM secret SELECT DP_TOPK(title, 2, epsilon := 1)
 -- ParserException: Parser Error: syntax error at or near "FROM"
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings FROM secret
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1), DP_TOPK(title, 2, epsilon := 1) FROM ratings, ratings
 
 -- ParserException: Parser Error: syntax error at or near "SELECT"
