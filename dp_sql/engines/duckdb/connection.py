@@ -197,6 +197,10 @@ class Engine:
         except duckdb.Error as error:
             raise source_error(error) from None
 
+    def parameter_names(self, sql: str) -> frozenset[str]:
+        """The parameters that DuckDB's parser finds in one statement; raises its errors."""
+        return frozenset(self.connection.extract_statements(sql)[0].named_parameters)
+
     def agrees(
         self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
     ) -> bool:
