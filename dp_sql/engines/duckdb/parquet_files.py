@@ -24,8 +24,8 @@ _OPTION = r"\(?hive_partitioning = (?:true|false|CAST\('[tf]' AS BOOLEAN\))\)?"
 _LIST = rf"(?:main\.)?list_value\({_STRING}(?:, {_STRING})*\)"
 # As DuckDB 1.5 and 2.0 write the SQL of a view.
 _SCAN = re.compile(
-    rf"SELECT \* FROM (?:(?:read_parquet|parquet_scan)\((?P<files>{_STRING}|{_LIST})(?:, {_OPTION})?\)"
-    r'|"(?P<file>[^"]+\.parquet)")',
+    rf"SELECT \* FROM (?:(?:read_parquet|parquet_scan)\((?P<files>{_STRING}|{_LIST})"
+    rf'(?:, {_OPTION})?\)|"(?P<file>[^"]+\.parquet)")',
     re.DOTALL,
 )
 # The columns of each file. Files of one table must agree: DuckDB would fail, or change values, only

@@ -43,6 +43,7 @@ _OPTIMIZERS = (
     "empty_result_pullup,join_filter_pushdown'"
 )
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
+_MAX_KNOWN = 1000  # answers of the catalog, and numbers of public tables, which do not change
 # Types whose values arrow changes on some versions.
 _AS_STRING = {"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"}
 
@@ -119,6 +120,7 @@ class PrivateConnection:
         if select not in self._known:
             rows = self._run(f"DESCRIBE {select}").fetchall()
             self._known[select] = [(name, kind) for name, kind, *_ in rows]
+            _forget_oldest(self._known)
         return self._known[select]
 
     def readable(self, value: str, type_name: str) -> bool:
@@ -148,6 +150,7 @@ class PrivateConnection:
         if select not in self._numbers:
             (number,) = self.public_values(select)
             self._numbers[select] = int(str(number))
+            _forget_oldest(self._numbers)
         return self._numbers[select]
 
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
@@ -221,6 +224,11 @@ def _full_names(sql: str) -> Iterator[Parts]:
         dots = all(tokens[start + n].is_symbol(".") for n in (1, 3))
         if dots and None not in names:
             yield (str(names[0]), str(names[1]), str(names[2]))
+
+
+def _forget_oldest(known: dict[str, Any]) -> None:
+    if len(known) > _MAX_KNOWN:
+        del known[next(iter(known))]
 
 
 def _released_sql(plan: Plan, ticket: str) -> str:
