@@ -175,7 +175,7 @@ class Gateway:
     def _ask(self, client: _Client, analyst: _Analyst, text: str) -> str:
         with _report_to_owner():
             session = self._session(analyst)
-        n_before = len(session.receipts)
+        n_before = session.n_receipts
         try:
             with _report_to_owner():
                 catalog = _catalog(session, text)
@@ -184,11 +184,11 @@ class Gateway:
         except Exception as error:
             # All errors that cannot come from a release have a class of their own.
             is_free = isinstance(error, (DpSqlError, EngineError)) and type(error) is not QueryError
-            if len(session.receipts) == n_before and is_free:
+            if session.n_receipts == n_before and is_free:
                 raise
             self._hold(client, analyst, text, None, sql := refusal(error))
             return sql
-        spent = len(session.receipts) > n_before
+        spent = session.n_receipts > n_before
         self._hold(client, analyst if spent else None, text, table, sql)
         return sql
 

@@ -426,8 +426,8 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ x)
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE user_id IN (SELECT user_id FROM x)
 
--- NotPrivate: WHERE of the source of a DP call has a parameter
--- ^ year = ?
+-- ArgumentError: Values were not provided for the following parameters: 1
+-- ^ ?
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE year = ?
 
 -- NotPrivate: The function error depends on more than the values of one row
