@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
+from dp_sql.engines.duckdb.parquet_files import folder_views
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Scope
@@ -65,8 +67,14 @@ _BUILTIN: dict[str, frozenset[str]] = {}
 
 
 def open_database(database: str, read_only: bool) -> Connection:
-    """Connect to a database."""
-    return duckdb.connect(database, read_only=read_only)
+    """Connect to a database file, or to a folder, whose parquet files are its tables."""
+    if not os.path.isdir(database):
+        return duckdb.connect(database, read_only=read_only)
+    views = folder_views(database)
+    connection = duckdb.connect(":memory:")
+    for view in views:
+        connection.execute(view)
+    return connection
 
 
 def restrict(connection: Connection, *more: str) -> None:
