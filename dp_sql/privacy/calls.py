@@ -68,6 +68,8 @@ def call(node: Node, scope: Scope, argument: Compile) -> Value:
     """A call of a function of the table; Refused where an argument is not what it takes."""
     name, given = _read(node)
     function = FUNCTIONS[name]
+    if all(map(is_literal, given)):  # sqlglot 28 reads 'a' 'b' as concat('a', 'b')
+        raise refuse(node, "A constant without a column is not supported here")
     takes = function.takes
     if function.many:
         takes = takes[:-1] + takes[-1:] * (len(given) - len(takes) + 1)
@@ -110,7 +112,7 @@ def _read(node: Node) -> tuple[str, list[Node]]:
         given.append(exp.Literal.number(0))
     if name == "strftime" and len(given) == 2 and given[0].is_string:
         given.reverse()
-    if name == "regexp_matches" and any(
+    if name.startswith("regexp_") and any(
         t.is_symbol("~", "!~") for t in tokenize(parsed_text(node))
     ):
         raise refuse(node, "The operator ~ is not supported here", "Write regexp_full_match(…).")

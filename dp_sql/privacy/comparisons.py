@@ -61,6 +61,7 @@ class Value:
     collation: how its strings are compared, as collations.py names it.
     bound: the most bytes of a string, or the years from 0 to the farthest date; None: not known.
     literal: the SQL of a literal whose type depends on what is beside it.
+    is_unnested: whether it is a list of which each element becomes a row.
     """
 
     sql: str
@@ -68,6 +69,7 @@ class Value:
     origin: tuple[tuple[str, ...], str] | None = None
     is_person: bool = False
     collation: str = ""
+    is_unnested: bool = False
     bound: int | None = None
     literal: str = ""
 
@@ -94,6 +96,8 @@ class Scope:
     now: the time of the statement.
     aggregate: compiles an aggregate, where one is allowed.
     as_written: for owners, takes an expression that cannot be compiled as it is written.
+    matched: in WHERE, whether a row has a match in a query: EXISTS, or IN for a value. None for IN
+    over public tables.
     """
 
     column: Callable[[exp.Column], Value]
@@ -104,6 +108,7 @@ class Scope:
     now: datetime | None = None
     aggregate: Callable[[Node], Value] | None = None
     as_written: Callable[[Node], Value] | None = None
+    matched: Callable[[Node, Value | None], Value | None] | None = None
 
 
 class Refused(NotPrivate):

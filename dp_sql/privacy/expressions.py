@@ -180,6 +180,13 @@ def _operand(scope: Scope, node: Node) -> Value:
     return compiled(node, scope)
 
 
+def _exists(node: Node, scope: Scope) -> Value:
+    found = None if scope.matched is None else scope.matched(node.this, None)
+    if found is None:
+        raise refuse(node, "EXISTS is supported in WHERE only")
+    return found
+
+
 def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:
     """A function of a string; what it returns keeps the collation."""
     value = compiled(node, scope)
@@ -316,6 +323,7 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (tuple(COMPARISONS), _predicate(compare), "this expression"),
     (exp.Between, _predicate(between), "this low high"),
     (exp.In, _predicate(in_list), "this expressions query"),
+    (exp.Exists, _exists, "this"),
     ((exp.Like, exp.ILike), _predicate(like_pattern), "this expression negate"),
     (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
     (exp.Lower, _of_this(_of_string, "lower"), "this"),

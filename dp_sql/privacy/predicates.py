@@ -131,6 +131,8 @@ def in_list(node: Node, scope: Scope, operand: Compile) -> Value:
 
 
 def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
+    if scope.matched is not None and (found := scope.matched(query, value)) is not None:
+        return found
     listed = scope.listed(query)
     if listed.type != value.type or family(value.type) not in COMPARABLE:
         raise refuse(

@@ -50,10 +50,13 @@ def owners_plans(
     selects: Sequence[DpSelect], tokens: Sequence[Token], engine: Engine
 ) -> list[Plan]:
     """The plans of all DP calls of an owner's statement, before any is released."""
-    plans = []
-    for select in selects:
-        check_list(select, engine)
-        plans += [owners_plan(select, call, tokens, engine) for call in select.calls]
+    plans: list[Plan] = []
+    if not selects:
+        return plans
+    with engine.looked_up({token.name for token in tokens if token.name is not None}):
+        for select in selects:
+            check_list(select, engine)
+            plans += [owners_plan(select, call, tokens, engine) for call in select.calls]
     return plans
 
 
@@ -63,6 +66,7 @@ def quoted(text: str, tokens: Sequence[Token]) -> str:
         if token.is_symbol("?", "$"):
             raise NotSupported(
                 "A prepared statement with a DP call takes no parameters.",
-                text=text, position=token.start, hint="Write the value into the statement.",
+                text=text, position=token.start,
+                hint="Pass the value with the statement: session.sql('SELECT … = ?', params=[…])",
             )  # fmt: skip
     return literal(text[tokens[0].start : tokens[-1].end])
