@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from types import FrameType
@@ -273,11 +273,34 @@ class Engine:
         names, typed = _listed(columns)
         digest = hashlib.blake2b(repr(columns).encode(), digest_size=8).hexdigest()
         table = f"temp.main.__dp_releases_{digest}"
-        refusal: DpSqlError | None = None
         sql = f"INSERT INTO {table} SELECT {number}, {names} FROM ({private_sql(plan, ticket)})"
-        try:
+
+        def insert() -> None:
             self.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} (number BIGINT, {typed})")
             self.run(sql)
+
+        self._redeem(plan, ticket, insert)
+        return f"(SELECT {names} FROM {table} WHERE number = {number})"
+
+    def answer(self, plan: Plan, ticket: str, execution: tuple[int, int]) -> str:
+        """Run the private SQL of a plan without groups once; its value in a JSON list.
+
+        Items are strings in it. The release belongs to an execution of another connection. Raises
+        what the mechanism refused, or a SourceError.
+        """
+        shape = plan.parameters
+        release = private_sql(plan, ticket, execution="{}, {}".format(*execution))
+        written = f"system.main.list_value(CAST(__dp_value AS {shape.written[shape.detailed]}))"
+        sql = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM ({release})"
+        found: list[tuple[str]] = []
+        self._redeem(plan, ticket, lambda: found.extend(self.run(sql).fetchall()))
+        return found[0][0]
+
+    def _redeem(self, plan: Plan, ticket: str, run: Callable[[], None]) -> None:
+        """Run what redeems a ticket, and forget the ticket."""
+        refusal: DpSqlError | None = None
+        try:
+            run()
         except duckdb.Error as error:
             # DuckDB's message may contain a value (a failed cast shows it); its type does not.
             refusal = self.tickets.error_of(ticket) or SourceError(
@@ -288,7 +311,6 @@ class Engine:
             self.tickets.withdraw(ticket)
         if refusal is not None:
             raise refusal  # outside the handler, so that DuckDB's error is not its context
-        return f"(SELECT {names} FROM {table} WHERE number = {number})"
 
 
 def freeze(
