@@ -53,6 +53,7 @@ class Value:
     origin: the column of a base table that it is, unchanged: the table's full name, and its own.
     is_person: whether it is the privacy unit of its row.
     collation: how its strings are compared, as collations.py names it.
+    is_unnested: whether it is a list of which each element becomes a row.
     """
 
     sql: str
@@ -60,6 +61,7 @@ class Value:
     origin: tuple[tuple[str, ...], str] | None = None
     is_person: bool = False
     collation: str = ""
+    is_unnested: bool = False
 
     @property
     def origin_name(self) -> str | None:
@@ -76,6 +78,8 @@ class Scope:
     listed: the values of a public one-column query, or a refusal.
     aggregate: compiles an aggregate, where one is allowed.
     as_written: for owners, takes an expression that cannot be compiled as it is written.
+    matched: in WHERE, whether a row has a match in a query: EXISTS, or IN for a value. None for IN
+    over public tables.
     """
 
     column: Callable[[exp.Column], Value]
@@ -83,6 +87,7 @@ class Scope:
     listed: Callable[[Node], Value]
     aggregate: Callable[[Node], Value] | None = None
     as_written: Callable[[Node], Value] | None = None
+    matched: Callable[[Node, Value | None], Value | None] | None = None
 
 
 class Refused(NotPrivate):

@@ -80,12 +80,31 @@ class UnionAll:
 
 
 @dataclass(frozen=True)
+class Unnest:
+    """The rows of a relation, once for each element of the list in one `column`."""
+
+    relation: Relation
+    column: int
+    types: tuple[str, ...]
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its rows belong to people."""
+        return self.relation.is_private
+
+
+@dataclass(frozen=True)
 class LeftJoin:
-    """What ON says of one relation of a LEFT JOIN: equal columns, and other conditions."""
+    """What ON says of one relation of a LEFT JOIN: equal columns, and other conditions.
+
+    is_match: whether it is there to show which rows have a match; its first column is then 1, and
+    all others are compared. Only its distinct rows are joined, so it multiplies none.
+    """
 
     number: int
     equal: tuple[tuple[str, str], ...]
-    terms: tuple[str, ...]
+    terms: tuple[str, ...] = ()
+    is_match: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +161,10 @@ class Select:
     def left(self) -> dict[int, LeftJoin]:
         """The LEFT JOINs by the numbers of their relations."""
         return {join.number: join for join in self.left_joins}
+
+    def is_match(self, number: int) -> bool:
+        """Whether a relation only shows which rows have a match in it."""
+        return number in self.left and self.left[number].is_match
 
     def type_of(self, column: str) -> str:
         """The type of a column such as r0c1."""
@@ -228,7 +251,7 @@ class Select:
         return [*self.on_equal(number, before), *self.on_beside(number)] if before else []
 
 
-Relation = Table | LinkedTable | UnionAll | Select
+Relation = Table | LinkedTable | UnionAll | Unnest | Select
 
 
 def is_plain(relation: Relation) -> bool:

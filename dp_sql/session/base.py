@@ -26,6 +26,7 @@ from dp_sql.releases import Receipt, Release
 from dp_sql.session import system_tables
 from dp_sql.session.explain import Cost, Explanation, cost_of, cost_sql
 from dp_sql.session.system_tables import Table
+from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, SystemTableCall
 
 
@@ -55,7 +56,9 @@ class Session(ABC):
                 result. Under a policy, one SELECT, `EXPLAIN SELECT …` (which spends nothing),
                 `SHOW TABLES` or `DESCRIBE table`. DP calls go in SELECT lists. `dp_budget()`,
                 `dp_ledger()`, `dp_releases()` and `dp_release('id')` are tables.
-            params: values of the statement's parameters. DP calls and their sources take none.
+            params: values of `?` and `$1` in a list or tuple, of `$name` in a dictionary. With DP
+                calls, each becomes a literal before the statement is planned; epsilon, k, delta,
+                domain and privacy_unit take none.
 
         Returns a `DuckDBPyRelation` over the releases, or None if the statement has no result.
 
@@ -71,12 +74,12 @@ class Session(ABC):
         """Answer as `sql` does, and return the connection to fetch from."""
         return self._answer(text, params, sys._getframe(1), "run")  # type: ignore[no-any-return]
 
-    def explain(self, text: str) -> Cost:
+    def explain(self, text: str, *, params: object = None) -> Cost:
         """What a statement would cost. Spends nothing and reads no private row.
 
         On the owner's connection, how far a join multiplies rows is read from the joined table.
         """
-        return self._costs([text], sys._getframe(1))
+        return self._costs([text], sys._getframe(1), params)
 
     def cost(self, texts: Sequence[str]) -> Cost:
         """What the DP calls of several statements would cost together; a refusal is raised."""
@@ -97,6 +100,11 @@ class Session(ABC):
     def receipts(self) -> tuple[Receipt, ...]:
         """One receipt per release of this session, oldest first."""
         return self._tickets.receipts(self._number)
+
+    @property
+    def n_receipts(self) -> int:
+        """How many receipts there are."""
+        return self._tickets.n_receipts(self._number)
 
     @property
     def analyst(self) -> str | None:
@@ -133,6 +141,7 @@ class Session(ABC):
         if parsed is None:
             return answer(text, params)
         with self._asking():
+            parsed, params = self._bound(parsed, params, engine)
             for statement in parsed[:-1]:
                 engine.finish(*self._released(statement, engine, None))
             return answer(*self._released(parsed[-1], engine, params)) if parsed else None
@@ -152,10 +161,30 @@ class Session(ABC):
         self._bind(statement, empty, params, engine)
         return (outer(self._release(statement, plans, engine)) if plans else empty), params
 
-    def _costs(self, texts: Sequence[str], frame: FrameType) -> Cost:
+    def _bound(
+        self, parsed: list[Statement], params: object, engine: Engine
+    ) -> tuple[list[Statement], object]:
+        """The statements and what is left to bind: nothing where the last one has DP calls."""
+        for statement in parsed[:-1]:
+            for one in parameters(statement.tokens)[:1]:
+                message = "Parameters are supported only in the last statement."
+                raise statement.tokens[one.index].error(NotSupported, message)
+        last = parsed[-1] if parsed else None
+        if last is None or not last.selects or last.keyword == "PREPARE":
+            return parsed, params
+        if not params and not parameters(last.tokens):
+            return parsed, None
+        names = engine.parameter_names(last.text[slice(*last.span)])
+        return self._parse(bind(last, params, names), None) or [], None
+
+    def _costs(self, texts: Sequence[str], frame: FrameType, params: object = None) -> Cost:
         engine = self._engine(frame)
         with self._lock:
-            parsed = [one for text in texts for one in self._parse(text, None) or ()]
+            parsed = [
+                one
+                for text in texts
+                for one in self._bound(self._parse(text, params) or [], params, engine)[0]
+            ]
             plans = [plan for statement in parsed for plan in self._plan(statement, engine)]
             return self._cost(plans, engine)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from types import FrameType
 from typing import Any
 
 import duckdb
 
+from dp_sql.engines.duckdb.frozen import FrozenAnswers
+from dp_sql.engines.duckdb.parquet_files import folder_views
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Scope
@@ -23,7 +24,6 @@ from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded, tokenize
 
 Connection = duckdb.DuckDBPyConnection
-Rows = Sequence[tuple[object, ...]]
 # Functions that read the state of the session are volatile; a time that is the same for the whole
 # statement is harmless; and the macros named here read their arguments only.
 _KINDS = """
@@ -51,13 +51,18 @@ _REGISTERED = re.compile(
     re.DOTALL,
 )
 _WORD = re.compile(r"\w+")
-_ROWS_PER_INSERT = 200
 _BUILTIN: dict[str, frozenset[str]] = {}
 
 
 def open_database(database: str, read_only: bool) -> Connection:
-    """Connect to a database."""
-    return duckdb.connect(database, read_only=read_only)
+    """Connect to a database file, or to a folder, whose parquet files are its tables."""
+    if not os.path.isdir(database):
+        return duckdb.connect(database, read_only=read_only)
+    views = folder_views(database)
+    connection = duckdb.connect(":memory:")
+    for view in views:
+        connection.execute(view)
+    return connection
 
 
 def restrict(connection: Connection, *more: str) -> None:
@@ -200,6 +205,10 @@ class Engine:
         except duckdb.Error as error:
             raise source_error(error) from None
 
+    def parameter_names(self, sql: str) -> frozenset[str]:
+        """The parameters that DuckDB's parser finds in one statement; raises its errors."""
+        return frozenset(self.connection.extract_statements(sql)[0].named_parameters)
+
     def agrees(
         self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
     ) -> bool:
@@ -262,25 +271,17 @@ class Engine:
         outer = self._frame.f_globals if self._frame is not None else {}
         return eval(call, outer, names)
 
-    def release(self, plan: Plan, ticket: str, number: int) -> str:
-        """Run the private SQL of a plan once and freeze its answer in a temporary table.
+    def release(self, plan: Plan, ticket: str, frozen: FrozenAnswers) -> str:
+        """Run the private SQL of a plan once and freeze its answer.
 
-        Answers of one type share a table, so that a long session does not fill the catalog.
         Returns a relation with the columns of the release, as SQL. Raises what the mechanism
         refused, or a SourceError.
         """
-        columns = release_columns(plan)
-        names, typed = _listed(columns)
-        digest = hashlib.blake2b(repr(columns).encode(), digest_size=8).hexdigest()
-        table = f"temp.main.__dp_releases_{digest}"
-        sql = f"INSERT INTO {table} SELECT {number}, {names} FROM ({private_sql(plan, ticket)})"
-
-        def insert() -> None:
-            self.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} (number BIGINT, {typed})")
-            self.run(sql)
-
-        self._redeem(plan, ticket, insert)
-        return f"(SELECT {names} FROM {table} WHERE number = {number})"
+        return self._redeem(
+            plan,
+            ticket,
+            lambda: frozen.insert(release_columns(plan), private_sql(plan, ticket), self.run),
+        )
 
     def answer(self, plan: Plan, ticket: str, execution: tuple[int, int]) -> str:
         """Run the private SQL of a plan without groups once; its value in a JSON list.
@@ -292,15 +293,13 @@ class Engine:
         release = private_sql(plan, ticket, execution="{}, {}".format(*execution))
         written = f"system.main.list_value(CAST(__dp_value AS {shape.written[shape.detailed]}))"
         sql = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM ({release})"
-        found: list[tuple[str]] = []
-        self._redeem(plan, ticket, lambda: found.extend(self.run(sql).fetchall()))
-        return found[0][0]
+        return self._redeem(plan, ticket, lambda: str(self.run(sql).fetchall()[0][0]))
 
-    def _redeem(self, plan: Plan, ticket: str, run: Callable[[], None]) -> None:
+    def _redeem(self, plan: Plan, ticket: str, run: Callable[[], str]) -> str:
         """Run what redeems a ticket, and forget the ticket."""
-        refusal: DpSqlError | None = None
+        refusal: DpSqlError
         try:
-            run()
+            return run()
         except duckdb.Error as error:
             # DuckDB's message may contain a value (a failed cast shows it); its type does not.
             refusal = self.tickets.error_of(ticket) or SourceError(
@@ -309,28 +308,7 @@ class Engine:
             )
         finally:
             self.tickets.withdraw(ticket)
-        if refusal is not None:
-            raise refusal  # outside the handler, so that DuckDB's error is not its context
-
-
-def freeze(
-    connection: Connection, table: str, columns: Sequence[tuple[str, str]], rows: Rows
-) -> str:
-    """Write rows into a new table; returns a relation with its columns, as SQL."""
-    names, typed = _listed(columns)
-    connection.execute(f"CREATE TEMP TABLE {table} ({typed})")
-    values = f"({', '.join(f'CAST(? AS {kind})' for _, kind in columns)})"
-    for first in range(0, len(rows), _ROWS_PER_INSERT):
-        some = rows[first : first + _ROWS_PER_INSERT]
-        given = list(chain.from_iterable(some))
-        connection.execute(f"INSERT INTO {table} VALUES {', '.join([values] * len(some))}", given)
-    return f"(SELECT {names} FROM {table})"
-
-
-def _listed(columns: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """Columns as SQL lists them: their names, and their names with types."""
-    names, typed = (name for name, _ in columns), (f"{name} {kind}" for name, kind in columns)
-    return ", ".join(names), ", ".join(typed)
+        raise refusal  # outside the handler, so that DuckDB's error is not its context
 
 
 def _local_names(frame: FrameType | None) -> set[str]:

@@ -20,6 +20,7 @@ from dp_sql.engines.duckdb.functions import keep_udf, mechanism_udfs
 from dp_sql.engines.duckdb.plain_macros import (
     ANSWER_TYPES,
     ANSWER_UDF,
+    DP,
     REWRITE_UDF,
     Asked,
     answer_udf,
@@ -200,7 +201,7 @@ def create_macros(connection: Connection, *, everywhere: bool) -> None:
     There every cursor and view finds them. A database that cannot be written to is left as it is;
     DpSqlError if it has another macro `dp`.
     """
-    created = macros() if everywhere else macros()[:1]
+    created = [DP, *macros()] if everywhere else [DP]
     if everywhere:
         _refuse_foreign_macro(connection)
     for macro in created:

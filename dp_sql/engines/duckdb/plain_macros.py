@@ -65,13 +65,16 @@ def answer_udf(answer: Callable[[Asked], str]) -> Callable[..., str]:
     return udf
 
 
+# What follows CREATE MACRO for `dp`.
+DP = (
+    f"dp(query) AS TABLE FROM query({quote(REWRITE_UDF)}"
+    "(query, system.main.current_schema(), system.main.current_database()))"
+)
+
+
 def macros() -> list[str]:
-    """What follows CREATE MACRO for each macro: `dp` and the SQL functions."""
-    dp = (
-        f"dp(query) AS TABLE FROM query({quote(REWRITE_UDF)}"
-        "(query, system.main.current_schema(), system.main.current_database()))"
-    )
-    return [dp, *map(_macro, FUNCTIONS.values())]
+    """The same for each of the SQL functions."""
+    return [*map(_macro, FUNCTIONS.values())]
 
 
 def _macro(function: Function) -> str:
