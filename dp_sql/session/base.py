@@ -102,6 +102,11 @@ class Session(ABC):
         return self._tickets.receipts(self._number)
 
     @property
+    def n_receipts(self) -> int:
+        """How many receipts there are."""
+        return self._tickets.n_receipts(self._number)
+
+    @property
     def analyst(self) -> str | None:
         """The analyst's name; None on the owner's connection."""
         return self._analyst
