@@ -5,28 +5,41 @@ parse → plan each DP call → bind → reserve budget → release → write th
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from fractions import Fraction
 from functools import partial
 from types import FrameType
 from typing import Any, Literal, Self
+
+import duckdb
 
 from dp_sql.budget.account import Account, BudgetRow, owner_rows
 from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.tickets import Tickets
-from dp_sql.errors import ArgumentError, NotSupported
+from dp_sql.errors import (
+    ArgumentError,
+    BudgetExceeded,
+    DpSqlError,
+    NotSupported,
+    ParseError,
+    QueryError,
+)
 from dp_sql.privacy.outer_sql import Edit, outer_sql
-from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import stand_ins
+from dp_sql.privacy.plan import Plan, loss_at
+from dp_sql.privacy.private_sql import samples, stand_ins
 from dp_sql.releases import Receipt, Release
 from dp_sql.session import system_tables
+from dp_sql.session.corrections import explained, is_balanced, rescaled, working
 from dp_sql.session.explain import Cost, Explanation, cost_of, cost_sql
 from dp_sql.session.system_tables import Table
-from dp_sql.sql.statement import Statement, SystemTableCall
+from dp_sql.sql.statement import Statement, SystemTableCall, casts, mentions_dp, parse
+from dp_sql.sql.tokens import statements
 
 
 class Session(ABC):
@@ -129,13 +142,17 @@ class Session(ABC):
     ) -> Any:
         engine = self._engine(frame)
         answer = engine.relate if method == "relate" else engine.run
-        parsed = self._parse(text, params)
-        if parsed is None:
-            return answer(text, params)
-        with self._asking():
-            for statement in parsed[:-1]:
-                engine.finish(*self._released(statement, engine, None))
-            return answer(*self._released(parsed[-1], engine, params)) if parsed else None
+        try:
+            parsed = self._parse(text, params)
+            if parsed is None:
+                return answer(text, params)
+            with self._asking():
+                for statement in parsed[:-1]:
+                    engine.finish(*self._released(statement, engine, None))
+                return answer(*self._released(parsed[-1], engine, params)) if parsed else None
+        except (QueryError, duckdb.Error) as error:
+            told = self._corrected(error, text, params, engine)
+        raise told
 
     def _released(self, statement: Statement, engine: Engine, params: object) -> tuple[str, object]:
         """Make the releases of a statement; returns what DuckDB runs instead, with parameters."""
@@ -145,12 +162,108 @@ class Session(ABC):
         plans = self._plan(statement, engine)
         if statement.is_explain:
             return cost_sql(self._cost(plans, engine)), None
+        outer = self._bound(statement, plans, params, engine)
+        return outer(self._release(statement, plans, engine) if plans else []), params
+
+    def _bound(
+        self, statement: Statement, plans: Sequence[Plan], params: object, engine: Engine
+    ) -> Callable[[Sequence[str]], str]:
+        """The statement around its releases, once DuckDB has reported what is wrong with it."""
         tables = self._tables(statement, engine)
         outer = partial(outer_sql, statement.text, statement.span, statement.selects, edits=tables)
-        empty = outer([f"(SELECT {stand_ins(plan)})" for plan in plans])
-        # DuckDB reports errors in the rest of the statement before anything is spent.
-        self._bind(statement, empty, params, engine)
-        return (outer(self._release(statement, plans, engine)) if plans else empty), params
+        self._bind(
+            statement, outer([f"(SELECT {stand_ins(plan)})" for plan in plans]), params, engine
+        )
+        if plans and casts(statement):  # DuckDB looks at a cast only when it meets a value
+            sample = outer([f"(SELECT {samples(plan)})" for plan in plans])
+            self._try(sample, params, engine)
+        return outer
+
+    def _try(self, sample: str, params: object, engine: Engine) -> None:
+        """Raise what DuckDB says of a cast that no value of its type could survive."""
+        try:
+            engine.run(f"FROM ({sample}\n)", params).fetchall()
+        except duckdb.Error as error:
+            if "Unimplemented type for cast" in str(error):
+                raise
+
+    def _corrected(
+        self, error: QueryError | duckdb.Error, text: str, params: object, engine: Engine
+    ) -> Exception:
+        """An error in the user's words, with a statement that works instead if one is known."""
+
+        def attempt(other: str) -> Exception | None:
+            try:
+                self._check(other, params, engine)
+            except (QueryError, duckdb.Error) as wrong:
+                return self._told(wrong, other, engine)
+            except DpSqlError as wrong:
+                return wrong
+            return None
+
+        with contextlib.suppress(Exception):  # the first error says enough
+            told = self._told(error, text, engine)
+            if isinstance(told, BudgetExceeded):
+                told = self._with_largest(told, text, engine)
+            if isinstance(told, QueryError):
+                # Of an owner's several statements, some have run.
+                if told.instead and (self.analyst is not None or len(statements(text)) == 1):
+                    told.suggestion = working(told.instead, attempt)
+                if not told.suggestion:
+                    told = self._unparsed(told, text, attempt) or told
+            return told
+        return error
+
+    def _with_largest(self, error: BudgetExceeded, text: str, engine: Engine) -> QueryError:
+        """The same error under the first epsilon, and the statement with what still fits."""
+        (statement,) = parse(text, under_policy=self.analyst is not None)
+        plans = self._plan(statement, engine)
+        asked = sum((loss_at(plan, Fraction(1)).epsilon for plan in plans), Fraction(0))
+        largest = self._account and self._account.largest(
+            lambda factor: [loss_at(plan, factor) for plan in plans]
+        )
+        place = statement.selects[0].calls[0].given["epsilon"].tokens[0].start
+        return error.at(text, place, [rescaled(statement, largest / asked)] if largest else [])
+
+    def _unparsed(
+        self, error: QueryError, text: str, attempt: Callable[[str], Exception | None]
+    ) -> QueryError | None:
+        """What DuckDB's parser says, where that is nearer to what is wrong than an error."""
+        found = self._syntax_error(text) if is_balanced(text) else None
+        is_general = isinstance(error, ParseError) or error.position is None
+        if found is None or not (is_general or (found.position or 0) <= (error.position or 0)):
+            return None
+        found.suggestion = working(found.instead, attempt)
+        return found
+
+    def _told(
+        self, error: QueryError | duckdb.Error, text: str, engine: Engine
+    ) -> QueryError | duckdb.Error:
+        """DuckDB's error in words that name nothing of dp_sql's own."""
+        if isinstance(error, QueryError) or not isinstance(text, str):
+            return error
+        if isinstance(error, duckdb.ParserException):
+            is_ours = self.analyst is not None or mentions_dp(text)
+            return (self._syntax_error(text) if is_ours else None) or error
+        try:
+            (statement,) = parse(text, under_policy=self.analyst is not None)
+            return self._explained_error(error, statement) or error
+        except (QueryError, ValueError):
+            return error
+
+    def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
+        return explained(error, statement, [])
+
+    def _check(self, text: str, params: object, engine: Engine) -> None:
+        """Raise what a statement would raise before anything is spent."""
+        for statement in self._parse(text, params) or []:
+            if self._without_release(statement, engine, params) is not None:
+                continue
+            plans = self._plan(statement, engine)
+            if self._account is not None and not self._account.fits([plan.loss for plan in plans]):
+                raise BudgetExceeded("This costs more than is left.")
+            if not statement.is_explain:
+                self._bound(statement, plans, params, engine)
 
     def _costs(self, texts: Sequence[str], frame: FrameType) -> Cost:
         engine = self._engine(frame)
@@ -217,6 +330,10 @@ class Session(ABC):
     @abstractmethod
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         """A plan for each DP call, in the order of the text, or a refusal."""
+
+    @abstractmethod
+    def _syntax_error(self, text: str) -> ParseError | None:
+        """What DuckDB's parser says of a statement, if it may be asked and cannot read it."""
 
     @abstractmethod
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:

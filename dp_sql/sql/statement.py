@@ -100,6 +100,17 @@ class Statement:
         return {name: self.text[a:b] for name, (a, b) in cte_bodies(self.tokens).items()}
 
 
+def casts(statement: Statement) -> bool:
+    """Whether it has a cast outside its DP calls and their sources."""
+    inside = [select.source for select in statement.selects]
+    inside += [(call.start, call.end) for select in statement.selects for call in select.calls]
+    return any(
+        (token.is_symbol("::") or token.upper == "CAST")
+        and not any(a <= token.start < b for a, b in inside)
+        for token in statement.tokens
+    )
+
+
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:
     """The statements of a string of SQL, cut at semicolons; ParseError for an open quote."""
     return [Statement(text, tokens, under_policy) for tokens in statements(text)]

@@ -441,7 +441,7 @@ def test_the_command_line_asks_as_an_analyst(
     shown = capsys.readouterr().out
     assert "Dune" in shown and "Emma" in shown
     assert main([*program, "-c", "SELECT * FROM ratings"]) == 1
-    assert "does not exist" in capsys.readouterr().err
+    assert "ratings is private" in capsys.readouterr().err
 
 
 def test_a_list_without_a_domain_under_a_policy(tmp_path: Path) -> None:
