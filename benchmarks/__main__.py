@@ -12,6 +12,7 @@ import numpy
 import sqlglot
 
 from benchmarks import counts, jobs
+from benchmarks.session_age import session_age
 
 
 def main() -> None:
@@ -28,7 +29,7 @@ def main() -> None:
         "",
     ]
     print("\n".join(lines))
-    for job in (*jobs.ALL, *counts.ALL):
+    for job in (*jobs.ALL, *counts.ALL, session_age):
         found = job()
         print("\n".join(found), end="\n\n", flush=True)
         lines += [*found, ""]

@@ -194,8 +194,8 @@ def _first_answer(folder: Path, where: str, token: str) -> float:
         for name in ("duckdb_cli", "duckdb_extension_httpfs", "duckdb_extension_quack")
     )
     loads = [f"LOAD '{next(path.rglob('*.duckdb_extension'))}';" for path in extensions]
-    lines = [line for line in PASTE.format(where=where).splitlines() if "LOAD" not in line]
-    text = "\n".join([*loads, *lines]).replace("the token of dp-sql token add", token)
+    pasted = PASTE.format(where=where).partition("\n")[2]
+    text = "\n".join([*loads, pasted]).replace("the token of dp-sql token add", token)
     (folder / "rc").write_text(text, "utf-8")
     question = f"FROM dp($$ {_QUESTIONS['DP_TOPK, k = 10'][0]} $$)"
     start = time.perf_counter()

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
+
+T = TypeVar("T")
+
+
+@lru_cache(maxsize=256)
+def shared(value: T) -> T:
+    """The first of equal values: a session that repeats a question holds one receipt for all."""
+    return value
 
 
 def priced(loss: PrivacyLoss) -> str:

@@ -73,7 +73,7 @@ _KEYS = ["1", "2", "3", "NULL", "-2147483648", "2147483647"]
 POOLS: dict[str, list[list[str]]] = {
     "ratings": [
         _TITLES, ["1", "2", "3", "NULL", "-2147483648", "2147483647"],
-        ["'2020-01-31'", "'infinity'", "'-infinity'", "'5877642-06-25 (BC)'", "'5881580-07-10'", "NULL", "'2020-02-29'"],
+        ["'2020-01-31'", "'infinity'", "'-infinity'", "'5877642-06-25 (BC)'", "'5881580-07-10'", "NULL", "'2020-02-29'", "'0044-03-15 (BC)'"],
         ["'novel'", "'poems'", "NULL", "'essay'"],
         ["1.5", "0", "NULL", "9999999999999999999999999999.9999999999", "-9999999999999999999999999999.9999999999", "0.1"],
         ["TRUE", "FALSE", "NULL"],
@@ -109,6 +109,8 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "items": ("1", "2", "3", "NULL"), "catalog": ("",), "pages": ("",), "secret": ("",),
 }  # fmt: skip
 
+_DISABLED = "statistics_propagation"  # as on the private side
+
 Row = tuple[str, int]
 """The owner, and a number that chooses the other values."""
 Data = dict[str, list[Row]]
@@ -134,9 +136,7 @@ class Database:
     def __init__(self) -> None:
         self.connection = duckdb.connect(config={"threads": 1})
         self.connection.execute("SET TimeZone = 'UTC'; SET autoload_known_extensions = false")
-        self.connection.execute(
-            "SET disabled_optimizers = 'statistics_propagation'"
-        )  # as PrivateSide
+        self.rewrite(True)
         self.connection.execute(TABLES)
         self._filled: Data = {}
 
@@ -193,6 +193,15 @@ class Database:
         return self.connection.execute(
             f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM ({select})"
         ).fetchall()
+
+    def rewrite(self, rewriting: bool) -> None:
+        """Whether DuckDB rewrites expressions; without, it computes each one as it is written.
+
+        It writes date_trunc('year', day) > '2020-01-31' as a comparison of day itself, which keeps
+        rows for which date_trunc fails, and on 1.5 loses infinity and keeps NULL.
+        """
+        more = "" if rewriting else ", expression_rewriter"
+        self.connection.execute(f"SET disabled_optimizers = '{_DISABLED}{more}'")
 
     # --- dp_sql.privacy.catalog.Schema ---
 

@@ -98,7 +98,7 @@ def test_the_statements_shown_to_analysts_run_under_a_policy(shop: Path) -> None
     inside = re.findall(r"FROM dp\(\$\$ (.+?) \$\$\)", shell)
     inline = re.findall(r"`(SELECT (?:DP_|\* FROM dp_)[^`…]+)`", TEXT["superset.md"])
     statements = [*inside, *blocks("sql", TEXT["superset.md"]), *inline]
-    assert (len(inside), len(inline)) == (5, 2)
+    assert (len(inside), len(inline)) == (6, 2)
     with dp_sql.connect("shop.duckdb", policy="policy.toml", analyst="reporting") as session:
         for statement in statements:
             assert session.sql(statement).fetchall()

@@ -43,9 +43,10 @@ def command() -> None:
 def _init(database: str, output: str | None) -> None:
     """Write a policy for DATABASE, to be finished in an editor.
 
-    Every table is private. A column that looks like a person's id (user_id, customer_id, …) is
-    proposed; check it. Elsewhere the draft has "?", and the policy is not valid before you replace
-    each of them. This reads the names of tables and columns, and no row.
+    Foreign keys, primary keys and names that look like a person's id (user_id, customer_id, …)
+    suggest which person each row belongs to; check it. Where there is a choice the draft has "?",
+    and the policy is not valid before you replace each of them. Tables that nothing connects with
+    people stay hidden until you name them. Nothing is made public, and no row is read.
     """
     with opened(database) as catalog:
         text = draft(catalog)

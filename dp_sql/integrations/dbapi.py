@@ -5,8 +5,7 @@
 
 A statement runs when it is executed, and its rows are read then: fetching them, in parts or
 twice, is never a second release. Threads may share this module but not a connection
-(`threadsafety` is 1). Parameters are `?` or `$1`, with a sequence, or `$name`, with a dictionary;
-DP calls and their sources take none.
+(`threadsafety` is 1). Parameters are `?` or `$1`, with a sequence, or `$name`, with a dictionary.
 
 The exceptions are DuckDB's own of these names. An error of dp_sql becomes the one that `_CLASSES`
 says; it is the cause (`__cause__`).

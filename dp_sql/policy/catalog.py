@@ -11,12 +11,23 @@ from dp_sql.sql.tokens import folded
 
 
 @dataclass(frozen=True)
+class ForeignKey:
+    """Columns of a table that equal the `keys` of another one, by its full name."""
+
+    columns: tuple[str, ...]
+    table: tuple[str, str, str]
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Listed:
-    """A table or view of a database: its full name, and its columns with their types."""
+    """A table or view: its full name, its columns with their types, and its keys."""
 
     parts: tuple[str, str, str]
     is_view: bool
     columns: tuple[tuple[str, str], ...]
+    primary_key: tuple[str, ...] = ()
+    references: tuple[ForeignKey, ...] = ()
 
     @property
     def sql(self) -> str:

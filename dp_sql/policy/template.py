@@ -1,6 +1,6 @@
-"""A first policy for a database, for its owner to finish. Guesses little, and marks each guess.
+"""A first policy for a database, for its owner to finish: what proposals.py finds, as TOML.
 
-Every table is private until its owner says otherwise. A draft with a "?" is not a valid policy.
+Nothing is public until its owner says so. A draft with a "?" is not a valid policy.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dp_sql.policy.budget_section import BudgetKeys, CapKeys
 from dp_sql.policy.catalog import Catalogue, Listed
@@ -16,21 +16,18 @@ from dp_sql.policy.keys import drafted
 from dp_sql.policy.limits import Limits
 from dp_sql.policy.model import UNNAMED
 from dp_sql.policy.parser import dotted
+from dp_sql.policy.proposals import Proposal, Way, key_of, proposals
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import EXACT_TYPES, family
 
-# The likeliest first: a table may have a customer_id and an employee_id.
-_PEOPLE = ("user", "customer", "person", "patient", "member", "client", "subscriber", "student",
-           "participant", "respondent", "passenger", "visitor", "reviewer", "rater", "author",
-           "employee")  # fmt: skip
-_UNITS = tuple(f"{person}{between}id" for person in _PEOPLE for between in ("_", ""))
+_Found = Mapping[Listed, Proposal]
 _HEAD = """\
 # What analysts may ask of this database. A line that begins with # is a comment.
 # A table that this file does not name does not exist for analysts.
 #
-# 1. Name the column that identifies the person each row of a table belongs to: replace every "?",
-#    check every "check this".
-# 2. Move the tables that hold nothing about people to [public].
+# 1. Does each privacy_unit identify the person a row belongs to? Replace every "?", check every
+#    "check this".
+# 2. List the tables that hold nothing about people under [public].
 # 3. dp-sql policy check THIS_FILE DATABASE
 
 # ---- people's rows: one section for each table --------------------------------------------------
@@ -40,8 +37,8 @@ _TAIL = """
 
 [public]
 # Tables that hold nothing about people: analysts read them as they are.
-tables = []  # for example [{tables}]
-
+tables = []
+{hidden}
 [views]
 # Your views over the tables above that analysts may use as sources.
 tables = []{views}
@@ -51,8 +48,7 @@ tables = []{views}
 # if the set of values in the private column is itself public.
 # The labels of an ENUM column may have been made from people's values. Analysts see strings, and
 # the labels only where you write "enum".
-# {column} = "catalog.title"
-# {column} = ["north", "south"]
+{domains}# {column} = ["north", "south"]
 # {column} = "observed"
 {enums}
 # ---- what all queries may spend together --------------------------------------------------------
@@ -69,70 +65,124 @@ tables = []{views}
 
 
 def draft(catalog: Catalogue) -> str:
-    """A policy to be finished: all tables private, guesses marked, the other keys explained."""
+    """A policy to be finished: what keys and names suggest, guesses marked, the rest explained.
+
+    It makes nothing public, and names no table that nothing connects with people.
+    """
     listed = catalog.listed()
     tables = [relation for relation in listed if not relation.is_view]
-    names = [_toml(dotted(_name(table, listed))) for table in tables]
+    found = proposals(tables)
+    people = [table for table in tables if table in found]
     views = [_toml(dotted(_name(view, listed))) for view in listed if view.is_view]
-    items = [(*_name(table, listed), item) for table in tables for item in _items(table)]
+    items = [(*_name(table, listed), item) for table in people for item in _items(table, found)]
     enums = [
         f'# {_toml(dotted((*_name(table, listed), folded(name))))} = "enum"\n'
-        for table in tables
+        for table in people
         for name, kind in table.columns
         if family(kind) == "ENUM"
     ]
+    column = _toml(dotted(items[0] if items else ("ratings", "title")))
     tail = _TAIL.format(
-        enums="".join(enums), tables=", ".join(names[:2]) or _toml("catalog"),
+        enums="".join(enums), hidden=_hidden(tables, found, listed), column=column,
+        domains="".join(_domains(tables, found, listed)) or f'# {column} = "catalog.title"\n',
         views=f"  # for example [{', '.join(views)}]" if views else "",
-        column=_toml(dotted(items[0] if items else ("ratings", "title"))),
         budget=drafted(BudgetKeys, "  "), cap=drafted(CapKeys, "  "), limits=drafted(Limits),
     )  # fmt: skip
-    return _HEAD + "".join(_section(table, tables, listed) for table in tables) + tail
+    return _HEAD + "".join(_section(table, found, listed) for table in people) + tail
 
 
-def _section(table: Listed, tables: Sequence[Listed], listed: Sequence[Listed]) -> str:
-    columns = (f"{name} {family(kind)}" for name, kind in table.columns)
-    shown = ", ".join(text if text.isprintable() else _toml(text) for text in columns)
-    comment = textwrap.fill(shown, 96, initial_indent="# columns: ", subsequent_indent="#   ")
-    key, unit = dotted(_name(table, listed)), _unit_column(table)
+def _section(table: Listed, found: _Found, listed: Sequence[Listed]) -> str:
+    key, proposal = dotted(_name(table, listed)), found[table]
     key = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)
-    lines = ["", comment, f"[tables.{key}]"]
-    if unit is not None:
-        lines += [f"privacy_unit = {_toml(unit)}  # check this: does it identify the person?"]
+    lines = ["", _columns(table), f"[tables.{key}]"]
+    first = f'"{UNNAMED}"  # the column that identifies the person, or a link:'
+    others = list(proposal.ways)
+    if not proposal.asks:
+        way = others.pop(0)
+        first = f"{_unit(way, listed)}  # {_words(way.why)}"
+    lines.append(f"privacy_unit = {first}")
+    lines += [f"# privacy_unit = {_unit(way, listed)}  # {_words(way.why)}" for way in others]
+    if proposal.asks and not others:
+        lines.append('# privacy_unit = { link = "order_id", to = "orders.order_id" }')
+    if _has_one_row(table, found):
+        names = [name for name, kind in table.columns if family(kind) in EXACT_TYPES]
+        same = ", ".join(_toml(dotted([n])) for n in names if n not in table.primary_key)
+        lines.append("# A person has one row here, by the primary key.")
+        lines += _wrapped(f"unique_per_person = [{same}]")
     else:
-        lines += [
-            f'privacy_unit = "{UNNAMED}"  # the column that identifies the person, or a link:',
-            f"# privacy_unit = {_link(table, tables, listed)}",
-        ]
-    for item in _items(table)[-1:]:
-        example = f"# unique_per_person = [{_toml(dotted([item]))}]"
-        lines += [f"{example}  # columns with one value per person; checked"]
+        for item in _items(table, found)[-1:]:
+            example = f"# unique_per_person = [{_toml(dotted([item]))}]"
+            lines += [f"{example}  # columns with one value per person; checked"]
     return "\n".join([*lines, ""])
 
 
-def _items(table: Listed) -> list[str]:
+def _columns(table: Listed) -> str:
+    columns = (f"{name} {family(kind)}" for name, kind in table.columns)
+    shown = ", ".join(_words(text) for text in columns)
+    return textwrap.fill(shown, 96, initial_indent="# columns: ", subsequent_indent="#   ")
+
+
+def _words(text: str) -> str:
+    """A string in a comment, which ends with its line."""
+    return text if text.isprintable() else _toml(text)
+
+
+def _unit(way: Way, listed: Sequence[Listed]) -> str:
+    if way.to is None:
+        return _toml(dotted([way.column]))
+    table, column = way.to
+    to = dotted((*_name(table, listed), folded(column)))
+    return f"{{ link = {_toml(dotted([way.column]))}, to = {_toml(to)} }}"
+
+
+def _has_one_row(table: Listed, found: _Found) -> bool:
+    """Whether a person has one row, because the primary key identifies the person."""
+    proposal, key = found[table], key_of(table)
+    return not proposal.asks and proposal.ways[0].to is None and proposal.ways[0].column == key
+
+
+def _hidden(tables: Sequence[Listed], found: _Found, listed: Sequence[Listed]) -> str:
+    """The tables that nothing connects with people, for their owner to judge."""
+    names = [_toml(dotted(_name(table, listed))) for table in tables if table not in found]
+    if not names:
+        return ""
+    why = "No key or name leads from these to people. List those that hold nothing about people:"
+    return "".join(f"# {line}\n" for line in (why, *_wrapped(f"tables = [{', '.join(names)}]")))
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 96, subsequent_indent="  ", break_long_words=False,
+                         break_on_hyphens=False)  # fmt: skip
+
+
+def _domains(tables: Sequence[Listed], found: _Found, listed: Sequence[Listed]) -> Iterator[str]:
+    """Domains from tables that the owner may list as public: by a foreign key or the same name."""
+    hidden = {table.parts: table for table in tables if table not in found}
+    for table in (table for table in tables if table in found):
+        pairs = {
+            reference.columns[0]: (hidden[reference.table], reference.keys[0])
+            for reference in table.references
+            if reference.table in hidden and len(reference.columns) == 1
+        }
+        for other in hidden.values():
+            keys = other.primary_key or tuple(name for name, _ in other.columns)
+            theirs = {(folded(name), other.type_of(name)) for name in keys}
+            for name, kind in table.columns:
+                if (folded(name), kind) in theirs and family(kind) in EXACT_TYPES:
+                    pairs.setdefault(name, (other, name))
+        for name, (other, column) in pairs.items():
+            here = _toml(dotted((*_name(table, listed), folded(name))))
+            yield f"# {here} = {_toml(dotted((*_name(other, listed), folded(column))))}\n"
+
+
+def _items(table: Listed, found: _Found) -> list[str]:
     """String columns of a table with people's ids: for examples."""
-    unit = _unit_column(table)
-    strings = [name for name, kind in table.columns if kind == "VARCHAR" and name != unit]
-    return [] if unit is None else strings
-
-
-def _unit_column(table: Listed) -> str | None:
-    """The column that is named like a person's id and whose values compare exactly."""
-    names = {folded(name): name for name, kind in table.columns if family(kind) in EXACT_TYPES}
-    return next((names[name] for name in _UNITS if name in names), None)
-
-
-def _link(table: Listed, tables: Sequence[Listed], listed: Sequence[Listed]) -> str:
-    """A link to a table with people's ids that has a column of the same name and type."""
-    own = {(folded(name), kind): name for name, kind in table.columns}
-    for other in tables:
-        shared = [own[folded(n), k] for n, k in other.columns if (folded(n), k) in own]
-        ids = [name for name in shared if folded(name).endswith("id")]
-        if ids and other != table and _unit_column(other) is not None:
-            to = dotted((*_name(other, listed), folded(ids[0])))
-            return f"{{ link = {_toml(ids[0])}, to = {_toml(to)} }}"
-    return '{ link = "order_id", to = "orders.order_id" }'
+    ways = found[table].ways
+    return [
+        name
+        for name, kind in table.columns
+        if kind == "VARCHAR" and ways and not found[table].asks and name != ways[0].column
+    ]
 
 
 def _name(relation: Listed, listed: Sequence[Listed]) -> tuple[str, ...]:

@@ -76,6 +76,8 @@ class Scope:
     listed: the values of a public one-column query, or a refusal.
     aggregate: compiles an aggregate, where one is allowed.
     as_written: for owners, takes an expression that cannot be compiled as it is written.
+    matched: in WHERE, whether a row has a match in a query: EXISTS, or IN for a value. None for IN
+    over public tables.
     """
 
     column: Callable[[exp.Column], Value]
@@ -83,6 +85,7 @@ class Scope:
     listed: Callable[[Node], Value]
     aggregate: Callable[[Node], Value] | None = None
     as_written: Callable[[Node], Value] | None = None
+    matched: Callable[[Node, Value | None], Value | None] | None = None
 
 
 class Refused(NotPrivate):

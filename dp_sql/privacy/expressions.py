@@ -222,6 +222,8 @@ def _in(node: Node, scope: Scope) -> Value:
 
 
 def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
+    if scope.matched is not None and (found := scope.matched(query, value)) is not None:
+        return found
     listed = scope.listed(query)
     if listed.type != value.type or family(value.type) not in COMPARABLE:
         raise refuse(
@@ -229,6 +231,13 @@ def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
         )
     agree(node, value, listed)
     return _boolean(f"{value.sql} IN {listed.sql}")
+
+
+def _exists(node: Node, scope: Scope) -> Value:
+    found = None if scope.matched is None else scope.matched(node.this, None)
+    if found is None:
+        raise refuse(node, "EXISTS is supported in WHERE only")
+    return found
 
 
 def _like(node: Node, scope: Scope) -> Value:
@@ -360,6 +369,7 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (tuple(_COMPARISONS), _compare, "this expression"),
     (exp.Between, _between, "this low high"),
     (exp.In, _in, "this expressions query"),
+    (exp.Exists, _exists, "this"),
     ((exp.Like, exp.ILike), _like, "this expression negate"),
     (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
     (exp.Lower, _of_this(_of_string, "lower"), "this"),

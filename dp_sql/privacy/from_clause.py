@@ -21,8 +21,8 @@ from dp_sql.sql.tokens import folded
 
 ALLOWED = (
     "A source may use private tables, joins of them on the privacy unit, joins with public tables "
-    "on equal columns, WHERE on one row at a time, CTEs and subqueries of these, GROUP BY the "
-    "privacy unit, and UNION ALL."
+    "on equal columns, WHERE on one row at a time or on its person's rows, CTEs and subqueries of "
+    "these, GROUP BY the privacy unit, and UNION ALL."
 )
 
 
@@ -95,11 +95,13 @@ class From:
     """A FROM clause under construction, with the conditions of its joins.
 
     hidden: columns of USING on the right side: they are found by their table's name only.
+    added: columns that joins compute of one relation's others; they have no name.
     looked_in: the public relations that an IN (…) reads, as SQL, and their tables.
     """
 
     parts: list[FromPart] = field(default_factory=list)
     hidden: set[tuple[int, int]] = field(default_factory=set)
+    added: set[tuple[int, int]] = field(default_factory=set)
     looked_in: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
     equal: list[tuple[str, str]] = field(default_factory=list)
     left_joins: list[LeftJoin] = field(default_factory=list)
@@ -127,6 +129,30 @@ class From:
         sql, types = tuple(value.sql for value in values), tuple(value.type for value in values)
         joins = (tuple(self.equal), tuple(self.left_joins), tuple(self.where))
         return Select(relations, *joins, sql, types, distinct, group, tuple(self.looked_in))
+
+    def copy(self) -> From:
+        """The same, to which more can be added."""
+        return From(
+            [*self.parts], {*self.hidden}, {*self.added}, [*self.looked_in], [*self.equal],
+            [*self.left_joins], [*self.where],
+        )  # fmt: skip
+
+    def add(self, number: int, value: Value) -> Value:
+        """A new column of one relation: an expression of its columns, which are called r0c1."""
+        part = self.parts[number]
+        rows, index = part.rows, len(part.rows.values)
+        columns = [replace(own, sql=f"r0c{i}") for i, own in enumerate(rows.values)]
+        relation = From([replace(part, number=0)]).select([*columns, value])
+        values = (*rows.values, value)
+        rows = Rows(relation, (*rows.names, ""), values, rows.person_type)
+        self.parts[number] = replace(part, rows=rows)
+        self.added.add((number, index))
+        return self.parts[number].value(index)
+
+    def has(self, node: exp.Column) -> bool:
+        """Whether a name means a column here."""
+        names = [folded(part.name) for part in node.parts]
+        return any(next(self._called(tuple(names[:i]), names[i]), None) for i in range(len(names)))
 
     def column(self, node: exp.Column) -> Value:
         """The column that a name means."""
@@ -208,7 +234,7 @@ def conditions(node: Node, scope: Scope) -> list[str]:
     try:
         return [condition(term, scope) for term in conjuncts(node)]
     except Refused:
-        if scope.as_written is None:
+        if scope.as_written is None or node.find(exp.Query) is not None:
             raise
     return [scope.as_written(node).sql]
 
@@ -256,6 +282,7 @@ def _star(star: exp.Star, table: str | None, source: From, scope: Scope) -> list
         if table in {None, part.name}
         for i, name in enumerate(part.rows.names)
         if table is not None or (part.number, i) not in source.hidden
+        if (part.number, i) not in source.added
     ]
     changed = [*gone, *put, *called]
     if len(changed) != len(set(changed)) or not set(changed) <= {name for name, _ in listed}:

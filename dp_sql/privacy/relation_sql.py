@@ -246,7 +246,7 @@ class _Writer:
         relation = select.relations[number]
         kept = select.columns_of(number, later)
         need = sorted({*kept, *select.columns_of(number, columns_in(own))})
-        inner = self.relation(relation, need, every_row)
+        inner = self.relation(relation, need, every_row and not select.is_match(number))
         person = [f"r{number}p"] if relation.is_private else []
         renamed = [f"__dp_person AS {p}" for p in person]
         renamed += [f"c{i} AS r{number}c{i}" for i in need]
@@ -261,7 +261,9 @@ class _Writer:
     ) -> PartSql:
         """A relation to be joined, with how many of its rows one row before it matches."""
         keys = [own for _, own in select.equal_pairs(part.number, before)]
+        every_row = every_row and not select.is_match(part.number)
         is_keyed = not every_row and set(part.columns) <= set(keys)
+        is_keyed |= select.is_match(part.number)
         if select.relations[part.number].is_private:
             if part.most == 1:
                 return replace(part, fan=1)

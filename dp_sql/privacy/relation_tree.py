@@ -81,11 +81,16 @@ class UnionAll:
 
 @dataclass(frozen=True)
 class LeftJoin:
-    """What ON says of one relation of a LEFT JOIN: equal columns, and other conditions."""
+    """What ON says of one relation of a LEFT JOIN: equal columns, and other conditions.
+
+    is_match: whether it is there to show which rows have a match; its first column is then 1, and
+    all others are compared. Only its distinct rows are joined, so it multiplies none.
+    """
 
     number: int
     equal: tuple[tuple[str, str], ...]
-    terms: tuple[str, ...]
+    terms: tuple[str, ...] = ()
+    is_match: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,10 @@ class Select:
     def left(self) -> dict[int, LeftJoin]:
         """The LEFT JOINs by the numbers of their relations."""
         return {join.number: join for join in self.left_joins}
+
+    def is_match(self, number: int) -> bool:
+        """Whether a relation only shows which rows have a match in it."""
+        return number in self.left and self.left[number].is_match
 
     def type_of(self, column: str) -> str:
         """The type of a column such as r0c1."""

@@ -37,15 +37,14 @@ from dp_sql.privacy.from_clause import (
     only,
     projections,
 )
+from dp_sql.privacy.join_keys import Pair, alike, check_keys, compared, equal_pair
+from dp_sql.privacy.matches import HINT, correlated, has_match
 from dp_sql.privacy.person_groups import grouped
 from dp_sql.privacy.relation_sql import Written, written
 from dp_sql.privacy.relation_tree import LeftJoin, Parts, Relation, Table, UnionAll, is_plain
 from dp_sql.privacy.tables import Tables, no_table
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import as_key
-
-_Pair = tuple[Value, Value]
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,7 @@ class Compiler:
         compiler = self._with(tree)
         source = compiler.from_clause(tree)
         scope = compiler.scope(source)
-        if tree.args.get("where") is not None:
-            source.where += conditions(tree.args["where"].this, scope)
+        compiler.where(tree, source)
         if tree.args.get("group") is not None or tree.args.get("having") is not None:
             return grouped(tree, source, scope)
         names, values = projections(tree, source, scope)
@@ -243,9 +241,13 @@ class Compiler:
         only(join, {"this", "side", "kind", "on", "using"})
         side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
         on, using = join.args.get("on"), join.args.get("using") or []
+        if kind in {"SEMI", "ANTI"} and side in {"", "LEFT"}:
+            return self._keep_matches(join, source, anti=kind == "ANTI")
         if side not in {"", "LEFT"} or kind not in {"", "INNER", "OUTER"} or not (on or using):
             raise refuse(
-                join, "A source may only use inner and left joins on equal columns", ALLOWED
+                join,
+                "A source may only use inner, left, semi and anti joins on equal columns",
+                ALLOWED,
             )
         part = self._part(join.this, source)
         left = From(list(source.parts), set(source.hidden))
@@ -259,26 +261,24 @@ class Compiler:
         equal, terms = self._on(on, source, part)
         for name in using:
             column = exp.column(name.name)
-            equal.append((left.column(column), From([part]).column(column)))
+            pair = left.column(column), From([part]).column(column)
+            equal.append(alike(*pair, source, source))
             source.hidden.add((part.number, part.rows.names.index(folded(name.name))))
-        self._check_keys(join, left.private, part, equal)
-        # Where the people are the same, so are their privacy units.
-        pairs = [(a.sql, b.sql) for a, b in equal if not (a.is_person and b.is_person)]
+        check_keys(join, left.private, part, equal, self.tables)
         if side == "LEFT":
-            source.left_joins.append(LeftJoin(part.number, tuple(pairs), tuple(terms)))
+            source.left_joins.append(LeftJoin(part.number, compared(equal), tuple(terms)))
             # The privacy unit may be NULL there, beside a person.
+            part = source.parts[-1]
             source.parts[-1] = replace(part, rows=part.rows.without_unit(part.rows.names))
         else:
-            source.equal += pairs
+            source.equal += compared(equal)
             source.where += terms
 
-    def _on(
-        self, on: Node | None, source: From, part: FromPart
-    ) -> tuple[list[tuple[Value, Value]], list[str]]:
+    def _on(self, on: Node | None, source: From, part: FromPart) -> tuple[list[Pair], list[str]]:
         """The equal columns of an ON clause, and its other conditions."""
         equal, terms, scope = [], [], self.scope(source)
         for term in conjuncts(on):
-            pair = _equal_columns(term, source, part)
+            pair = equal_pair(term, source, part.number, self.scope)
             if pair is not None:
                 equal.append(pair)
                 continue
@@ -290,22 +290,51 @@ class Compiler:
                 return equal, [scope.as_written(on).sql]
         return equal, terms
 
-    def _check_keys(
-        self, join: Node, owner: FromPart | None, part: FromPart, equal: Sequence[_Pair]
-    ) -> None:
-        for a, b in equal:
-            if as_key("", a.type)[1] != as_key("", b.type)[1]:
-                raise refuse(join, f"A join compares {a.type} with {b.type}", "Join equal types.")
-            agree(join, a, b)
-        both_private = owner is not None and part.rows.private
-        if not equal and (both_private or not self.tables.trusted):
-            raise refuse(join, "A join must compare a column of each side for equality", ALLOWED)
-        if owner is not None and part.rows.private:
-            link = self.tables.is_link
-            same = any((a.is_person and b.is_person) or link(a, b) or link(b, a) for a, b in equal)
-            if not same or owner.rows.person_type != part.rows.person_type:
-                why = "Two private tables must be joined on their privacy units, so that no row "
-                raise refuse(join, f"{why}depends on two people", ALLOWED)
+    def _keep_matches(self, join: Node, source: From, *, anti: bool) -> None:
+        """A SEMI or ANTI join: only the rows that have a match, or have none."""
+        inner = From([replace(self._part(join.this, source), number=0)])
+        equal = correlated(conjuncts(join.args.get("on")), source, inner, self.scope, self.scope)
+        for name in join.args.get("using") or []:
+            column = exp.column(name.name)
+            equal.append(alike(source.column(column), inner.column(column), source))
+        found = has_match(join, source, inner, equal, self.tables).sql
+        source.where.append(f"(NOT {found})" if anti else found)
+
+    def where(self, tree: Node, source: From) -> None:
+        """Add the WHERE clause of a SELECT, in which EXISTS and IN may read private tables."""
+        clause = tree.args.get("where")
+        if clause is not None:
+            source.where += conditions(clause.this, self._where_scope(source))
+
+    def _where_scope(self, source: From) -> Scope:
+        return replace(self.scope(source), matched=partial(self._matched, source))
+
+    def _matched(self, source: From, query: Node, value: Value | None) -> Value | None:
+        """Whether a row has a match in a query; None for a value IN public rows."""
+        while isinstance(query, exp.Subquery) and not query.args.get("alias"):
+            only(query, {"this"})
+            query = query.this
+        if value is not None:
+            rows = self.query(query)
+            if not rows.private:
+                return None
+            if not value.is_person or len(rows.values) != 1 or not rows.values[0].is_person:
+                why = "IN (SELECT …) reads public tables only, or compares the privacy units"
+                raise refuse(query, why, HINT)
+            inner = From([FromPart((), 0, rows)])
+            return has_match(query, source, inner, [(value, inner.parts[0].value(0))], self.tables)
+        only(query, {"expressions", "from", "from_", "joins", "where", "with", "with_"})
+        listed = (exp.Star, exp.Literal, exp.Null, exp.Column)
+        if not isinstance(query, exp.Select) or not all(
+            isinstance(node.unalias(), listed) for node in query.expressions
+        ):
+            raise refuse(query, "EXISTS takes SELECT 1 FROM … WHERE …", HINT)
+        compiler = self._with(query)
+        inner = compiler.from_clause(query)
+        clause = query.args.get("where")
+        terms = conjuncts(None if clause is None else clause.this)
+        equal = correlated(terms, source, inner, compiler.scope, compiler._where_scope)
+        return has_match(query, source, inner, equal, self.tables)
 
     def scope(self, source: From) -> Scope:
         """What an expression over this FROM clause may use."""
@@ -339,19 +368,6 @@ class Compiler:
             return found
         held, tables = self.tables.schema.public_rows(found.sql, found.tables)
         return replace(found, sql=f"SELECT c0 FROM {held}", tables=tables)
-
-
-def _equal_columns(term: Node, both: From, part: FromPart) -> tuple[Value, Value] | None:
-    """The two sides of `a.x = b.y`, first that of the relations so far; None for other terms."""
-    if not isinstance(term, exp.EQ):
-        return None
-    only(term, {"this", "expression"})
-    sides = (term.this, term.expression)
-    if not all(isinstance(side, exp.Column) for side in sides):
-        return None
-    new = f"r{part.number}c"
-    a, b = sorted(map(both.column, sides), key=lambda value: value.sql.startswith(new))
-    return (a, b) if b.sql.startswith(new) and not a.sql.startswith(new) else None
 
 
 def _flattened(node: Node) -> tuple[Node, list[Node]]:

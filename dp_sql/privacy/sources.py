@@ -15,7 +15,7 @@ from dp_sql.errors import NotPrivate, NotSupported, ParseError, QueryError, Sour
 from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value
 from dp_sql.privacy.declared_sources import inexact
 from dp_sql.privacy.domains import Domain
-from dp_sql.privacy.from_clause import From, conditions, row_wise
+from dp_sql.privacy.from_clause import From, row_wise
 from dp_sql.privacy.plan import Column, Groups, Plan, plan_of
 from dp_sql.privacy.relation_sql import Work, Written
 from dp_sql.privacy.relation_tree import Relation, reads_one_table
@@ -120,10 +120,9 @@ def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compi
         if any(value and key not in parts for key, value in tree.args.items()):
             raise NotPrivate("The source of a DP call is FROM and WHERE.")
         rows = compiler.from_clause(tree)
-        unfiltered = replace(rows, where=[*rows.where], looked_in=[*rows.looked_in])
+        unfiltered = rows.copy()
         scope = compiler.scope(rows)
-        if tree.args.get("where") is not None:
-            rows.where += conditions(tree.args["where"].this, scope)
+        compiler.where(tree, rows)
     except Unreadable:
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:

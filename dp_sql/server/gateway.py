@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,7 +31,7 @@ TABLES = (
     "SELECT schema_name, sql, 'table' FROM duckdb_tables() "
     "UNION ALL SELECT schema_name, view_name, 'view' FROM duckdb_views()"
 )
-_MAX_ANSWERS = 16  # of one connection, to be read again
+_MAX_ANSWERS = 16  # of one analyst, to be read again
 _WAITING_PER_ANALYST = 4  # each holds a thread of the server
 _ASKED_AT_ONCE = 96  # by all analysts; Quack has some 130 threads, and needs some for new clients
 _WAITING_AT_ONCE = 72  # beyond this an analyst may ask only one at a time
@@ -38,24 +40,25 @@ _GRACE_SECONDS = 60.0
 
 @dataclass
 class _Analyst:
-    """One analyst's session, who may use it now, and how many questions run or wait."""
+    """One analyst's session, who may use it now, and how many questions run or wait.
+
+    The answers that have cost something can be read again: of each the held table (None for a
+    failure) and its SQL are known by the text, the one that was read last at the end.
+    """
 
     name: str
     lock: threading.Lock = field(default_factory=threading.Lock)
     asking: int = 0
     session: Session | None = None
+    answers: OrderedDict[str, tuple[str | None, str]] = field(default_factory=OrderedDict)
 
 
 @dataclass
 class _Client:
-    """One connection: whose token opened it, when, and the answers that it can read again.
-
-    Of each answer the held table (None for a failure) and its SQL are known by the text.
-    """
+    """One connection: whose token opened it, and since when it may be listed as open."""
 
     digest: str
     since: float
-    answers: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     last_free: str | None = None  # the held table of the last answer that cost nothing
 
 
@@ -99,21 +102,21 @@ class Gateway:
     def answer(self, connection: str, text: str) -> str:
         """SQL that reads the answer to a client's statement.
 
-        An answer that has cost something is held for its connection, and so is a failure: the
-        same text again is the same answer, for free. A client that binds a query twice, asks
-        EXPLAIN or DESCRIBE first, or asks twice at once, spends once.
+        An answer that has cost something is held for its analyst, and so is a failure: the same
+        text again is the same answer, for free. A client that binds a query twice, asks EXPLAIN
+        or DESCRIBE first, or asks twice at once, spends once.
         """
         client, name = self._client(connection)
-        if (known := client.answers.get(text)) is not None:
-            return known[1]
         analyst = self._analyst(name)
+        if (known := self._held(analyst, text)) is not None:
+            return known
         with self._turn(analyst) as has_waited:
             if has_waited:
                 self._client(connection)  # its token may have been removed meanwhile
                 if connection not in self._server.connections():
                     raise NotSupported("This connection was closed before its turn came.")
-                known = client.answers.get(text)
-            return self._ask(client, analyst, text) if known is None else known[1]
+                known = self._held(analyst, text)
+            return self._ask(client, analyst, text) if known is None else known
 
     def close(self) -> None:
         """Admit no one any more, stop what is running, and close every session."""
@@ -138,6 +141,7 @@ class Gateway:
             name = None if client is None else owner_of(client.digest, read_tokens(self._tokens))
         if client is None or name is None or not self._is_open:
             raise NotSupported("This token is not valid here. ATTACH again with a valid one.")
+        client.since = -math.inf
         return client, name
 
     @contextmanager
@@ -171,7 +175,7 @@ class Gateway:
     def _ask(self, client: _Client, analyst: _Analyst, text: str) -> str:
         with _report_to_owner():
             session = self._session(analyst)
-        n_before = len(session.receipts)
+        n_before = session.n_receipts
         try:
             with _report_to_owner():
                 catalog = _catalog(session, text)
@@ -180,21 +184,33 @@ class Gateway:
         except Exception as error:
             # All errors that cannot come from a release have a class of their own.
             is_free = isinstance(error, (DpSqlError, EngineError)) and type(error) is not QueryError
-            if len(session.receipts) == n_before and is_free:
+            if session.n_receipts == n_before and is_free:
                 raise
-            return self._hold(client, text, None, refusal(error), spent=True)
-        return self._hold(client, text, table, sql, spent=len(session.receipts) > n_before)
-
-    def _hold(self, client: _Client, text: str, table: str | None, sql: str, *, spent: bool) -> str:
-        """Hold an answer, and drop those that it replaces; returns its SQL."""
-        with self._lock:
-            replaced, client.last_free = [client.last_free], None if spent else table
-            if spent:
-                client.answers[text] = table, sql
-                if len(client.answers) > _MAX_ANSWERS:
-                    replaced.append(client.answers.pop(next(iter(client.answers)))[0])
-        self._drop(replaced)
+            self._hold(client, analyst, text, None, sql := refusal(error))
+            return sql
+        spent = session.n_receipts > n_before
+        self._hold(client, analyst if spent else None, text, table, sql)
         return sql
+
+    def _held(self, analyst: _Analyst, text: str) -> str | None:
+        """The SQL of an answer that an analyst has paid for."""
+        with self._lock:
+            if text not in analyst.answers:
+                return None
+            analyst.answers.move_to_end(text)
+            return analyst.answers[text][1]
+
+    def _hold(
+        self, client: _Client, payer: _Analyst | None, text: str, table: str | None, sql: str
+    ) -> None:
+        """Hold an answer, for its payer or for its connection, and drop what it replaces."""
+        with self._lock:
+            replaced, client.last_free = [client.last_free], None if payer else table
+            if payer is not None:
+                payer.answers[text] = table, sql
+                if len(payer.answers) > _MAX_ANSWERS:
+                    replaced.append(payer.answers.popitem(last=False)[1][0])
+        self._drop(replaced)
 
     def _drop(self, tables: Iterable[str | None]) -> None:
         for table in filter(None, tables):
@@ -223,9 +239,8 @@ class Gateway:
         old = time.monotonic() - _GRACE_SECONDS  # one that was just admitted is not listed yet
         with self._lock:
             gone = [c for c, one in self._clients.items() if c not in live and one.since < old]
-            clients = [self._clients.pop(connection) for connection in gone]
-        for client in clients:
-            self._drop([client.last_free, *(table for table, _ in client.answers.values())])
+            held = [self._clients.pop(connection).last_free for connection in gone]
+        self._drop(held)
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from sqlglot import exp
 
 from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
-from dp_sql.engines.duckdb.connection import Engine, Rows
+from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.frozen import Rows
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
 from dp_sql.errors import (
@@ -240,19 +241,20 @@ class AnalystSession(Session):
         selects = [select for select in statement.selects for _ in select.calls]
         calls = zip(selects, plans, stored, strict=True)
         new = [(select, plan) for select, plan, known in calls if known is None]
-        n_before = len(self.receipts)
+        n_before = self.n_receipts
         with question.shielded():
             answers = self._draw([plan for _, plan in new], question) if new else []
         question.check(is_spent=bool(new))
         if answers is None:
             raise QueryError(FAILED)
-        made = zip(new, answers, self.receipts[n_before:], strict=True)
+        receipts = self._tickets.receipts(self._number, n_before)
+        made = zip(new, answers, receipts, strict=True)
         for (select, plan), rows, receipt in made:
             columns = answer_columns(plan, [key.parts[-1] for key in select.keys])
             self._store.add(plan, receipt, columns, rows)
         fresh = iter(answers)
         return [
-            self._public.freeze(release_columns(plan), next(fresh))
+            self._public.frozen.add(release_columns(plan), next(fresh))
             if known is None
             else self._public.freeze_once(known.release.id, release_columns(plan), known.rows)
             for plan, known in zip(plans, stored, strict=True)
@@ -261,7 +263,7 @@ class AnalystSession(Session):
     def _draw(self, plans: Sequence[Plan], question: Question) -> Sequence[Rows] | None:
         """The rows of new releases, one for each plan; None: they failed or were abandoned."""
         question.check(is_spent=False)
-        n_before, private = len(self.receipts), self._private
+        n_before, private = self.n_receipts, self._private
         with reserved(self._account, plans, lambda plan, r, _: private.issue(plan, r)) as releases:
             answers = question.run(
                 lambda: [private.release(one.plan, one.ticket) for one in releases]
@@ -281,7 +283,7 @@ class AnalystSession(Session):
         return self._public.freeze_once(f"dp_release {release_id}", columns, rows)
 
     def _freeze(self, name: str, table: Table) -> str:
-        return self._public.freeze_once(name, *table)
+        return self._public.frozen.copy(*table)
 
 
 def _one_statement(text: str) -> Statement:

@@ -5,13 +5,11 @@ parse → plan each DP call → bind → reserve budget → release → write th
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from fractions import Fraction
 from functools import partial
 from types import FrameType
 from typing import Any, Literal, Self
@@ -25,24 +23,23 @@ from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import (
     ArgumentError,
     BudgetExceeded,
-    DpSqlError,
     NotSupported,
     ParseError,
     QueryError,
 )
 from dp_sql.privacy.outer_sql import Edit, outer_sql
-from dp_sql.privacy.plan import Plan, loss_at
+from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import samples, stand_ins
 from dp_sql.releases import Receipt, Release
 from dp_sql.session import system_tables
-from dp_sql.session.corrections import explained, is_balanced, rescaled, working
+from dp_sql.session.corrected import Corrects
 from dp_sql.session.explain import Cost, Explanation, cost_of, cost_sql
 from dp_sql.session.system_tables import Table
-from dp_sql.sql.statement import Statement, SystemTableCall, casts, mentions_dp, parse
-from dp_sql.sql.tokens import statements
+from dp_sql.sql.parameters import bind, parameters
+from dp_sql.sql.statement import Statement, SystemTableCall, casts
 
 
-class Session(ABC):
+class Session(Corrects):
     """A connection that answers SQL with DP calls; `dp_sql.connect` opens one.
 
     One thread at a time may use it. For several threads, open a session for each.
@@ -68,7 +65,9 @@ class Session(ABC):
                 result. Under a policy, one SELECT, `EXPLAIN SELECT …` (which spends nothing),
                 `SHOW TABLES` or `DESCRIBE table`. DP calls go in SELECT lists. `dp_budget()`,
                 `dp_ledger()`, `dp_releases()` and `dp_release('id')` are tables.
-            params: values of the statement's parameters. DP calls and their sources take none.
+            params: values of `?` and `$1` in a list or tuple, of `$name` in a dictionary. With DP
+                calls, each becomes a literal before the statement is planned; epsilon, k, delta,
+                domain and privacy_unit take none.
 
         Returns a `DuckDBPyRelation` over the releases, or None if the statement has no result.
 
@@ -84,12 +83,12 @@ class Session(ABC):
         """Answer as `sql` does, and return the connection to fetch from."""
         return self._answer(text, params, sys._getframe(1), "run")  # type: ignore[no-any-return]
 
-    def explain(self, text: str) -> Cost:
+    def explain(self, text: str, *, params: object = None) -> Cost:
         """What a statement would cost. Spends nothing and reads no private row.
 
         On the owner's connection, how far a join multiplies rows is read from the joined table.
         """
-        return self._costs([text], sys._getframe(1))
+        return self._costs([text], sys._getframe(1), params)
 
     def cost(self, texts: Sequence[str]) -> Cost:
         """What the DP calls of several statements would cost together; a refusal is raised."""
@@ -110,6 +109,11 @@ class Session(ABC):
     def receipts(self) -> tuple[Receipt, ...]:
         """One receipt per release of this session, oldest first."""
         return self._tickets.receipts(self._number)
+
+    @property
+    def n_receipts(self) -> int:
+        """How many receipts there are."""
+        return self._tickets.n_receipts(self._number)
 
     @property
     def analyst(self) -> str | None:
@@ -147,6 +151,8 @@ class Session(ABC):
             if parsed is None:
                 return answer(text, params)
             with self._asking():
+                parsed, params = self._bound(parsed, params, engine)
+                text = parsed[-1].text if parsed else text
                 for statement in parsed[:-1]:
                     engine.finish(*self._released(statement, engine, None))
                 return answer(*self._released(parsed[-1], engine, params)) if parsed else None
@@ -162,10 +168,10 @@ class Session(ABC):
         plans = self._plan(statement, engine)
         if statement.is_explain:
             return cost_sql(self._cost(plans, engine)), None
-        outer = self._bound(statement, plans, params, engine)
+        outer = self._outer(statement, plans, params, engine)
         return outer(self._release(statement, plans, engine) if plans else []), params
 
-    def _bound(
+    def _outer(
         self, statement: Statement, plans: Sequence[Plan], params: object, engine: Engine
     ) -> Callable[[Sequence[str]], str]:
         """The statement around its releases, once DuckDB has reported what is wrong with it."""
@@ -182,93 +188,46 @@ class Session(ABC):
     def _try(self, sample: str, params: object, engine: Engine) -> None:
         """Raise what DuckDB says of a cast that no value of its type could survive."""
         try:
-            engine.run(f"FROM ({sample}\n)", params).fetchall()
+            engine.run(f"FROM ({sample}\n) LIMIT 1", params).fetchall()
         except duckdb.Error as error:
             if "Unimplemented type for cast" in str(error):
                 raise
 
-    def _corrected(
-        self, error: QueryError | duckdb.Error, text: str, params: object, engine: Engine
-    ) -> Exception:
-        """An error in the user's words, with a statement that works instead if one is known."""
-
-        def attempt(other: str) -> Exception | None:
-            try:
-                self._check(other, params, engine)
-            except (QueryError, duckdb.Error) as wrong:
-                return self._told(wrong, other, engine)
-            except DpSqlError as wrong:
-                return wrong
-            return None
-
-        with contextlib.suppress(Exception):  # the first error says enough
-            told = self._told(error, text, engine)
-            if isinstance(told, BudgetExceeded):
-                told = self._with_largest(told, text, engine)
-            if isinstance(told, QueryError):
-                # Of an owner's several statements, some have run.
-                if told.instead and (self.analyst is not None or len(statements(text)) == 1):
-                    told.suggestion = working(told.instead, attempt)
-                if not told.suggestion:
-                    told = self._unparsed(told, text, attempt) or told
-            return told
-        return error
-
-    def _with_largest(self, error: BudgetExceeded, text: str, engine: Engine) -> QueryError:
-        """The same error under the first epsilon, and the statement with what still fits."""
-        (statement,) = parse(text, under_policy=self.analyst is not None)
-        plans = self._plan(statement, engine)
-        asked = sum((loss_at(plan, Fraction(1)).epsilon for plan in plans), Fraction(0))
-        largest = self._account and self._account.largest(
-            lambda factor: [loss_at(plan, factor) for plan in plans]
-        )
-        place = statement.selects[0].calls[0].given["epsilon"].tokens[0].start
-        return error.at(text, place, [rescaled(statement, largest / asked)] if largest else [])
-
-    def _unparsed(
-        self, error: QueryError, text: str, attempt: Callable[[str], Exception | None]
-    ) -> QueryError | None:
-        """What DuckDB's parser says, where that is nearer to what is wrong than an error."""
-        found = self._syntax_error(text) if is_balanced(text) else None
-        is_general = isinstance(error, ParseError) or error.position is None
-        if found is None or not (is_general or (found.position or 0) <= (error.position or 0)):
-            return None
-        found.suggestion = working(found.instead, attempt)
-        return found
-
-    def _told(
-        self, error: QueryError | duckdb.Error, text: str, engine: Engine
-    ) -> QueryError | duckdb.Error:
-        """DuckDB's error in words that name nothing of dp_sql's own."""
-        if isinstance(error, QueryError) or not isinstance(text, str):
-            return error
-        if isinstance(error, duckdb.ParserException):
-            is_ours = self.analyst is not None or mentions_dp(text)
-            return (self._syntax_error(text) if is_ours else None) or error
-        try:
-            (statement,) = parse(text, under_policy=self.analyst is not None)
-            return self._explained_error(error, statement) or error
-        except (QueryError, ValueError):
-            return error
-
-    def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
-        return explained(error, statement, [])
-
     def _check(self, text: str, params: object, engine: Engine) -> None:
         """Raise what a statement would raise before anything is spent."""
-        for statement in self._parse(text, params) or []:
+        for statement in self._bound(self._parse(text, params) or [], params, engine)[0]:
             if self._without_release(statement, engine, params) is not None:
                 continue
             plans = self._plan(statement, engine)
             if self._account is not None and not self._account.fits([plan.loss for plan in plans]):
                 raise BudgetExceeded("This costs more than is left.")
             if not statement.is_explain:
-                self._bound(statement, plans, params, engine)
+                self._outer(statement, plans, params, engine)
 
-    def _costs(self, texts: Sequence[str], frame: FrameType) -> Cost:
+    def _bound(
+        self, parsed: list[Statement], params: object, engine: Engine
+    ) -> tuple[list[Statement], object]:
+        """The statements and what is left to bind: nothing where the last one has DP calls."""
+        for statement in parsed[:-1]:
+            for one in parameters(statement.tokens)[:1]:
+                message = "Parameters are supported only in the last statement."
+                raise statement.tokens[one.index].error(NotSupported, message)
+        last = parsed[-1] if parsed else None
+        if last is None or not last.selects or last.keyword == "PREPARE":
+            return parsed, params
+        if not params and not parameters(last.tokens):
+            return parsed, None
+        names = engine.parameter_names(last.text[slice(*last.span)])
+        return self._parse(bind(last, params, names), None) or [], None
+
+    def _costs(self, texts: Sequence[str], frame: FrameType, params: object = None) -> Cost:
         engine = self._engine(frame)
         with self._lock:
-            parsed = [one for text in texts for one in self._parse(text, None) or ()]
+            parsed = [
+                one
+                for text in texts
+                for one in self._bound(self._parse(text, params) or [], params, engine)[0]
+            ]
             plans = [plan for statement in parsed for plan in self._plan(statement, engine)]
             return self._cost(plans, engine)
 

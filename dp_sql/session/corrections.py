@@ -88,19 +88,19 @@ def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None
 
 
 def _place(message: str, text: str, near: str) -> int:
-    """The offset that DuckDB's caret shows; the first place with that word if that is unclear."""
+    """The place of a word nearest to DuckDB's caret, which counts columns of a shortened line."""
     lines = message.split("\n")
-    shown = re.match(r"LINE (\d+): ", next((line for line in lines if line[:5] == "LINE "), ""))
+    shown = next(
+        (re.match(r"LINE (\d+): (.*)", line) for line in lines if line[:5] == "LINE "), None
+    )
+    meant = 0
     if shown and "^" in lines[-1]:
-        line = next(line for line in lines if line.startswith("LINE "))
-        number, excerpt = int(shown[1]), line[shown.end() :]
-        column = lines[-1].index("^") - shown.end()
-        start = sum(len(one) + 1 for one in text.split("\n")[: number - 1])
-        found = text.find(excerpt.strip(".")[:column], start) if column > 0 else start
-        wanted = text.find(near, max(start, found))
-        if found >= 0 and wanted >= 0:
-            return wanted
-    return max(text.find(near), 0)
+        start = sum(len(one) + 1 for one in text.split("\n")[: int(shown[1]) - 1])
+        found = text.find(shown[2].strip("."), start)
+        meant = max(found, start) + lines[-1].index("^") - shown.start(2)
+        meant -= len(shown[2]) - len(shown[2].lstrip("."))
+    places = [match.start() for match in re.finditer(re.escape(near), text)]
+    return min(places, key=lambda place: abs(place - meant), default=0)
 
 
 def is_balanced(text: str) -> bool:
@@ -147,18 +147,8 @@ def explained(error: duckdb.Error, statement: Statement, names: Sequence[str]) -
     missing, column = _MISSING.search(message), _COLUMN.search(message)
     if star := _STAR.search(message):
         return unknown_function(tokens, star[1])
-    if missing:
-        wanted = missing[2].rpartition(".")[2]
-        if missing[1] == "Function" and folded(wanted).upper() not in FUNCTIONS:
-            return unknown_function(tokens, wanted)
-        if near := guessed(folded(wanted), SYSTEM_TABLES) if wanted[:3].lower() == "dp_" else "":
-            hint = f"{near} is a table function: write brackets."
-            return _renamed(tokens, wanted, f"There is no table {wanted}.", [f"{near}()"], hint)
-        if names and missing[1] == "Table":
-            near = guessed(folded(wanted), names)
-            hint = f"Did you mean {near}? " * bool(near) + "SHOW TABLES lists the tables."
-            message = f"There is no table {missing[2]}."
-            return _renamed(tokens, wanted, message, [near] if near else [], hint)
+    if missing and (found := _no_name(missing[1], missing[2], tokens, names)) is not None:
+        return found
     if column and names and "__dp" not in column[1]:
         offered = _OFFERED.search(message)
         near_names = re.findall(r'"((?:[^"]|"")+)"', offered[1]) if offered else []
@@ -169,6 +159,24 @@ def explained(error: duckdb.Error, statement: Statement, names: Sequence[str]) -
     kinds = (duckdb.BinderException, duckdb.ConversionException, duckdb.InvalidInputException)
     if statement.selects and isinstance(error, kinds):
         return _of_answer(error, message, statement)
+    return None
+
+
+def _no_name(
+    kind: str, name: str, tokens: Sequence[Token], names: Sequence[str]
+) -> QueryError | None:
+    """The refusal of a table or function that DuckDB does not find."""
+    wanted = name.rpartition(".")[2]
+    if kind == "Function" and folded(wanted).upper() not in FUNCTIONS:
+        return unknown_function(tokens, wanted)
+    if near := guessed(folded(wanted), SYSTEM_TABLES) if wanted[:3].lower() == "dp_" else "":
+        hint = f"{near} is a table function: write brackets."
+        return _renamed(tokens, wanted, f"There is no table {wanted}.", [f"{near}()"], hint)
+    if names and kind == "Table":
+        near = guessed(folded(wanted), names)
+        hint = f"Did you mean {near}? " * bool(near) + "SHOW TABLES lists the tables."
+        message = f"There is no table {name}."
+        return _renamed(tokens, wanted, message, [near] if near else [], hint)
     return None
 
 

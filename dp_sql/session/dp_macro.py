@@ -63,6 +63,7 @@ def quoted(text: str, tokens: Sequence[Token]) -> str:
         if token.is_symbol("?", "$"):
             raise NotSupported(
                 "A prepared statement with a DP call takes no parameters.",
-                text=text, position=token.start, hint="Write the value into the statement.",
+                text=text, position=token.start,
+                hint="Pass the value with the statement: session.sql('SELECT … = ?', params=[…])",
             )  # fmt: skip
     return literal(text[tokens[0].start : tokens[-1].end])

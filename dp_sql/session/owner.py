@@ -6,13 +6,13 @@ Each release is frozen in a temporary table, and the rest of the statement runs 
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Sequence
 from types import FrameType
 
 from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
-from dp_sql.engines.duckdb.connection import Connection, Engine, freeze
+from dp_sql.engines.duckdb.connection import Connection, Engine
+from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.install import create_macros, number_of, register
 from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.plan import Plan
@@ -51,8 +51,8 @@ class OwnerSession(Session):
             self._tickets.charge(account)
             self._closing = closing.pop_all()
         create_macros(connection, everywhere=False)
-        self._frozen: list[tuple[Release, str]] = []
-        self._numbers = itertools.count(1)
+        self._frozen = FrozenAnswers(connection.execute)
+        self._releases: dict[str, tuple[Release, str]] = {}
 
     @property
     def connection(self) -> Connection:
@@ -62,7 +62,7 @@ class OwnerSession(Session):
     @property
     def releases(self) -> tuple[Release, ...]:
         """The releases of this session, oldest first: `FROM dp_release('<id>')` reads one again."""
-        return tuple(release for release, _ in self._frozen)
+        return tuple(release for release, _ in self._releases.values())
 
     def interrupt(self) -> None:
         """Stop what is running."""
@@ -130,29 +130,31 @@ class OwnerSession(Session):
 
         with reserved(self._account, plans, issue, runs) as releases:
             for (select, call), one in zip(calls, releases, strict=True):
-                n_before = len(self.receipts)
+                n_before = self.n_receipts
                 try:
-                    relation = engine.release(one.plan, one.ticket, next(self._numbers))
+                    relation = engine.release(one.plan, one.ticket, self._frozen)
                 except QueryError as error:
                     raise error.at(select.text, call.start) from None
                 one.is_answered = True
                 relations.append(relation)
                 columns = answer_columns(one.plan, [key.parts[-1] for key in select.keys])
-                made = self.receipts[n_before:]  # none if there was no group
-                self._frozen += [(new_release(receipt, columns), relation) for receipt in made]
+                # None if there was no group.
+                for receipt in self._tickets.receipts(self._number, n_before):
+                    release = new_release(receipt, columns)
+                    self._releases[release.id] = release, relation
         return relations
 
     def _read_again(self, release_id: str, engine: Engine) -> str | None:
-        for release, relation in self._frozen:
-            if release.id == release_id:
-                count = f"SELECT system.main.count(*) FROM {relation} AS stored"
-                with contextlib.suppress(SourceError):  # ROLLBACK removes a transaction's tables
-                    if engine.public_values(count) != [0]:
-                        return read_again(release, relation)
+        release, relation = self._releases.get(release_id, (None, ""))
+        if release is not None:
+            count = f"SELECT system.main.count(*) FROM {relation} AS stored"
+            with contextlib.suppress(SourceError):  # ROLLBACK removes a transaction's tables
+                if engine.public_values(count) != [0]:
+                    return read_again(release, relation)
         return None
 
     def _freeze(self, name: str, table: Table) -> str:
-        return freeze(self._connection, f"temp.main.__dp_table_{next(self._numbers)}", *table)
+        return self._frozen.copy(*table)
 
 
 def _n_runs(plan: Plan, engine: Engine) -> int:

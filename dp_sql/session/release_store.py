@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from dp_sql.budget.model import normal_name
-from dp_sql.engines.duckdb.connection import Rows
+from dp_sql.engines.duckdb.frozen import Rows
 from dp_sql.errors import LedgerError
 from dp_sql.files import make_private
 from dp_sql.privacy.plan import Plan
-from dp_sql.releases import Receipt, Release
+from dp_sql.releases import Receipt, Release, shared
 from dp_sql.udfs.mechanism import PrivacyLoss
 
 _PATIENCE = 30  # seconds to wait for other connections
@@ -138,7 +138,7 @@ def _use_wal(file: sqlite3.Connection) -> None:
 def new_release(receipt: Receipt, columns: Sequence[tuple[str, str]]) -> Release:
     """A release made now, with a new id."""
     time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Release(uuid.uuid4().hex[:12], receipt, time, tuple(columns))
+    return Release(uuid.uuid4().hex[:12], receipt, shared(time), shared(tuple(columns)))
 
 
 def question_key(plan: Plan, database: str) -> str:

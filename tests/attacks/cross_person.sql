@@ -1,15 +1,15 @@
 -- Rows and answers that would depend on several people at once.
 
--- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
+-- NotPrivate: This compares no column with the rows outside of it.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE EXISTS (SELECT 1 FROM ratings x WHERE x.user_id > 900000000)
 
 -- NotPrivate|ParseError
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NOT EXISTS (FROM ratings x WHERE x.user_id > 900000000)
 
--- NotPrivate: IN (SELECT …) must select one column, from public tables only.
+-- NotPrivate: IN (SELECT …) reads public tables only, or compares the privacy units.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM ratings WHERE user_id > 900000000)
 
--- NotPrivate: IN (SELECT …) must select one column, from public tables only.
+-- NotPrivate: IN (SELECT …) reads public tables only, or compares the privacy units.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title NOT IN (SELECT title FROM recent)
 
 -- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
@@ -27,7 +27,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > (SELECT count(
 -- NotPrivate: ratings.region is not a column of the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog WHERE genre = ratings.region)
 
--- NotPrivate: IN (SELECT …) must select one column, from public tables only.
+-- NotPrivate: IN (SELECT …) reads public tables only, or compares the privacy units.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT c.title FROM catalog c JOIN ratings r USING (title))
 
 -- NotPrivate: IN (SELECT …) must select one column, from public tables only.
@@ -201,13 +201,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b USING (titl
 -- NotPrivate: A join must compare a column of each side for equality.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON true
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN ratings b
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, ratings b
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, catalog c WHERE a.title = c.title
 
 -- NotPrivate: This kind of join is not supported in the source of a DP call, because one
@@ -219,22 +219,22 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings POSITIONAL JOIN catalog
 -- NotPrivate: This kind of join is not supported in the source of a DP call, because one
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a ASOF JOIN ratings b ON a.user_id = b.user_id AND a.day >= b.day
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings SEMI JOIN orders USING (user_id)
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r SEMI JOIN orders o ON r.score = o.user_id
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings ANTI JOIN orders USING (user_id)
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r ANTI JOIN orders o ON r.score = o.user_id
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a FULL JOIN orders USING (user_id)
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a RIGHT JOIN orders USING (user_id)
 
 -- NotPrivate: Put the private table first: this LEFT JOIN keeps rows that belong to no
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM catalog LEFT JOIN ratings USING (title)
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM catalog RIGHT JOIN ratings USING (title)
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
@@ -243,13 +243,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN (SELECT * FROM rating
 -- NotPrivate: GROUP BY in a source must list the privacy unit.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a LEFT JOIN (SELECT title, count(*) AS n FROM ratings GROUP BY title) b USING (title)
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, LATERAL (SELECT * FROM ratings b WHERE b.title = a.title) c
 
 -- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN LATERAL (SELECT 1) b ON true
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN unnest([1, 2]) u
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
@@ -267,10 +267,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN recent ON ratings.title
 -- NotPrivate: A join must compare a column of each side for equality.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings LEFT JOIN catalog ON ratings.title < catalog.title
 
--- NotPrivate: A join must compare a column of each side for equality.
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN ratings b ON upper(a.title) = upper(b.title)
 
--- NotPrivate: A join must compare a column of each side for equality.
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN orders b ON coalesce(a.user_id, 1) = b.user_id
 
 -- NotPrivate: UNION compares rows of different people; write UNION ALL.

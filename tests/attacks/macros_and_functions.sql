@@ -309,5 +309,5 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > getvariable('x
 -- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (FROM query('FROM ratings'))
 
--- NotPrivate: IN (SELECT …) must select one column, from public tables only.
+-- NotPrivate: IN (SELECT …) reads public tables only, or compares the privacy units.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT lower(title) FROM ratings)

@@ -231,7 +231,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT title AS user_id, user_id AS
 -- NotPrivate: title is not a column of the source.
 SELECT DP_TOPK(user_id, 1, epsilon := 1, domain := catalog.title) FROM (SELECT title AS user_id, user_id AS who FROM ratings) WHERE title = 'b0'
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r, ratings s
 
 -- NotPrivate: Two tables in FROM are called r.

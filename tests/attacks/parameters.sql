@@ -477,7 +477,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := ?) FROM ratings
 -- ArgumentError: domain must be written in the statement: a public column, a list
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := $1) FROM ratings
 
--- ArgumentError: A domain list holds literals only.
+-- ArgumentError: This argument of DP_TOPK must be written in the statement
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', ?]) FROM ratings
 
 -- ArgumentError: ratings is not a column of a public table.
@@ -668,3 +668,9 @@ SELECT DP_TOPK(title, 2, epsilon := 6) FROM ratings UNION ALL SELECT DP_TOPK(tit
 
 -- ArgumentError
 SELECT region, DP_TOPK(title, 2, epsilon := 6, max_groups_contributed := 1), DP_COUNT_DISTINCT(title, epsilon := 6, max_groups_contributed := 1) FROM ratings GROUP BY region
+
+-- ArgumentError: Values were not provided for the following parameters: 1
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE title = ?
+
+-- ArgumentError: Values were not provided for the following parameters: name
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE title = $Name

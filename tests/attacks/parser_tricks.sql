@@ -69,7 +69,7 @@ FROM secret SELECT DP_TOPK(title, 2, epsilon := 1)
 -- ParserException: Parser Error: syntax error at or near "FROM"
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings FROM secret
 
--- NotPrivate: A source may only use inner and left joins on equal columns.
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1), DP_TOPK(title, 2, epsilon := 1) FROM ratings, ratings
 
 -- ParserException: Parser Error: syntax error at or near "SELECT"
@@ -249,13 +249,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE COLUMNS(*) > 3
 -- NotPrivate: ratings.* is not a column of the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE ratings.* = 1
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- ArgumentError: Values were not provided for the following parameters: 1
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE ? = 1
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- ArgumentError: Values were not provided for the following parameters: 1
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE $1 = 1
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- ArgumentError: Values were not provided for the following parameters: name
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE $name = 1
 
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends

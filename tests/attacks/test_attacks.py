@@ -176,7 +176,9 @@ def test_the_public_side_holds_public_tables_and_releases_only(sides: tuple[Side
         side.ask("FROM catalog")
         public = side.session._public.connection
         tables = public.execute("SELECT table_name FROM duckdb_tables()").fetchall()
-        others = {name for (name,) in tables if not re.fullmatch(r"__dp_release_\d+", name)}
+        others = {
+            name for (name,) in tables if not re.fullmatch(r"__dp_releases_[0-9a-f]{16}", name)
+        }
         assert others == {"catalog"}
         assert public.execute("SELECT 1 FROM duckdb_views() WHERE NOT internal").fetchall() == []
         paths = public.execute("SELECT path FROM duckdb_databases()").fetchall()

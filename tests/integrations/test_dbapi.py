@@ -14,6 +14,7 @@ import pytest
 
 from dp_sql import errors
 from dp_sql.integrations import dbapi
+from tests.conftest import SURE
 from tests.databases import write_database
 
 POLICY = """
@@ -140,6 +141,20 @@ def test_parameters_go_next_to_dp_calls_and_not_into_them(analyst: dbapi.Connect
     with pytest.raises(dbapi.ProgrammingError, match="epsilon"):
         analyst.execute("SELECT DP_COUNT_DISTINCT(title, epsilon := ?) FROM ratings", (1,))
     assert len(analyst.session.receipts) == 1
+
+
+def test_each_set_of_parameters_is_a_release(analyst: dbapi.Connection) -> None:
+    text = f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings WHERE title IN (?, ?)"
+    assert analyst.cursor().executemany(text, [("Dune", "x"), ("Dune", "Emma")]).fetchall() == [
+        (2,)
+    ]
+    assert [receipt.source[-16:] for receipt in analyst.session.receipts] == [
+        "IN ('Dune', 'x')", "('Dune', 'Emma')",
+    ]  # fmt: skip
+    for wrong in (("Dune",), ("Dune", "x", 1), {"a": 1}, ("Dune", {1})):
+        with pytest.raises(dbapi.ProgrammingError):
+            analyst.execute(text, wrong)
+    assert len(analyst.session.receipts) == 2
 
 
 def test_executemany_runs_once_for_each_set_of_parameters(owner: dbapi.Connection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import dp_sql
 from dp_sql.integrations import dbapi
+from tests.conftest import SURE
 from tests.integrations.test_dbapi import OWNERS_TOP, TOP, write_shop
 
 sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
@@ -256,6 +258,16 @@ def test_values_next_to_a_dp_call_can_be_parameters(analyst: Any, shop: Path) ->
         assert con.execute(asked, {"like": "%mm%", "n": 5}).fetchall() == [("Emma",)]
         assert con.execute(asked, {"like": "%un%", "n": 5}).fetchall() == [("Dune",)]
     assert debits(shop) == 1
+
+
+def test_bound_parameters_reach_the_source_of_a_dp_call(analyst: Any, shop: Path) -> None:
+    text = f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings WHERE title IN :titles AND day >= :day"
+    asked = sqlalchemy.text(text).bindparams(sqlalchemy.bindparam("titles", expanding=True))
+    with analyst.connect() as con:
+        for titles, answer in ((["Dune"], 1), (["Dune", "Emma"], 2), (["Dune"], 1)):
+            values = {"titles": titles, "day": datetime.date(2000, 1, 1)}
+            assert con.execute(asked, values).scalar() == answer
+    assert debits(shop) == 2
 
 
 def test_errors_come_as_sqlalchemys_with_ours_within(analyst: Any) -> None:

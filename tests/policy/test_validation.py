@@ -242,7 +242,7 @@ CREATE VIEW "odd view" AS SELECT 1 AS one;
 def test_a_finished_draft_passes_the_check(shop: duckdb.DuckDBPyConnection) -> None:
     shop.execute(ODD)
     catalog = DatabaseCatalogue(shop)
-    answers = {"catalog": "title", "regions": "region", "floats": "other", "ü": "kind"}
+    answers = {"floats": "other"}
     sections = draft(catalog).split("\n\n")
     for word, column in answers.items():
         (at,) = [n for n, s in enumerate(sections) if re.search(rf"\[tables.*{word}", s)]
@@ -252,7 +252,7 @@ def test_a_finished_draft_passes_the_check(shop: duckdb.DuckDBPyConnection) -> N
     text = re.sub(r'privacy_unit = "\?".*\n# (privacy_unit = \{ link)', r"\1", text)
     policy = parse_policy(text)
     assert problems(policy, catalog) == []
-    assert len(policy.tables) == 9
+    assert len(policy.tables) == 6  # catalog, regions and "ü" are hidden
     assert policy.tables[("old", "ratings")].unit == "customer_id"
 
 

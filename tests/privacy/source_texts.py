@@ -172,6 +172,8 @@ class Writer:
     def join(self, left: list[Rel], right: Rel) -> str:
         side = self.one(
             ["JOIN", "JOIN", "JOIN", "INNER JOIN", "LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN"]
+            if self.chance(90)
+            else ["SEMI JOIN", "ANTI JOIN"]
         )
         pairs = [
             (a.person + b.person, r.alias, a, b)
@@ -206,9 +208,38 @@ class Writer:
         if self.chance(10):
             return f"{name} IS {self.one(['', 'NOT '])}NULL"
         others = [c for c in rel.cols if c.type == col.type and c is not col]
+        if self.chance(8):
+            return self.matched(rels)
         if others and self.chance(15):
             return f"{name} {self.one(['=', '<', '<>', '>='])} {rel.alias}.{self.draw(st.sampled_from(others)).name}"
         return self.one(CONDITIONS[col.type]).replace("{}", name)
+
+    def matched(self, rels: Sequence[Rel]) -> str:
+        """IN and EXISTS over another table, most of them on the person."""
+        pairs = [
+            (rel, a, other, b)
+            for rel in rels
+            for a in rel.cols
+            for other in BASES.values()
+            for b in other.cols
+            if a.type == b.type and a.person == b.person
+        ]
+        people = [pair for pair in pairs if pair[1].person]
+        choice = people if people and self.chance(80) else pairs
+        if not choice:
+            return "EXISTS (SELECT 1 FROM ratings)"
+        rel, a, other, b = self.draw(st.sampled_from(choice))
+        inner = Rel(f"{other.alias} AS m", "m", other.cols)
+        more = f" AND {self.condition([inner], 0)}" if self.chance(40) else ""
+        both = [(c, d) for c in rel.cols for d in other.cols if c.type == d.type and c is not a]
+        if both and self.chance(30):
+            c, d = self.draw(st.sampled_from(both))
+            more += f" AND {rel.alias}.{c.name} = m.{d.name}"
+        no, at = self.one(["", "NOT "]), f"{rel.alias}.{a.name}"
+        if self.chance(40) and f"{rel.alias}." not in more:
+            more = more.replace(" AND", " WHERE", 1)
+            return f"{at} {no}IN (SELECT m.{b.name} FROM {inner.text}{more})"
+        return f"{no}EXISTS (SELECT 1 FROM {inner.text} WHERE m.{b.name} = {at}{more})"
 
     def star(self, rel: Rel) -> tuple[str, list[Col]]:
         cols = list(rel.cols)
@@ -314,8 +345,10 @@ class Writer:
         tail = f"FROM {rels[0].text}"
         while len(rels) < 3 and self.chance(35):
             right = writer.relation(max(depth - 1, 0), len(rels))
-            tail += writer.join(rels, right)
-            rels.append(right)
+            join = writer.join(rels, right)
+            tail += join
+            if not join.startswith((" SEMI", " ANTI")):
+                rels.append(right)
         if self.chance(45):
             tail += f" WHERE {writer.condition(rels)}"
         if self.chance(12):

@@ -119,7 +119,7 @@ REFUSED = {
     "s || 'x'": "is not supported here: dp_sql cannot prove",
     "length(s)": "is not supported here: dp_sql cannot prove",
     "(SELECT 1)": "A subquery in this place is not supported",
-    "EXISTS (SELECT 1)": "is not supported here: dp_sql cannot prove",
+    "EXISTS (SELECT 1)": "EXISTS is supported in WHERE only",
     "row_number() OVER ()": "A window function is not supported",
     "count(*)": "is not supported here: dp_sql cannot prove",
     "list[1]": "is not supported here",

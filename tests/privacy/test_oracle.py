@@ -10,7 +10,7 @@ import pytest
 from sqlglot import exp
 
 from dp_sql.privacy import expressions as total
-from dp_sql.privacy import join_sql, person_groups
+from dp_sql.privacy import join_sql, matches, person_groups
 from dp_sql.privacy import relation_sql as person_sql
 from dp_sql.privacy import relations as person_level
 from dp_sql.privacy.comparisons import Value
@@ -93,7 +93,29 @@ def all_are_units(patch: pytest.MonkeyPatch) -> None:
 
 
 def any_join(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Compiler, "_check_keys", lambda *_: None)
+    for module in (person_level, matches):
+        patch.setattr(module, "check_keys", lambda *_: None)
+
+
+def any_match(patch: pytest.MonkeyPatch) -> None:
+    """IN and EXISTS take every column of a private table."""
+    any_join(patch)
+    right = matches.has_match
+
+    def wrong(node: Any, outer: Any, inner: Any, equal: Any, tables: Any) -> Value:
+        return right(
+            node, outer, inner, [(replace(a, is_person=False), b) for a, b in equal], tables
+        )
+
+    def of_all(self: Compiler, source: Any, query: Any, value: Any) -> Value:
+        if value is None:
+            return right_matched(self, source, query, value)
+        inner = person_level.From([person_level.FromPart((), 0, self.query(query.this))])
+        return wrong(query, source, inner, [(value, inner.parts[0].value(0))], self.tables)
+
+    right_matched = Compiler._matched
+    patch.setattr(person_level, "has_match", wrong)
+    patch.setattr(Compiler, "_matched", of_all)
 
 
 def united(patch: pytest.MonkeyPatch) -> None:
@@ -118,6 +140,7 @@ def private_lists(patch: pytest.MonkeyPatch) -> None:
         found = self.written(rows.relation)
         return replace(found, sql=f"SELECT c0 FROM ({found.sql})")
 
+    patch.setattr(Compiler, "_matched", lambda *_: None)
     patch.setattr(Compiler, "_public_column", Compiler.query)
     patch.setattr(Compiler, "_computed", wrong)
 
@@ -159,6 +182,26 @@ MUTANTS: dict[str, tuple[tuple[Plant, ...], str]] = {
     "a left join without the person": (
         (any_join, changed(NO_EQUALITY)),
         "SELECT l.title FROM ratings r LEFT JOIN orders l ON r.title = l.title",
+    ),
+    "IN without the person": (
+        (any_match, changed(NO_EQUALITY)),
+        "SELECT title FROM ratings WHERE title IN (SELECT title FROM orders)",
+    ),
+    "EXISTS on another column": (
+        (any_match, changed(NO_EQUALITY)),
+        "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.title = r.title)",
+    ),
+    "NOT EXISTS on another column": (
+        (any_match, changed(NO_EQUALITY)),
+        "SELECT title FROM ratings r WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.title = r.title)",
+    ),
+    "an ANTI JOIN on another column": (
+        (any_match, changed(NO_EQUALITY)),
+        "SELECT title FROM ratings ANTI JOIN orders USING (title)",
+    ),
+    "rows that are matched more than once": (
+        (any_join, changed(("SELECT DISTINCT r1p", "SELECT r1p"), of="_with_fan")),
+        "SELECT user_id, title FROM ratings WHERE user_id IN (SELECT buyer FROM orders)",
     ),
     "a person found by its column's name": (
         (changed((PERSON, "r1c2 AS __dp_person"), ("c1 AS r1c1", "c1 AS r1c1, c2 AS r1c2"), ('"year" AS c1', '"year" AS c1, "user_id" AS c2')),),

@@ -283,7 +283,7 @@ def test_each_call_has_its_own_privacy_unit(shop: dp_sql.Session) -> None:
         ("ratings r LEFT JOIN clubs c ON r.user_id = c.user_id", "c.user_id", "not the privacy unit"),
         ("books b LEFT JOIN ratings r ON b.title = r.title", "r.user_id", "belong to no one"),
         ("ratings r JOIN books b ON r.title = b.title", "r.whose", "r.whose is not a column of the source"),
-        ("ratings r, books b", "user_id", "only use inner and left joins"),
+        ("ratings r, books b", "user_id", "only use inner, left, semi and anti joins"),
         ("ratings r JOIN nowhere n USING (title)", "r.user_id", "Table with name nowhere does not exist"),
         ("(FROM ratings UNION FROM ratings)", "user_id", "UNION compares rows"),
         ("(SELECT title, count(*) FROM ratings GROUP BY title)", "user_id", "must list the privacy"),

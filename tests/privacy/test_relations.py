@@ -62,7 +62,47 @@ def test_no_accepted_source_of_many_lets_a_person_touch_the_rows_of_others(
 
 # --- what is refused, whatever the data are -------------------------------------------------------
 
+MATCHED = [
+    "SELECT title FROM ratings WHERE user_id IN (SELECT visitor FROM visits WHERE page = 'a') AND score > 0",
+    "SELECT title FROM ratings WHERE user_id NOT IN (SELECT visitor FROM visits) OR flag",
+    "SELECT title FROM ratings WHERE user_id IN (SELECT user_id FROM ratings GROUP BY user_id HAVING count(*) > 1)",
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id AND o.title = r.title)",
+    "SELECT title FROM ratings r WHERE NOT EXISTS (SELECT * FROM visits WHERE visitor = r.user_id AND seen = date_trunc('week', day))",
+    "SELECT user_id, count(*) AS n FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id) GROUP BY user_id",
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM catalog c WHERE c.title = r.title AND year > 1900) OR score = 2",
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM visits v WHERE v.visitor = r.user_id AND v.t = r.score)",
+    "SELECT r.title FROM ratings r WHERE EXISTS (SELECT 1 FROM visits v WHERE v.visitor = r.user_id AND EXISTS (SELECT 1 FROM pages p WHERE p.page = v.page))",
+    "SELECT r.title FROM ratings r SEMI JOIN orders o ON r.user_id = o.buyer AND o.cost > 0",
+    "SELECT * FROM ratings ANTI JOIN catalog USING (title) JOIN orders ON user_id = buyer",
+    "SELECT l.title FROM ratings r LEFT JOIN orders l ON r.user_id = l.buyer ANTI JOIN items i ON i.order_id = l.order_id AND i.title = r.title "
+    "JOIN orders o ON o.order_id = l.order_id AND o.buyer = r.user_id",
+    "SELECT i.title FROM orders o SEMI JOIN items j ON o.order_id = j.order_id JOIN items i USING (order_id)",
+    "SELECT r.title, c.year FROM ratings r JOIN catalog c ON lower(r.title) = c.title AND score = year",
+    "SELECT r.title, p.section FROM ratings r LEFT JOIN pages p ON date_trunc('month', r.day) = date_trunc('month', p.seen)",
+    "SELECT r.title, p.section FROM ratings r JOIN pages p ON r.day = p.seen JOIN catalog c ON c.year = year(p.seen)",
+]
+
+
+@pytest.mark.parametrize("text", MATCHED)
+def test_rows_with_a_match_and_joins_on_expressions(text: str, database: Database) -> None:
+    assert all(check(text, data, True, database) for data in some_data())
+
+
 REFUSED = [
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.title = r.title)",
+    "SELECT title FROM ratings WHERE score IN (SELECT visitor FROM visits)",
+    "SELECT title FROM ratings WHERE user_id IN (SELECT user_id FROM visits)",
+    "SELECT page FROM visits WHERE user_id IN (SELECT user_id FROM ratings)",
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT count(*) FROM orders o WHERE o.buyer = r.user_id)",
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id LIMIT 1)",
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id AND o.order_id > r.score)",
+    "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id AND r.score > 1)",
+    "SELECT r.title FROM ratings r LEFT JOIN visits v ON r.user_id = v.visitor WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = v.visitor)",
+    "SELECT title FROM ratings WHERE title IN (SELECT title FROM catalog c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.title = c.title))",
+    "SELECT c.title FROM catalog c SEMI JOIN ratings r ON c.user_id = r.user_id JOIN ratings q ON c.title = q.title",
+    "SELECT title FROM ratings SEMI JOIN orders ON TRUE",
+    "SELECT title FROM ratings SEMI JOIN orders USING (title)",
+    "SELECT EXISTS (SELECT 1 FROM orders o WHERE o.buyer = user_id) AS x FROM ratings",
     "SELECT title FROM catalog LEFT JOIN ratings USING (title)",
     "SELECT * FROM ratings r RIGHT JOIN visits v ON r.user_id = v.visitor",
     "SELECT * FROM ratings AS r(title, user_id)",

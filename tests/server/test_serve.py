@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -29,9 +30,9 @@ from dp_sql.cli import serve
 from dp_sql.cli.main import main
 from dp_sql.engines.duckdb import quack_server as duckdb_quack
 from dp_sql.engines.duckdb.quack_server import QuackServer, Result, address, fetched, load_quack
-from dp_sql.errors import BudgetExceeded, NotSupported
+from dp_sql.errors import BudgetExceeded, NotSupported, PolicyError
 from dp_sql.server.gateway import SCHEMATA, TABLES, Gateway
-from dp_sql.server.tokens import add_token, remove_token
+from dp_sql.server.tokens import add_token, read_tokens, remove_token
 from tests.attacks.attack_bench import CANARIES, Side, attacks, families
 from tests.conftest import READING_LOG, SURE
 from tests.databases import write_database
@@ -108,7 +109,7 @@ def _paste(where: str, token: str) -> str:
         for path in (_wheel(f"duckdb_extension_{name}") or Path()).rglob("*.duckdb_extension")
     )
     pasted = serve.PASTE.format(where=where).replace("the token of dp-sql token add", token)
-    return loads + "\n".join(line for line in pasted.splitlines() if "LOAD" not in line)
+    return loads + pasted.partition("\n")[2]
 
 
 class Served:
@@ -321,7 +322,7 @@ def test_an_analysts_cap_holds_over_connections(served: Served) -> None:
     question = "SELECT DP_COUNT_DISTINCT(title, epsilon := 0.75) AS n FROM ratings"
     asked(served.python("poor"), question)
     with pytest.raises(duckdb.Error, match=r"BudgetExceeded: .*0\.25"):
-        asked(served.python("poor"), question)
+        asked(served.python("poor"), question + " -- anew")
 
 
 @real
@@ -337,11 +338,37 @@ def test_the_same_statement_on_one_connection_is_spent_once_however_it_is_sent(
     )
     assert served.spent("thrifty") == 2
     served.shell(f"FROM {question};\n", "thrifty")
+    assert served.spent("thrifty") == 2
+    served.shell("FROM " + question.replace("ratings", "ratings /* anew */") + ";\n", "thrifty")
     assert served.spent("thrifty") == 4
 
 
 @real
-def test_reading_an_answer_again_on_one_connection_is_the_same_answer(served: Served) -> None:
+def test_a_release_joins_public_tables_and_other_releases_in_the_shell(served: Served) -> None:
+    best = f"(SELECT unnest(best) AS title FROM dp($$ {TOPK} $$))"
+    out, err = served.shell(
+        "CREATE TABLE notes AS SELECT 'Emma' AS title, 'read it' AS note;\n"
+        f"SELECT DISTINCT title FROM {best} JOIN dpsql.catalog USING (title) ORDER BY title;\n"
+        f"SELECT count(*) AS left FROM dpsql.catalog WHERE title NOT IN {best};\n"
+        f"SELECT note, n FROM {best} JOIN notes USING (title), dp($$ {COUNT} $$);\n",
+        "joiner",
+    )
+    assert (out.split("\n"), err) == (
+        ["title", "Dune", "Emma", "Ulysses", "left", "2", "note,n", "read it,4"], "",
+    )  # fmt: skip
+    assert served.spent("joiner") == 20_000
+
+
+@real
+def test_a_join_that_quack_refuses_has_its_answer_for_free_afterwards(served: Served) -> None:
+    two = "dpsql.catalog AS a JOIN dpsql.catalog AS b USING (title)"
+    out, err = served.shell(f"FROM dp($$ {COUNT} $$), {two};\nFROM dp($$ {COUNT} $$);\n", "twice")
+    assert "Multiple streaming scans" in err and out.split() == ["n", "4"]
+    assert served.spent("twice") == 10_000
+
+
+@real
+def test_reading_an_answer_again_is_the_same_answer(served: Served) -> None:
     client = served.python("again")
     question = "SELECT DP_COUNT_DISTINCT(title, epsilon := 0.01) AS n FROM ratings"
     assert len({asked(client, question)[0] for _ in range(10)}) == 1
@@ -381,8 +408,8 @@ def test_no_statement_of_a_client_is_ever_run_in_the_served_instance(served: Ser
 
 
 @real
-def test_held_answers_go_when_others_come_and_when_the_connection_goes(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+def test_held_answers_go_when_others_come_and_free_ones_with_their_connection(
+    served: Served,
 ) -> None:
     def held() -> int:
         rows = served.server._run("SELECT table_name FROM duckdb_tables()")
@@ -397,10 +424,14 @@ def test_held_answers_go_when_others_come_and_when_the_connection_goes(
     for n in range(20):
         asked(client, f"SELECT DP_COUNT_DISTINCT(title, epsilon := 0.01) AS n FROM ratings -- {n}")
     assert held() == before + 15  # sixteen are kept, and the passing one has gone
-    client.close()
-    monkeypatch.setattr(dp_sql.server.gateway, "_GRACE_SECONDS", -1.0)
-    served.python("another").close()
-    assert held() < before + 15
+    others = [served.python("another") for _ in range(5)]
+    for other in others:
+        asked(other, "SELECT 1")
+    most = held()
+    for other in others:
+        other.close()
+    asked(served.python("another"), "SELECT 1")
+    assert held() <= most - 4
 
 
 @real
@@ -773,9 +804,26 @@ def test_a_gateway_repeats_what_has_cost_and_nothing_else(gateway: tuple[Gateway
         assert it.admit(connection, served.token("reporting"))
     first = it.answer("one", COUNT)
     assert it.answer("one", COUNT) == first
-    assert it.answer("two", COUNT) != first
+    assert it.answer("two", COUNT) == first
     assert it.answer("one", "FROM dp_budget()") != it.answer("one", "FROM dp_budget()")
-    assert served.spent("reporting") == 20_000
+    assert it.admit("other", served.token("poor"))
+    with pytest.raises(BudgetExceeded):
+        it.answer("other", COUNT)
+    assert served.spent("reporting") == 10_000
+
+
+def test_the_answers_read_least_recently_go_first(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    monkeypatch.setattr(dp_sql.server.gateway, "_MAX_ANSWERS", 2)
+    assert it.admit("one", served.token("reporting"))
+    first, second = it.answer("one", COUNT), it.answer("one", COUNT + " ")
+    assert it.answer("one", COUNT) == first
+    it.answer("one", COUNT + "  ")
+    assert it.answer("one", COUNT) == first
+    assert it.answer("one", COUNT + " ") != second
+    assert served.spent("reporting") == 40_000
 
 
 def test_a_statement_sent_twice_at_once_on_one_connection_is_spent_once(
@@ -922,7 +970,7 @@ def test_a_refusal_is_not_held(gateway: tuple[Gateway, Served]) -> None:
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
             it.answer("one", COUNT)
-    assert not it._clients["one"].answers
+    assert not it._analyst("poor").answers
 
 
 def test_a_gateway_forgets_connections_that_are_gone(
@@ -931,11 +979,15 @@ def test_a_gateway_forgets_connections_that_are_gone(
     it, served = gateway
     assert it.admit("one", served.token("reporting"))
     assert it.admit("two", served.token("reporting"))
-    it.answer("one", "SELECT 1")  # just admitted, and not listed as open yet
-    monkeypatch.setattr(dp_sql.server.gateway, "_GRACE_SECONDS", -1.0)
+    it.answer("one", "SELECT 1")
     assert it.admit("three", served.token("reporting"))
     with pytest.raises(NotSupported, match="not valid here"):
         it.answer("one", "SELECT 1")
+    it.answer("two", "SELECT 1")  # just admitted, and not listed as open yet
+    monkeypatch.setattr(dp_sql.server.gateway, "_GRACE_SECONDS", -1.0)
+    assert it.admit("four", served.token("reporting"))
+    with pytest.raises(NotSupported, match="not valid here"):
+        it.answer("three", "SELECT 1")
 
 
 @pytest.mark.parametrize(
@@ -1023,6 +1075,73 @@ def test_the_command_refuses_before_it_opens_anything(
 ) -> None:
     assert main(["serve", "missing.duckdb", *arguments]) == 1
     assert words in capsys.readouterr().err
+
+
+@real
+def test_the_command_writes_what_the_shell_of_an_analyst_reads_first(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    file = tmp_path / "Ann_B.sql"
+    for port in (free_port(), free_port()):  # the second time the token is kept
+        command = [
+            sys.executable, "-c", PROGRAM, str(served.database), "--policy", str(served.policy),
+            "--analyst", "Ann/B", "--listen", f"quack:localhost:{port}",
+        ]  # fmt: skip
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            while f"duckdb -init {file}" not in (line := process.stdout.readline()):
+                assert line, "it ended"
+            shell = [
+                str(SHELL),
+                "-init",
+                str(file),
+                "-csv",
+                "-c",
+                f"FROM dp($$ {COUNT} -- {port}\n$$)",
+            ]
+            asked = subprocess.run(shell, capture_output=True, text=True, check=True, timeout=60)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) == 0
+        assert plain(asked.stdout).split() == ["n", "4"]
+        assert file.stat().st_mode & 0o777 == 0o600
+    assert served.spent("Ann/B") == 20_000
+
+
+def test_the_file_for_the_shell_replaces_no_file_of_the_owners(tmp_path: Path) -> None:
+    where, tokens = address("localhost:1"), tmp_path / "policy.tokens"
+    theirs = tmp_path / "ann.sql"
+    theirs.write_text(f"SET VARIABLE dp_token = '{'0' * 64}';", "utf-8")
+    with pytest.raises(PolicyError, match="without a token of ann"):
+        serve._shell_file("ann", tokens, where)
+    assert read_tokens(tokens) == () and "000" in theirs.read_text("utf-8")
+    theirs.unlink()
+    serve._shell_file("ann", tokens, where)
+    theirs.unlink()
+    with pytest.raises(PolicyError, match="has a token already"):
+        serve._shell_file("ann", tokens, where)
+    for name in ("", "a\nb"):
+        with pytest.raises(PolicyError, match="name cannot"):
+            serve._shell_file(name, tokens, where)
+
+
+def test_a_database_of_a_newer_duckdb_is_refused_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "new.duckdb"
+
+    def write(checksum: int) -> None:
+        head = checksum.to_bytes(8, "little") + b"DUCK" + (999_999).to_bytes(8, "little")
+        file.write_bytes(head.ljust(3 * 4096, b"\0"))
+
+    write(0)
+    with pytest.raises(duckdb.Error) as wrong:
+        duckdb.connect(str(file), read_only=True)
+    found = re.search(r"computed checksum (\d+)", str(wrong.value))
+    assert found is not None
+    write(int(found[1]))
+    assert main(["serve", str(file), "--policy", "policy.toml"]) == 1
+    said = capsys.readouterr().err
+    assert f"was written by a newer DuckDB than {duckdb.__version__}" in said
+    assert f"ATTACH '{file}' AS newer;\nATTACH '{tmp_path}/new.v1.duckdb' AS older" in said
 
 
 @real

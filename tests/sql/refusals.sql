@@ -402,7 +402,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ ratings b
 SELECT DP_TOPK(a.title, 3, epsilon := 1, privacy_unit := a.user_id, domain := observed) FROM ratings a JOIN ratings b ON a.title = b.title
 
--- NotPrivate: A source may only use inner and left joins on equal columns
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns
 -- ^ catalog
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings, catalog
 
@@ -414,20 +414,20 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ ratings AS r
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings AS r(title, user_id)
 
--- NotPrivate: WHERE of the source of a DP call has a subquery
+-- NotPrivate: This compares no column with the rows outside of it.
 -- ^ 1 FROM ratings x
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE EXISTS (SELECT 1 FROM ratings x WHERE x.user_id = 7)
 
--- NotPrivate: WHERE of the source of a DP call has a subquery
--- ^ user_id FROM ratings)
-SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE user_id IN (SELECT user_id FROM ratings)
+-- NotPrivate: IN (SELECT …) reads public tables only, or compares the privacy units.
+-- ^ title FROM ratings)
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE title IN (SELECT title FROM ratings)
 
 -- SourceError: Table with name x does not exist
 -- ^ x)
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE user_id IN (SELECT user_id FROM x)
 
--- NotPrivate: WHERE of the source of a DP call has a parameter
--- ^ year = ?
+-- ArgumentError: Values were not provided for the following parameters: 1
+-- ^ ?
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE year = ?
 
 -- NotPrivate: The function error depends on more than the values of one row

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from types import FrameType
 from typing import Any
 
 import duckdb
 
+from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Scope
@@ -23,7 +22,6 @@ from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded, tokenize
 
 Connection = duckdb.DuckDBPyConnection
-Rows = Sequence[tuple[object, ...]]
 # Functions that read the state of the session are volatile; a time that is the same for the whole
 # statement is harmless; and the macros named here read their arguments only.
 _KINDS = """
@@ -53,7 +51,6 @@ _REGISTERED = re.compile(
 _WORD = re.compile(r"\w+")
 _KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
 _OFFERED = re.compile(r'"([^"\s]+)"')
-_ROWS_PER_INSERT = 200
 _BUILTIN: dict[str, frozenset[str]] = {}
 
 
@@ -202,6 +199,10 @@ class Engine:
         except duckdb.Error as error:
             raise source_error(error) from None
 
+    def parameter_names(self, sql: str) -> frozenset[str]:
+        """The parameters that DuckDB's parser finds in one statement; raises its errors."""
+        return frozenset(self.connection.extract_statements(sql)[0].named_parameters)
+
     def agrees(
         self, source: str, tables: Collection[Parts], functions: Collection[str] = ()
     ) -> bool:
@@ -264,22 +265,15 @@ class Engine:
         outer = self._frame.f_globals if self._frame is not None else {}
         return eval(call, outer, names)
 
-    def release(self, plan: Plan, ticket: str, number: int) -> str:
-        """Run the private SQL of a plan once and freeze its answer in a temporary table.
+    def release(self, plan: Plan, ticket: str, frozen: FrozenAnswers) -> str:
+        """Run the private SQL of a plan once and freeze its answer.
 
-        Answers of one type share a table, so that a long session does not fill the catalog.
         Returns a relation with the columns of the release, as SQL. Raises what the mechanism
         refused, or a SourceError.
         """
-        columns = release_columns(plan)
-        names, typed = _listed(columns)
-        digest = hashlib.blake2b(repr(columns).encode(), digest_size=8).hexdigest()
-        table = f"temp.main.__dp_releases_{digest}"
-        refusal: DpSqlError | None = None
-        sql = f"INSERT INTO {table} SELECT {number}, {names} FROM ({private_sql(plan, ticket)})"
+        refusal: DpSqlError
         try:
-            self.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} (number BIGINT, {typed})")
-            self.run(sql)
+            return frozen.insert(release_columns(plan), private_sql(plan, ticket), self.run)
         except duckdb.Error as error:
             # DuckDB's message may contain a value (a failed cast shows it); its type does not.
             refusal = self.tickets.error_of(ticket) or SourceError(
@@ -288,29 +282,7 @@ class Engine:
             )
         finally:
             self.tickets.withdraw(ticket)
-        if refusal is not None:
-            raise refusal  # outside the handler, so that DuckDB's error is not its context
-        return f"(SELECT {names} FROM {table} WHERE number = {number})"
-
-
-def freeze(
-    connection: Connection, table: str, columns: Sequence[tuple[str, str]], rows: Rows
-) -> str:
-    """Write rows into a new table; returns a relation with its columns, as SQL."""
-    names, typed = _listed(columns)
-    connection.execute(f"CREATE TEMP TABLE {table} ({typed})")
-    values = f"({', '.join(f'CAST(? AS {kind})' for _, kind in columns)})"
-    for first in range(0, len(rows), _ROWS_PER_INSERT):
-        some = rows[first : first + _ROWS_PER_INSERT]
-        given = list(chain.from_iterable(some))
-        connection.execute(f"INSERT INTO {table} VALUES {', '.join([values] * len(some))}", given)
-    return f"(SELECT {names} FROM {table})"
-
-
-def _listed(columns: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """Columns as SQL lists them: their names, and their names with types."""
-    names, typed = (name for name, _ in columns), (f"{name} {kind}" for name, kind in columns)
-    return ", ".join(names), ", ".join(typed)
+        raise refusal  # outside the handler, so that DuckDB's error is not its context
 
 
 def _local_names(frame: FrameType | None) -> set[str]:

@@ -11,7 +11,7 @@ import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection, open_database
 from dp_sql.errors import SourceError
-from dp_sql.policy.catalog import Listed
+from dp_sql.policy.catalog import ForeignKey, Listed
 from dp_sql.sql.tokens import folded
 
 _COLUMNS = """
@@ -21,6 +21,13 @@ _COLUMNS = """
     ORDER BY database_name, schema_name, table_name, column_index
 """
 _VIEWS = "SELECT database_name, schema_name, view_name FROM system.main.duckdb_views()"
+_KEYS = """
+    SELECT database_name, schema_name, table_name, constraint_type, constraint_column_names,
+        referenced_table, referenced_column_names
+    FROM system.main.duckdb_constraints()
+    WHERE constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY')
+    ORDER BY ALL
+"""
 
 
 @contextmanager
@@ -44,8 +51,23 @@ class DatabaseCatalogue:
     def _listed(self) -> Sequence[Listed]:
         views = set(self._connection.execute(_VIEWS).fetchall())
         rows = self._connection.execute(_COLUMNS).fetchall()
+        primary: dict[tuple[str, ...], tuple[str, ...]] = {}
+        foreign: dict[tuple[str, ...], tuple[ForeignKey, ...]] = {}
+        for *table, kind, columns, other, keys in self._connection.execute(_KEYS).fetchall():
+            parts = tuple(table)
+            if kind == "PRIMARY KEY":
+                primary[parts] = tuple(columns)
+            else:  # DuckDB has none across schemas
+                key = ForeignKey(tuple(columns), (table[0], table[1], other), tuple(keys))
+                foreign[parts] = (*foreign.get(parts, ()), key)
         return [
-            Listed(parts, parts in views, tuple((column, kind) for *_, column, kind in columns))
+            Listed(
+                parts,
+                parts in views,
+                tuple((column, kind) for *_, column, kind in columns),
+                primary.get(parts, ()),
+                foreign.get(parts, ()),
+            )
             for parts, columns in groupby(rows, key=lambda row: (row[0], row[1], row[2]))
         ]
 

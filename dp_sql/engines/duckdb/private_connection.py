@@ -42,6 +42,7 @@ _OPTIMIZERS = (
     "empty_result_pullup,join_filter_pushdown'"
 )
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
+_MAX_KNOWN = 1000  # answers of the catalog, and numbers of public tables, which do not change
 # Types whose values arrow changes on some versions.
 _AS_STRING = {"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"}
 
@@ -107,6 +108,7 @@ class PrivateConnection:
         if select not in self._known:
             rows = self._run(f"DESCRIBE {select}").fetchall()
             self._known[select] = [(name, kind) for name, kind, *_ in rows]
+            _forget_oldest(self._known)
         return self._known[select]
 
     def readable(self, value: str, type_name: str) -> bool:
@@ -136,6 +138,7 @@ class PrivateConnection:
         if select not in self._numbers:
             (number,) = self.public_values(select)
             self._numbers[select] = int(str(number))
+            _forget_oldest(self._numbers)
         return self._numbers[select]
 
     def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
@@ -192,6 +195,11 @@ class PrivateConnection:
 
     def _run(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
         return self._connection.execute(sql, parameters)
+
+
+def _forget_oldest(known: dict[str, Any]) -> None:
+    if len(known) > _MAX_KNOWN:
+        del known[next(iter(known))]
 
 
 def _released_sql(plan: Plan, ticket: str) -> str:

@@ -5,14 +5,13 @@ The analyst's query runs here, where no private row is. The instance is in memor
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Engine, Rows, freeze, restrict
+from dp_sql.engines.duckdb.connection import Engine, restrict
+from dp_sql.engines.duckdb.frozen import FrozenAnswers, Rows
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
 from dp_sql.sql.formatting import quote
@@ -29,8 +28,8 @@ class PublicConnection(Engine):
         super().__init__(duckdb.connect(":memory:", config=config), Tickets())
         restrict(self.connection, "SET lock_configuration = true")
         self.loaded: set[tuple[str, ...]] = set()  # public tables, by their full names
-        self._frozen: dict[str, str] = {}
-        self._numbers = itertools.count(1)
+        self.frozen = FrozenAnswers(self.connection.execute)
+        self._stored: dict[str, str] = {}
 
     def interrupt(self) -> None:
         """Stop what is running."""
@@ -58,22 +57,11 @@ class PublicConnection(Engine):
             self.connection.unregister("__dp_rows")
         self.loaded.add(tuple(parts))
 
-    def freeze(self, columns: Sequence[tuple[str, str]], rows: Rows) -> str:
-        """Write a release into a table of its own; returns a relation with its columns, as SQL."""
-        table = f"temp.main.__dp_release_{next(self._numbers)}"
-        return freeze(self.connection, table, columns, rows)
-
     def freeze_once(self, what: str, columns: Sequence[tuple[str, str]], rows: Rows) -> str:
-        """Write a system table or stored release; the same one again is the same table.
-
-        `what` is its name or id: thus the number of tables, which analysts can see, does not depend
-        on whether two releases are equal.
-        """
-        content = repr((what, list(columns), list(rows))).encode("utf-8", "surrogatepass")
-        digest = hashlib.sha256(content).hexdigest()
-        if digest not in self._frozen:
-            self._frozen[digest] = self.freeze(columns, rows)
-        return self._frozen[digest]
+        """Freeze what never changes; the same one again is the same relation, as SQL."""
+        if what not in self._stored:
+            self._stored[what] = self.frozen.add(columns, rows)
+        return self._stored[what]
 
     def check_idle(self) -> None:
         """Refuse to begin while an answer is being read in pieces: nothing can be written then."""

@@ -20,7 +20,7 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Connection, restrict
+from dp_sql.engines.duckdb.connection import Connection, open_database, restrict
 from dp_sql.errors import DpSqlError, NotSupported, with_type
 from dp_sql.sql.formatting import literal, quote
 
@@ -29,6 +29,7 @@ EngineError = duckdb.Error  # for modules that do not import DuckDB
 Admit = Callable[[str, str], bool]  # (connection, token): whether this new connection may ask
 Answer = Callable[[str, str], str]  # (connection, text): SQL over held tables, or an error to show
 
+NEWEST = "1.5.5"  # the newest DuckDB with a package of Quack, which the extra `serve` installs
 _EXTENSIONS = ("httpfs", "quack")
 # Types that arrow changes on some versions, alone or inside a list or struct.
 _AS_STRING = re.compile(r"\b(BIT|TIME WITH TIME ZONE|UHUGEINT|HUGEINT|UUID|VARIANT)\b")
@@ -136,9 +137,33 @@ def load_quack(connection: Connection) -> None:
             raise NotSupported(
                 f"Serving needs DuckDB's extension {name}, which DuckDB {duckdb.__version__} "
                 "cannot load.",
-                hint="pip install 'dp-sql[serve]' in an environment of its own, or, where DuckDB "
-                f"finds its extensions, INSTALL {name}.",
+                hint=f"The newest DuckDB with a package of Quack is {NEWEST}: pip install "
+                "'dp-sql[serve]' in an environment of its own. Or, where DuckDB finds its "
+                f"extensions: INSTALL {name}.",
             ) from error
+
+
+def extension_files() -> list[str]:
+    """The files of the extensions for Quack that are installed as packages."""
+    return [path for name in _EXTENSIONS if (path := _wheel(name))]
+
+
+def check_readable(database: str) -> None:
+    """Refuse a file that a newer DuckDB has written: it cannot be served with this one."""
+    try:
+        open_database(database, read_only=True).close()
+    except duckdb.Error as error:
+        if "version number" not in str(error):
+            raise
+        copy = str(Path(database).with_suffix(".v1.duckdb"))
+        raise NotSupported(
+            f"{database} was written by a newer DuckDB than {duckdb.__version__}, and the newest "
+            f"DuckDB that can serve is {NEWEST}.",
+            hint="Serve a copy that it can read. In the newer DuckDB:\n"
+            f"ATTACH {literal(database)} AS newer;\n"
+            f"ATTACH {literal(copy)} AS older (STORAGE_VERSION 'v1.5.0');\n"
+            "COPY FROM DATABASE newer TO older;",
+        ) from None
 
 
 def _wheel(name: str) -> str | None:
@@ -260,7 +285,7 @@ class QuackServer:
             raise NotSupported(
                 f"The Quack of DuckDB {duckdb.__version__} does not run the text that its "
                 "authorization function returns, so it cannot be served safely.",
-                hint="1.5.5 does.",
+                hint=f"{NEWEST} does.",
             )
 
 

@@ -12,15 +12,17 @@ import contextlib
 import hashlib
 import itertools
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
+from heapq import merge
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 from dp_sql.budget.account import Account
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, PolicyError
 from dp_sql.privacy.plan import Plan, loss_at
-from dp_sql.releases import Receipt
+from dp_sql.releases import Receipt, shared
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Sized)
@@ -28,8 +30,10 @@ S = TypeVar("S", bound=Sized)
 # Answers are held so that one execution sees one draw. The calls of an execution are close
 # together, and its number never returns; these limits only bound memory.
 _MAX_ANSWERS = 256
+_MAX_PLANS = 4096  # of `dp`, each for one text, from its binding to its execution
 _MAX_PEOPLE = 10**7  # of whom it is held in which groups they count, in all answers together
 _ONCE = "once-"
+_number = itemgetter(0)
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,9 @@ class Tickets:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._once: dict[str, tuple[Plan, int | None]] = {}
-        self._again: dict[str, Plan] = {}
+        self._again: OrderedDict[str, Plan] = OrderedDict()
         self._answers: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
-        self._receipts: list[tuple[int, Receipt]] = []
+        self._receipts: defaultdict[int, list[tuple[int, Receipt]]] = defaultdict(list)
         self._numbers = itertools.count(1)
         self._errors: dict[str, DpSqlError] = {}
         self._accounts: list[Account | None] = []
@@ -80,10 +84,17 @@ class Tickets:
         with self._lock, contextlib.suppress(ValueError):
             self._accounts.remove(account)
 
-    def receipts(self, connection: int | None = None) -> tuple[Receipt, ...]:
-        """One receipt per release, oldest first; those of one connection, or all."""
+    def receipts(self, connection: int | None = None, after: int = 0) -> tuple[Receipt, ...]:
+        """One receipt per release, oldest first: of one connection after its first ones, or all."""
         with self._lock:
-            return tuple(r for of, r in self._receipts if connection in {None, of})
+            if connection is not None:
+                return tuple(receipt for _, receipt in self._receipts[connection][after:])
+            return tuple(receipt for _, receipt in merge(*self._receipts.values(), key=_number))
+
+    def n_receipts(self, connection: int) -> int:
+        """How many releases one connection made."""
+        with self._lock:
+            return len(self._receipts[connection])
 
     def issue_once(
         self, plan: Plan, reservation: str | None = None, n_runs: int | None = None
@@ -102,6 +113,9 @@ class Tickets:
         digest = hashlib.blake2b(repr((plan, text, number)).encode(), digest_size=12).hexdigest()
         with self._lock:
             self._again.setdefault(digest, plan)
+            self._again.move_to_end(digest)
+            if len(self._again) > _MAX_PLANS:
+                self._again.popitem(last=False)
         return digest
 
     def withdraw(self, ticket: str) -> None:
@@ -159,7 +173,9 @@ class Tickets:
         with self._lock:
             once, again = self._once.pop(ticket, None), self._again.get(ticket)
         if once is None and again is None:
-            raise InternalError("This ticket is unknown or used; nothing was released.")
+            raise InternalError(
+                "This ticket is unknown or used; nothing was released. Write the query again."
+            )
         return once or (again, None)  # type: ignore[return-value]
 
     def _charged(self, plan: Plan, run: Callable[[Plan], Drawn[T]]) -> Drawn[T]:
@@ -187,14 +203,13 @@ class Tickets:
         loss, mechanism = plan.loss.times(drawn.n_runs), plan.mechanism.name
         asked = (plan.call, plan.written, mechanism)
         with self._lock:
-            receipt = Receipt(*asked, loss, drawn.accuracy, plan.assumptions)
-            self._receipts.append((connection, receipt))
+            receipt = shared(Receipt(*asked, loss, drawn.accuracy, plan.assumptions))
+            self._receipts[connection].append((next(self._numbers), receipt))
 
     def record_failure(self, plans: Sequence[Plan], connection: int, n_before: int) -> None:
         """Replace the receipts of a connection after its first `n_before`: these plans failed."""
         with self._lock:
-            own = [i for i, (of, _) in enumerate(self._receipts) if of == connection][n_before:]
-            self._receipts = [r for i, r in enumerate(self._receipts) if i not in own]
+            del self._receipts[connection][n_before:]
         for plan in plans:
             self._record(plan, Drawn(None, "it failed, and nothing was released"), connection)
 

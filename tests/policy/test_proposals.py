@@ -1,0 +1,177 @@
+"""Drafts from keys and names: the person, links, what may be public, and nothing public by itself."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
+from dp_sql.policy.model import Link, Policy, parse_policy
+from dp_sql.policy.template import draft
+from dp_sql.policy.validation import problems
+from tests.databases import write_database
+
+SHOP = """
+CREATE TABLE employees (employee_id INTEGER PRIMARY KEY, boss INTEGER REFERENCES employees(employee_id));
+CREATE TABLE customers (customer_id INTEGER PRIMARY KEY, country VARCHAR, rep INTEGER REFERENCES employees(employee_id));
+CREATE TABLE categories (category_id INTEGER PRIMARY KEY, name VARCHAR);
+CREATE TABLE products (product_id INTEGER PRIMARY KEY, name VARCHAR, category_id INTEGER REFERENCES categories(category_id));
+CREATE TABLE orders (order_id INTEGER PRIMARY KEY, employee_id INTEGER REFERENCES employees(employee_id), buyer INTEGER REFERENCES customers(customer_id));
+CREATE TABLE order_items (order_id INTEGER REFERENCES orders(order_id), product_id INTEGER REFERENCES products(product_id), PRIMARY KEY (order_id, product_id));
+CREATE TABLE returns (o INTEGER, p INTEGER, reason VARCHAR, FOREIGN KEY (o, p) REFERENCES order_items(order_id, product_id));
+INSERT INTO customers SELECT i, 'no', NULL FROM range(50) AS r(i);
+INSERT INTO categories VALUES (1, 'books');
+INSERT INTO products SELECT i, 'p' || i, 1 FROM range(9) AS r(i);
+INSERT INTO orders SELECT i, NULL, i % 50 FROM range(100) AS r(i);
+INSERT INTO order_items SELECT i, i % 7 FROM range(100) AS r(i);
+"""
+STREAMING = """
+CREATE TABLE accounts (id UUID PRIMARY KEY, country VARCHAR);
+CREATE TABLE profiles (id UUID PRIMARY KEY, account_id UUID REFERENCES accounts(id), name VARCHAR);
+CREATE TABLE titles (title_id INTEGER PRIMARY KEY, title VARCHAR);
+CREATE TABLE plays (profile_id UUID REFERENCES profiles(id), title_id INTEGER REFERENCES titles(title_id));
+INSERT INTO accounts SELECT uuid(), 'no' FROM range(50);
+INSERT INTO profiles SELECT uuid(), id, 'p' FROM accounts, range(2);
+INSERT INTO titles SELECT i, 't' || i FROM range(9) AS r(i);
+INSERT INTO plays SELECT id, range FROM profiles, range(5);
+"""
+TPCH = """
+CREATE TABLE nation (n_nationkey INTEGER PRIMARY KEY, n_name VARCHAR);
+CREATE TABLE part (p_partkey BIGINT PRIMARY KEY, p_name VARCHAR);
+CREATE TABLE supplier (s_suppkey BIGINT PRIMARY KEY, s_nationkey INTEGER REFERENCES nation(n_nationkey));
+CREATE TABLE partsupp (ps_partkey BIGINT REFERENCES part(p_partkey), ps_suppkey BIGINT REFERENCES supplier(s_suppkey), PRIMARY KEY (ps_partkey, ps_suppkey));
+CREATE TABLE customer (c_custkey BIGINT PRIMARY KEY, c_name VARCHAR, c_nationkey INTEGER REFERENCES nation(n_nationkey));
+CREATE TABLE orders (o_orderkey BIGINT PRIMARY KEY, o_custkey BIGINT REFERENCES customer(c_custkey));
+CREATE TABLE lineitem (l_orderkey BIGINT REFERENCES orders(o_orderkey), l_partkey BIGINT, l_suppkey BIGINT,
+    FOREIGN KEY (l_partkey, l_suppkey) REFERENCES partsupp(ps_partkey, ps_suppkey));
+INSERT INTO part SELECT i, 'p' FROM range(9) AS r(i);
+INSERT INTO supplier SELECT i, NULL FROM range(9) AS r(i);
+INSERT INTO partsupp SELECT i, i FROM range(9) AS r(i);
+INSERT INTO customer SELECT i, 'c' || i, NULL FROM range(50) AS r(i);
+INSERT INTO orders SELECT i, i % 50 FROM range(90) AS r(i);
+INSERT INTO lineitem SELECT i, i % 9, i % 9 FROM range(90) AS r(i);
+"""
+UNITS = {
+    "shop": (SHOP, {
+        "employees": "employee_id", "customers": "customer_id", "orders": "buyer",
+        "order_items": Link("order_id", ("orders",), "order_id"),
+        "returns": Link("o", ("orders",), "order_id"),
+    }),
+    "streaming": (STREAMING, {
+        "accounts": "id", "profiles": "account_id", "plays": Link("profile_id", ("profiles",), "id"),
+    }),
+    "tpch": (TPCH, {
+        "customer": "c_custkey", "orders": "o_custkey",
+        "lineitem": Link("l_orderkey", ("orders",), "o_orderkey"),
+    }),
+}  # fmt: skip
+QUESTIONS = {
+    "shop": ("order_items", "product_id", '"order_items.product_id" = "products.product_id"', "products", 7),
+    "streaming": ("plays", "title_id", '"plays.title_id" = "titles.title_id"', "titles", 5),
+    "tpch": ("lineitem", "l_partkey", '"customer.c_nationkey" = "nation.n_nationkey"', "nation", 9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_a_draft_follows_keys_and_is_ready_to_use(name: str, tmp_path: Path) -> None:
+    sql, units = UNITS[name]
+    database = write_database(tmp_path / "it.duckdb", sql)
+    with duckdb.connect(database) as connection:
+        catalog = DatabaseCatalogue(connection)
+        text = draft(catalog)
+        policy = parse_policy(text)
+        assert {table[0]: one.unit for table, one in policy.tables.items()} == units
+        assert not policy.public and not policy.views and not policy.domains
+        table, column, domain, public, count = QUESTIONS[name]
+        assert f"\n# {domain}\n" in text and re.search(rf"\n# tables = \[.*{public}", text)
+        are = "as they are.\ntables = "
+        text = text.replace(f"{are}[]", f'{are}["{public}"]').replace(f"# {domain}", domain)
+        assert problems(parse_policy(text), catalog) == []
+    file = tmp_path / "policy.toml"
+    file.write_text(text, "utf-8")
+    with dp_sql.connect(database, policy=file) as session:
+        asked = f"SELECT DP_COUNT_DISTINCT({column}, epsilon := 10000) AS n FROM {table}"
+        assert session.sql(asked).fetchall() == [(count,)]
+
+
+def drafted(sql: str) -> str:
+    with duckdb.connect() as connection:
+        connection.execute(sql)
+        return draft(DatabaseCatalogue(connection))
+
+
+def test_a_row_of_two_people_is_for_the_owner_to_judge() -> None:
+    text = drafted(
+        "CREATE TABLE users (id INTEGER PRIMARY KEY);"
+        "CREATE TABLE messages (a INTEGER REFERENCES users(id), b INTEGER REFERENCES users(id));"
+        "CREATE TABLE reads (x INTEGER REFERENCES users(id), y INTEGER REFERENCES users(id))"
+    )
+    assert text.count('privacy_unit = "?"') == 2
+    for column in "abxy":
+        assert f'\n# privacy_unit = "{column}"  # references users\n' in text
+
+
+def test_a_key_to_two_private_tables_is_for_the_owner_to_judge() -> None:
+    text = drafted(
+        "CREATE TABLE users (id INTEGER PRIMARY KEY);"
+        "CREATE TABLE orders (n INTEGER PRIMARY KEY, u INTEGER REFERENCES users(id));"
+        "CREATE TABLE visits (n INTEGER PRIMARY KEY, u INTEGER REFERENCES users(id));"
+        "CREATE TABLE clicks (o INTEGER REFERENCES orders(n), v INTEGER REFERENCES visits(n))"
+    )
+    assert '[tables.clicks]\nprivacy_unit = "?"' in text
+    assert '# privacy_unit = { link = "o", to = "orders.n" }' in text
+
+
+def test_a_table_of_people_has_one_row_of_each_only_by_its_primary_key() -> None:
+    text = drafted("CREATE TABLE a (user_id INTEGER PRIMARY KEY, x DOUBLE, y TEXT);"
+                   "CREATE TABLE b (user_id INTEGER, y TEXT, PRIMARY KEY (user_id, y))")  # fmt: skip
+    policy = parse_policy(text)
+    assert policy.tables["a",].unique_per_person == {"y"}
+    assert policy.tables["b",].unique_per_person == frozenset()
+
+
+def random_schema(seed: int) -> str:
+    """Tables with keys to earlier ones, under names that may or may not speak of people."""
+    draw, made, tables = random.Random(seed), [], []
+    for n in range(draw.randint(2, 9)):
+        name = draw.choice(["users", "orders", "items", "account", "t"]) + f"_{n}" * draw.randint(
+            0, 1
+        )
+        if name in {table for table, _ in tables}:
+            continue
+        key = draw.choice(["id", f"{name}_id", "user_id", "k"])
+        columns = [f'"{key}" INTEGER PRIMARY KEY']
+        for other, other_key in draw.sample(tables, min(len(tables), draw.randint(0, 2))):
+            columns.append(f'c{len(columns)} INTEGER REFERENCES "{other}"("{other_key}")')
+        columns += draw.sample(["title VARCHAR", "customer_id BIGINT", "member_no DOUBLE"], 1)
+        made.append(f'CREATE TABLE "{name}" ({", ".join(columns)})')
+        tables.append((name, key))
+    return ";".join(made)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_draft_makes_anything_public_or_names_a_person_against_a_key(seed: int) -> None:
+    with duckdb.connect() as connection:
+        connection.execute(random_schema(seed))
+        catalog = DatabaseCatalogue(connection)
+        answered = re.sub(r'privacy_unit = "\?"', 'privacy_unit = "title"', draft(catalog))
+        policy = parse_policy(answered)
+        assert (policy.public, policy.views, policy.domains) == (frozenset(), frozenset(), {})
+        wrong = [line for line in problems(policy, catalog) if "title" not in line]
+        assert wrong == []
+        _check_roots(policy, catalog)
+
+
+def _check_roots(policy: Policy, catalog: DatabaseCatalogue) -> None:
+    """Each person column that is a foreign key leads to a table with the same person."""
+    by_name = {table.parts[-1]: table for table in catalog.listed()}
+    for (name,), table in policy.tables.items():
+        for reference in by_name[name].references:
+            if reference.columns == (table.unit,):
+                other = policy.tables[(reference.table[-1],)]
+                assert other.unit == reference.keys[0], (name, table.unit)

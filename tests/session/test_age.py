@@ -1,0 +1,171 @@
+"""An old session works as a new one: the same steps for an answer, and little held for each.
+
+Counted, not timed: Python's calls, statements, objects, temporary tables and open files.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.budget.amounts import amount_of
+from dp_sql.engines.duckdb import frozen, tickets
+from dp_sql.engines.duckdb.install import instance_of
+from dp_sql.udfs.mechanism import PrivacyLoss
+from tests.conftest import READING_LOG
+
+N = 60
+SURE = "epsilon := 100"
+OWNERS = f"SELECT DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id) AS n FROM ratings"
+ANALYSTS = f"SELECT DP_COUNT_DISTINCT(title, {SURE}) AS n FROM ratings"
+POLICY = '[tables.ratings]\nprivacy_unit = "user_id"\n'
+BUDGET = '[budget]\ndataset = "log"\nepsilon = 1000000\nledger = "{}.sqlite"\n'
+
+
+class Opened:
+    """A session, what is asked of it, and the connection that has its temporary tables."""
+
+    def __init__(self, session: Any, question: str, tables: duckdb.DuckDBPyConnection) -> None:
+        self.session, self.question, self.tables = session, question, tables
+
+        self.is_macro = not question.startswith("SELECT")
+        self.is_stored = False
+
+    def ask(self, question: str = "") -> Any:
+        return self.session.sql(question or self.question)
+
+    def n_tables(self) -> int:
+        sql = "SELECT table_name FROM duckdb_tables() WHERE temporary"
+        return len(self.tables.execute(sql).fetchall())
+
+
+@contextmanager
+def _owner(folder: Path, question: str = OWNERS, **ledger: Any) -> Iterator[Opened]:
+    with dp_sql.connect(**ledger) as session:
+        session.execute(READING_LOG)
+        yield Opened(session, question, session.connection)
+
+
+@contextmanager
+def _analyst(folder: Path, more: str = "") -> Iterator[Opened]:
+    database, policy = folder / "log.duckdb", folder / "policy.toml"
+    with duckdb.connect(str(database)) as con:
+        con.execute(READING_LOG)
+    policy.write_text(POLICY + more, "utf-8")
+    with dp_sql.connect(str(database), policy=policy) as session:
+        public: Any = session
+        opened = Opened(session, ANALYSTS, public._public.connection)
+        opened.is_stored = "keep_releases" in more
+        yield opened
+
+
+SESSIONS: dict[str, Callable[[Path], Any]] = {
+    "owner": _owner,
+    "owner with a ledger": lambda folder: _owner(folder, ledger=folder / "owner.sqlite"),
+    "dp macro": lambda folder: _owner(folder, f"FROM dp($$ {OWNERS} $$)"),
+    "analyst": _analyst,
+    "analyst with a budget": lambda folder: _analyst(folder, BUDGET.format("paid")),
+    "analyst with stored releases": lambda folder: _analyst(
+        folder, BUDGET.format("kept") + "keep_releases = true\n"
+    ),
+}
+
+
+@pytest.fixture(params=SESSIONS)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
+    with SESSIONS[request.param](tmp_path) as opened:
+        yield opened
+
+
+def steps(ask: Callable[[], Any]) -> int:
+    """How many Python functions an answer calls, at least: exact draws may repeat."""
+    counted = []
+    for _ in range(9):
+        n = 0
+
+        def count(frame: Any, event: str, argument: Any) -> None:
+            nonlocal n
+            n += event in {"call", "c_call"}
+
+        sys.setprofile(count)
+        try:
+            ask().fetchall()
+        finally:
+            sys.setprofile(None)
+        counted.append(n)
+    return min(counted)
+
+
+def n_objects() -> int:
+    gc.collect()
+    return len(gc.get_objects())
+
+
+def test_an_old_session_does_what_a_new_one_does(opened: Opened) -> None:
+    held = [opened.ask(opened.question.replace(SURE, "epsilon := 0.001")) for _ in range(5)]
+    first = [] if opened.is_macro else [relation.filter("true").fetchall() for relation in held]
+    for _ in range(15):
+        opened.ask().fetchall()
+    young, objects = steps(opened.ask), n_objects()
+    tables, files = opened.n_tables(), len(os.listdir("/proc/self/fd"))
+    n_before = opened.session.n_receipts
+    for _ in range(N):
+        opened.ask().fetchall()
+    made = opened.session.n_receipts - n_before
+    assert made == (0 if opened.is_stored else N)
+    assert opened.n_tables() == tables <= 1
+    assert len(os.listdir("/proc/self/fd")) == files
+    assert n_objects() - objects < 6 * N
+    same = opened.session.receipts[-made:] if made else ()
+    assert len(set(map(id, same))) == bool(made), "equal receipts are one object"
+    assert steps(opened.ask) < young + N / 2, "something held for each answer was walked"
+    if not opened.is_macro:  # noise is drawn anew in each release, so another draw would show
+        made = opened.session.n_receipts
+        assert [relation.filter("true").fetchall() for relation in held] == first
+        assert opened.session.n_receipts == made
+        assert len(set(map(repr, first))) > 1 or opened.is_stored
+
+
+def test_copies_of_system_tables_do_not_pile_up(opened: Opened) -> None:
+    if opened.is_macro:
+        pytest.skip("the macro reads no system table")
+    opened.ask()
+    tables = opened.n_tables()
+    relation = opened.session.sql("FROM dp_releases()")
+    for _ in range(frozen.MAX_COPIES - 1):
+        opened.session.sql("FROM dp_releases()")
+    assert relation.fetchall() == opened.session.sql("FROM dp_releases()").fetchall()
+    for _ in range(3):
+        opened.session.sql("FROM dp_releases()")
+    assert opened.n_tables() == tables + frozen.MAX_COPIES
+
+
+def test_an_old_ledger_is_not_walked(tmp_path: Path) -> None:
+    with _owner(tmp_path, ledger=tmp_path / "old.sqlite") as opened:
+        opened.ask()
+        young, ledger = steps(opened.ask), opened.session._ledger
+        ledger.reserve("ann", [amount_of(PrivacyLoss(Fraction(1)))] * 2000, lambda *spent: None)
+        opened.ask()
+        assert steps(opened.ask) < young + 100
+
+
+def test_the_macro_holds_the_plans_of_the_newest_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tickets, "_MAX_PLANS", 8)
+    with duckdb.connect() as con:
+        con.execute(READING_LOG)
+        dp_sql.install(con)
+        for n in range(20):
+            assert len(con.sql(f"FROM dp($$ {OWNERS} -- {n}\n$$)").fetchall()) == 1
+        assert len(dp_sql.receipts(con)) == 20
+        instance = instance_of(con)
+        assert instance is not None and len(instance.tickets._again) == 8
