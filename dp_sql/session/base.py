@@ -167,7 +167,7 @@ class Session(Corrects):
             return without
         plans = self._plan(statement, engine)
         if statement.is_explain:
-            return cost_sql(self._cost(plans, engine)), None
+            return cost_sql(self._cost(plans, engine), with_sql=statement.shows_sql), None
         outer = self._outer(statement, plans, params, engine)
         return outer(self._release(statement, plans, engine) if plans else []), params
 
@@ -232,7 +232,8 @@ class Session(Corrects):
             return self._cost(plans, engine)
 
     def _cost(self, plans: Sequence[Plan], engine: Engine) -> Cost:
-        return cost_of([self._explained(plan, engine) for plan in plans], self._account)
+        explained = [self._explained(plan, engine) for plan in plans]
+        return cost_of(plans, explained, self._account)
 
     def _tables(self, statement: Statement, engine: Engine) -> list[Edit]:
         """The system tables that a statement reads, frozen, as edits of its text."""

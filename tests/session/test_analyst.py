@@ -155,13 +155,14 @@ def test_an_answer_keeps_its_type_on_the_way(tmp_path: Path, kind: str) -> None:
 
 def test_explain_spends_nothing_and_shows_the_cost(analyst: AnalystSession) -> None:
     text = "SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 4) FROM ratings GROUP BY region"
-    relation = analyst.sql(f"EXPLAIN {text}")
-    ((*told, accuracy, others, before, after, kept, work, sql),) = relation.fetchall()
-    assert told == ["dp_topk(title, 2)", "joint", "1", "0", "0.03125", "1", "0.25"]
-    assert "with probability 95 %" in accuracy and "__dp_sql_topk" in sql
-    assert "mechanism := 'subset'" in others and "cdp_peel" not in others, "there is no delta"
-    assert (before, after, kept) == ("", "", "")  # no budget here
-    assert work == "reads each row once; no join multiplies rows"
+    told = dict(analyst.sql(f"EXPLAIN (SQL) {text}").fetchall())
+    assert (told["call"], told["mechanism"]) == ("dp_topk(title, 2)", "joint")
+    assert told["cost"].startswith("epsilon = 1 (rho = 0.03125 of zCDP, range = 1)")
+    assert "with probability 95 %" in told["accuracy"] and "__dp_sql_topk" in told["sql"]
+    assert "mechanism := 'subset'" in told["instead"]
+    assert "cdp_peel" not in str(told), "there is no delta"
+    assert told["fits"] == "yes" and "left" not in told  # no budget here
+    assert told["work"] == "reads each row once; no join multiplies rows"
     assert analyst.receipts == ()
 
 

@@ -602,9 +602,9 @@ SELECT DP_SELECT(c, n, 1, epsilon := 1) FROM (SELECT 'a' AS c, DP_COUNT_DISTINCT
 -- ^ nope
 SELECT DP_SELECT(title, nope, 1, epsilon := 1) FROM ratings
 
--- ParseError: Syntax error at or near ">"
--- ^ >
-SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE year >
+-- ParseError: Syntax error at or near "7"
+-- ^ 7
+SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE year 7
 
 -- ParseError: This quote is never closed
 -- ^ 'Dune
