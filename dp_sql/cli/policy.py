@@ -76,6 +76,7 @@ def _check(policy: str, database: str) -> int:
     """
     read = read_policy(policy)
     with opened(database) as catalog:
+        catalog.pinned(read.tables, read.public)  # it refuses files that cannot be read as one
         wrong, unnamed = problems(read, catalog), hidden(read, catalog)
         work = [] if wrong else list(work_lines(read, catalog))
         enums = hidden_labels(read, catalog)

@@ -92,7 +92,10 @@ def _names(
             if name in policy.views and not found[0].is_view:
                 yield key, f"{written} is a table, and [views] lists views."
             elif found[0].is_view and name not in policy.views:
-                read = "[views], and the tables that it reads in [tables.…] or [public]."
+                read = (
+                    "[views], and the tables that it reads in [tables.…] or [public]. Only a view "
+                    "that is SELECT * FROM read_parquet('…') counts as a table."
+                )
                 yield key, f"{written} is a view. List it in {read}"
 
 

@@ -53,6 +53,7 @@ class Value:
     origin: the column of a base table that it is, unchanged: the table's full name, and its own.
     is_person: whether it is the privacy unit of its row.
     collation: how its strings are compared, as collations.py names it.
+    is_unnested: whether it is a list of which each element becomes a row.
     """
 
     sql: str
@@ -60,6 +61,7 @@ class Value:
     origin: tuple[tuple[str, ...], str] | None = None
     is_person: bool = False
     collation: str = ""
+    is_unnested: bool = False
 
     @property
     def origin_name(self) -> str | None:

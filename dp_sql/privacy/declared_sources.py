@@ -19,7 +19,15 @@ from dp_sql.privacy.as_written import WAY_OUT, as_written, check_sql
 from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Scope, view_body
 from dp_sql.privacy.comparisons import Unbound, Value, refuse
 from dp_sql.privacy.from_clause import From, Rows
-from dp_sql.privacy.relation_tree import LinkedTable, Parts, Relation, Select, Table, UnionAll
+from dp_sql.privacy.relation_tree import (
+    LinkedTable,
+    Parts,
+    Relation,
+    Select,
+    Table,
+    UnionAll,
+    Unnest,
+)
 from dp_sql.privacy.tables import Tables, persons_rows, public_rows
 from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, to_sql
@@ -239,6 +247,8 @@ def read_tables(relation: Relation) -> tuple[list[Table], set[Parts]]:
                 tables.append(one)
             case LinkedTable():
                 waiting += [one.table, one.owner]
+            case Unnest():
+                waiting.append(one.relation)
             case UnionAll():
                 waiting += [one.right, one.left]
             case Select():

@@ -118,7 +118,7 @@ class Wanted:
             self._check_type(values, way_out)
             # At most k of them: a large domain need not be counted here.
             count = f"SELECT system.main.count(*) FROM ({listed} LIMIT {k})"
-            (size,) = self.schema.public_values(count)
+            size = self.schema.public_number(count)
         except SourceError as error:
             why = f"cannot be read as {_shown(self.item_type)}: {error.message}"
             *table, column = getattr(self.given, "parts", ("", ""))
@@ -126,19 +126,18 @@ class Wanted:
             others += [f"{name}.{as_written(column)}" for name in error.names]
             message = f"The domain {self.given.text} {why}"
             raise self.refused(message, error.hint or "", others) from None
-        if k > int(str(size)):
+        if k > size:
             message = f"k = {k} is more than the {size} items of the domain."
             hint = f"Ask for at most {size}, or name a larger domain."
             given = self.call.given["k"]
-            raise given.refuse(message, hint, [given.put(str(size))] if int(str(size)) else [])
+            raise given.refuse(message, hint, [given.put(str(size))] if size else [])
         return PublicValues(listed, values.described)
 
     def _check_type(self, values: Values, way_out: Callable[[str], str]) -> None:
         """Refuse values of another type than the item's, or that a cast to it would change."""
         listed, kind = f"FROM (\n{values.select}\n) AS listed WHERE", None
         if not values.untyped:
-            typed = f"SELECT system.main.typeof((SELECT value {listed} FALSE))"
-            kind = str(*self.schema.public_values(typed))
+            kind = self._type_of(values)
         if kind == _NO_TYPE:
             return
         item_type, name, shown = self.item_type, self.call.item.text, _shown(self.item_type)
@@ -162,6 +161,16 @@ class Wanted:
             why = f"is not a value of type {shown}: a cast would refuse or change it."
             message = f"The domain of {name}, {values.described}, holds {value}, which {why}"
             raise self.refused(message, "Remove such values from the domain.")
+
+    def _type_of(self, values: Values) -> str:
+        """The type of values: that of their column, if they are one."""
+        if values.column is not None:
+            source, column = values.column
+            for name, kind in self.schema.columns(f"SELECT * FROM {source}"):
+                if folded(quote(name)) == folded(column):
+                    return kind
+        ((_, kind),) = self.schema.columns(f"SELECT value FROM (\n{values.select}\n) AS listed")
+        return kind
 
     def literals(self, is_allowed: Callable[[Node], bool]) -> list[Node]:
         """The literals of a list."""

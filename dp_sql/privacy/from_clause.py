@@ -24,6 +24,10 @@ ALLOWED = (
     "on equal columns, WHERE on one row at a time or on its person's rows, CTEs and subqueries of "
     "these, GROUP BY the privacy unit, and UNION ALL."
 )
+UNNEST = (
+    "Write FROM (SELECT user_id, unnest(tags) AS tag FROM posts), or FROM posts, unnest(tags) AS "
+    "t(tag), with a column of lists."
+)
 
 
 @dataclass(frozen=True)
@@ -96,12 +100,15 @@ class From:
 
     hidden: columns of USING on the right side: they are found by their table's name only.
     added: columns that joins compute of one relation's others; they have no name.
+    elements: the columns of unnest in FROM: how many relations are before it, what it and its
+        column are called, and which column of which relation it is.
     looked_in: the public relations that an IN (…) reads, as SQL, and their tables.
     """
 
     parts: list[FromPart] = field(default_factory=list)
     hidden: set[tuple[int, int]] = field(default_factory=set)
     added: set[tuple[int, int]] = field(default_factory=set)
+    elements: list[tuple[int, Parts, str, tuple[int, int]]] = field(default_factory=list)
     looked_in: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
     equal: list[tuple[str, str]] = field(default_factory=list)
     left_joins: list[LeftJoin] = field(default_factory=list)
@@ -133,8 +140,8 @@ class From:
     def copy(self) -> From:
         """The same, to which more can be added."""
         return From(
-            [*self.parts], {*self.hidden}, {*self.added}, [*self.looked_in], [*self.equal],
-            [*self.left_joins], [*self.where],
+            [*self.parts], {*self.hidden}, {*self.added}, [*self.elements], [*self.looked_in],
+            [*self.equal], [*self.left_joins], [*self.where],
         )  # fmt: skip
 
     def add(self, number: int, value: Value) -> Value:
@@ -185,6 +192,9 @@ class From:
                 for i, own in enumerate(part.rows.names):
                     if own == name and (scope or (part.number, i) not in self.hidden):
                         yield part.value(i)
+        for _, path, own, (number, i) in self.elements:
+            if own == name and scope in {(), path}:
+                yield self.parts[number].value(i)
 
     def unknown(self, node: exp.Column) -> Refused:
         """The refusal of a name that is no column."""
@@ -229,6 +239,14 @@ def row_wise(node: Node, scope: Scope) -> Value:
     return scope.as_written(node)
 
 
+def list_value(node: Node, scope: Scope) -> Value:
+    """Compile a list that unnest makes rows of."""
+    value = compiled(node, scope)
+    if not value.type.endswith("[]"):
+        raise refuse(node, f"unnest takes a list, not {value.type}", UNNEST)
+    return value
+
+
 def conditions(node: Node, scope: Scope) -> list[str]:
     """Compile a WHERE clause or another chain of AND, or take it as the owner wrote it."""
     try:
@@ -263,6 +281,10 @@ def projections(tree: exp.Select, source: From, scope: Scope) -> tuple[list[str]
         if isinstance(star, exp.Star) and inner is node:
             table = folded(inner.table) if isinstance(inner, exp.Column) else None
             found += _star(star, table, source, scope)
+        elif isinstance(inner, exp.Explode):
+            only(inner, {"this"})
+            value = replace(list_value(inner.this, scope), is_unnested=True)
+            found.append((column_name(node), value))
         else:
             found.append((column_name(node), row_wise(inner, scope)))
     return [name for name, _ in found], [value for _, value in found]
@@ -276,14 +298,20 @@ def _star(star: exp.Star, table: str | None, source: From, scope: Scope) -> list
     gone = {folded(node.name) for node in dropped}
     put = {folded(n.alias): compiled(n.this, scope) for n in star.args.get("replace") or []}
     called = {folded(n.this.name): folded(n.alias) for n in star.args.get("rename") or []}
-    listed = [
-        (name, part.value(i))
+    columns = [
+        (place, name, source.parts[number].value(i))
+        for place, path, name, (number, i) in source.elements
+        if table is None or (table,) == path
+    ]
+    columns += [
+        (part.number, name, part.value(i))
         for part in source.parts
         if table in {None, part.name}
         for i, name in enumerate(part.rows.names)
         if table is not None or (part.number, i) not in source.hidden
         if (part.number, i) not in source.added
     ]
+    listed = [(name, value) for _, name, value in sorted(columns, key=lambda column: column[0])]
     changed = [*gone, *put, *called]
     if len(changed) != len(set(changed)) or not set(changed) <= {name for name, _ in listed}:
         raise refuse(star, "EXCLUDE, REPLACE and RENAME take each column of the star once", ALLOWED)

@@ -42,6 +42,7 @@ from dp_sql.privacy.relation_tree import (
     Select,
     Table,
     UnionAll,
+    Unnest,
     columns_in,
     is_plain,
     relations_in,
@@ -51,6 +52,7 @@ from dp_sql.sql.types import as_key, same_bits
 MAX_SCANS = 64  # tables that one source may read; a CTE counts each time it is read
 MAX_PUBLIC_ROWS = 10_000_000  # of a join of public tables
 MAX_LENGTH = 200_000  # of the SQL that is written for a source
+MAX_ELEMENTS = 1_000  # of a list that is unnested: the first ones
 MAX_PATTERNS = 5  # of LIKE that become regular expressions: one row is matched with each
 _PATTERN = "system.main.regexp_full_match("
 
@@ -117,6 +119,7 @@ class _Writer:
     limits: WorkLimits | None
     read: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
     n_scans: int = 0
+    n_lists: int = 0
     made: int | None = None
 
     def relation(self, relation: Relation, need: Collection[int], every_row: bool) -> _Sql:
@@ -126,6 +129,8 @@ class _Writer:
                 found = self._table(relation, need)
             case LinkedTable():
                 found = self._linked(relation, need)
+            case Unnest():
+                found = self._unnest(relation, need, every_row)
             case UnionAll():
                 found = self._union(relation, need, every_row)
             case Select():
@@ -162,6 +167,22 @@ class _Writer:
             f"FROM ({owners}) AS p) AS o ON {here} = o.k "
             f"WHERE {is_found('o.__dp_found', f'w.c{linked.column}')}"
         )
+
+    def _unnest(self, unnest: Unnest, need: Collection[int], every_row: bool) -> _Sql:
+        before, column = (self.n_lists, self.made), unnest.column
+        need = sorted({*need, column})
+        inner = self.relation(unnest.relation, need, every_row)
+        if self.limits is not None and (self.n_lists, self.made) != before:
+            why = "A list is unnested here after another one, or after a join that multiplies rows."
+            hint = "Unnest one list, and before the join: FROM (SELECT …, unnest(…) …) JOIN …"
+            raise NotSupported(why, hint=hint)
+        self.n_lists += 1
+        is_capped = unnest.is_private and self.limits is not None
+        cut = f"system.main.list_slice(c{column}, 1, {MAX_ELEMENTS})"
+        listed = ["__dp_person"] if unnest.is_private else []
+        listed += [f"c{i}" for i in need if i != column]
+        listed.append(f"unnest({cut if is_capped else f'c{column}'}) AS c{column}")
+        return _Sql(f"SELECT {listed_sql(listed)} FROM ({inner.sql}) AS t")
 
     def _union(self, union: UnionAll, need: Collection[int], every_row: bool) -> _Sql:
         left = self.relation(union.left, need, every_row)

@@ -80,6 +80,20 @@ class UnionAll:
 
 
 @dataclass(frozen=True)
+class Unnest:
+    """The rows of a relation, once for each element of the list in one `column`."""
+
+    relation: Relation
+    column: int
+    types: tuple[str, ...]
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its rows belong to people."""
+        return self.relation.is_private
+
+
+@dataclass(frozen=True)
 class LeftJoin:
     """What ON says of one relation of a LEFT JOIN: equal columns, and other conditions.
 
@@ -237,7 +251,7 @@ class Select:
         return [*self.on_equal(number, before), *self.on_beside(number)] if before else []
 
 
-Relation = Table | LinkedTable | UnionAll | Select
+Relation = Table | LinkedTable | UnionAll | Unnest | Select
 
 
 def is_plain(relation: Relation) -> bool:

@@ -38,6 +38,7 @@ from dp_sql.privacy.from_clause import (
     projections,
 )
 from dp_sql.privacy.join_keys import Pair, alike, check_keys, compared, equal_pair
+from dp_sql.privacy.lists import join_list, unnested
 from dp_sql.privacy.matches import HINT, correlated, has_match
 from dp_sql.privacy.person_groups import grouped
 from dp_sql.privacy.relation_sql import Written, written
@@ -121,6 +122,8 @@ class Compiler:
         if tree.args.get("group") is not None or tree.args.get("having") is not None:
             return grouped(tree, source, scope)
         names, values = projections(tree, source, scope)
+        if any(value.is_unnested for value in values):
+            source, values = unnested(tree, source, values)
         distinct = tree.args.get("distinct")
         if distinct is not None:
             only(distinct, set())
@@ -239,6 +242,8 @@ class Compiler:
 
     def _join(self, join: Node, source: From) -> None:
         only(join, {"this", "side", "kind", "on", "using"})
+        if join_list(join, source, self.scope):
+            return
         side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
         on, using = join.args.get("on"), join.args.get("using") or []
         if kind in {"SEMI", "ANTI"} and side in {"", "LEFT"}:

@@ -14,7 +14,7 @@ from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import BudgetExceeded, DpSqlError, ParseError, QueryError
 from dp_sql.privacy.plan import Plan, loss_at
 from dp_sql.session.corrections import explained, is_balanced, rescaled, working
-from dp_sql.sql.statement import Statement, mentions_dp, parse
+from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.tokens import statements
 
 
@@ -80,7 +80,7 @@ class Corrects(ABC):
         if isinstance(error, QueryError) or not isinstance(text, str):
             return error
         if isinstance(error, duckdb.ParserException):
-            is_ours = self._analyst is not None or mentions_dp(text)
+            is_ours = self._analyst is not None or "__dp" in str(error)
             return (self._syntax_error(text) if is_ours else None) or error
         try:
             (statement,) = parse(text, under_policy=self._analyst is not None)

@@ -61,7 +61,8 @@ class Cost:
                 ("instead", f"mechanism := '{name}': {promise}")
                 for name, promise in one.alternatives.items()
             ]
-            lines += [("work", one.work)]
+            if with_sql or one.work.startswith("at most"):
+                lines.append(("work", one.work))
             if with_sql:
                 lines.append(("sql", one.sql))
         return lines

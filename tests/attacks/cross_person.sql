@@ -249,7 +249,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, LATERAL (SELECT * FROM ra
 -- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a JOIN LATERAL (SELECT 1) b ON true
 
--- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
+-- NotPrivate: unnest in FROM takes a list of one table before it.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN unnest([1, 2]) u
 
 -- NotPrivate: Two private tables must be joined on their privacy units, so that no row
@@ -369,5 +369,5 @@ SELECT DP_TOPK(title, DP_COUNT_DISTINCT(title, epsilon := 1), epsilon := 1) FROM
 -- NotSupported: A DP call is not allowed in the source of another DP call.
 SELECT DP_COUNT_DISTINCT(x, epsilon := 1) FROM (SELECT unnest(DP_TOPK(title, 2, epsilon := 1)) AS x FROM ratings)
 
--- NotPrivate: The function unnest is not supported here: dp_sql cannot prove that it
+-- NotPrivate: The function dp_topk is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT unnest(DP_TOPK(title, 2, epsilon := 1)) FROM ratings)

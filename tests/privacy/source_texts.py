@@ -165,6 +165,12 @@ class Writer:
             return Rel(f"({inner.text}) AS q{number}", f"q{number}", inner.cols)
         else:
             rel = BASES[self.one(SELDOM if self.chance(6) else OFTEN)]
+        if rel.alias == "odd" and self.chance(70):
+            cols = (*(col for col in rel.cols if col.type != "list"), Col("e", "int"))
+            if self.chance(50):
+                return Rel(f"(SELECT *, unnest(l) AS e FROM odd) AS q{number}", f"q{number}", cols)
+            listed = f"(FROM odd AS o, unnest(o.l) AS t(e)) AS q{number}"
+            return Rel(listed, f"q{number}", cols)
         if self.chance(60):
             return Rel(f"{rel.alias} {self.one(['AS ', ''])}q{number}", f"q{number}", rel.cols)
         return Rel(rel.alias, rel.alias, rel.cols)

@@ -63,6 +63,13 @@ def test_no_accepted_source_of_many_lets_a_person_touch_the_rows_of_others(
 # --- what is refused, whatever the data are -------------------------------------------------------
 
 MATCHED = [
+    "SELECT person, unnest(l) AS x FROM odd WHERE uh > 0",
+    "SELECT * FROM odd o CROSS JOIN unnest(o.l) AS t(x) WHERE x > 1",
+    "SELECT o.*, t.x FROM odd o, LATERAL unnest(o.l) AS t(x) JOIN ratings r ON r.user_id = o.person",
+    "SELECT o.person, t.x FROM odd o CROSS JOIN LATERAL (SELECT unnest(o.l) AS x) AS t",
+    "SELECT DISTINCT person, unnest(l) FROM odd",
+    "SELECT person, x, count(*) AS n FROM odd, unnest(l) t(x) GROUP BY ALL",
+    "SELECT year FROM (SELECT person, unnest(l) AS x FROM odd) JOIN catalog ON x = year",
     "SELECT title FROM ratings WHERE user_id IN (SELECT visitor FROM visits WHERE page = 'a') AND score > 0",
     "SELECT title FROM ratings WHERE user_id NOT IN (SELECT visitor FROM visits) OR flag",
     "SELECT title FROM ratings WHERE user_id IN (SELECT user_id FROM ratings GROUP BY user_id HAVING count(*) > 1)",
@@ -84,11 +91,18 @@ MATCHED = [
 
 
 @pytest.mark.parametrize("text", MATCHED)
-def test_rows_with_a_match_and_joins_on_expressions(text: str, database: Database) -> None:
+def test_lists_and_matches_and_joins_on_expressions(text: str, database: Database) -> None:
     assert all(check(text, data, True, database) for data in some_data())
 
 
 REFUSED = [
+    "SELECT person, unnest(l), unnest(l) FROM odd",
+    "SELECT person, unnest(uh) FROM odd",
+    "SELECT person, unnest([1, 2]) FROM odd",
+    "SELECT o.person, x FROM odd o LEFT JOIN unnest(o.l) AS t(x) ON TRUE",
+    "SELECT r.title, x FROM ratings r LEFT JOIN odd o ON r.user_id = o.person, unnest(o.l) AS t(x)",
+    "SELECT person, x FROM odd o, unnest(o.l) WITH ORDINALITY AS t(x)",
+    "SELECT person, unnest(l, recursive := true) FROM odd",
     "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.title = r.title)",
     "SELECT title FROM ratings WHERE score IN (SELECT visitor FROM visits)",
     "SELECT title FROM ratings WHERE user_id IN (SELECT user_id FROM visits)",

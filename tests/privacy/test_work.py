@@ -102,6 +102,12 @@ SOURCES = {
     "groups joined with groups": "SELECT a.user_id, b.n FROM (SELECT user_id, score, count(*) AS n FROM ratings GROUP BY ALL) a "
     "JOIN (SELECT user_id, title, count(*) AS n FROM ratings GROUP BY ALL) b ON a.user_id = b.user_id",
     "distinct values counted": "SELECT user_id, count(DISTINCT catalog.title) AS n FROM ratings JOIN catalog USING (genre) GROUP BY user_id",
+    "rows with a match": "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM orders o WHERE o.buyer = r.user_id AND o.title > 't')",
+    "rows without a match": "SELECT user_id, count(*) AS n FROM ratings ANTI JOIN orders ON user_id = buyer GROUP BY ALL",
+    "rows with a public match": "SELECT title FROM ratings r WHERE EXISTS (SELECT 1 FROM four f WHERE f.k = r.four)",
+    "a list": "SELECT tag FROM posts, unnest(tags) AS t(tag)",
+    "a list, joined": "SELECT year FROM (SELECT user_id, unnest(tags) AS tag FROM posts) JOIN catalog ON tag = title",
+    "a list and its table again": "SELECT a.user_id, tag FROM (SELECT user_id, unnest(tags) AS tag FROM posts) a JOIN posts b USING (user_id)",
     "a view": "SELECT l.reader, f.a FROM liked l JOIN four f ON f.k = l.four",
     "a side that is empty without the person": "SELECT r.user_id, count(*) AS n FROM ratings r JOIN catalog c ON r.genre = c.genre "
     "JOIN (SELECT user_id FROM ratings JOIN four ON four = k GROUP BY ALL) p ON p.user_id = r.user_id GROUP BY 1",
@@ -140,6 +146,12 @@ TOO_MUCH = {
     "a pattern after a join that multiplies rows": (
         LIMITS, "SELECT r.user_id, f.a FROM ratings r JOIN four f ON r.four = f.k WHERE f.a > r.score OR r.title LIKE '%a_b%'",
         "matched after a join",
+    ),
+    "two lists of one row": (
+        LIMITS, "SELECT x, y FROM posts, unnest(tags) AS t(x), unnest(tags) AS u(y)", "unnested here after another",
+    ),
+    "a list after a join that multiplies rows": (
+        LIMITS, "SELECT unnest(tags) AS tag, r.score FROM posts p JOIN ratings r ON p.user_id = r.user_id", "after a join",
     ),
     "many patterns": (
         LIMITS, "SELECT user_id FROM ratings WHERE " + " OR ".join(f"title LIKE '%{i}_%'" for i in range(6)),
@@ -265,7 +277,19 @@ def inner_joins(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "is_found", lambda found, left: f"{found} = 1")
 
 
+def whole_lists(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(person_sql, "MAX_ELEMENTS", 10**6)
+
+
+def every_match(patch: pytest.MonkeyPatch) -> None:
+    """A row is joined with each of its matches."""
+    right = person_sql.distinct_sql
+    patch.setattr(person_sql, "distinct_sql", lambda *a: right(*a).replace("DISTINCT ", ""))
+
+
 MUTANTS: dict[str, tuple[Plant, str]] = {
+    "unnests a list of any length": (whole_lists, SOURCES["a list"]),
+    "joins each match": (every_match, "SELECT count(*) AS n FROM ratings WHERE user_id IN (SELECT buyer FROM orders) GROUP BY user_id"),
     "keeps how often public rows occur": (keeps_multiplicity, SOURCES["a table of four rows, five times, all columns read"]),
     "reduces nothing": (not_reduced, SOURCES["a table of four rows, eight times"]),
     "caps after the join": (capped_afterwards, "SELECT a.score, b.title FROM ratings a JOIN ratings b ON a.user_id = b.user_id WHERE a.score < 10"),

@@ -32,6 +32,7 @@ CREATE TYPE mood AS ENUM ('calm', 'merry');
 CREATE TABLE ratings (user_id BIGINT, title VARCHAR, genre VARCHAR COLLATE NOCASE, score INTEGER,
                       four INTEGER, x DOUBLE, price DECIMAL(8, 2), mood mood);
 CREATE TABLE orders (order_id INTEGER, buyer BIGINT, title VARCHAR, score INTEGER);
+CREATE TABLE posts (user_id BIGINT, tags VARCHAR[]);
 CREATE TABLE items (order_id INTEGER, product VARCHAR, score INTEGER);
 CREATE TABLE catalog AS
     SELECT 't' || i AS title, ('g' || (i % 20)) COLLATE NOCASE AS genre, i AS year,
@@ -44,6 +45,7 @@ INSERT INTO ratings
     SELECT i % 30, 't' || (i % 50), 'g' || (i % 20), i % 7, 2, 2, 50, 'merry' FROM range(60) AS r(i);
 INSERT INTO orders SELECT i, i % 30, 't' || i, i % 7 FROM range(40) AS r(i);
 INSERT INTO items SELECT i % 40, 'p' || i, i % 7 FROM range(80) AS r(i);
+INSERT INTO posts SELECT i % 30, ['t1', 't' || i] FROM range(60) AS r(i);
 CREATE VIEW liked AS SELECT user_id AS reader, title, four FROM ratings WHERE score > 3;
 """
 _POLICY = """
@@ -51,6 +53,8 @@ _POLICY = """
 privacy_unit = "user_id"
 [tables.orders]
 privacy_unit = "buyer"
+[tables.posts]
+privacy_unit = "user_id"
 [tables.items]
 privacy_unit = { link = "order_id", to = "orders.order_id" }
 [public]
@@ -62,6 +66,7 @@ ROW = """
 INSERT INTO ratings VALUES (999, 't1', 'G1', 5, 1, 0, 1, 'calm');
 INSERT INTO orders VALUES (999, 999, 't1', 5);
 INSERT INTO items VALUES (999, 'p1', 5);
+INSERT INTO posts SELECT 999, list('t' || (i % 2000)) FROM range(5000) AS r(i);
 """
 """One row of one person in each table: it meets many public rows by every column."""
 PERSON = f"""
@@ -69,9 +74,10 @@ INSERT INTO ratings SELECT 999, 't' || (i % 2000), 'G1', i, 1, i % 2, 1, 'calm'
     FROM range({MANY}) AS r(i);
 INSERT INTO orders SELECT 1000 + i, 999, 't1', i % 7 FROM range({MANY}) AS r(i);
 INSERT INTO items SELECT 1000 + i, 'p' || i, i % 7 FROM range({MANY}) AS r(i);
+INSERT INTO posts SELECT 999, ['t' || (i % 2000)] FROM range({MANY}) AS r(i);
 """
 PUBLIC_ROWS = 2_000
-PRIVATE = ("ratings", "orders", "items")
+PRIVATE = ("ratings", "orders", "items", "posts")
 # Operators that compare each row of one side with each of the other.
 EACH_WITH_EACH = {"BLOCKWISE_NL_JOIN", "NESTED_LOOP_JOIN", "CROSS_PRODUCT", "POSITIONAL_JOIN"}
 
