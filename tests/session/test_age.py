@@ -186,7 +186,6 @@ def test_the_catalog_is_asked_once_for_all_names(
     declared = f"{SURE}, privacy_unit := user_id, domain := catalog.title"
     session.sql(f"SELECT DP_TOPK(title, 2, {declared}) FROM ratings")
     assert len([sql for sql in asked if "duckdb_tables" in sql]) == 1
-    assert len(asked) == 2, "the other one is about its functions"
 
 
 @pytest.mark.parametrize(
