@@ -308,7 +308,12 @@ def test_joins_that_could_multiply_a_persons_rows_too_far_are_refused(
     with pytest.raises(errors.NotSupported, match=r"could make 1,000,000,000 rows of one person"):
         asking.sql(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined} WHERE {some}")
     # Nobody reads a column of the others here, so each is read as the people in it.
-    assert "no join multiplies" in asking.explain(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined}").calls[0].work
+    assert (
+        "no join multiplies"
+        in asking.explain(f"SELECT DP_COUNT_DISTINCT(a.title, epsilon := 1) FROM {joined}")
+        .calls[0]
+        .work
+    )
 
 
 def test_public_tables_arrive_as_they_are(tmp_path: Path) -> None:
