@@ -20,7 +20,7 @@ from dp_sql.sql.types import by_value, exact
 
 KEEP_UDF = "__dp_sql_keep"
 GROUPS = "_groups"  # the end of the name of a UDF that answers all groups at once
-_EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
+EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
 
 
 def release_columns(plan: Plan) -> list[tuple[str, str]]:
@@ -51,13 +51,14 @@ def count_groups_sql(plan: Plan) -> str:
     return f"SELECT system.main.count(*) FROM ({groups}) AS __dp_groups"
 
 
-def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
+def private_sql(plan: Plan, ticket: str, *, again: bool = False, execution: str = EXECUTION) -> str:
     """A SELECT of the columns of `release_columns`: the release that a UDF knows by its `ticket`.
 
-    `again`: whether one execution may run it more than once, as in sql.shape.Rows.
+    `again`: whether one execution may run it more than once, as in sql.shape.Rows. `execution`: for
+    which connection and query the release is made, if not for its own.
     """
     shape, grouped = plan.parameters, bool(plan.keys)
-    call = f"'{ticket}', {_EXECUTION}"
+    call = f"'{ticket}', {execution}"
     ctes = [_rows(plan)]
     if grouped:
         ctes += _groups(plan, call)

@@ -56,7 +56,7 @@ class AnalystSession(Session):
             wrong = misfits(policy, self._private.catalogue)
             if wrong:
                 raise PolicyError(f"The policy does not fit {database}: {'; '.join(wrong)}")
-            self._private.pin(policy.tables, policy.public)
+            self._private.pin([*policy.tables, *policy.scores], policy.public)
             ledger, account, path = None, None, None
             if (b := policy.budget) is not None:
                 ledger = Ledger(b.ledger, b.checkpoint, b.dataset, monthly=b.monthly)

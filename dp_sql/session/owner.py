@@ -19,8 +19,9 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, count_groups_sql
 from dp_sql.releases import Release
 from dp_sql.session.base import Session
-from dp_sql.session.dp_macro import owners_plans, query_of, quoted, with_ctes
+from dp_sql.session.dp_macro import owners_plans, quoted, with_ctes
 from dp_sql.session.explain import EXAMPLE_DELTA, Explanation, explanation
+from dp_sql.session.plain_call import OWNER
 from dp_sql.session.release_store import new_release
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import Table, read_again
@@ -41,7 +42,7 @@ class OwnerSession(Session):
 
     def __init__(self, connection: Connection, ledger: Ledger | None = None) -> None:
         account = None if ledger is None else Account(ledger, None, "owner")
-        super().__init__(register(connection, query_of), number_of(connection), ledger, account)
+        super().__init__(register(connection, OWNER), number_of(connection), ledger, account)
         self._connection = connection
         with contextlib.ExitStack() as closing:
             if ledger is not None:

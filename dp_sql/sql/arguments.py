@@ -53,7 +53,7 @@ def read_call(tokens: Sequence[Token], index: int, under_policy: bool) -> DpCall
 
     Raises:
         ArgumentError: an argument is missing, unknown, out of range or not taken by the mechanism.
-        NotSupported: DISTINCT, ORDER BY or IGNORE NULLS inside the call; what only an owner states.
+        NotSupported: DISTINCT, ORDER BY or IGNORE NULLS inside the call.
     """
     function = FUNCTIONS[(tokens[index].name or "").upper()]
     close = matching(tokens, index + 1)
@@ -97,12 +97,6 @@ def _refuse_missing(function: Function, given: Given) -> None:
     """Refuse a call without what it requires, or with what only an owner may state."""
     required = dict(_REQUIRED)
     if given.under_policy:
-        if not function.shape.reads_people:
-            raise given.token.error(
-                NotSupported,
-                f"{function.name} is not available under a policy: the owner must declare its "
-                "sensitivities, and a policy cannot.",
-            )
         if "privacy_unit" in given.arguments:
             raise given.arguments["privacy_unit"].refuse(
                 "Under a policy privacy_unit is not an argument: "

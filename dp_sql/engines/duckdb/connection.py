@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -287,9 +287,29 @@ class Engine:
         Returns a relation with the columns of the release, as SQL. Raises what the mechanism
         refused, or a SourceError.
         """
+        return self._redeem(
+            plan,
+            ticket,
+            lambda: frozen.insert(release_columns(plan), private_sql(plan, ticket), self.run),
+        )
+
+    def answer(self, plan: Plan, ticket: str, execution: tuple[int, int]) -> str:
+        """Run the private SQL of a plan without groups once; its value in a JSON list.
+
+        Items are strings in it. The release belongs to an execution of another connection. Raises
+        what the mechanism refused, or a SourceError.
+        """
+        shape = plan.parameters
+        release = private_sql(plan, ticket, execution="{}, {}".format(*execution))
+        written = f"system.main.list_value(CAST(__dp_value AS {shape.written[shape.detailed]}))"
+        sql = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM ({release})"
+        return self._redeem(plan, ticket, lambda: str(self.run(sql).fetchall()[0][0]))
+
+    def _redeem(self, plan: Plan, ticket: str, run: Callable[[], str]) -> str:
+        """Run what redeems a ticket, and forget the ticket."""
         refusal: DpSqlError
         try:
-            return frozen.insert(release_columns(plan), private_sql(plan, ticket), self.run)
+            return run()
         except duckdb.Error as error:
             # DuckDB's message may contain a value (a failed cast shows it); its type does not.
             refusal = self.tickets.error_of(ticket) or SourceError(
