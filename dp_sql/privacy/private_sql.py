@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from dp_sql.privacy.plan import Column, Plan
 from dp_sql.sql.shape import Rows
-from dp_sql.sql.types import by_value, exact
+from dp_sql.sql.types import by_value, exact, sample
 
 KEEP_UDF = "__dp_sql_keep"
 GROUPS = "_groups"  # the end of the name of a UDF that answers all groups at once
@@ -39,6 +39,13 @@ def answer_columns(plan: Plan, keys: Sequence[str]) -> list[tuple[str, str]]:
 def stand_ins(plan: Plan) -> str:
     """The list of a SELECT that has the columns of the release, all NULL."""
     return ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in release_columns(plan))
+
+
+def samples(plan: Plan) -> str:
+    """The same with values that a release may have, which are computed from no row."""
+    return ", ".join(
+        f"CAST({sample(kind)} AS {kind}) AS {name}" for name, kind in release_columns(plan)
+    )
 
 
 def _value_type(plan: Plan) -> str:

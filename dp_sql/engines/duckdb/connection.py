@@ -63,6 +63,8 @@ _REGISTERED = re.compile(
     re.DOTALL,
 )
 _WORD = re.compile(r"\w+")
+_KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
+_OFFERED = re.compile(r'"([^"\s]+)"')
 _BUILTIN: dict[str, frozenset[str]] = {}
 
 
@@ -361,6 +363,18 @@ def _without_collations(sql: str) -> str:
     return "".join([*pieces, sql[position:]])
 
 
-def source_error(error: duckdb.Error) -> SourceError:
-    """DuckDB's error over public data as a SourceError: its first line."""
-    return SourceError(str(error).strip().split("\n", 1)[0] or type(error).__name__)
+def source_error(error: duckdb.Error, *, offers: bool = True) -> SourceError:
+    """DuckDB's error over public data as a SourceError: its first line.
+
+    `offers`: also the names that DuckDB proposes, among all in the database.
+    """
+    first, _, rest = str(error).strip().partition("\n")
+    names = [
+        name
+        for name in (_OFFERED.findall(rest.partition("\n\n")[0]) if offers else [])
+        if not name.startswith(("pg_", "sqlite_", "duckdb_")) and f" {name} " not in first
+    ]
+    hint = f"Did you mean {' or '.join(names)}?" if names else None
+    found = SourceError(_KIND.sub("", first) or type(error).__name__, hint=hint)
+    found.names = names
+    return found
