@@ -34,7 +34,7 @@ $(CHECK): $(TEST)
 	@$(BIN)/python $(PIP) --editable ".[test-all,check]"
 	@touch $@
 
-demo: $(RUNTIME)  ## make a reading log and ask it through every door
+demo: $(RUNTIME)  ## an owner's policy; an analyst's price, answer, refusal and budget
 	@$(BIN)/python examples/demo.py
 
 dashboard: $(RUNTIME)  ## a page with a budget, at http://localhost:8501
@@ -70,6 +70,7 @@ test-clients:  ## Streamlit, a browser, notebooks, Ibis, polars …, in an envir
 	@test -x .venv-clients/bin/python || $(PYTHON) -m venv .venv-clients
 	@.venv-clients/bin/python $(PIP) --editable ".[test-clients]"
 	.venv-clients/bin/python -m pytest -n auto tests/integrations
+	cd tests/integrations/suites && ../../../.venv-clients/bin/python -m pytest
 
 serve-test:  ## the real duckdb shell through a Quack server, in an environment of its own
 	@test -x .venv-serve/bin/python || $(PYTHON) -m venv .venv-serve

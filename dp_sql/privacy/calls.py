@@ -52,9 +52,9 @@ def text(node: Node, value: Value) -> Value:
     kind = family(value.type)
     if kind in {"VARCHAR", "NULL"}:
         return value
-    if kind not in EXACT_TYPES | {"FLOAT", "DOUBLE"}:
+    if kind not in EXACT_TYPES | {"FLOAT", "DOUBLE", "JSON"}:
         raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
-    bound = None if kind in {"BLOB", "ENUM"} else _LONG_TEXT
+    bound = None if kind in {"BLOB", "ENUM", "JSON"} else _LONG_TEXT
     return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR", bound=bound)
 
 

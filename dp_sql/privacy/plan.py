@@ -119,4 +119,5 @@ def needs_cap(select: DpSelect, call: DpCall) -> QueryError:
     needed = "max_groups_contributed := <number>: in how many groups one person may count"
     message = f"{call.function.name} with GROUP BY needs {needed}. Each group gets epsilon divided"
     hint = "Add max_groups_contributed := 1, or more if people are in several groups."
-    return select.refused(f"{message} by that number.", call.start, hint)
+    instead = [call.with_argument(select.text, "max_groups_contributed := 1")]
+    return select.refused(f"{message} by that number.", call.start, hint, instead=instead)

@@ -6,12 +6,12 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dp_sql.errors import ArgumentError, NotSupported, QueryError
+from dp_sql.errors import ArgumentError, NotSupported, ParseError, QueryError, guessed
 from dp_sql.sql.arguments import DpCall, read_call
 from dp_sql.sql.clauses import Clause, Select, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.literals import ListLiteral, Reference
-from dp_sql.sql.tokens import Token, matching, split, text_of, token_at
+from dp_sql.sql.tokens import Token, folded, matching, put, split, text_of, token_at
 
 Span = tuple[int, int]  # offsets in the text: [start, stop)
 
@@ -62,10 +62,30 @@ class DpSelect:
         return [t for t in self.between(span) if not any(a <= t.start < b for a, b in places)]
 
     def refused(
-        self, message: str, at: int, hint: str = "", kind: type[QueryError] = ArgumentError
+        self,
+        message: str,
+        at: int,
+        hint: str = "",
+        kind: type[QueryError] = ArgumentError,
+        instead: Sequence[str] = (),
     ) -> QueryError:
         """An error with a caret under one place of the text."""
-        return kind(message, text=self.text, position=at, hint=hint or None)
+        return kind(message, text=self.text, position=at, hint=hint or None, instead=instead)
+
+    def renamed(self, name: str, at: int, others: Sequence[str]) -> list[str]:
+        """The text with each of some other names in place of the first `name` from a place on."""
+        same = (t for t in self.tokens if t.end > at and folded(t.name or "") == folded(name))
+        found = next(same, None)
+        return [] if found is None else [put([found], other) for other in others]
+
+    def without_item(self, start: int, stop: int) -> str:
+        """The text without one expression of the list, and the comma beside it."""
+        number = self.items.index((start, stop))
+        if number + 1 < len(self.items):
+            stop = self.items[number + 1][0]
+        elif number:
+            start = self.items[number - 1][1]
+        return self.text[:start] + self.text[stop:]
 
 
 def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect, ...]:
@@ -122,7 +142,10 @@ def _refuse_misplaced(tokens: Sequence[Token], index: int, select: Select) -> No
         return tokens[at].error(NotSupported, message, hint)
 
     if token_at(tokens, index - 1).is_symbol("."):
-        raise refuse(f"{name} belongs to no schema; write it without one.")
+        message = f"{name} belongs to no schema; write it without one."
+        raise tokens[index].error(
+            NotSupported, message, instead=[put(tokens[max(0, index - 2) : index], "")]
+        )
     clause = select.clause_of(index)
     place = clause.keyword if clause else None
     if place != "SELECT":
@@ -137,15 +160,25 @@ def _refuse_misplaced(tokens: Sequence[Token], index: int, select: Select) -> No
     after = matching(tokens, index + 1) + 1
     word = token_at(tokens, after).upper
     if word in _AFTER_CALL:
-        raise refuse(f"{name} does not take {_AFTER_CALL[word]}.", at=after)
+        stop = (
+            matching(tokens, after + 1) + 1 if token_at(tokens, after + 1).is_symbol("(") else after
+        )
+        raise tokens[after].error(
+            NotSupported, f"{name} does not take {_AFTER_CALL[word]}.",
+            instead=[put(tokens[after:stop], "")] if word == "OVER" else (),
+        )  # fmt: skip
     for keyword, advice in _NOT_BESIDE.items():
         found = select.clause(keyword)
         if found is not None and not (keyword == "HAVING" and select.clause("GROUP")):
             shown = _PLACES.get(keyword, keyword)
             raise refuse(f"A SELECT with {name} cannot have {shown}.", advice, found.start)
     if select.clause("FROM") is None:
-        hint = f"SELECT {example} FROM {function.table}"
-        raise refuse(f"{name} needs a table to read.", hint)
+        hint = f"For example: SELECT {example} FROM {function.table}"
+        alias = tokens[-1]
+        before = token_at(tokens, len(tokens) - 2)
+        is_typo = bool(guessed(before.upper, ["FROM"]))
+        instead = [put([before], "FROM") if is_typo else put([alias], f"FROM {alias.text}")]
+        raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
 
 
 def _read_select(
@@ -187,7 +220,8 @@ def _read_select(
             # The answer has one row, so it would look as if it limited people's rows.
             message = f"{clause.keyword} next to a DP call does not limit the source."
             hint = "Choose k, or limit the answer in an outer query."
-            raise tokens[clause.start].error(NotSupported, message, hint)
+            instead = [put(tokens[clause.start : clause.stop], "")]
+            raise tokens[clause.start].error(NotSupported, message, hint, instead)
     return found
 
 
