@@ -20,11 +20,15 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class Reference:
-    """A column, table or type as written: its unquoted parts, and its place."""
+    """A column, table or type as written: its unquoted parts, and its place.
+
+    is_expression: whether it is a key of GROUP BY that is no column; then `parts` is its name.
+    """
 
     parts: tuple[str, ...]
     text: str
     position: int
+    is_expression: bool = False
 
 
 @dataclass(frozen=True)
