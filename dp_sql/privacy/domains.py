@@ -18,7 +18,7 @@ from dp_sql.privacy.declared_sources import OwnersSchema
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote
-from dp_sql.sql.literals import ListLiteral, Reference
+from dp_sql.sql.literals import ListLiteral, PublicQuery, PublicSet, Reference
 from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be, can_be_written, exact, family, lost
@@ -95,9 +95,10 @@ class Wanted:
 
     select: DpSelect
     call: DpCall
-    given: Reference | ListLiteral
+    given: PublicSet
     item_type: str
     schema: Schema
+    what: str = "domain"  # or "groups": what messages call it
 
     def refused(self, message: str, hint: str = "") -> QueryError:
         """An error under the domain."""
@@ -117,7 +118,7 @@ class Wanted:
             (size,) = self.schema.public_values(count)
         except SourceError as error:
             why = f"cannot be read as {_shown(self.item_type)}: {error.message}"
-            raise self.refused(f"The domain {self.given.text} {why}") from None
+            raise self.refused(f"The {self.what} {self.given.text} {why}") from None
         if k > int(str(size)):
             message = f"k = {k} is more than the {size} items of the domain."
             hint = f"Ask for at most {size}, or name a larger domain."
@@ -137,9 +138,9 @@ class Wanted:
             spoken = "strings" if kind is None else f"values of type {_shown(kind)}"
             example = _EXAMPLES.get(family(item_type), "[1, 2]" if kind is None else "")
             example = example and f"Write a list of such values, as in {example}."
-            message = (
-                f"{name} has type {shown}, and its domain, {values.described}, holds {spoken}."
-            )
+            hold = "holds" if self.what == "domain" else "hold"
+            its = f"its {self.what}, {values.described}, {hold}"
+            message = f"{name} has type {shown}, and {its} {spoken}."
             hint = " ".join(filter(None, [example, way_out(kind or "VARCHAR")]))
             never = "A value of one type never equals a value of the other."
             raise self.refused(f"{message} {never}", hint)
@@ -151,17 +152,21 @@ class Wanted:
         )
         if value is not None:
             why = f"is not a value of type {shown}: a cast would refuse or change it."
-            message = f"The domain of {name}, {values.described}, holds {value}, which {why}"
+            hold = "holds" if self.what == "domain" else "hold"
+            message = f"The {self.what} of {name}, {values.described}, {hold} {value}, which {why}"
             raise self.refused(message, "Remove such values from the domain.")
 
     def literals(self, is_allowed: Callable[[Node], bool]) -> list[Node]:
         """The literals of a list."""
         tree = projection(self.given.text)
+        if isinstance(tree, exp.Array) and any(isinstance(n, exp.Null) for n in tree.expressions):
+            why = "The list holds NULL, and rows without a value are never counted."
+            raise self.refused(why, "Remove NULL from the list.")
         if isinstance(tree, exp.Array) and all(map(is_allowed, tree.expressions)):
             return list(tree.expressions)
         hint = "A long list is read faster as a table's column."
-        hint = f"For example: domain := ['north', 'south']. {hint}"
-        raise self.refused("A domain list holds literals only.", hint)
+        hint = f"For example: {self.what} := ['north', 'south']. {hint}"
+        raise self.refused(f"A list of {self.what} holds literals only.", hint)
 
 
 def _shown(type_name: str) -> str:
@@ -180,13 +185,20 @@ class Own:
 def declared_domain(
     select: DpSelect,
     call: DpCall,
-    given: Reference | ListLiteral,
+    given: PublicSet,
     item_type: str,
     own: Own,
     schema: OwnersSchema,
+    one_column: Callable[[PublicQuery], Values],
+    what: str = "domain",
 ) -> Domain:
-    """The domain of a call as the owner writes it, or ArgumentError."""
-    wanted = Wanted(select, call, given, item_type, schema)
+    """The domain of a call, or its groups, as the owner writes them, or ArgumentError.
+
+    `one_column` has the values of a query over public tables.
+    """
+    wanted = Wanted(select, call, given, item_type, schema, what)
+    if isinstance(given, PublicQuery):
+        return wanted.domain(one_column(given))
     if isinstance(given, ListLiteral):
         strings = all(map(_string, wanted.literals(_literal)))
         return wanted.domain(list_values(given.text, "a list in the statement", strings))

@@ -30,11 +30,11 @@ class Column:
 class Groups:
     """The public groups of a plan, and in how many of them one person counts.
 
-    domains: for each key SQL that lists its values once, as `item`.
+    select: SQL that lists each group once, its keys as `__dp_key_0`, `__dp_key_1`, …
     cap: each person is kept in at most so many, drawn at random; None: all rows are in one group.
     """
 
-    domains: tuple[str, ...]
+    select: str
     cap: int | None
 
 

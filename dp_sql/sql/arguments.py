@@ -9,7 +9,7 @@ from itertools import pairwise
 from dp_sql.errors import ArgumentError, NotSupported, guess
 from dp_sql.sql import literals, ranges
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.literals import Argument, Given, ListLiteral, Reference
+from dp_sql.sql.literals import Argument, Given, PublicSet, Reference, SetPerKey
 from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.tokens import Token, matching, split, text_of
 from dp_sql.udfs.mechanism import Mechanism
@@ -30,11 +30,11 @@ class DpCall:
     end: int
     display: str
     columns: Mapping[str, Reference]
-    domain: Reference | ListLiteral | None
+    domain: PublicSet | None
     mechanism: Mechanism
     parameters: Shape
     k: int | None
-    groups: Reference | ListLiteral | None
+    groups: PublicSet | SetPerKey | None
     max_groups_contributed: int | None
 
     @property
@@ -81,7 +81,7 @@ def read_call(tokens: Sequence[Token], index: int, under_policy: bool) -> DpCall
         mechanism=mechanism,
         parameters=parameters,
         k=parameters.n_listed,
-        groups=given.optional("groups", literals.read_domain, None),
+        groups=given.optional("groups", literals.read_groups, None),
         max_groups_contributed=given.optional("max_groups_contributed", max_groups, None),
     )
 

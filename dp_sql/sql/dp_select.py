@@ -11,7 +11,7 @@ from dp_sql.sql.arguments import DpCall, read_call
 from dp_sql.sql.clauses import Clause, Select, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.group_keys import equal_places, group_keys
-from dp_sql.sql.literals import ListLiteral, Reference
+from dp_sql.sql.literals import PublicSet, Reference, SetPerKey
 from dp_sql.sql.tokens import Token, matching, outside_queries, split, token_at
 
 Span = tuple[int, int]  # offsets in the text: [start, stop)
@@ -38,7 +38,7 @@ class DpSelect:
     ctes: frozenset[str]
 
     @property
-    def groups(self) -> Reference | ListLiteral | None:
+    def groups(self) -> PublicSet | SetPerKey | None:
         """The public set of groups, as one of the calls states it."""
         return next((call.groups for call in self.calls if call.groups is not None), None)
 
@@ -180,6 +180,12 @@ def _read_select(
     items = tuple((a, b) for a, b in split(tokens, start, listed.stop) if a < b)
     calls = tuple(read_call(tokens, index, under_policy) for index in places)
     _check_groups(tokens, places, calls, group is not None)
+    keys = group_keys(tokens, group, items, places) if group else ()
+    for key in keys:
+        if group and key.is_expression and not all(call.parameters.reads_people for call in calls):
+            message = "GROUP BY beside DP_SELECT takes columns of the scores."
+            hint = "Give the expression a name in a subquery, and group by that name."
+            raise tokens[group.start].error(NotSupported, message, hint)
     found = DpSelect(
         text=tokens[0].source,
         tokens=tokens,
@@ -189,7 +195,7 @@ def _read_select(
             clause.keyword: (tokens[clause.start].start, tokens[clause.stop - 1].end)
             for clause in reversed(select.clauses)  # of two with one keyword, the first
         },
-        keys=group_keys(tokens, group, items, places) if group else (),
+        keys=keys,
         source=source,
         condition=behind(select.clause("WHERE")),
         ctes=select.ctes,

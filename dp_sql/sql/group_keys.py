@@ -106,8 +106,8 @@ def _key(
     if names:
         return start, Reference(names, text_of(tokens[start:stop]), tokens[start].start)
     if not _has_column(tokens, (start, stop)):
-        message = "GROUP BY of a SELECT with a DP call takes columns, and expressions of columns."
-        hint = "Group by a column of the source: SELECT region, … GROUP BY region."
+        message = "GROUP BY of a SELECT with a DP call takes columns."
+        hint = "Group by a column of the source, or an expression of one: GROUP BY region."
         raise tokens[start].error(NotSupported, message, hint)
     text = text_of(tokens[start:stop])
     if name is None:  # as the same expression is called in the list
@@ -142,7 +142,7 @@ def _without_alias(tokens: Sequence[Token], item: Span) -> tuple[Span, str | Non
     """The expression of an item, and the alias behind it."""
     start, stop = item
     name = tokens[stop - 1].name if stop > start else None
-    if name is None or stop - start < 2:
+    if name is None or stop - start < 2 or tokens[stop - 1].upper == "END":
         return item, None
     before = tokens[stop - 2]
     if before.upper == "AS" and stop - start > 2:
