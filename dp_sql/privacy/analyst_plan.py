@@ -29,7 +29,8 @@ from dp_sql.privacy.domains import (
     list_values,
 )
 from dp_sql.privacy.groups import is_observed, listed_groups
-from dp_sql.privacy.plan import Groups, Plan, needs_cap
+from dp_sql.privacy.missing import refuse_missing
+from dp_sql.privacy.plan import Groups, Plan
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
 from dp_sql.privacy.sources import Source, compiled_source
@@ -44,10 +45,6 @@ from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be, family
 from dp_sql.udfs.mechanism import in_words
 
-_NEEDED = {
-    "domain": "a domain: the public set of items that the answer may contain.",
-    "groups": "groups: the public set of groups.",
-}
 _UNREADABLE = "The policy's domain of this item cannot be read."
 
 
@@ -73,10 +70,14 @@ def analyst_plans(
         rows = source.read_by(call)
         if not side.agrees(rows.written.sql, rows.written.tables):
             raise InternalError("The compiled SQL reads other tables than it should.")
+        cap = None if _is_single(source, policy) else call.max_groups_contributed
+        is_open = bool(source.values) and not _is_single(source, policy)
+        declared = partial(_declared, policy=policy, side=side)
+        refuse_missing(source, call, rows.item, policy, declared, is_open)
         domain = None
         if "domain" in call.function.named and not call.mechanism.finds_items:
             domain = _public_values(source, call, call.domain, rows.item, policy, "domain")
-        groups = _groups(source, call, policy, side) if source.values else None
+        groups = _groups(source, call, policy, side, cap) if source.values else None
         work = rows.written.work
         plans.append(source.plan(call, rows, domain, groups, ("the policy",), work))
     return plans
@@ -100,18 +101,20 @@ def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
             raise select.refused(message, call.start)
 
 
-def _groups(source: Source, call: DpCall, policy: Policy, side: Schema) -> Groups:
-    """The public groups, key by key, and whether people have to be kept out of some of them."""
-    select, cap, n_groups = source.select, call.max_groups_contributed, 1
+def _is_single(source: Source, policy: Policy) -> bool:
+    """Whether the policy says that all rows of a person have the same keys."""
+    side = source.compiler.tables.schema
     single = {
         (side.table(table.name), column)
         for table in policy.tables.values()
         for column in table.unique_per_person
     }
-    if all(key.origin in single for key in source.values):
-        cap = None  # the policy says that all rows of a person have the same keys
-    elif cap is None:
-        raise needs_cap(select, call)
+    return all(key.origin in single for key in source.values)
+
+
+def _groups(source: Source, call: DpCall, policy: Policy, side: Schema, cap: int | None) -> Groups:
+    """The public groups; `cap`: each person is kept in at most so many of them."""
+    select, n_groups = source.select, 1
 
     def wanted(i: int) -> DpCall:
         return replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
@@ -152,10 +155,6 @@ def _public_values(
     select, side = source.select, source.compiler.tables.schema
     declared = _declared(item, policy, side)
     hint = f"Write {what} := catalog.title (a public table's column) or {what} := ['a', 'b']."
-    if given is None and declared is None:
-        none = f"The policy declares none for {call.item.text}."
-        message = f"{call.function.name} needs {_NEEDED[what]} {none}"
-        raise select.refused(message, call.start, hint)
     wanted = Wanted(select, call, given or call.item, item.type, side, what)
     observed = is_observed(given)
     if observed and (declared != "observed" or item.origin is None):

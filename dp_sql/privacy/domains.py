@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from datetime import date, timedelta
 
 from sqlglot import exp
 
@@ -17,7 +18,7 @@ from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.declared_sources import OwnersSchema
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import full_name, quote
+from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.literals import ListLiteral, PublicQuery, PublicSet, Reference
 from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.tokens import folded
@@ -166,12 +167,25 @@ class Wanted:
             return list(tree.expressions)
         hint = "A long list is read faster as a table's column."
         hint = f"For example: {self.what} := ['north', 'south']. {hint}"
-        raise self.refused(f"A list of {self.what} holds literals only.", hint)
+        listed = "A domain list" if self.what == "domain" else "A list of groups"
+        raise self.refused(f"{listed} holds literals only.", hint)
 
 
 def _shown(type_name: str) -> str:
     """A type as messages show it: an ENUM without its labels."""
     return "ENUM" if family(type_name) == "ENUM" else type_name
+
+
+def example_list(item_type: str, size: int) -> str:
+    """A list of so many values of a type, as an example."""
+    kind = family(item_type)
+    if kind == "DATE" or kind.startswith("TIMESTAMP"):
+        days = (date(2024, 1, 1) + timedelta(day) for day in range(size))
+        return f"[{', '.join(f'{literal(str(day))}' for day in days)}]"
+    if kind in {"BOOLEAN", *_EXAMPLES} and kind not in {"VARCHAR", "ENUM"}:
+        return _EXAMPLES[kind]
+    quoted = "'" if kind in {"VARCHAR", "ENUM"} else ""
+    return f"[{', '.join(f'{quoted}{i}{quoted}' for i in range(1, size + 1))}]"
 
 
 @dataclass(frozen=True)

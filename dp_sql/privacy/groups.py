@@ -39,7 +39,7 @@ def listed_groups(
             for i, key in enumerate(source.values)
         )
         there = " AND ".join(f"c{i} IS NOT NULL" for i in range(n_keys))
-        query = f"SELECT DISTINCT {', '.join(casts)} FROM ({sql}) AS q WHERE {there}"
+        query = f"SELECT DISTINCT {', '.join(casts)} FROM ({sql}) AS __dp_query WHERE {there}"
         return query, [query]
     sets: Sequence[PublicSet | None]
     if isinstance(given, SetPerKey):
@@ -58,7 +58,7 @@ def listed_groups(
         raise select.refused(why, given.position, hint)
     domains = [one_key(i, one) for i, one in enumerate(sets)]
     crossed = " CROSS JOIN ".join(
-        f"(SELECT item AS __dp_key_{i} FROM ({domain}) AS listed) AS g{i}"
+        f"(SELECT item AS __dp_key_{i} FROM ({domain}) AS listed) AS __dp_g{i}"
         for i, domain in enumerate(domains)
     )
     return f"SELECT * FROM {crossed}", domains

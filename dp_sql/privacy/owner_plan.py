@@ -24,7 +24,7 @@ from dp_sql.privacy.domains import (
     declared_domain,
 )
 from dp_sql.privacy.groups import is_observed, listed_groups
-from dp_sql.privacy.plan import Groups, Plan, needs_cap
+from dp_sql.privacy.plan import Groups, Plan
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
 from dp_sql.privacy.scores import scores_plan
@@ -145,16 +145,7 @@ def _check_strings(
 
 def _groups(source: Source, call: DpCall, own: Own, schema: OwnersSchema) -> Groups:
     select, given, cap = source.select, source.select.groups, call.max_groups_contributed
-    if cap is None:
-        raise needs_cap(select, call)
-    if given is None:
-        raise select.refused(
-            f"{call.function.name} with GROUP BY needs groups: the public set of groups. A group "
-            "with only one person in it would reveal that person.",
-            call.start,
-            "Write groups := regions.region (a public table's column), groups := ['north', "
-            "'south'], or, if the set of values is itself public, groups := observed.",
-        )
+    assert given is not None or cap is None  # both are asked for when the call is read
 
     def domain(i: int, one: PublicSet) -> Domain:
         key, value = select.keys[i], source.values[i]

@@ -127,7 +127,7 @@ def _groups(plan: Plan, call: str) -> list[str]:
         ]
     number = f"system.main.row_number() OVER (ORDER BY {by_keys}) AS __dp_group"
     groups = (
-        f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM ({plan.groups.select}) AS g)"
+        f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM ({plan.groups.select}) AS __dp_crossed)"
     )
     return [groups, *_kept(plan, plan.groups.cap, call)]
 

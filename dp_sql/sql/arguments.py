@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from dp_sql.errors import ArgumentError, NotSupported, guess
@@ -22,7 +22,8 @@ class DpCall:
     `start` and `end` are the offsets of the call in the text; `display` is the name that DuckDB
     would give its column: the call without its named arguments. `columns` are the arguments that
     name columns. A public domain has at least `k` items; None: the call takes any. `groups` is the
-    public set of groups; each person counts in at most `max_groups_contributed` of them.
+    public set of groups; each person counts in at most `max_groups_contributed` of them. `missing`:
+    whether epsilon is missing; such a call never becomes a plan, and only its error is still open.
     """
 
     function: Function
@@ -36,6 +37,7 @@ class DpCall:
     k: int | None
     groups: PublicSet | SetPerKey | None
     max_groups_contributed: int | None
+    missing: bool = False
 
     @property
     def item(self) -> Reference:
@@ -48,8 +50,13 @@ class DpCall:
         return self.columns["privacy_unit"]
 
 
-def read_call(tokens: Sequence[Token], index: int, under_policy: bool) -> DpCall:
-    """Read the call whose name is `tokens[index]`.
+def read_call(
+    tokens: Sequence[Token], index: int, under_policy: bool, grouped: bool = False
+) -> DpCall:
+    """Read the call whose name is `tokens[index]`, in a SELECT that may be grouped.
+
+    Under a policy a call without epsilon is read as one that can never be planned: which other
+    arguments it needs depends on the policy.
 
     Raises:
         ArgumentError: an argument is missing, unknown, out of range or not taken by the mechanism.
@@ -59,8 +66,13 @@ def read_call(tokens: Sequence[Token], index: int, under_policy: bool) -> DpCall
     close = matching(tokens, index + 1)
     positional, named = _arguments(tokens, index, close, function)
     found = dict(zip(function.positional, positional, strict=True)) | named
+    no_epsilon = under_policy and "epsilon" not in found
+    if no_epsilon:
+        found["epsilon"] = Argument([replace(tokens[index], kind="number", text="1")])
     given = Given(function.name, tokens[index], found, under_policy)
-    _refuse_missing(function, given)
+    _refuse_misplaced(function, given)
+    if not under_policy:
+        _refuse_missing(function, given, (tokens[index].start, tokens[close].end), grouped)
     columns = {
         name: reader(found[name], f"the {name}" if name == function.positional[0] else name)
         for name, reader in function.shape.columns.items()
@@ -83,19 +95,36 @@ def read_call(tokens: Sequence[Token], index: int, under_policy: bool) -> DpCall
         k=parameters.n_listed,
         groups=given.optional("groups", literals.read_groups, None),
         max_groups_contributed=given.optional("max_groups_contributed", max_groups, None),
+        missing=no_epsilon,
     )
 
 
-_REQUIRED = {
-    "epsilon": "epsilon := <number> (the privacy loss)",
-    "privacy_unit": "privacy_unit := <column> (the column that identifies the person each row "
-    "belongs to)",
-}
+EPSILON = "epsilon := <number> (the privacy loss)"
+CAP = "max_groups_contributed := <number> (in how many groups one person may count)"
+_UNIT = "privacy_unit := <column> (the column that identifies the person each row belongs to)"
+_DOMAIN = "a domain (the public set of items that the answer may contain)"
+_GROUPS = "groups (the public set of groups)"
 
 
-def _refuse_missing(function: Function, given: Given) -> None:
-    """Refuse a call without what it requires, or with what only an owner may state."""
-    required = dict(_REQUIRED)
+def missing(
+    text: str, name: str, span: tuple[int, int], needed: Sequence[str], added: Sequence[str]
+) -> ArgumentError:
+    """The refusal of a call in a text without all that it needs; `added` is what to add to it."""
+    start, end = span
+    listed = needed[0] if len(needed) == 1 else f"{', '.join(needed[:-1])} and {needed[-1]}"
+    written = f"{text[: end - 1]}, {', '.join(added)}{text[end - 1 :]}"
+    hint = f"For example: {written}"
+    if any(one.endswith(":= observed") for one in added):
+        sets = "groups := ['north', 'south']"
+        hint += (
+            "\nThe word observed declares that the set of values in the data is public. "
+            f"Otherwise name a public table's column, or write a list, as in {sets}."
+        )
+    return ArgumentError(f"{name} needs {listed}.", text=text, position=start, hint=hint)
+
+
+def _refuse_misplaced(function: Function, given: Given) -> None:
+    """Refuse under a policy what only an owner may state."""
     if given.under_policy:
         if not function.shape.reads_people:
             raise given.token.error(
@@ -109,11 +138,22 @@ def _refuse_missing(function: Function, given: Given) -> None:
                 "the policy names the privacy unit.",
                 "Leave privacy_unit out.",
             )
-        del required["privacy_unit"]
-    needed = [name for name in required if name in function.named and name not in given.arguments]
-    if needed:
-        missing = " and ".join(required[name] for name in needed)
-        raise given.refuse(f"{function.name} needs {missing}.", f"For example: {function.example}")
+
+
+def _refuse_missing(function: Function, given: Given, span: tuple[int, int], grouped: bool) -> None:
+    """Refuse an owner's call for all that it lacks; the example declares the data's own sets."""
+    named = given.arguments
+    wanted = {"epsilon": (EPSILON, "1.0"), "privacy_unit": (_UNIT, "user_id")}
+    if not {"domain", "delta", "mechanism"} & named.keys():
+        wanted["domain"] = _DOMAIN, "observed"
+    if grouped and function.shape.reads_people:
+        wanted |= {"groups": (_GROUPS, "observed"), "max_groups_contributed": (CAP, "1")}
+    needed = {n: v for n, v in wanted.items() if n in function.named and n not in named}
+    if needed.keys() <= {"domain"}:
+        return  # a mechanism may need none; else that is refused with what can be written
+    added = [f"{name} := {value}" for name, (_, value) in needed.items()]
+    descriptions = [described for described, _ in needed.values()]
+    raise missing(given.token.source, function.name, span, descriptions, added)
 
 
 def _arguments(

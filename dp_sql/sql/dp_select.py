@@ -178,9 +178,9 @@ def _read_select(
         message = "A SELECT with a DP call cannot have DISTINCT ON."
         raise tokens[start].error(NotSupported, message, "Thin out the answer in an outer query.")
     items = tuple((a, b) for a, b in split(tokens, start, listed.stop) if a < b)
-    calls = tuple(read_call(tokens, index, under_policy) for index in places)
-    _check_groups(tokens, places, calls, group is not None)
     keys = group_keys(tokens, group, items, places) if group else ()
+    calls = tuple(read_call(tokens, index, under_policy, group is not None) for index in places)
+    _check_groups(tokens, places, calls, group is not None)
     for key in keys:
         if group and key.is_expression and not all(call.parameters.reads_people for call in calls):
             message = "GROUP BY beside DP_SELECT takes columns of the scores."
@@ -221,6 +221,7 @@ def _check_groups(
         if not grouped and (call.groups is not None or call.max_groups_contributed is not None):
             message = "groups and max_groups_contributed need a GROUP BY clause."
         if message is not None:
-            hint = f"SELECT region, {call.function.name}(…, groups := regions.region, "
-            hint += "max_groups_contributed := 2) FROM … GROUP BY region"
+            hint = "Add GROUP BY, or leave these arguments out."
+            if len(written) > 1:
+                hint = "Write groups in one of the calls, or the same in all."
             raise tokens[place].error(NotSupported, message, hint)
