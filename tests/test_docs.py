@@ -349,6 +349,7 @@ def test_every_key_of_a_policy_is_in_its_document() -> None:
         "tables.ratings.",
         "public.",
         "views.",
+        "scores.models.",
         "limits.",
         "budget.",
         "budget.analysts.ann.",
@@ -376,11 +377,12 @@ CREATE TABLE order_items (order_id BIGINT, article VARCHAR);
 CREATE TABLE catalog (title VARCHAR);
 CREATE TABLE regions (region VARCHAR);
 CREATE VIEW recent_ratings AS FROM ratings;
+CREATE TABLE models (model VARCHAR, accuracy DOUBLE, sensitivity DOUBLE);
 """
 
 
 def test_the_policy_in_its_document_fits_a_database() -> None:
-    (example,) = blocks("toml", POLICY)
+    example = "\n".join(blocks("toml", POLICY))
     with duckdb.connect() as connection:
         connection.execute(POLICY_DATABASE)
         assert problems(policy.parse_policy(example), DatabaseCatalogue(connection)) == []
@@ -395,7 +397,7 @@ def test_a_part_of_a_policy_in_a_document_is_one(page: str) -> None:
 
 
 def test_the_refusals_in_the_policys_document_are_what_is_said() -> None:
-    (example,) = blocks("toml", POLICY)
+    example, _ = blocks("toml", POLICY)
     refusal, *shown = re.findall(r"^(?:PolicyError: )?policy\.toml, .+", POLICY, re.MULTILINE)
     with pytest.raises(PolicyError) as raised:
         policy.parse_policy(example.replace("privacy_unit", "privacy_unt", 1), "policy.toml")

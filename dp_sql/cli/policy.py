@@ -76,6 +76,9 @@ def _check(policy: str, database: str) -> int:
     """
     read = read_policy(policy)
     with opened(database) as catalog:
+        catalog.pinned(
+            [*read.tables, *read.scores], read.public
+        )  # it refuses files that cannot be read as one
         wrong, unnamed = problems(read, catalog), hidden(read, catalog)
         work = [] if wrong else list(work_lines(read, catalog))
         enums = hidden_labels(read, catalog)
@@ -84,7 +87,8 @@ def _check(policy: str, database: str) -> int:
     if wrong:
         return 1
     private, public, views = len(read.tables), len(read.public), len(read.views)
-    print(f"{policy} fits {database}: {private} private, {public} public, {views} views.")
+    scores = f", {len(read.scores)} of scores" if read.scores else ""
+    print(f"{policy} fits {database}: {private} private, {public} public, {views} views{scores}.")
     if unnamed:
         print(f"Hidden from analysts, because the policy does not name them: {', '.join(unnamed)}")
     for column in enums:

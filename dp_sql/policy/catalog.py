@@ -21,13 +21,17 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class Listed:
-    """A table or view: its full name, its columns with their types, and its keys."""
+    """A table or view: its full name, its columns with their types, and its keys.
+
+    files: the paths or patterns of the files whose rows are the table's; then it is no view.
+    """
 
     parts: tuple[str, str, str]
     is_view: bool
     columns: tuple[tuple[str, str], ...]
     primary_key: tuple[str, ...] = ()
     references: tuple[ForeignKey, ...] = ()
+    files: tuple[str, ...] = ()
 
     @property
     def sql(self) -> str:

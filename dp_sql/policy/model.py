@@ -14,13 +14,13 @@ from typing import Any
 from dp_sql.budget.model import Terms
 from dp_sql.errors import PolicyError, guess
 from dp_sql.policy.budget_section import read_budget
-from dp_sql.policy.keys import NAMES, Kind, key, read, valid
+from dp_sql.policy.keys import NAMES, Kind, key, number, read, valid
 from dp_sql.policy.limits import Limits, read_limits
 from dp_sql.policy.parser import Document, Path, dotted, parts_of
 from dp_sql.sql.tokens import folded
 
-__all__ = ["Domain", "Limits", "Link", "Name", "Policy", "PrivateTable", "parse_policy",
-           "read_policy"]  # fmt: skip
+__all__ = ["Domain", "Limits", "Link", "Name", "Policy", "PrivateTable", "ScoreTable",
+           "parse_policy", "read_policy"]  # fmt: skip
 
 # A table's name, folded: (table,), (schema, table) or (database, schema, table).
 Name = tuple[str, ...]
@@ -48,6 +48,25 @@ class PrivateTable:
 
 
 @dataclass(frozen=True)
+class ScoreTable:
+    """A table of candidates for DP_SELECT, with scores that are computed from many people.
+
+    One person moves the score of each candidate by at most its sensitivity: a column, or a number.
+    """
+
+    name: Name
+    candidate: str
+    score: str
+    sensitivity: str | Fraction
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that analysts may name."""
+        own = (self.sensitivity,) if isinstance(self.sensitivity, str) else ()
+        return (self.candidate, self.score, *own)
+
+
+@dataclass(frozen=True)
 class Policy:
     """A whole policy.
 
@@ -62,9 +81,19 @@ class Policy:
     limits: Limits = field(default_factory=Limits)
     budget: Terms | None = None  # None for no bound
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+    scores: Mapping[Name, ScoreTable] = field(default_factory=dict)
 
 
-TOP_KEYS = ("tables", "public", "views", "domains", "limits", "budget", "unique_per_person")
+TOP_KEYS = (
+    "tables",
+    "public",
+    "views",
+    "scores",
+    "domains",
+    "limits",
+    "budget",
+    "unique_per_person",
+)
 UNNAMED = "?"  # what a draft writes for a privacy unit that its owner has yet to name
 
 
@@ -89,6 +118,23 @@ class TableKeys:
         _UNIT, "the column that identifies the person each row belongs to", '"user_id"',
         required=True)  # fmt: skip
     unique_per_person: Collection[str] = key(NAMES, "columns with one value per person", default=())
+
+
+_COLUMN = Kind("a column", lambda v: folded(v) or None if isinstance(v, str) else None)
+_SENSITIVITY = Kind(
+    "a column, or a number from 0 to 1e100",
+    lambda v: _COLUMN.read(v) if isinstance(v, str) else number(0, 10**100).read(v),
+)
+
+
+@dataclass(frozen=True)
+class ScoreKeys:
+    """The keys of [scores.NAME]."""
+
+    candidate: str = key(_COLUMN, "the column of what is chosen", '"model"', required=True)
+    score: str = key(_COLUMN, "the column of scores", '"accuracy"', required=True)
+    sensitivity: str | Fraction = key(
+        _SENSITIVITY, "how far one person moves it", '"sensitivity"', required=True)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -123,16 +169,18 @@ def parse_policy(
         raise document.unknown((unknown,), TOP_KEYS)
     tables = _tables(document)
     public, views = _names(document, "public"), _names(document, "views")
-    _check_distinct(document, {"tables": tables, "public": public, "views": views})
+    scores = _scores(document)
+    named = {"tables": tables, "public": public, "views": views, "scores": scores}
+    _check_distinct(document, named)
     domains, limits = _domains(document, tables, public), read_limits(document, file)
     budget = read_budget(document, file)
-    return Policy(tables, public, views, domains, limits, budget, _lines(document))
+    return Policy(tables, public, views, domains, limits, budget, _lines(document), scores)
 
 
 def _lines(document: Document) -> dict[str, int]:
     lines: dict[str, int] = {}
     for (section, *rest), line in document.lines.items():
-        if section in {"tables", "domains"} and rest:
+        if section in {"tables", "scores", "domains"} and rest:
             rest[0] = dotted(parts_of(rest[0]) or rest)
         lines[".".join((section, *rest))] = line
     return lines
@@ -166,6 +214,19 @@ def _tables(document: Document) -> dict[Name, PrivateTable]:
             both = tables[name].unique_per_person | {own}
             tables[name] = replace(tables[name], unique_per_person=both)
     return tables
+
+
+def _scores(document: Document) -> dict[Name, ScoreTable]:
+    scores: dict[Name, ScoreTable] = {}
+    for written, value in document.section("scores").items():
+        path = ("scores", written)
+        name, keys = document.table(written, path), read(document, path, ScoreKeys, value)
+        if name in scores:
+            raise document.error(path, f"{written} appears twice; case does not matter.")
+        if len({keys.candidate, keys.score, keys.sensitivity}) < 3:
+            raise document.error(path, "Candidate, score and sensitivity are columns of their own.")
+        scores[name] = ScoreTable(name, keys.candidate, keys.score, keys.sensitivity)
+    return scores
 
 
 def _check_units(

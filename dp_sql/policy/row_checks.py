@@ -1,7 +1,7 @@
 """Is what a policy says about rows true? Each check is SQL that finds a row where it is not.
 
-They call no function but count, by its full name. People and values are compared byte by byte;
-links as the columns' collations compare them, which finds more shared values.
+They call no function but count and isfinite, by their full names. People and values are compared
+byte by byte; links as the columns' collations compare them, which finds more shared values.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_sql.policy.catalog import Listed
-from dp_sql.policy.model import Link, Name, Policy
+from dp_sql.policy.model import Link, Name, Policy, ScoreTable
 from dp_sql.policy.parser import dotted
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.types import exact, family, lost
@@ -39,7 +39,27 @@ def checks(policy: Policy, known: Known) -> Iterator[Check]:
     for table in tables:
         for column in sorted(table.unique_per_person):
             yield _unique(policy, known, table.name, column)
+    for scores in policy.scores.values():
+        yield from _scores(known, scores)
     yield from _domains(policy, known)
+
+
+def _scores(known: Known, table: ScoreTable) -> Iterator[Check]:
+    """Each candidate has one row; scores and sensitivities are numbers that mechanisms take."""
+    source, candidate = known[table.name].sql, quote(table.candidate)
+    key, named = f"scores.{dotted(table.name)}", dotted(table.name)
+    each = exact(candidate, known[table.name].type_of(table.candidate) or "")
+    twice = f"SELECT 1 FROM {source} GROUP BY {each} HAVING system.main.count(*) > 1"
+    missing = f"SELECT 1 FROM {source} WHERE {candidate} IS NULL"
+    why = "A candidate is NULL or has several rows."
+    yield from (Check(f"{key}.candidate", named, select, why) for select in (twice, missing))
+    for what, column in (("score", table.score), ("sensitivity", table.sensitivity)):
+        if isinstance(column, str):
+            number = f"CAST({quote(column)} AS DOUBLE)"
+            wrong = f"{number} IS NULL OR NOT system.main.isfinite({number})"
+            wrong += f" OR {number} < 0" if what == "sensitivity" else ""
+            why = f"A {what} is NULL, infinite or NaN{', or negative' * (what == 'sensitivity')}."
+            yield Check(f"{key}.{what}", named, f"SELECT 1 FROM {source} WHERE {wrong}", why)
 
 
 def _link(policy: Policy, known: Known, name: Name, link: Link) -> Check:

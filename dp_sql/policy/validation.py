@@ -14,7 +14,15 @@ from dp_sql.policy.parser import dotted
 from dp_sql.policy.row_checks import Check, Known, checks
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import EXACT_TYPES, can_be, can_be_written, exact, family, without_labels
+from dp_sql.sql.types import (
+    EXACT_TYPES,
+    NUMBERS,
+    can_be,
+    can_be_written,
+    exact,
+    family,
+    without_labels,
+)
 
 Problem = tuple[str, str]  # the key that is wrong, and why
 
@@ -36,7 +44,7 @@ def misfits(policy: Policy, catalog: Catalogue) -> list[str]:
 
 def hidden(policy: Policy, catalog: Catalogue) -> list[str]:
     """Tables and views that the policy does not name: they do not exist for analysts."""
-    named = [*policy.tables, *policy.public, *policy.views]
+    named = [*policy.tables, *policy.public, *policy.views, *policy.scores]
     return [
         dotted(relation.parts[1:])
         for relation in catalog.listed()
@@ -69,13 +77,14 @@ def _misfits(policy: Policy, catalog: Catalogue, known: dict[Name, Listed]) -> l
     why = f"It has macros that replace built-in functions: {replaced}. Drop or rename them."
     found = [("the database", why)] if replaced else []
     found += _names(policy, catalog.listed(), known)
-    return [*found, *_units(policy, known), *_domains(policy, known)]
+    return [*found, *_units(policy, known), *_scores(policy, known), *_domains(policy, known)]
 
 
 def _names(
     policy: Policy, listed: Sequence[Listed], known: dict[Name, Listed]
 ) -> Iterator[Problem]:
     keys = [(f"tables.{dotted(name)}", name) for name in policy.tables]
+    keys += [(f"scores.{dotted(name)}", name) for name in policy.scores]
     keys += [("public.tables", name) for name in sorted(policy.public)]
     keys += [("views.tables", name) for name in sorted(policy.views)]
     for key, name in keys:
@@ -92,7 +101,10 @@ def _names(
             if name in policy.views and not found[0].is_view:
                 yield key, f"{written} is a table, and [views] lists views."
             elif found[0].is_view and name not in policy.views:
-                read = "[views], and the tables that it reads in [tables.…] or [public]."
+                read = (
+                    "[views], and the tables that it reads in [tables.…] or [public]. Only a view "
+                    "that is SELECT * FROM read_parquet('…') counts as a table."
+                )
                 yield key, f"{written} is a view. List it in {read}"
 
 
@@ -104,6 +116,20 @@ def _units(policy: Policy, known: Known) -> Iterator[Problem]:
         for column in sorted(table.unique_per_person):
             faults = _column(known, name, column, exactly=False)
             yield from ((f"{key}.unique_per_person", why) for why in faults)
+
+
+def _scores(policy: Policy, known: Known) -> Iterator[Problem]:
+    for name, table in policy.scores.items():
+        for key, column in (("score", table.score), ("sensitivity", table.sensitivity)):
+            if not isinstance(column, str):
+                continue
+            faults = _column(known, name, column, exactly=False)
+            kind = known[name].type_of(column) if name in known else None
+            if not faults and kind is not None and family(kind) not in NUMBERS:
+                faults = [f"{dotted(name)}.{column} is {family(kind)}, which is no number."]
+            yield from ((f"scores.{dotted(name)}.{key}", why) for why in faults)
+        candidates = _column(known, name, table.candidate)
+        yield from ((f"scores.{dotted(name)}.candidate", why) for why in candidates)
 
 
 def _link(known: Known, name: Name, link: Link) -> list[str]:

@@ -29,10 +29,11 @@ from dp_sql.privacy.domains import (
     list_values,
 )
 from dp_sql.privacy.groups import is_observed, listed_groups
-from dp_sql.privacy.missing import refuse_missing
+from dp_sql.privacy.missing import refuse_missing, refuse_no_epsilon
 from dp_sql.privacy.plan import Groups, Plan
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
+from dp_sql.privacy.scores import policy_scores_plan
 from dp_sql.privacy.sources import Source, compiled_source
 from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.arguments import DpCall
@@ -56,6 +57,11 @@ def analyst_plans(
     Raises NotPrivate where the source is not provably person-level, ParseError, or ArgumentError
     where a domain is missing or unreadable, or a limit of the policy is exceeded.
     """
+    if not all(call.parameters.reads_people for call in select.calls):
+        for call in select.calls:
+            refuse_no_epsilon(select, call, policy)
+            _check_limits(select, call, policy)
+        return [policy_scores_plan(select, call, policy, side) for call in select.calls]
     compiler = Compiler(PolicyTables(side, policy), policy.limits.work)
     source = compiled_source(select, bodies, compiler)
     if source.person_type is None:

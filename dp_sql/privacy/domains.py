@@ -116,11 +116,11 @@ class Wanted:
             self._check_type(values, way_out)
             # At most k of them: a large domain need not be counted here.
             count = f"SELECT system.main.count(*) FROM ({listed} LIMIT {k})"
-            (size,) = self.schema.public_values(count)
+            size = self.schema.public_number(count)
         except SourceError as error:
             why = f"cannot be read as {_shown(self.item_type)}: {error.message}"
             raise self.refused(f"The {self.what} {self.given.text} {why}") from None
-        if k > int(str(size)):
+        if k > size:
             message = f"k = {k} is more than the {size} items of the domain."
             hint = f"Ask for at most {size}, or name a larger domain."
             raise self.select.refused(message, self.call.start, hint)
@@ -130,8 +130,7 @@ class Wanted:
         """Refuse values of another type than the item's, or that a cast to it would change."""
         listed, kind = f"FROM (\n{values.select}\n) AS listed WHERE", None
         if not values.untyped:
-            typed = f"SELECT system.main.typeof((SELECT value {listed} FALSE))"
-            kind = str(*self.schema.public_values(typed))
+            kind = self._type_of(values)
         if kind == _NO_TYPE:
             return
         item_type, name, shown = self.item_type, self.call.item.text, _shown(self.item_type)
@@ -156,6 +155,16 @@ class Wanted:
             hold = "holds" if self.what == "domain" else "hold"
             message = f"The {self.what} of {name}, {values.described}, {hold} {value}, which {why}"
             raise self.refused(message, "Remove such values from the domain.")
+
+    def _type_of(self, values: Values) -> str:
+        """The type of values: that of their column, if they are one."""
+        if values.column is not None:
+            source, column = values.column
+            for name, kind in self.schema.columns(f"SELECT * FROM {source}"):
+                if folded(quote(name)) == folded(column):
+                    return kind
+        ((_, kind),) = self.schema.columns(f"SELECT value FROM (\n{values.select}\n) AS listed")
+        return kind
 
     def literals(self, is_allowed: Callable[[Node], bool]) -> list[Node]:
         """The literals of a list."""

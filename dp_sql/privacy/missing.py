@@ -14,6 +14,7 @@ from dp_sql.privacy.comparisons import Value
 from dp_sql.privacy.domains import example_list
 from dp_sql.privacy.sources import Source
 from dp_sql.sql.arguments import CAP, EPSILON, DpCall, missing
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal
 from dp_sql.sql.literals import Reference
 from dp_sql.sql.tokens import folded
@@ -33,9 +34,8 @@ def refuse_missing(
     """
     select, needed, added = source.select, [], []
     if call.missing:
-        most = min(Fraction(1), policy.limits.max_epsilon_per_query or Fraction(1))
         needed.append(EPSILON)
-        added.append(f"epsilon := {in_words(most)}")
+        added.append(_epsilon(policy))
     takes_domain = "domain" in call.function.named and not call.mechanism.finds_items
     if takes_domain and call.domain is None and declared(item) is None:
         needed.append(_set("a domain", "items that the answer may contain", [call.item.text]))
@@ -52,6 +52,18 @@ def refuse_missing(
         added.append("max_groups_contributed := 1")
     if needed:
         raise missing(select.text, call.function.name, (call.start, call.end), needed, added)
+
+
+def refuse_no_epsilon(select: DpSelect, call: DpCall, policy: Policy) -> None:
+    """Raise ArgumentError for a call that needs nothing else."""
+    if call.missing:
+        span = call.start, call.end
+        raise missing(select.text, call.function.name, span, [EPSILON], [_epsilon(policy)])
+
+
+def _epsilon(policy: Policy) -> str:
+    most = min(Fraction(1), policy.limits.max_epsilon_per_query or Fraction(1))
+    return f"epsilon := {in_words(most)}"
 
 
 def _set(what: str, values: str, names: Sequence[str]) -> str:

@@ -1,20 +1,26 @@
 """DP_SELECT: the scores are the owner's, and the plan of a call takes them as declared.
 
 Scores are computed over many people. How far one person moves them is what the sensitivity says;
-only the owner can know it, and the receipt says so.
+only the owner can know it: in the statement, or in the policy for analysts. The receipt says so.
 """
 
 from __future__ import annotations
 
-from dp_sql.errors import NotPrivate, SourceError
-from dp_sql.privacy.catalog import OwnersEngine
+from fractions import Fraction
+
+from dp_sql.errors import NotPrivate, NotSupported, SourceError
+from dp_sql.policy.model import Policy, ScoreTable
+from dp_sql.policy.parser import dotted
+from dp_sql.privacy.catalog import OwnersEngine, Schema
 from dp_sql.privacy.plan import Column, Plan, plan_of
+from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import full_name
+from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.literals import Reference
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import NUMBERS, family
+from dp_sql.udfs.mechanism import in_words
 
 
 def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
@@ -57,6 +63,87 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
         select, call, source=source, columns=columns, keys=tuple(found[len(call.columns) :]),
         keep_source=True, assumptions=assumptions,
     )  # fmt: skip
+
+
+def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, side: Schema) -> Plan:
+    """The plan of an analyst's call: exactly a table of the policy, and what it declares of it.
+
+    Nothing in the plan is the analyst's but epsilon and the mechanism. A condition, a join or a
+    group could make people's data choose the candidates, and another sensitivity would change how
+    much is spent. Raises NotSupported for another table, and ArgumentError for other arguments.
+    """
+    parts, full = _only_name(select), None
+    if call.function.table == "scores" and parts:
+        full = side.table(parts)
+    table = next((t for t in policy.scores.values() if full and side.table(t.name) == full), None)
+    if table is None or full is None:
+        message = f"{call.function.name} is not available under a policy"
+        why = "for this source: it reads a table of scores that the policy lists."
+        usable = [f"SELECT {_call(one)} FROM {dotted(one.name)}" for one in policy.scores.values()]
+        hint = f"For example: {usable[0]}" if usable else "This policy lists none."
+        raise select.refused(f"{message} {why}", call.start, hint, NotSupported)
+    if select.condition is not None or select.keys:
+        what = "no WHERE" if select.condition is not None else "no GROUP BY"
+        at = select.condition[0] if select.condition is not None else select.keys[0].position
+        message = (
+            f"Under a policy {call.function.name} takes {what}: it chooses from all candidates."
+        )
+        raise select.refused(message, at, f"Write SELECT {_call(table)} FROM {dotted(table.name)}")
+    listed = {
+        folded(name): (name, kind)
+        for name, kind in side.columns(f"SELECT * FROM {full_name(full)}")
+    }
+    columns = {}
+    for what, declared in (
+        ("candidate", table.candidate), ("score", table.score), ("sensitivity", table.sensitivity),
+    ):  # fmt: skip
+        _check_declared(select, call, what, declared, table, full)
+        if isinstance(declared, str):
+            name, kind = listed[declared]
+            columns[what] = Column(quote(name), kind)
+            if family(kind) == "ENUM":  # whose other labels may be secret
+                columns[what] = Column(f"CAST({quote(name)} AS VARCHAR)", "VARCHAR")
+        else:
+            columns[what] = Column(f"'{declared}'", "VARCHAR")
+    return plan_of(
+        select, call, source=full_name(full), columns=columns, keys=(), keep_source=True,
+        assumptions=("the policy",),
+    )  # fmt: skip
+
+
+def _only_name(select: DpSelect) -> tuple[str, ...]:
+    """The name that is all of FROM; empty where there is more."""
+    tokens = select.between(select.source)
+    names = [token.name for token in tokens[::2]]
+    dots = all(token.is_symbol(".") for token in tokens[1::2])
+    if not dots or len(tokens) % 2 == 0 or None in names:
+        return ()
+    parts = tuple(name or "" for name in names)
+    return () if len(parts) == 1 and folded(parts[0]) in select.ctes else parts
+
+
+def _check_declared(
+    select: DpSelect, call: DpCall, what: str, declared: str | Fraction, table: ScoreTable,
+    full: Parts,
+) -> None:  # fmt: skip
+    """Refuse an argument that is not what the policy declares."""
+    given = call.columns[what]
+    if isinstance(declared, str):
+        *before, own = _folded(given) or ("",)
+        ends = tuple(folded(part) for part in full)
+        fits = own == declared and tuple(before) == ends[len(ends) - len(before) :]
+    else:
+        fits = not given.parts and Fraction(given.text.replace("_", "")) == declared
+    if not fits:
+        message = f"The policy declares the {what} of {dotted(table.name)}, and {given.text} is not"
+        hint = f"Write {_call(table)}"
+        raise select.refused(f"{message} it.", given.position, hint)
+
+
+def _call(table: ScoreTable) -> str:
+    sensitivity = table.sensitivity
+    last = sensitivity if isinstance(sensitivity, str) else in_words(sensitivity)
+    return f"DP_SELECT({table.candidate}, {table.score}, {last}, epsilon := 1)"
 
 
 def _check_scores_apart(select: DpSelect) -> None:

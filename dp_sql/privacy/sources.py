@@ -101,7 +101,10 @@ class Source:
         except NotSupported as refusal:
             raise refusal.at(select.text, given.position) from None
         return found.sql, [
-            Values(f"SELECT c{i} AS value FROM ({found.sql}) AS __dp_query", "the query in the statement")
+            Values(
+                f"SELECT c{i} AS value FROM ({found.sql}) AS __dp_query",
+                "the query in the statement",
+            )
             for i in range(len(rows.values))
         ]
 

@@ -56,6 +56,7 @@ class AnalystSession(Session):
             wrong = misfits(policy, self._private.catalogue)
             if wrong:
                 raise PolicyError(f"The policy does not fit {database}: {'; '.join(wrong)}")
+            self._private.pin([*policy.tables, *policy.scores], policy.public)
             ledger, account, path = None, None, None
             if (b := policy.budget) is not None:
                 ledger = Ledger(b.ledger, b.checkpoint, b.dataset, monthly=b.monthly)
@@ -75,6 +76,11 @@ class AnalystSession(Session):
     def releases(self) -> tuple[Release, ...]:
         """The releases that can be read again for free, oldest first."""
         return self._store.all()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the parquet files that the policy names are as they were; see docs/locks.md."""
+        return not self._private.have_files_changed()
 
     def interrupt(self) -> None:
         """Stop what is running; its cost is spent, and its answer discarded, ready or not."""
@@ -118,6 +124,11 @@ class AnalystSession(Session):
         question = Question(self._policy.limits.deadline_seconds, self._private.interrupt)
         with self._lock, question.interruptible():
             self._question = question
+            if not self.is_current:
+                raise NotSupported(
+                    "The owner's files have changed since this session opened.",
+                    hint="Open a new session; nothing was spent.",
+                )
             yield
 
     def _without_release(

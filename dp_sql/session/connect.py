@@ -41,7 +41,7 @@ def connect(
     """Open a database, as its owner or, with a policy, as an analyst.
 
     Args:
-        database: path of a DuckDB file, or ":memory:".
+        database: path of a DuckDB file, ":memory:", or a folder, whose parquet files are tables.
         read_only: open the file for reading only, as under a policy it always is.
         policy: path of the owner's policy (docs/policy.md). The session then answers one SELECT
             at a time, and no private row can be reached from it.

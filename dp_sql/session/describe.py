@@ -17,7 +17,11 @@ def tables_sql(policy: Policy, schema: Schema) -> str:
     """SQL of the list of tables: name, and whether a table is private or public."""
     rows = [
         (".".join(name), kind)
-        for names, kind in ((policy.tables, "private"), (policy.public, "public"))
+        for names, kind in (
+            (policy.tables, "private"),
+            (policy.public, "public"),
+            (policy.scores, "scores"),
+        )
         for name in sorted(names)
         if schema.table(name) is not None
     ]
@@ -32,6 +36,10 @@ def describe_sql(parts: Sequence[str], policy: Policy, schema: Schema) -> str:
     tables = PolicyTables(schema, policy)
     if full and full in {schema.table(name) for name in [*policy.tables, *policy.public]}:
         return values_sql(heads, tables.columns_of(full))
+    for scores in policy.scores.values():
+        if full and full == schema.table(scores.name):
+            listed = [(folded(name), kind) for name, kind in tables.columns_of(full)]
+            return values_sql(heads, [one for one in listed if one[0] in scores.columns])
     view = Compiler(tables).listed_view(parts)
     if view is None:
         name = ".".join(folded(part) for part in parts)

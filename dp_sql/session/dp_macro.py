@@ -50,10 +50,13 @@ def owners_plans(
     selects: Sequence[DpSelect], tokens: Sequence[Token], engine: Engine
 ) -> list[Plan]:
     """The plans of all DP calls of an owner's statement, before any is released."""
-    plans = []
-    for select in selects:
-        check_list(select, engine)
-        plans += [owners_plan(select, call, tokens, engine) for call in select.calls]
+    plans: list[Plan] = []
+    if not selects:
+        return plans
+    with engine.looked_up({token.name for token in tokens if token.name is not None}):
+        for select in selects:
+            check_list(select, engine)
+            plans += [owners_plan(select, call, tokens, engine) for call in select.calls]
     return plans
 
 

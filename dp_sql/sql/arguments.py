@@ -60,7 +60,7 @@ def read_call(
 
     Raises:
         ArgumentError: an argument is missing, unknown, out of range or not taken by the mechanism.
-        NotSupported: DISTINCT, ORDER BY or IGNORE NULLS inside the call; what only an owner states.
+        NotSupported: DISTINCT, ORDER BY or IGNORE NULLS inside the call.
     """
     function = FUNCTIONS[(tokens[index].name or "").upper()]
     close = matching(tokens, index + 1)
@@ -126,12 +126,6 @@ def missing(
 def _refuse_misplaced(function: Function, given: Given) -> None:
     """Refuse under a policy what only an owner may state."""
     if given.under_policy:
-        if not function.shape.reads_people:
-            raise given.token.error(
-                NotSupported,
-                f"{function.name} is not available under a policy: the owner must declare its "
-                "sensitivities, and a policy cannot.",
-            )
         if "privacy_unit" in given.arguments:
             raise given.arguments["privacy_unit"].refuse(
                 "Under a policy privacy_unit is not an argument: "

@@ -110,7 +110,7 @@ def test_a_limit_of_no_delta_at_all_can_be_set() -> None:
 REFUSED = [
     ("[table.r]", 1, r"Unknown key table\. Did you mean tables\? Known here: tables,"),
     ("[limits]\nmax_k = 10\nmax_kk = 10", 3, "Did you mean max_k"),
-    ("[budgets]", 1, "Known here: tables, public, views, domains, limits, budget, unique_per_person"),
+    ("[budgets]", 1, "Known here: tables, public, views, scores, domains, limits, budget, unique_per_person"),
     ('tables = ["r"]', 1, r"tables must be a section: \[tables\]"),
     ('[tables]\nr = "u"', 2, r"r must be a section: \[tables.r\]"),
     ("\n[tables.r]\n", 2, "tables.r needs privacy_unit: the column that identifies the person each row belongs to, as in"),

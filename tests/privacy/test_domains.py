@@ -163,7 +163,7 @@ def test_groups_of_another_type_cost_nothing(
     text = f"SELECT {key}, {call} FROM visits GROUP BY {key}"
     refused = {
         "expected_exception": errors.ArgumentError,
-        "match": f"{key} has type|The domain of {key}",
+        "match": f"{key} has type|The groups of {key}",
     }
     with free(session, owner):
         with pytest.raises(**refused):

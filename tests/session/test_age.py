@@ -20,6 +20,7 @@ import pytest
 import dp_sql
 from dp_sql.budget.amounts import amount_of
 from dp_sql.engines.duckdb import frozen, tickets
+from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.install import instance_of
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.conftest import READING_LOG
@@ -169,3 +170,42 @@ def test_the_macro_holds_the_plans_of_the_newest_texts(monkeypatch: pytest.Monke
         assert len(dp_sql.receipts(con)) == 20
         instance = instance_of(con)
         assert instance is not None and len(instance.tickets._again) == 8
+
+
+def test_the_catalog_is_asked_once_for_all_names(
+    session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    fetch = Engine._fetch
+
+    def spy(engine: Engine, sql: str, parameters: Any = ()) -> Any:
+        asked.append(sql)
+        return fetch(engine, sql, parameters)
+
+    monkeypatch.setattr(Engine, "_fetch", spy)
+    declared = f"{SURE}, privacy_unit := user_id, domain := catalog.title"
+    session.sql(f"SELECT DP_TOPK(title, 2, {declared}) FROM ratings")
+    assert len([sql for sql in asked if "duckdb_tables" in sql]) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "n"),
+    [
+        ("CREATE OR REPLACE TABLE seen AS SELECT i AS u, i AS item FROM range(7) AS r(i)", 7),
+        ("CREATE TEMP TABLE seen AS SELECT i AS u, 'x' AS item FROM range(7) AS r(i)", 1),
+        ("CREATE TEMP VIEW seen AS FROM memory.main.seen WHERE item < 2", 2),
+        ("ALTER TABLE seen ALTER item TYPE VARCHAR USING 'all'", 1),
+        ("CREATE SCHEMA s; CREATE VIEW s.seen AS FROM main.seen WHERE item < 3; USE s", 3),
+        ("ALTER TABLE seen RENAME TO old; CREATE VIEW seen AS FROM old WHERE item < 4", 4),
+    ],
+)
+@pytest.mark.parametrize("together", [False, True])
+def test_a_change_of_the_schema_is_seen(change: str, n: int, together: bool) -> None:
+    count = "SELECT DP_COUNT_DISTINCT(item, epsilon := 10000, privacy_unit := u) AS n FROM seen"
+    with dp_sql.connect() as session:
+        session.execute("CREATE TABLE seen AS SELECT i AS u, i AS item FROM range(5) AS r(i)")
+        assert session.sql(count).fetchall() == [(5,)]
+        if not together:
+            session.execute(change)
+        asked = f"{count}; {change}; {count}" if together else count
+        assert session.sql(asked).fetchall() == [(n,)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -12,16 +13,19 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
+from dp_sql.engines.duckdb.parquet_files import folder_views
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Scope
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
 from dp_sql.privacy.relation_tree import Parts
-from dp_sql.sql.formatting import full_name
+from dp_sql.sql.formatting import full_name, literal
 from dp_sql.sql.tokens import folded, tokenize
 
 Connection = duckdb.DuckDBPyConnection
+# The search path (the setting, the current database and schema), and relations of one name.
+_Listed = tuple[Parts, list[Any]]
 # Functions that read the state of the session are volatile; a time that is the same for the whole
 # statement is harmless; and the macros named here read their arguments only.
 _KINDS = """
@@ -41,9 +45,19 @@ _KINDS = """
         ELSE function_type END)
     FROM system.main.duckdb_functions()
 """
-_TABLES = "SELECT database_name, schema_name, table_name, NULL FROM system.main.duckdb_tables()"
-_VIEWS = """SELECT database_name, schema_name, view_name, coalesce(sql, '')
-    FROM system.main.duckdb_views()"""
+# The search path, and all relations that have one of some names.
+_LISTED = """
+    SELECT system.main.current_setting('search_path'), system.main.current_database(),
+        system.main.current_schema(), NULL AS is_view
+    UNION ALL SELECT * FROM (
+        SELECT database_name, schema_name, table_name AS name, false AS is_view
+        FROM system.main.duckdb_tables()
+        UNION ALL SELECT database_name, schema_name, view_name, true
+        FROM system.main.duckdb_views()) AS listed
+    WHERE system.main.lower(name) IN ({})"""
+_VIEW = """SELECT coalesce(sql, '') FROM system.main.duckdb_views()
+    WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
+_MAX_LISTED = 100  # names that are asked for at once
 _REGISTERED = re.compile(
     r"CREATE TEMP VIEW .+ AS SELECT \* FROM (pandas|arrow|python_arrow)_scan\w*\(\) AS \w+;",
     re.DOTALL,
@@ -53,8 +67,14 @@ _BUILTIN: dict[str, frozenset[str]] = {}
 
 
 def open_database(database: str, read_only: bool) -> Connection:
-    """Connect to a database."""
-    return duckdb.connect(database, read_only=read_only)
+    """Connect to a database file, or to a folder, whose parquet files are its tables."""
+    if not os.path.isdir(database):
+        return duckdb.connect(database, read_only=read_only)
+    views = folder_views(database)
+    connection = duckdb.connect(":memory:")
+    for view in views:
+        connection.execute(view)
+    return connection
 
 
 def restrict(connection: Connection, *more: str) -> None:
@@ -81,20 +101,38 @@ class Engine:
         self.connection = connection
         self.tickets = tickets
         self._frame = frame
+        self._known: dict[str, _Listed] = {}
 
     # --- what the compiler asks (dp_sql.privacy.catalog.OwnersEngine) ---
+
+    @contextlib.contextmanager
+    def looked_up(self, names: Collection[str]) -> Iterator[None]:
+        """Ask for some names at once; what they mean is known while one statement is planned."""
+        self._known = self._listed(sorted(names)[:_MAX_LISTED])
+        try:
+            yield
+        finally:
+            self._known = {}
+
+    def _listed(self, names: Sequence[str]) -> dict[str, _Listed]:
+        """The search path, and the relations of each name, folded."""
+        lowered = (f"system.main.lower({literal(name)})" for name in names)
+        rows = self._fetch(_LISTED.format(", ".join(lowered)))
+        ((path, database, schema),) = (row[:3] for row in rows if row[3] is None)
+        found: dict[str, list[Any]] = {folded(name): [] for name in names}
+        for row in rows:  # lower() folds more than DuckDB
+            if row[3] is not None and folded(row[2]) in found:
+                found[folded(row[2])].append(row)
+        return {name: ((path, database, schema), relations) for name, relations in found.items()}
 
     def relation(self, parts: Parts, within: Scope | None = None) -> NamedRelation | None:
         """The relation that a name means on the search path, or in a view of a schema."""
         *scope, name = parts
-        same = "system.main.lower({}) = system.main.lower($1)"
-        found = self._fetch(f"{_TABLES} WHERE {same.format('table_name')}", [name])
-        found += self._fetch(f"{_VIEWS} WHERE {same.format('view_name')}", [name])
-        found = [r for r in found if folded(r[2]) == folded(name)]  # lower() folds more than DuckDB
+        path, found = self._known.get(folded(name)) or self._listed([name])[folded(name)]
         if scope:
-            meant = self._scoped(scope, found)
+            meant = self._scoped(scope, found, path)
         else:
-            places = self._search_path(within)
+            places = _places(path, within)
             meant = [r for place in places for r in found if (folded(r[0]), folded(r[1])) == place]
             meant = meant if within else meant[:1]
         if len({r[:3] for r in meant}) > 1 or (not meant and scope and found):
@@ -103,15 +141,16 @@ class Engine:
             raise NotPrivate(f"{name} {wrong}; write its full name, database.schema.name.")
         if not meant:
             return self._variable(name) if not scope else None
-        full, sql = meant[0][:3], meant[0][3]
-        return NamedRelation(full, self._view_sql(full, sql), is_table=sql is None)
+        *full, is_view = meant[0]
+        sql = self._view_sql(tuple(full)) if is_view else None
+        return NamedRelation(tuple(full), sql, is_table=not is_view)
 
-    def _scoped(self, scope: list[str], found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    def _scoped(self, scope: list[str], found: list[Any], search_path: Parts) -> list[Any]:
         """The found relations that schema.name or database.schema.name may mean."""
         wanted = [folded(part) for part in scope]
         if len(wanted) > 1:
             return [r for r in found if [folded(r[0]), folded(r[1])] == wanted]
-        path = self._search_path(None)
+        path = _places(search_path, None)
         databases = {database for database, _ in path}
 
         def is_meant(database: str, schema: str) -> bool:
@@ -121,30 +160,9 @@ class Engine:
 
         return [r for r in found if is_meant(folded(r[0]), folded(r[1]))]
 
-    def _search_path(self, within: Scope | None) -> list[Scope]:
-        """Where DuckDB looks for a bare name, in this order, in lower case."""
-        ((path, database, schema),) = self._fetch(
-            "SELECT system.main.current_setting('search_path'), system.main.current_database(), "
-            "system.main.current_schema()"
-        )
-        here, places = (folded(database), folded(schema)), [("temp", "main")]
-        if within is not None:
-            places.append((folded(within[0]), folded(within[1])))
-        entries: list[list[str]] = [[]]
-        for token in tokenize(path):
-            if token.is_symbol(","):
-                entries.append([])
-            elif token.name is not None:
-                entries[-1].append(folded(token.name))
-        places += [
-            (entry[-2] if len(entry) > 1 else here[0], entry[-1]) for entry in entries if entry
-        ]
-        return list(dict.fromkeys([*places, here, (here[0], "main"), ("system", "main")]))
-
-    def _view_sql(self, full: Parts, sql: str | None) -> str | None:
-        """The SQL of a view; None for a table, and for a view that is a registered dataframe."""
-        if sql is None:
-            return None
+    def _view_sql(self, full: Parts) -> str | None:
+        """The SQL of a view; None if it is a registered dataframe."""
+        ((sql,),) = self._fetch(_VIEW, full)
         if not sql:  # 1.5 keeps no SQL of what Python registered: look at what it scans
             plan = self._fetch(f"EXPLAIN (FORMAT json) SELECT * FROM {full_name(full)}")[0][1]
             nodes = re.findall(r'"name": *"([^"]*)"', plan)
@@ -281,6 +299,25 @@ class Engine:
         finally:
             self.tickets.withdraw(ticket)
         raise refusal  # outside the handler, so that DuckDB's error is not its context
+
+
+def _places(search_path: Parts, within: Scope | None) -> list[Scope]:
+    """Where DuckDB looks for a bare name, in this order, in lower case.
+
+    `search_path` is the setting, the current database and the current schema.
+    """
+    path, database, schema = search_path
+    here, places = (folded(database), folded(schema)), [("temp", "main")]
+    if within is not None:
+        places.append((folded(within[0]), folded(within[1])))
+    entries: list[list[str]] = [[]]
+    for token in tokenize(path):
+        if token.is_symbol(","):
+            entries.append([])
+        elif token.name is not None:
+            entries[-1].append(folded(token.name))
+    places += [(entry[-2] if len(entry) > 1 else here[0], entry[-1]) for entry in entries if entry]
+    return list(dict.fromkeys([*places, here, (here[0], "main"), ("system", "main")]))
 
 
 def _local_names(frame: FrameType | None) -> set[str]:

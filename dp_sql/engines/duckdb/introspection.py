@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import groupby
@@ -10,6 +10,7 @@ from itertools import groupby
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection, open_database
+from dp_sql.engines.duckdb.parquet_files import PinnedFiles, files_of
 from dp_sql.errors import SourceError
 from dp_sql.policy.catalog import ForeignKey, Listed
 from dp_sql.sql.tokens import folded
@@ -20,7 +21,8 @@ _COLUMNS = """
     WHERE NOT internal AND database_name NOT IN ('system', 'temp')
     ORDER BY database_name, schema_name, table_name, column_index
 """
-_VIEWS = "SELECT database_name, schema_name, view_name FROM system.main.duckdb_views()"
+_VIEWS = "SELECT database_name, schema_name, view_name, sql FROM system.main.duckdb_views()"
+Names = Iterable[Sequence[str]]  # of tables
 _KEYS = """
     SELECT database_name, schema_name, table_name, constraint_type, constraint_column_names,
         referenced_table, referenced_column_names
@@ -49,7 +51,8 @@ class DatabaseCatalogue:
 
     @cached_property
     def _listed(self) -> Sequence[Listed]:
-        views = set(self._connection.execute(_VIEWS).fetchall())
+        found = self._connection.execute(_VIEWS).fetchall()
+        views = {(row[0], row[1], row[2]): files_of(row[3] or "") for row in found}
         rows = self._connection.execute(_COLUMNS).fetchall()
         primary: dict[tuple[str, ...], tuple[str, ...]] = {}
         foreign: dict[tuple[str, ...], tuple[ForeignKey, ...]] = {}
@@ -63,13 +66,23 @@ class DatabaseCatalogue:
         return [
             Listed(
                 parts,
-                parts in views,
+                parts in views and not views[parts],
                 tuple((column, kind) for *_, column, kind in columns),
                 primary.get(parts, ()),
                 foreign.get(parts, ()),
+                views.get(parts, ()),
             )
             for parts, columns in groupby(rows, key=lambda row: (row[0], row[1], row[2]))
         ]
+
+    def pinned(self, private: Names = (), public: Names = ()) -> PinnedFiles:
+        """The files of these tables as they are now; PolicyError as for PinnedFiles."""
+        files = [one for one in self._listed if one.files]
+        tables = [
+            [(".".join(name), one.files) for name in names for one in files if one.is_called(name)]
+            for names in (private, public)
+        ]
+        return PinnedFiles(self._connection, *tables)
 
     def stand_ins(self) -> Sequence[str]:
         """Names of users' macros and functions that replace DuckDB's own."""

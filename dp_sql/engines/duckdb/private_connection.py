@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Engine, open_database, restrict, source_error
 from dp_sql.engines.duckdb.install import number_of, register
-from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
+from dp_sql.engines.duckdb.introspection import DatabaseCatalogue, Names
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
@@ -26,7 +27,7 @@ from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.functions.count_distinct import REPORT_TYPE
 from dp_sql.sql.functions.topk import COUNTED
-from dp_sql.sql.tokens import folded
+from dp_sql.sql.tokens import folded, tokenize
 
 # The only message for an error after the debit.
 FAILED = "The answer could not be computed. Its cost is spent."
@@ -54,18 +55,29 @@ class PrivateConnection:
         self._connection = open_database(database, read_only=True)
         self._remove_spill: Callable[[], None] = lambda: None
         try:
-            self._remove_spill = limit_private(database, limits or Limits(), self._run)
+            # A folder is an instance of its own in each session.
+            one = f"{database}#{id(self)}" if os.path.isdir(database) else database
+            self._remove_spill = limit_private(one, limits or Limits(), self._run)
             restrict(self._connection, _OPTIMIZERS)
             self.tickets = register(self._connection)
             self.number = number_of(self._connection)
             self.catalogue = DatabaseCatalogue(self._connection)
             self._listed = self.catalogue.listed()
+            self._files = self.catalogue.pinned()
         except BaseException:
             self.close()
             raise
         self._known: dict[str, list[tuple[str, str]]] = {}
         self._numbers: dict[str, int] = {}
         self._public_rows: OrderedDict[Parts, None] = OrderedDict()
+
+    def pin(self, private: Names, public: Names) -> None:
+        """Note the files of these tables; PolicyError as for PinnedFiles."""
+        self._files = self.catalogue.pinned(private, public)
+
+    def have_files_changed(self) -> bool:
+        """Whether a file of a table was added, removed or replaced since the session opened."""
+        return self._files.have_changed()
 
     def interrupt(self) -> None:
         """Stop what is running."""
@@ -168,8 +180,15 @@ class PrivateConnection:
         return self._connection.sql(f"SELECT {', '.join(listed)} FROM {table}").to_arrow_table()
 
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
-        """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
-        return Engine(self._connection, self.tickets).agrees(source, tables)
+        """Whether DuckDB can bind a source, and reads it as reading exactly these base tables.
+
+        Of a table that is files DuckDB names nothing, so the names in the SQL are compared.
+        """
+        files = {one.parts for one in self._listed if one.files}
+        if files and not files & set(_full_names(source)) <= tables:
+            return False
+        scans = [full_name(parts) for parts in files & tables]
+        return Engine(self._connection, self.tickets).agrees(source, tables - files, scans)
 
     # --- releases ---
 
@@ -189,12 +208,22 @@ class PrivateConnection:
         with contextlib.suppress(Exception):  # of any type: a rarer one would show as much
             rows = self._run(_released_sql(plan, ticket)).fetchall()
         self.tickets.withdraw(ticket)
-        if rows is None:
+        if rows is None or self.have_files_changed():
             raise QueryError(FAILED)
         return rows
 
     def _run(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
         return self._connection.execute(sql, parameters)
+
+
+def _full_names(sql: str) -> Iterator[Parts]:
+    """The names of three parts in SQL that dp_sql has built."""
+    tokens = tokenize(sql)
+    for start in range(len(tokens) - 4):
+        names = [token.name for token in tokens[start : start + 5 : 2]]
+        dots = all(tokens[start + n].is_symbol(".") for n in (1, 3))
+        if dots and None not in names:
+            yield (str(names[0]), str(names[1]), str(names[2]))
 
 
 def _forget_oldest(known: dict[str, Any]) -> None:

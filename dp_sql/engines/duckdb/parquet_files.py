@@ -1,0 +1,121 @@
+"""Tables that are parquet files: which views are, a folder as a database, and files that change.
+
+A view that is nothing but a scan of parquet files is a table for the policy. Each of its rows is a
+row of a file, so a privacy unit says as much of it as of a table. Other views are not: a query may
+mix the rows of several people.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from dp_sql.errors import NotSupported, PolicyError
+from dp_sql.privacy.catalog import view_body
+from dp_sql.sql.formatting import literal, quote
+
+_STRING = r"'(?:[^']|'')*'"
+_OPTION = r"\(?hive_partitioning = (?:true|false|CAST\('[tf]' AS BOOLEAN\))\)?"
+_LIST = rf"(?:main\.)?list_value\({_STRING}(?:, {_STRING})*\)"
+# As DuckDB 1.5 and 2.0 write the SQL of a view.
+_SCAN = re.compile(
+    rf"SELECT \* FROM (?:(?:read_parquet|parquet_scan)\((?P<files>{_STRING}|{_LIST})"
+    rf'(?:, {_OPTION})?\)|"(?P<file>[^"]+\.parquet)")',
+    re.DOTALL,
+)
+# The columns of each file. Files of one table must agree: DuckDB would fail, or change values, only
+# when it comes to the file that differs, which may be one person's.
+_DIFFERENT = """
+    SELECT system.main.count(DISTINCT columns) FROM (
+        SELECT system.main.list(row(name, type, type_length, num_children, converted_type, scale,
+            precision, logical_type) ORDER BY name, type) AS columns
+        FROM parquet_schema($1) GROUP BY file_name)
+"""
+
+
+Tables = Sequence[tuple[str, tuple[str, ...]]]  # names, and the paths or patterns of their files
+
+
+def files_of(view_sql: str) -> tuple[str, ...]:
+    """The paths or patterns that a view reads, if it is a scan of parquet files; else none."""
+    body = " ".join((view_body(view_sql) or "").split())
+    found = _SCAN.fullmatch(body)
+    if found is None:
+        return ()
+    if found["file"] is not None:
+        return (found["file"],)
+    return tuple(s[1:-1].replace("''", "'") for s in re.findall(_STRING, found["files"]))
+
+
+def folder_views(folder: str) -> list[str]:
+    """SQL that makes a view of each parquet file of a folder, and of each subfolder with some."""
+    root = Path(folder).resolve()
+    if re.search(r"[*?\[]", str(root)):
+        raise NotSupported(f"DuckDB would read {root} as a pattern: rename the folder.")
+    found: dict[str, str] = {}
+    for entry in sorted(root.iterdir()):
+        is_folder = entry.is_dir() and next(entry.rglob("*.parquet"), None) is not None
+        if entry.name.startswith((".", "_")) or not (is_folder or entry.suffix == ".parquet"):
+            continue
+        name = entry.name if is_folder else entry.stem
+        if name.lower() in found:
+            raise NotSupported(f"Two tables of {folder} would be called {name}: rename one.")
+        path = entry / "**" / "*.parquet" if is_folder else entry
+        sql = f"CREATE VIEW {quote(name)} AS SELECT * FROM read_parquet({literal(str(path))})"
+        found[name.lower()] = sql
+    if not found:
+        raise NotSupported(f"There is no parquet file in the folder {folder}.")
+    return list(found.values())
+
+
+class PinnedFiles:
+    """The files of tables as they were when a session opened.
+
+    What is known of the tables (types, public values, limits on work) is read once, so a session
+    ends where a file has changed. PolicyError if files are missing or elsewhere, if those of one
+    table differ in their columns, or if a public table reads a private one's file.
+    """
+
+    def __init__(self, connection: Any, private: Tables = (), public: Tables = ()) -> None:
+        self._connection = connection
+        self._patterns = [pattern for _, listed in (*private, *public) for pattern in listed]
+        for name, patterns in (*private, *public):
+            self._check_columns(name, patterns)
+        self._found = self._now(self._patterns)
+        if self._found is None:
+            raise PolicyError("Tables may be made of parquet files on this machine only.")
+        people = {file[1:3] for _, patterns in private for file in self._now(patterns) or ()}
+        for name, patterns in public:
+            if people & {file[1:3] for file in self._now(patterns) or ()}:
+                raise PolicyError(f"{name} is public, and reads a file of a private table.")
+
+    def have_changed(self) -> bool:
+        """Whether a file was added, removed or replaced since."""
+        return bool(self._patterns) and self._now(self._patterns) != self._found
+
+    def _check_columns(self, name: str, patterns: Sequence[str]) -> None:
+        try:
+            ((n,),) = self._connection.execute(_DIFFERENT, [list(patterns)]).fetchall()
+        except duckdb.Error as error:
+            why = str(error).split("\n", 1)[0]
+            raise PolicyError(f"The files of {name} cannot be read: {why}") from None
+        if n != 1:
+            raise PolicyError(f"The files of {name} do not have the same columns and types.")
+
+    def _now(self, patterns: Sequence[str]) -> list[tuple[str | int, ...]] | None:
+        """Names, devices, inodes, sizes and times of change of files; None where one is gone."""
+        found: list[tuple[str | int, ...]] = []
+        try:
+            for pattern in patterns:
+                sql = "SELECT file FROM glob($1) ORDER BY ALL"
+                for (file,) in self._connection.execute(sql, [pattern]).fetchall():
+                    stat = os.stat(file)
+                    found.append((file, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+        except (OSError, duckdb.Error):
+            return None
+        return found

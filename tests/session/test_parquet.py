@@ -1,0 +1,278 @@
+"""Parquet files as tables of a policy: a folder as a database, views, and files that change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.engines.duckdb.parquet_files import files_of
+from dp_sql.engines.duckdb.private_connection import PrivateConnection
+from dp_sql.errors import DpSqlError, NotPrivate, NotSupported, PolicyError, QueryError
+from dp_sql.server.gateway import Gateway
+from dp_sql.server.tokens import add_token
+from tests.cli.test_main import run
+from tests.conftest import SURE
+
+POLICY = """
+[tables.ratings]
+privacy_unit = "user_id"
+[tables.orders]
+privacy_unit = "user_id"
+[public]
+tables = ["catalog"]
+[views]
+tables = [{views}]
+[domains]
+"ratings.title" = "catalog.title"
+[budget]
+dataset = "shop"
+epsilon = 1000000
+"""
+COUNT = f"SELECT DP_COUNT_DISTINCT(title, {SURE}) AS n FROM {{}}"
+VIEWS = """
+CREATE VIEW ratings AS FROM read_parquet('{0}/ratings.parquet');
+CREATE VIEW orders AS SELECT * FROM read_parquet(['{0}/orders/**/*.parquet'], hive_partitioning = true);
+CREATE VIEW catalog AS FROM '{0}/catalog.parquet';
+CREATE VIEW secret AS FROM read_parquet('{0}/ratings.parquet');
+CREATE VIEW north AS SELECT user_id, title FROM ratings WHERE title <> 'It';
+CREATE VIEW norther AS FROM north;
+CREATE VIEW mine AS SELECT r.user_id, r.title FROM ratings AS r JOIN orders AS o ON r.user_id = o.user_id;
+CREATE VIEW others AS SELECT r.user_id, r.title FROM ratings AS r JOIN orders AS o ON r.user_id <> o.user_id;
+CREATE VIEW sums AS SELECT title, count(*) AS user_id FROM ratings GROUP BY title;
+CREATE VIEW part AS SELECT user_id FROM read_parquet('{0}/ratings.parquet');
+CREATE VIEW hidden AS FROM secret;
+"""
+
+
+def write(sql: str, to: Path, options: str = "") -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    draft = to.with_name(to.name + ".new")
+    duckdb.execute(f"COPY ({sql}) TO '{draft}' (FORMAT parquet{options})")
+    os.replace(draft, to)
+
+
+RATINGS = (
+    "SELECT i % 50 AS user_id, ['Dune', 'Emma', 'It'][1 + i % {}] AS title FROM range(200) AS r(i)"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    write(RATINGS.format(2), folder / "ratings.parquet")
+    write("SELECT unnest(['Dune', 'Emma', 'It']) AS title", folder / "catalog.parquet")
+    sql = "SELECT i % 50 AS user_id, i % 3 AS year, i AS amount FROM range(200) AS r(i)"
+    write(sql, folder / "orders", ", PARTITION_BY (year)")
+    (tmp_path / "policy.toml").write_text(POLICY.format(views=""), "utf-8")
+    return folder
+
+
+def session_of(database: Path, views: str = "") -> dp_sql.Session:
+    policy = database.with_name("policy.toml")
+    policy.write_text(POLICY.format(views=views), "utf-8")
+    return dp_sql.connect(str(database), policy=policy)
+
+
+@pytest.fixture
+def database(folder: Path) -> Iterator[Path]:
+    file = folder.with_name("shop.duckdb")
+    with duckdb.connect(str(file)) as connection:
+        connection.execute(VIEWS.format(folder))
+    yield file
+
+
+def test_an_owner_of_a_folder_drafts_checks_and_asks(folder: Path) -> None:
+    drafted = run("policy", "init", str(folder))
+    assert '[tables.orders]\nprivacy_unit = "user_id"' in drafted.stdout
+    policy = folder.with_name("policy.toml")
+    checked = run("policy", "check", str(policy), str(folder))
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert "2 private, 1 public" in checked.stdout
+    with session_of(folder) as session:
+        assert session.sql(COUNT.format("ratings JOIN catalog USING (title)")).fetchall() == [(2,)]
+        asked = f"SELECT DP_COUNT_DISTINCT(amount, {SURE}) AS n FROM orders WHERE year = 1"
+        assert session.sql(asked).fetchall() == [(67,)]
+        ((best,),) = session.sql(f"SELECT DP_TOPK(title, 2, {SURE}) FROM ratings").fetchall()
+        assert sorted(best) == ["Dune", "Emma"]
+        assert len(session.sql("FROM catalog").fetchall()) == 3
+        for wrong in ("FROM ratings", f"FROM read_parquet('{folder}/ratings.parquet')",
+                      f"FROM '{folder}/ratings.parquet'",
+                      COUNT.format(f"read_parquet('{folder}/ratings.parquet')")):  # fmt: skip
+            with pytest.raises((DpSqlError, duckdb.Error)):
+                session.sql(wrong).fetchall()
+    with dp_sql.connect(str(folder)) as owner:
+        asked = (
+            "SELECT DP_TOPK(title, 1, epsilon := 99, privacy_unit := user_id, domain := ['Dune'])"
+        )
+        assert owner.sql(f"{asked} FROM ratings").fetchall() == [(["Dune"],)]
+
+
+@pytest.mark.parametrize(("view", "n"), [("north", 2), ("norther", 2), ("mine", 2)])
+def test_a_view_over_files_is_compiled_like_any_view(database: Path, view: str, n: int) -> None:
+    with session_of(database, '"north", "norther", "mine"') as session:
+        assert session.sql(COUNT.format(view)).fetchall() == [(n,)]
+
+
+@pytest.mark.parametrize("view", ["others", "sums", "part", "secret", "hidden"])
+def test_a_view_that_is_not_of_one_persons_rows_is_refused(database: Path, view: str) -> None:
+    with session_of(database, '"others", "sums", "part", "hidden"') as session:
+        with pytest.raises(NotPrivate):
+            session.sql(COUNT.format(view)).fetchall()
+        assert session.receipts == ()
+
+
+@pytest.mark.parametrize("view", ["sums", "part", "others", "north"])
+def test_a_view_that_is_more_than_a_scan_is_no_table(database: Path, view: str) -> None:
+    policy = database.with_name("policy.toml")
+    policy.write_text(f'tables.{view}.privacy_unit = "user_id"', "utf-8")
+    with pytest.raises(PolicyError, match=r"is a view.*SELECT \* FROM read_parquet"):
+        dp_sql.connect(str(database), policy=policy)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "SELECT user_id FROM read_parquet('a')", "SELECT * FROM read_parquet('a') WHERE true",
+        "SELECT * FROM read_parquet('a'), read_parquet('b')", "SELECT * FROM read_csv('a')",
+        "SELECT * FROM read_parquet('a', filename = true)", "SELECT DISTINCT * FROM read_parquet('a')",
+        "SELECT * FROM read_parquet('a') UNION ALL SELECT * FROM t", "SELECT * FROM read_parquet(f('a'))",
+        "WITH x AS (SELECT 1) SELECT * FROM read_parquet('a')", "SELECT * FROM t",
+        "SELECT * FROM read_parquet('a') AS t JOIN u ON \"b.parquet\"", 'SELECT * FROM "a.csv"',
+        "SELECT * FROM read_parquet('a') ORDER BY 1", "SELECT * FROM read_parquet('a') LIMIT 1",
+    ],
+)  # fmt: skip
+def test_no_other_body_is_a_scan(body: str) -> None:
+    assert files_of(f"CREATE VIEW v AS {body};") == ()
+    assert files_of("CREATE VIEW v AS SELECT * FROM read_parquet('it''s');") == ("it's",)
+
+
+def test_the_private_side_reads_no_other_file_table(database: Path) -> None:
+    private = PrivateConnection(str(database))
+    ratings = ("shop", "main", "ratings")
+    for tables, agrees in ((frozenset({ratings}), True), (frozenset[Any](), False)):
+        assert private.agrees('(SELECT 1 FROM "shop"."main"."ratings") AS t', tables) == agrees
+    planted = '(SELECT 1 FROM "shop"."main"."ratings", "shop"."main"."secret") AS t'
+    assert not private.agrees(planted, frozenset({ratings}))
+    quoted = """(SELECT '"shop"."main"."secret"' FROM "shop"."main"."ratings") AS t"""
+    assert private.agrees(quoted, frozenset({ratings}))
+    private.close()
+
+
+@pytest.mark.parametrize("change", ["replaced", "removed", "added"])
+def test_a_session_ends_when_a_file_changes_and_nothing_is_spent(folder: Path, change: str) -> None:
+    with session_of(folder) as session:
+        session.sql(COUNT.format("ratings"))
+        if change == "replaced":
+            write(RATINGS.format(3), folder / "ratings.parquet")
+        elif change == "removed":
+            (folder / "catalog.parquet").unlink()
+        else:
+            sql = "SELECT 1::BIGINT AS user_id, 5::BIGINT AS amount"
+            write(sql, folder / "orders" / "year=9" / "x.parquet")
+        for asked in (COUNT.format("ratings"), "FROM catalog"):
+            with pytest.raises(NotSupported, match="files have changed"):
+                session.sql(asked)
+        assert session.budget()[0].epsilon_spent == 10_000
+    if change != "removed":
+        with session_of(folder) as session:
+            n = 3 if change == "replaced" else 2
+            assert session.sql(COUNT.format("ratings")).fetchall() == [(n,)]
+
+
+def test_a_file_replaced_during_a_release_fails_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_private = PrivateConnection._run
+
+    def replacing(self: PrivateConnection, sql: str, parameters: object = None) -> Any:
+        found = run_private(self, sql, parameters)
+        if "__dp_sql_" in sql and not sql.startswith("DESCRIBE"):
+            write(RATINGS.format(3), folder / "ratings.parquet")
+        return found
+
+    with session_of(folder) as session:
+        monkeypatch.setattr(PrivateConnection, "_run", replacing)
+        with pytest.raises(QueryError, match="Its cost is spent"):
+            session.sql(COUNT.format("ratings")).fetchall()
+        assert session.budget()[0].epsilon_spent == 10_000
+
+
+class Shelf:
+    """Stands in for the server that holds answers."""
+
+    def hold(self, rows: Any) -> tuple[str, str]:
+        return "it", str(rows.table.to_pylist())
+
+    def drop(self, name: str) -> None:
+        pass
+
+    def connections(self) -> frozenset[str]:
+        return frozenset()
+
+
+def test_a_server_goes_on_with_the_new_files(folder: Path) -> None:
+    tokens, shelf = folder.with_name("tokens"), Shelf()
+    secret = add_token(tokens, "ann")
+    gateway = Gateway(str(folder), str(folder.with_name("policy.toml")), tokens, shelf)  # type: ignore[arg-type]
+    gateway.check()
+    assert gateway.admit("one", secret)
+    assert gateway.answer("one", COUNT.format("ratings")) == "[{'c0': 2}]"
+    write(RATINGS.format(3), folder / "ratings.parquet")
+    assert gateway.answer("one", COUNT.format("ratings")) == "[{'c0': 2}]"  # paid for: it is kept
+    assert gateway.answer("one", COUNT.format("ratings ")) == "[{'c0': 3}]"
+    gateway.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("SELECT 'x' AS user_id, 'It' AS title", "do not have the same columns"),
+        ("SELECT 1::BIGINT AS user_id", "do not have the same columns"),
+        ("SELECT 1::BIGINT AS user_id, 'It' AS title, 2 AS more", "do not have the same columns"),
+    ],
+)
+def test_files_that_differ_are_refused_when_the_session_opens(
+    folder: Path, sql: str, why: str
+) -> None:
+    (folder / "ratings.parquet").rename(folder / "a.parquet")
+    write(sql, folder / "ratings" / "b.parquet")
+    (folder / "a.parquet").rename(folder / "ratings" / "a.parquet")
+    with pytest.raises(PolicyError, match=why):
+        session_of(folder)
+    checked = run("policy", "check", str(folder.with_name("policy.toml")), str(folder))
+    assert checked.returncode == 1 and why in checked.stderr
+
+
+def test_a_file_that_is_no_parquet_is_refused_when_the_session_opens(folder: Path) -> None:
+    with session_of(folder):
+        (folder / "ratings.parquet").write_bytes(b"PAR1 no PAR1")
+    with pytest.raises((PolicyError, duckdb.Error)):
+        session_of(folder)
+
+
+def test_a_public_table_reads_no_file_of_a_private_one(database: Path) -> None:
+    policy = database.with_name("policy.toml")
+    policy.write_text(
+        'tables.ratings.privacy_unit = "user_id"\npublic.tables = ["secret"]', "utf-8"
+    )
+    with pytest.raises(PolicyError, match="secret is public, and reads a file of a private table"):
+        dp_sql.connect(str(database), policy=policy)
+
+
+def test_names_in_a_folder_are_of_one_table(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotSupported, match="no parquet file"):
+        dp_sql.connect(str(tmp_path / "empty"))
+    write("SELECT 1 AS a", tmp_path / "two" / "T.parquet")
+    write("SELECT 1 AS a", tmp_path / "two" / "t" / "x.parquet")
+    with pytest.raises(NotSupported, match="would be called t"):
+        dp_sql.connect(str(tmp_path / "two"))
+    write("SELECT 1 AS a", tmp_path / "a*b" / "t.parquet")
+    with pytest.raises(NotSupported, match="rename the folder"):
+        dp_sql.connect(str(tmp_path / "a*b"))
