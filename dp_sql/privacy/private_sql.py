@@ -126,7 +126,8 @@ def _groups(plan: Plan, call: str) -> list[str]:
             f"__dp_groups AS (SELECT DISTINCT __dp_group, {names} FROM __dp_kept)",
         ]
     number = f"system.main.row_number() OVER (ORDER BY {by_keys}) AS __dp_group"
-    groups = f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM ({plan.groups.select}) AS __dp_crossed)"
+    listed = f"({plan.groups.select}) AS __dp_crossed"
+    groups = f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})"
     return [groups, *_kept(plan, plan.groups.cap, call)]
 
 

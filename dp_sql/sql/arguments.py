@@ -125,13 +125,11 @@ def missing(
 
 def _refuse_misplaced(function: Function, given: Given) -> None:
     """Refuse under a policy what only an owner may state."""
-    if given.under_policy:
-        if "privacy_unit" in given.arguments:
-            raise given.arguments["privacy_unit"].refuse(
-                "Under a policy privacy_unit is not an argument: "
-                "the policy names the privacy unit.",
-                "Leave privacy_unit out.",
-            )
+    if given.under_policy and "privacy_unit" in given.arguments:
+        raise given.arguments["privacy_unit"].refuse(
+            "Under a policy privacy_unit is not an argument: the policy names the privacy unit.",
+            "Leave privacy_unit out.",
+        )
 
 
 def _refuse_missing(function: Function, given: Given, span: tuple[int, int], grouped: bool) -> None:

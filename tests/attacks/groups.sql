@@ -165,13 +165,13 @@ SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, title, upper(region) AS region FROM ratings) GROUP BY region
 
--- ArgumentError: DP_TOPK needs a domain: the public set of items that the answer may
+-- ArgumentError: DP_TOPK needs a domain (the public set of items that the answer may
 SELECT n, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, max(title) AS title, count(*) AS n FROM ratings GROUP BY user_id) GROUP BY n
 
 -- ArgumentError: DP_COUNT_DISTINCT needs max_groups_contributed := <number>
 SELECT region, DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings GROUP BY region
 
--- ArgumentError: DP_COUNT_DISTINCT needs groups: the public set of groups. The po
+-- ArgumentError: DP_COUNT_DISTINCT needs groups (the public set of groups; the policy
 SELECT user_id, DP_COUNT_DISTINCT(title, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY user_id
 
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
