@@ -34,7 +34,7 @@ $(CHECK): $(TEST)
 	@$(BIN)/python $(PIP) --editable ".[test-all,check]"
 	@touch $@
 
-demo: $(RUNTIME)  ## make a reading log and ask it through every door
+demo: $(RUNTIME)  ## an owner's policy; an analyst's price, answer, refusal and budget
 	@$(BIN)/python examples/demo.py
 
 dashboard: $(RUNTIME)  ## a page with a budget, at http://localhost:8501

@@ -6,7 +6,7 @@ DpSqlError
 │   ├── ArgumentError     an argument is missing, unknown, misplaced or out of range
 │   ├── NotPrivate        the source is not provably a union of people's own rows
 │   ├── NotSupported      a place or form of statement that is not supported
-│   ├── SourceError       DuckDB cannot bind or run the source of a DP call
+│   ├── SourceError       DuckDB cannot bind or run the source of a DP call, or the rest
 │   └── BudgetExceeded    the answer would cost more than is left
 ├── PolicyError           the policy cannot be read, or does not fit the database
 ├── LedgerError           the ledger is missing, damaged, outdated or not writable
@@ -16,9 +16,11 @@ DpSqlError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+import unicodedata
+from collections.abc import Collection, Sequence
 
-_AROUND = 100  # characters of a line that are shown on each side of the caret
+_WIDTH = 80  # columns of the line above the caret
+_BEFORE = 45  # of these, how many may lie before the caret
 
 
 class DpSqlError(Exception):
@@ -38,7 +40,11 @@ class LedgerError(DpSqlError):
 
 
 class QueryError(DpSqlError):
-    """Your statement is refused: what is wrong, where (in characters), and what would work."""
+    """Your statement is refused: what is wrong, where (in characters), and what would work.
+
+    `instead` are statements that may work; a session tries them, and `suggestion` is the first that
+    does.
+    """
 
     def __init__(
         self,
@@ -47,36 +53,35 @@ class QueryError(DpSqlError):
         text: str | None = None,
         position: int | None = None,
         hint: str | None = None,
+        instead: Sequence[str] = (),
     ) -> None:
+        super().__init__(message)
         self.message, self.text, self.position, self.hint = message, text, position, hint
+        self.instead, self.suggestion = tuple(instead), ""
+        self.names: Sequence[str] = ()  # what a mistyped name may mean
         self.line: int | None = None  # of the position, from 1; so is the column
         self.column: int | None = None
         if text is not None and position is not None:
             self.line = text.count("\n", 0, position) + 1
             self.column = position - text.rfind("\n", 0, position)
-        super().__init__("\n".join(self._lines()))
 
-    def at(self, text: str, position: int) -> QueryError:
+    def at(self, text: str, position: int, instead: Sequence[str] = ()) -> QueryError:
         """The same error with a position, unless it has one."""
         if self.position is not None:
             return self
-        return type(self)(self.message, text=text, position=position, hint=self.hint)
+        known = {"hint": self.hint, "instead": self.instead or instead}
+        return type(self)(self.message, text=text, position=position, **known)  # type: ignore[arg-type]
 
-    def _lines(self) -> list[str]:
-        lines = [self.message]
+    def __str__(self) -> str:
+        shown = self.message
         if self.text is not None and self.position is not None and self.column is not None:
             start, end = self.position - self.column + 1, self.text.find("\n", self.position)
-            end = len(self.text) if end < 0 else end
-            first, last = max(start, self.position - _AROUND), min(end, self.position + _AROUND)
-            before, after = "… " * (first > start), " …" * (last < end)
-            prefix = f"LINE {self.line}: "
-            # A tab must stay a tab, for the caret to be under its character.
-            up_to_caret = before + self.text[first : self.position]
-            pad = "".join("\t" if c == "\t" else " " for c in prefix + up_to_caret)
-            lines += ["", prefix + before + self.text[first:last] + after, pad + "^"]
-            if self.hint:
-                lines.append("")
-        return [*lines, self.hint] if self.hint else lines
+            line = self.text[start : end if end >= 0 else None]
+            shown += "\n\n" + _with_caret(f"LINE {self.line}: ", line, self.column - 1)
+        if self.hint:
+            is_apart = self.suggestion or shown != self.message
+            shown += ("\n\n" if is_apart else "\n") + self.hint
+        return f"{shown}\n\nWrite instead:\n{self.suggestion}" if self.suggestion else shown
 
 
 class ParseError(QueryError):
@@ -96,7 +101,7 @@ class NotSupported(QueryError):
 
 
 class SourceError(QueryError):
-    """DuckDB cannot bind or run the source of a DP call."""
+    """DuckDB cannot bind or run the source of a DP call, or the statement around it."""
 
 
 class BudgetExceeded(QueryError):
@@ -112,7 +117,61 @@ def with_type(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def guessed(name: str, known: Collection[str]) -> str:
+    """The known name that a mistyped one is closest to; empty where none is close."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), "")
+
+
 def guess(name: str, known: Collection[str]) -> str:
     """' Did you mean …?' for a mistyped name; empty where no known name is close."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f" Did you mean {near[0]}?" if near else ""
+    near = guessed(name, known)
+    return f" Did you mean {near}?" if near else ""
+
+
+def _with_caret(prefix: str, line: str, place: int) -> str:
+    """A line, shortened between words to what a terminal shows, and a caret under one place."""
+    start, end = (
+        max(0, place - 2 * _WIDTH),
+        min(len(line), place + 2 * _WIDTH),
+    )  # a line may be long
+    if _columns(line[start:place]) > _BEFORE:
+        while _columns(line[start:place]) > _BEFORE - 2:
+            start += 1
+        start = line.find(" ", start, place) + 1 or start
+        prefix += "… "
+    room = _WIDTH - _columns(prefix + line[start:place])
+    after = ""
+    if _columns(line[place:]) > room:
+        while end > place + 1 and _columns(line[place:end]) > room - 2:
+            end -= 1
+        space, after = line.rfind(" ", place, end), " …"
+        end = space if space > place else end
+    pad = "".join(
+        " " * _columns(c) if c != "\t" else c for c in _clusters(prefix + line[start:place])
+    )
+    return f"{prefix}{line[start:end].rstrip()}{after}\n{pad}^"
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal a string takes.
+
+    >>> _columns("Dune"), _columns("砂丘"), _columns("e\u0301"), _columns("👩\u200d🚀")
+    (4, 4, 1, 2)
+    """
+    return sum(
+        1 + (unicodedata.east_asian_width(cluster[0]) in "WF") for cluster in _clusters(text)
+    )
+
+
+def _clusters(text: str) -> list[str]:
+    """The characters as people see them: with their accents, and joined emoji as one."""
+    found: list[str] = []
+    for char in text:
+        joins = (
+            unicodedata.category(char) in {"Mn", "Me", "Cf"} or "\U0001f3fb" <= char <= "\U0001f3ff"
+        )
+        if found and (joins or found[-1][-1] == "\u200d"):
+            found[-1] += char
+        else:
+            found.append(char)
+    return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from dp_sql.udfs.mechanism import PrivacyLoss, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, in_short, in_words
 
 T = TypeVar("T")
 
@@ -19,12 +19,12 @@ def shared(value: T) -> T:
 
 def priced(loss: PrivacyLoss) -> str:
     """A loss in words, with what the accountants add up."""
-    says = f"epsilon = {in_words(loss.epsilon)}"
+    says = f"epsilon = {in_short(loss.epsilon)}"
     if loss.delta:
-        says += f", delta = {in_words(loss.delta)}"
-    known = [] if loss.rho is None else [f"rho = {in_words(loss.rho)} of zCDP"]
+        says += f", delta = {in_short(loss.delta)}"
+    known = [] if loss.rho is None else [f"rho = {in_short(loss.rho)} of zCDP"]
     if loss.bounded_range is not None:
-        known.append(f"range = {in_words(loss.bounded_range)}")
+        known.append(f"range = {in_short(loss.bounded_range)}")
     return f"{says} ({', '.join(known)})" if known else says
 
 

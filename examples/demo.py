@@ -1,4 +1,4 @@
-"""Run two queries on a reading log through each interface of dp_sql, with and without privacy.
+"""An owner's data and policy; an analyst's question, its price, its answer, a refusal, the budget.
 
 Run it with `make demo`. DuckDB makes up the data: people who read much or little, books with many
 or few readers, four regions. Nothing is downloaded.
@@ -6,19 +6,8 @@ or few readers, four regions. Nothing is downloaded.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any
-
-import duckdb
 
 import dp_sql
 
@@ -52,127 +41,59 @@ FROM (SELECT user_id, region, CAST(floor(1000 * pow(random(), 3.2)) AS BIGINT) A
 JOIN shelf ON shelf.place = reader.wanted;
 """
 
-QUESTIONS = {
-    """SELECT unnest(DP_TOPK(title, 5, epsilon := 1.0, privacy_unit := user_id,
-                      domain := catalog.title)) AS title
-FROM ratings WHERE region = 'north'""": """SELECT title FROM ratings WHERE region = 'north'
-GROUP BY title ORDER BY count(DISTINCT user_id) DESC, title LIMIT 5""",
-    """SELECT DP_COUNT_DISTINCT(title, epsilon := 1.0, privacy_unit := user_id,
-                         report := true) AS titles
-FROM ratings WHERE region = 'west'""": """SELECT count(DISTINCT title) AS titles
-FROM ratings WHERE region = 'west'""",
-}  # fmt: skip
-
-Answer = tuple[list[str], str]
-Ask = Callable[[str], Answer]
-Plain = Callable[[str], list[Any]]
+POLICY = """tables.ratings.privacy_unit = "user_id"      # the person each row belongs to
+public.tables = ["catalog"]                  # tables that are not about people
+domains."ratings.title" = "catalog.title"    # the titles that an answer may contain
+budget = { dataset = "reading", epsilon = 1 }
+"""
+QUESTION = """SELECT unnest(DP_TOPK(title, 5, epsilon := 0.6)) AS title
+FROM ratings WHERE region = 'north'"""
+WITHOUT_PRIVACY = """SELECT title, count(DISTINCT user_id) AS people
+FROM ratings WHERE region = 'north' GROUP BY title ORDER BY people DESC LIMIT 5"""
 
 
-@contextmanager
-def session_interface(path: Path) -> Iterator[tuple[Ask, Plain]]:
-    with dp_sql.connect(str(path)) as session:
-
-        def ask(question: str) -> Answer:
-            rows = session.sql(question).fetchall()
-            return [shown(row[0]) for row in rows], str(session.receipts[-1])
-
-        yield ask, lambda question: session.sql(question).fetchall()
+def step(heading: str) -> None:
+    """Begin one step."""
+    print(f"\n── {heading} " + "─" * max(0, 76 - len(heading)))
 
 
-@contextmanager
-def macro_interface(path: Path) -> Iterator[tuple[Ask, Plain]]:
-    with dp_sql.install(duckdb.connect(str(path))) as con:
-
-        def ask(question: str) -> Answer:
-            rows = con.sql(f"FROM dp($$ {question} $$)").fetchall()
-            return [shown(row[0]) for row in rows], str(dp_sql.receipts(con)[-1])
-
-        yield ask, lambda question: con.sql(question).fetchall()
-
-
-@contextmanager
-def command_interface(path: Path) -> Iterator[tuple[Ask, Plain]]:
-    def run(question: str) -> subprocess.CompletedProcess[str]:
-        options = [str(path), "--json", "--receipts", "-c", question]
-        command = [sys.executable, "-m", "dp_sql", *options]
-        return subprocess.run(command, check=True, capture_output=True, text=True)
-
-    def ask(question: str) -> Answer:
-        done = run(question)
-        rows = [next(iter(row.values())) for row in json.loads(done.stdout)]
-        return [shown(value) for value in rows], done.stderr.rstrip()
-
-    def plain(question: str) -> list[Any]:
-        return [tuple(row.values()) for row in json.loads(run(question).stdout)]
-
-    yield ask, plain
+def as_owner(database: str) -> None:
+    """What the owner has, and what analysts may not see."""
+    with dp_sql.connect(database) as owner:
+        owner.execute(READING_LOG)
+        step("The owner's table, and what only the owner may ask")
+        owner.sql("SELECT count(*) AS rows, count(DISTINCT user_id) AS people FROM ratings").show()
+        print(WITHOUT_PRIVACY)
+        owner.sql(WITHOUT_PRIVACY).show()
 
 
-INTERFACES = {
-    "Python: session = dp_sql.connect(path); session.sql(…)": (session_interface, "{}"),
-    "Plain DuckDB: dp_sql.install(con); con.sql(…)": (macro_interface, "FROM dp($$ {} $$)"),
-    "Command line, a process for each": (command_interface, 'dp-sql reading.duckdb -c "{}"'),
-}
-
-
-def shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "\n".join(f"{name} {number}" for name, number in value.items())
-    return str(value)
-
-
-def timed(run: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    return run(), 1000 * (time.perf_counter() - start)
-
-
-def heading(text: str) -> None:
-    print(f"\n── {text} " + "─" * max(0, 94 - len(text)))
-
-
-def side_by_side(ask: Ask, plain: Plain, form: str) -> None:
-    for question, open_question in QUESTIONS.items():
-        print("\n" + form.format(question))
-        (ours, receipt), spent = timed(partial(ask, question))
-        theirs, open_spent = timed(partial(plain, open_question))
-        print(f"\n  {'private answer':34} without privacy (owner only)")
-        left = [line for value in ours for line in value.split("\n")]
-        for mine, other in zip_longest(left, [str(row[0]) for row in theirs], fillvalue=""):
-            print(f"  {mine:34} {other}")
-        print(f"  {f'{spent:.0f} ms':34} {open_spent:.0f} ms\n\n{receipt}")
-
-
-@contextmanager
-def reading_log() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "reading.duckdb"
-        with dp_sql.connect(str(path)) as session:
-            session.execute(READING_LOG)
-            session.sql(
-                "SELECT count(*) AS rows, count(DISTINCT user_id) AS people, "
-                "count(DISTINCT title) AS titles FROM ratings"
-            ).show()
-        yield path
+def as_analyst(database: str, policy: Path) -> None:
+    """What an analyst sees: a price, an answer, a refusal and the budget."""
+    with dp_sql.connect(database, policy=policy, analyst="ann") as analyst:
+        step("The price of an analyst's question; asking for it costs nothing")
+        print(f"EXPLAIN {QUESTION}")
+        analyst.sql(f"EXPLAIN {QUESTION}").show(max_width=80)
+        step("Its answer")
+        analyst.sql(QUESTION).show()
+        step("A second question costs more than is left")
+        try:
+            analyst.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 0.6) AS titles FROM ratings")
+        except dp_sql.QueryError as refusal:
+            print(refusal)
+            analyst.sql(refusal.suggestion).show()
+        step("The budget: FROM dp_budget()")
+        analyst.sql("FROM dp_budget()").show(max_width=80)
 
 
 def main() -> None:
-    heading("A reading log, made by DuckDB")
-    with reading_log() as path:
-        for name, (interface, form) in INTERFACES.items():
-            heading(name)
-            with interface(path) as (ask, plain):
-                side_by_side(ask, plain, form)
-        heading("Refusals")
-        with dp_sql.connect(str(path)) as session:
-            for text in (
-                "SELECT DP_TOPK(title, 5, epsilon := 1.0, privacy_unit := user_id) FROM ratings",
-                "SELECT DP_COUNT_DISTINCT(title, epsilon := 1.0, privacy_unit := user_id)\n"
-                "FROM (SELECT * FROM ratings LIMIT 100)",
-            ):
-                try:
-                    session.sql(text)
-                except dp_sql.QueryError as error:
-                    print(f"{type(error).__name__}: {error}\n")
+    """Run all steps in a folder that is removed."""
+    with tempfile.TemporaryDirectory() as folder:
+        database, policy = str(Path(folder) / "reading.duckdb"), Path(folder) / "policy.toml"
+        as_owner(database)
+        step("The policy")
+        print(POLICY, end="")
+        policy.write_text(POLICY, encoding="utf-8")
+        as_analyst(database, policy)
 
 
 if __name__ == "__main__":

@@ -27,4 +27,4 @@ with tempfile.TemporaryDirectory() as folder:
     with dp_sql.connect(str(database), policy=policy, analyst="ann") as session:
         print(session.explain(QUESTION))  # what it would cost; spends nothing
         session.sql(QUESTION).show()
-        session.sql("SELECT analyst, epsilon_spent, epsilon_left FROM dp_budget()").show()
+        session.sql("FROM dp_budget()").show()

@@ -142,13 +142,14 @@ class Account:
                 return BudgetExceeded(why)
             spent = self._ledger.spent(share.analyst)
             if not share.counting.fits(spent.plus(*amounts)):
-                return _too_much(amounts, share.row(of, spent), self._largest(scaled, amounts))
+                return _too_much(amounts, share.row(of, spent), self.largest(scaled))
         return BudgetExceeded(
             "The budget was full a moment ago; nothing was spent. Run the query again."
         )
 
-    def _largest(self, scaled: Scaled, amounts: Sequence[Amount]) -> Fraction | None:
+    def largest(self, scaled: Scaled) -> Fraction | None:
         """The largest epsilon of the query that would still fit, in whole 1e-9; None: none."""
+        amounts = _amounts(scaled(Fraction(1)))
         asked = sum((loss.epsilon for loss in scaled(Fraction(1))), Fraction(0))
         now = self._after([])
 

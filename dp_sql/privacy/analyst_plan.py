@@ -15,7 +15,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError
+from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError, guessed
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.comparisons import Value, is_literal
@@ -38,7 +38,7 @@ from dp_sql.privacy.sources import Source, compiled_source
 from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import full_name, literal
+from dp_sql.sql.formatting import as_written, full_name, literal
 from dp_sql.sql.literals import ListLiteral, PublicQuery, PublicSet, Reference
 from dp_sql.sql.ranges import MAX_GROUPS
 from dp_sql.sql.sqlglot_tree import Node
@@ -93,7 +93,8 @@ def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
     limits, asked = policy.limits, call.parameters.limited
     if asked["delta"] is not None and limits.max_delta_per_query is None:
         message = "The policy allows no delta: choose a mechanism that needs none."
-        raise select.refused(message, call.start)
+        given = call.given["delta"]
+        raise given.refuse(message, instead=[given.left_out()])
     for name, limit in (
         ("epsilon", limits.max_epsilon_per_query),
         ("delta", limits.max_delta_per_query),
@@ -104,7 +105,8 @@ def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
         if value is not None and limit is not None and value > limit:
             most = in_words(Fraction(limit))
             message = f"{name} is more than the policy allows: at most {most}."
-            raise select.refused(message, call.start)
+            given = call.given.get(name) or call.given["contribution_bound"]
+            raise given.refuse(message, instead=[given.put(most)])
 
 
 def _is_single(source: Source, policy: Policy) -> bool:
@@ -254,11 +256,24 @@ def _named_values(wanted: Wanted, given: Reference, item: Value, policy: Policy)
     full = side.table(table) if table else None
     if full is None or full not in {side.table(name) for name in policy.public}:
         hint = "SHOW TABLES lists what is public. A list will do: domain := ['a', 'b']."
-        raise wanted.refused(f"{given.text} is not a column of a public table.", hint)
+        others = _same_columns(Reference((column,), column, 0), policy, side)
+        others += _same_columns(wanted.call.item, policy, side)
+        raise wanted.refused(f"{given.text} is not a column of a public table.", hint, others)
     try:
         return _column(full, column, side)
     except ArgumentError as error:
         raise error.at(wanted.select.text, given.position) from None
+
+
+def _same_columns(item: Reference, policy: Policy, side: Schema) -> list[str]:
+    """The columns of public tables that are called as an item is, or nearly."""
+    found = []
+    for name in policy.public:
+        if item.parts and (full := side.table(name)) is not None:
+            columns = [folded(n) for n, _ in side.columns(f"SELECT * FROM {full_name(full)}")]
+            if near := guessed(folded(item.parts[-1]), columns):
+                found.append(f"{'.'.join(map(as_written, name))}.{as_written(near)}")
+    return found
 
 
 def _list(literals: list[str], described: str) -> Values:

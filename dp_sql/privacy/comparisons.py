@@ -106,6 +106,7 @@ class Unbound(SourceError):
     def __init__(self, node: Node, error: SourceError, message: str | None = None) -> None:
         self.node = node
         super().__init__(message or error.message, hint=error.hint)
+        self.names = error.names
 
 
 def refuse(node: Node, message: str, hint: str = WAY_OUT) -> Refused:

@@ -32,7 +32,7 @@ from dp_sql.privacy.tables import Tables, persons_rows, public_rows
 from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.sqlglot_tree import Node, parsed_text, to_sql
 from dp_sql.sql.tokens import folded, matching, tokenize
-from dp_sql.sql.types import EXACT_TYPES, family
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 READERS = frozenset(
     {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_json_auto",
@@ -199,10 +199,16 @@ class DeclaredTables(Tables):
 
 def inexact(what: str, name: str, kind: str) -> ArgumentError:
     """The refusal of a column whose equality is not exact."""
+    if family(kind) not in BINARY_TYPES:
+        return ArgumentError(
+            f"The {what} {name} has type {kind}: values of this type are not compared here.",
+            hint="Numbers that are no floats, strings, dates, times, booleans, UUIDs, blobs and "
+            f"ENUMs are. Cast it first, for example CAST({name} AS VARCHAR).",
+        )
     return ArgumentError(
         f"The {what} {name} has type {kind}, whose equality is not exact: rounding or NaN would "
         "decide what counts as the same.",
-        hint=f"Cast it first, for example CAST({name} AS DECIMAL(18, 2)) or AS VARCHAR.",
+        hint=f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2)), or CAST({name} AS VARCHAR).",
     )
 
 

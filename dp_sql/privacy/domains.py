@@ -7,18 +7,19 @@ only, and says that k is too large before any budget is spent.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 from sqlglot import exp
 
-from dp_sql.errors import QueryError, SourceError
+from dp_sql.errors import QueryError, SourceError, guessed
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.declared_sources import OwnersSchema
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import full_name, literal, quote
+from dp_sql.sql.formatting import as_written, full_name, literal, quote
 from dp_sql.sql.literals import ListLiteral, PublicQuery, PublicSet, Reference
 from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.tokens import folded
@@ -101,9 +102,12 @@ class Wanted:
     schema: Schema
     what: str = "domain"  # or "groups": what messages call it
 
-    def refused(self, message: str, hint: str = "") -> QueryError:
-        """An error under the domain."""
-        return self.select.refused(message, self.given.position, hint)
+    def refused(self, message: str, hint: str = "", others: Sequence[str] = ()) -> QueryError:
+        """An error under the domain; `others` are domains that may work."""
+        start, text = self.given.position, self.select.text
+        end = start + len(self.given.text)
+        instead = [text[:start] + other + text[end:] for other in others]
+        return self.select.refused(message, start, hint, instead=instead)
 
     def domain(self, values: Values, way_out: Callable[[str], str] = lambda _: "") -> PublicValues:
         """The domain that some values are.
@@ -119,11 +123,16 @@ class Wanted:
             size = self.schema.public_number(count)
         except SourceError as error:
             why = f"cannot be read as {_shown(self.item_type)}: {error.message}"
-            raise self.refused(f"The {self.what} {self.given.text} {why}") from None
+            *table, column = getattr(self.given, "parts", ("", ""))
+            others = [f"{'.'.join(table)}.{name}" for name in error.names]
+            others += [f"{name}.{as_written(column)}" for name in error.names]
+            message = f"The {self.what} {self.given.text} {why}"
+            raise self.refused(message, error.hint or "", others) from None
         if k > size:
             message = f"k = {k} is more than the {size} items of the domain."
             hint = f"Ask for at most {size}, or name a larger domain."
-            raise self.select.refused(message, self.call.start, hint)
+            given = self.call.given["k"]
+            raise given.refuse(message, hint, [given.put(str(size))] if size else [])
         return PublicValues(listed, values.described)
 
     def _check_type(self, values: Values, way_out: Callable[[str], str]) -> None:
@@ -177,7 +186,9 @@ class Wanted:
         hint = "A long list is read faster as a table's column."
         hint = f"For example: {self.what} := ['north', 'south']. {hint}"
         listed = "A domain list" if self.what == "domain" else "A list of groups"
-        raise self.refused(f"{listed} holds literals only.", hint)
+        quoted = re.sub(r'"?\b([^\W\d]\w*)\b"?', r"'\1'", self.given.text)
+        others = [] if "'" in self.given.text else [quoted]
+        raise self.refused(f"{listed} holds literals only.", hint, others)
 
 
 def _shown(type_name: str) -> str:
@@ -262,10 +273,18 @@ def _named_values(wanted: Wanted, given: Reference, own: Own, schema: OwnersSche
             found = ""
         if family(found) == "ENUM":
             return label_values(found, given.text)
+        with contextlib.suppress(SourceError):
+            named = [n for n, _ in schema.columns(f"SELECT * FROM {quote(column)}")]
+            raise wanted.refused(
+                f"{given.text} is a table, and a domain is a column.",
+                f"Write domain := {given.text}.{as_written(named[0])}, for example.",
+                [f"{given.text}.{as_written(name)}" for name in named],
+            )
         raise wanted.refused(
             f"The domain {given.text} is neither an ENUM type nor a list.",
             "Name a public table's column with its table, domain := catalog.title; a list, "
             "domain := ['a', 'b']; an ENUM; or domain := observed.",
+            [*filter(None, [guessed(folded(column), ["observed"])])],
         )
     if len(table) == 1 and folded(table[0]) in wanted.select.ctes:
         message = f"{table[0]} is a CTE, and a domain is a table's column."

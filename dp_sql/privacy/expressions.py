@@ -339,7 +339,7 @@ def _to_text(node: Node, scope: Scope) -> Value:
             "Only a cast to VARCHAR is supported here, because other casts fail on some values",
         )
     value = compiled(node.this, scope)
-    if family(value.type) not in COMPARABLE:
+    if family(value.type) not in COMPARABLE | {"JSON"}:
         raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
     return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR", collation=value.collation)
 

@@ -15,6 +15,7 @@ from sqlglot import exp
 from dp_sql.privacy.comparisons import Refused, Scope, Value, refuse
 from dp_sql.privacy.expressions import compiled, condition
 from dp_sql.privacy.relation_tree import Group, LeftJoin, Parts, Relation, Select
+from dp_sql.sql.formatting import as_written, literal
 from dp_sql.sql.sqlglot_tree import Node, to_sql
 from dp_sql.sql.tokens import folded
 
@@ -177,7 +178,10 @@ class From:
             if len(found) > 1:
                 shown = to_sql(node)
                 hint = "Write the table before the column, as in r.title."
-                raise refuse(node, f"{shown} is more than one column of the source", hint)
+                refusal = refuse(node, f"{shown} is more than one column of the source", hint)
+                scopes = (as_written(part.name) for part in self.parts if part.name)
+                refusal.names = [f"{scope}.{as_written(node.name)}" for scope in scopes]
+                raise refusal
             if found:
                 return found[0], n_parts
         raise self.unknown(node)
@@ -197,7 +201,10 @@ class From:
         names = sorted({name for part in self.parts for name in part.rows.names if name})
         near = difflib.get_close_matches(folded(node.name), names, n=3)
         hint = f"Did you mean {' or '.join(near)}?" if near else ALLOWED
-        return refuse(node, f"{to_sql(node)} is not a column of the source", hint)
+        refusal = refuse(node, f"{to_sql(node)} is not a column of the source", hint)
+        is_alone = len(node.parts) == 1  # then it may be a string without its quotes
+        refusal.names = [*map(as_written, near), *([literal(node.name)] if is_alone else [])]
+        return refusal
 
 
 _CLAUSES = {

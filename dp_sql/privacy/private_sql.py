@@ -16,11 +16,11 @@ from collections.abc import Sequence
 
 from dp_sql.privacy.plan import Column, Plan
 from dp_sql.sql.shape import Rows
-from dp_sql.sql.types import by_value, exact
+from dp_sql.sql.types import by_value, exact, sample
 
 KEEP_UDF = "__dp_sql_keep"
 GROUPS = "_groups"  # the end of the name of a UDF that answers all groups at once
-_EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
+EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
 
 
 def release_columns(plan: Plan) -> list[tuple[str, str]]:
@@ -41,6 +41,13 @@ def stand_ins(plan: Plan) -> str:
     return ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in release_columns(plan))
 
 
+def samples(plan: Plan) -> str:
+    """The same with values that a release may have, which are computed from no row."""
+    return ", ".join(
+        f"CAST({sample(kind)} AS {kind}) AS {name}" for name, kind in release_columns(plan)
+    )
+
+
 def _value_type(plan: Plan) -> str:
     return plan.parameters.value_type(_types(plan))
 
@@ -51,13 +58,14 @@ def count_groups_sql(plan: Plan) -> str:
     return f"SELECT system.main.count(*) FROM ({groups}) AS __dp_groups"
 
 
-def private_sql(plan: Plan, ticket: str, *, again: bool = False) -> str:
+def private_sql(plan: Plan, ticket: str, *, again: bool = False, execution: str = EXECUTION) -> str:
     """A SELECT of the columns of `release_columns`: the release that a UDF knows by its `ticket`.
 
-    `again`: whether one execution may run it more than once, as in sql.shape.Rows.
+    `again`: whether one execution may run it more than once, as in sql.shape.Rows. `execution`: for
+    which connection and query the release is made, if not for its own.
     """
     shape, grouped = plan.parameters, bool(plan.keys)
-    call = f"'{ticket}', {_EXECUTION}"
+    call = f"'{ticket}', {execution}"
     ctes = [_rows(plan)]
     if grouped:
         ctes += _groups(plan, call)

@@ -148,8 +148,9 @@ def _call(table: ScoreTable) -> str:
 
 def _check_scores_apart(select: DpSelect) -> None:
     """Refuse a score that is also a candidate, a sensitivity, a group or part of the condition."""
-    scores = [_folded(call.columns["score"]) for call in select.calls]
-    public = [call.columns[name] for call in select.calls for name in ("candidate", "sensitivity")]
+    calls = [call for call in select.calls if not call.parameters.reads_people]
+    scores = [_folded(call.columns["score"]) for call in calls]
+    public = [call.columns[name] for call in calls for name in ("candidate", "sensitivity")]
     for reference in (*public, *select.keys):
         # Two names may mean one column where one is the end of the other.
         ends = ((score, min(len(score), len(_folded(reference)))) for score in scores)

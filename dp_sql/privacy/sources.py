@@ -24,7 +24,7 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.literals import PublicQuery, Reference
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
-from dp_sql.sql.types import EXACT_TYPES, family
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
 
@@ -185,7 +185,13 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
 def _exact(select: DpSelect, reference: Reference, scope: Scope, what: str) -> Value:
     value = value_of(select, reference, scope)
     if family(value.type) not in EXACT_TYPES:
-        raise inexact(what, reference.text, value.type).at(select.text, reference.position)
+        start, end = reference.position, reference.position + len(reference.text)
+        before, after = select.text[:start], select.text[end:]
+        casts = [f"CAST({reference.text} AS VARCHAR)"]
+        if family(value.type) in BINARY_TYPES:
+            casts.insert(0, f"TRY_CAST({reference.text} AS DECIMAL(18, 2))")
+        instead = [f"{before}{cast}{after}" for cast in casts]
+        raise inexact(what, reference.text, value.type).at(select.text, start, instead)
     return value
 
 
@@ -220,4 +226,5 @@ def _place(select: DpSelect, refusal: Refused | Unbound) -> int:
 def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> QueryError:
     """A refusal in the class that users see, with its place."""
     kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
-    return select.refused(refusal.message, position, refusal.hint or "", kind)
+    instead = select.renamed(refusal.node.name, position, refusal.names)
+    return select.refused(refusal.message, position, refusal.hint or "", kind, instead)

@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dp_sql.errors import guess
+from dp_sql.errors import guessed
 from dp_sql.policy.model import Link, Policy, PrivateTable
 from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.collations import collations
 from dp_sql.privacy.comparisons import Value, refuse
 from dp_sql.privacy.from_clause import From, Rows
 from dp_sql.privacy.relation_tree import LinkedTable, Parts, Table
-from dp_sql.sql.formatting import full_name, quote
+from dp_sql.sql.formatting import as_written, full_name, quote
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import EXACT_TYPES, as_key, family, without_labels
@@ -21,9 +21,12 @@ from dp_sql.sql.types import EXACT_TYPES, as_key, family, without_labels
 
 def no_table(node: Node, parts: Sequence[str], names: Collection[str] = ()) -> Exception:
     """The refusal of a name that means nothing; `names` are those that are known."""
-    near = guess(folded(parts[-1]), names)
+    near = guessed(folded(parts[-1]), names)
     message = f"There is no table {'.'.join(parts)}"
-    return refuse(node, message, f"{near} SHOW TABLES lists the tables.".lstrip())
+    hint = f"Did you mean {near}? " * bool(near) + "SHOW TABLES lists the tables."
+    refusal = refuse(node, message, hint)
+    refusal.names = [as_written(near)] if near else []
+    return refusal
 
 
 def public_rows(

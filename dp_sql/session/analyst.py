@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from types import FrameType
+
+import duckdb
+from sqlglot import exp
 
 from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
@@ -18,15 +22,32 @@ from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.frozen import Rows
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
-from dp_sql.errors import ArgumentError, NotSupported, PolicyError, QueryError
+from dp_sql.errors import (
+    ArgumentError,
+    NotPrivate,
+    NotSupported,
+    ParseError,
+    PolicyError,
+    QueryError,
+)
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
 from dp_sql.privacy.analyst_plan import analyst_plans
 from dp_sql.privacy.outer_sql import Edit
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, release_columns
+from dp_sql.privacy.relations import Compiler
+from dp_sql.privacy.tables import PolicyTables
 from dp_sql.releases import Release
 from dp_sql.session.base import Session
+from dp_sql.session.corrections import (
+    PURPOSES,
+    explained,
+    question_about,
+    refuse_unknown,
+    rescaled,
+    syntax_error,
+)
 from dp_sql.session.describe import describe_sql, tables_sql
 from dp_sql.session.explain import Explanation, explanation
 from dp_sql.session.question import Question
@@ -143,6 +164,7 @@ class AnalystSession(Session):
         return describe_sql(name, self._policy, self._private), None
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
+        refuse_unknown(statement, self._public)
         plans = []
         for select in statement.selects:
             check_list(select, self._public)
@@ -153,11 +175,13 @@ class AnalystSession(Session):
             ("delta", sum(plan.loss.delta for plan in plans), limits.max_delta_per_query),
         ):
             if most is not None and total > most:
+                place = statement.selects[0].calls[0].given[what].tokens[0].start
                 raise ArgumentError(
                     f"The DP calls of this query cost {what} = {in_words(Fraction(total))} "
                     f"together, and the policy allows {in_words(most)} for one query.",
-                    hint="Put them into separate queries.",
-                )
+                    text=statement.text, position=place, hint="Put them into separate queries.",
+                    instead=[rescaled(statement, most / total)],
+                )  # fmt: skip
         return plans
 
     def _tables(self, statement: Statement, engine: Engine) -> list[Edit]:
@@ -170,6 +194,41 @@ class AnalystSession(Session):
                 columns = self._private.columns(f"SELECT * FROM {full_name(full)}")
                 self._public.load(full, columns, self._private.public_table(full))
         return super()._tables(statement, engine)
+
+    def _syntax_error(self, text: str) -> ParseError | None:
+        try:
+            _one_statement(text)
+        except QueryError:  # too large for a parser, or more than one
+            return None
+        return syntax_error(text, self._public.connection.extract_statements)
+
+    def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
+        found = re.search(r'Table with name "?([^\s"!]+)"? does not exist', str(error))
+        if found is not None:
+            refusal = self._private_table(found[1].split("."), statement)
+            if refusal is not None:
+                return refusal
+        return explained(error, statement, PolicyTables(self._private, self._policy).names())
+
+    def _private_table(self, parts: Sequence[str], statement: Statement) -> QueryError | None:
+        """The refusal of a private table that is read without a DP call, with one that reads it."""
+        tables = PolicyTables(self._private, self._policy)
+        node = exp.to_table(".".join(map(quote, parts)))
+        rows = Compiler(tables).listed_view(parts) or tables.rows(node, parts)
+        if rows is None or not rows.private:
+            return None
+        units = [n for n, v in zip(rows.names, rows.values, strict=True) if v.is_person]
+        most = self._policy.limits.max_epsilon_per_query
+        left = [row.epsilon_left for row in self.budget() if row.epsilon_left is not None]
+        epsilon = min([Fraction(1, 10), *left, *([most] if most is not None else [])])
+        position, instead = question_about(
+            statement.tokens, parts[-1], rows.names, units, in_words(epsilon)
+        )
+        message = f"{parts[-1]} is private: it can be read only through DP functions."
+        return NotPrivate(
+            message, text=statement.text, position=position, instead=instead,
+            hint=f"The functions are {PURPOSES}. DESCRIBE {parts[-1]} shows the columns.",
+        )  # fmt: skip
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
         stored = self._store.answer(plan)
@@ -248,7 +307,10 @@ def _one_statement(text: str) -> Statement:
     if len(found) != 1:
         position = found[1].span[0] if len(found) > 1 else 0
         message = "Under a policy you can run one statement at a time."
-        raise NotSupported(message, text=text, position=position)
+        cut = found[0].span[1] if found else 0
+        joined = f"{text[:cut]} {text[position:]}"
+        instead = [joined, text[:cut]] if len(found) > 1 else []
+        raise NotSupported(message, text=text, position=position, instead=instead)
     check_shape(found[0])
     return found[0]
 

@@ -7,30 +7,39 @@ from __future__ import annotations
 
 import sys
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from types import FrameType
 from typing import Any, Literal, Self
 
+import duckdb
+
 from dp_sql.budget.account import Account, BudgetRow, owner_rows
 from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.tickets import Tickets
-from dp_sql.errors import ArgumentError, NotSupported
+from dp_sql.errors import (
+    ArgumentError,
+    BudgetExceeded,
+    NotSupported,
+    ParseError,
+    QueryError,
+)
 from dp_sql.privacy.outer_sql import Edit, outer_sql
 from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import stand_ins
+from dp_sql.privacy.private_sql import samples, stand_ins
 from dp_sql.releases import Receipt, Release
 from dp_sql.session import system_tables
+from dp_sql.session.corrected import Corrects
 from dp_sql.session.explain import Cost, Explanation, cost_of, cost_sql
 from dp_sql.session.system_tables import Table
 from dp_sql.sql.parameters import bind, parameters
-from dp_sql.sql.statement import Statement, SystemTableCall
+from dp_sql.sql.statement import Statement, SystemTableCall, casts
 
 
-class Session(ABC):
+class Session(Corrects):
     """A connection that answers SQL with DP calls; `dp_sql.connect` opens one.
 
     One thread at a time may use it. For several threads, open a session for each.
@@ -137,14 +146,19 @@ class Session(ABC):
     ) -> Any:
         engine = self._engine(frame)
         answer = engine.relate if method == "relate" else engine.run
-        parsed = self._parse(text, params)
-        if parsed is None:
-            return answer(text, params)
-        with self._asking():
-            parsed, params = self._bound(parsed, params, engine)
-            for statement in parsed[:-1]:
-                engine.finish(*self._released(statement, engine, None))
-            return answer(*self._released(parsed[-1], engine, params)) if parsed else None
+        try:
+            parsed = self._parse(text, params)
+            if parsed is None:
+                return answer(text, params)
+            with self._asking():
+                parsed, params = self._bound(parsed, params, engine)
+                text = parsed[-1].text if parsed else text
+                for statement in parsed[:-1]:
+                    engine.finish(*self._released(statement, engine, None))
+                return answer(*self._released(parsed[-1], engine, params)) if parsed else None
+        except (QueryError, duckdb.Error) as error:
+            told = self._corrected(error, text, params, engine)
+        raise told
 
     def _released(self, statement: Statement, engine: Engine, params: object) -> tuple[str, object]:
         """Make the releases of a statement; returns what DuckDB runs instead, with parameters."""
@@ -153,13 +167,42 @@ class Session(ABC):
             return without
         plans = self._plan(statement, engine)
         if statement.is_explain:
-            return cost_sql(self._cost(plans, engine)), None
+            return cost_sql(self._cost(plans, engine), with_sql=statement.shows_sql), None
+        outer = self._outer(statement, plans, params, engine)
+        return outer(self._release(statement, plans, engine) if plans else []), params
+
+    def _outer(
+        self, statement: Statement, plans: Sequence[Plan], params: object, engine: Engine
+    ) -> Callable[[Sequence[str]], str]:
+        """The statement around its releases, once DuckDB has reported what is wrong with it."""
         tables = self._tables(statement, engine)
         outer = partial(outer_sql, statement.text, statement.span, statement.selects, edits=tables)
-        empty = outer([f"(SELECT {stand_ins(plan)})" for plan in plans])
-        # DuckDB reports errors in the rest of the statement before anything is spent.
-        self._bind(statement, empty, params, engine)
-        return (outer(self._release(statement, plans, engine)) if plans else empty), params
+        self._bind(
+            statement, outer([f"(SELECT {stand_ins(plan)})" for plan in plans]), params, engine
+        )
+        if plans and casts(statement):  # DuckDB looks at a cast only when it meets a value
+            sample = outer([f"(SELECT {samples(plan)})" for plan in plans])
+            self._try(sample, params, engine)
+        return outer
+
+    def _try(self, sample: str, params: object, engine: Engine) -> None:
+        """Raise what DuckDB says of a cast that no value of its type could survive."""
+        try:
+            engine.run(f"FROM ({sample}\n) LIMIT 1", params).fetchall()
+        except duckdb.Error as error:
+            if "Unimplemented type for cast" in str(error):
+                raise
+
+    def _check(self, text: str, params: object, engine: Engine) -> None:
+        """Raise what a statement would raise before anything is spent."""
+        for statement in self._bound(self._parse(text, params) or [], params, engine)[0]:
+            if self._without_release(statement, engine, params) is not None:
+                continue
+            plans = self._plan(statement, engine)
+            if self._account is not None and not self._account.fits([plan.loss for plan in plans]):
+                raise BudgetExceeded("This costs more than is left.")
+            if not statement.is_explain:
+                self._outer(statement, plans, params, engine)
 
     def _bound(
         self, parsed: list[Statement], params: object, engine: Engine
@@ -189,7 +232,8 @@ class Session(ABC):
             return self._cost(plans, engine)
 
     def _cost(self, plans: Sequence[Plan], engine: Engine) -> Cost:
-        return cost_of([self._explained(plan, engine) for plan in plans], self._account)
+        explained = [self._explained(plan, engine) for plan in plans]
+        return cost_of(plans, explained, self._account)
 
     def _tables(self, statement: Statement, engine: Engine) -> list[Edit]:
         """The system tables that a statement reads, frozen, as edits of its text."""
@@ -246,6 +290,10 @@ class Session(ABC):
     @abstractmethod
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         """A plan for each DP call, in the order of the text, or a refusal."""
+
+    @abstractmethod
+    def _syntax_error(self, text: str) -> ParseError | None:
+        """What DuckDB's parser says of a statement, if it may be asked and cannot read it."""
 
     @abstractmethod
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:

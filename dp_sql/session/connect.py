@@ -16,8 +16,8 @@ from dp_sql.policy.model import read_policy
 from dp_sql.releases import Receipt
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.base import Session
-from dp_sql.session.dp_macro import query_of
 from dp_sql.session.owner import OwnerSession
+from dp_sql.session.plain_call import OWNER
 
 _Path = str | PathLike[str]
 
@@ -71,16 +71,18 @@ def connect(
 
 
 def install(con: Connection) -> Connection:
-    """Make `FROM dp($$ SELECT DP_TOPK(…) … $$)` work in a DuckDB connection and its cursors.
+    """Make DP calls work in a DuckDB connection and its cursors: `con.sql("SELECT DP_TOPK(…) …")`.
 
-    Registers functions in the database instance, and creates the table macro `dp` and a guard
-    macro for each SQL function in its default schema (temporary ones if the database is
-    read-only). Each execution of a query, view or relation that reads `dp(…)` is a release of its
-    own; within one execution each text is released once.
+    Registers functions in the database instance, and creates the table macro `dp` and a macro for
+    each SQL function in its default schema (temporary ones if the database is read-only). Each
+    execution of a query or relation is a release of its own; within one execution each call is
+    released once. `FROM dp($$ SELECT DP_… $$)` takes statements that a plain DP call cannot be
+    part of, such as GROUP BY (docs/sessions.md).
 
-    Returns the connection; keep it open while its cursors use `dp`.
+    Returns the connection; keep it open while its cursors use the macros. Raises DpSqlError if the
+    database has another macro `dp`.
     """
-    register(con, query_of)
+    register(con, OWNER)
     create_macros(con, everywhere=True)
     return con
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,16 +10,13 @@ from fractions import Fraction
 from dp_sql.budget.account import Account, BudgetRow
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import OwnersEngine, Schema
-from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.plan import Plan, loss_at
 from dp_sql.privacy.private_sql import private_sql
 from dp_sql.releases import priced
 from dp_sql.session.describe import values_sql
-from dp_sql.udfs.mechanism import PrivacyLoss, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, in_short, in_words
 
-COST_COLUMNS = (  # of EXPLAIN, all of type VARCHAR
-    "call", "mechanism", "epsilon", "delta", "rho", "range", "epsilon_per_group", "accuracy",
-    "alternatives", "budget_before", "budget_after", "kept_release", "work", "sql",
-)  # fmt: skip
+_WIDTH = 62  # columns of a value in EXPLAIN, so that DuckDB's box fits in 80
 EXAMPLE_DELTA = Fraction(1, 10**6)
 
 
@@ -47,22 +45,59 @@ class Cost:
     calls: tuple[Explanation, ...]  # in the order of the queries
     before: tuple[BudgetRow, ...]  # of all analysts, then of this one; empty without a ledger
     after: tuple[BudgetRow, ...]
+    largest: Fraction | None = None  # where it does not fit: the epsilon that would; None: none
+
+    def lines(self, *, with_sql: bool = False) -> list[tuple[str, str]]:
+        """What a person reads: names and values."""
+        lines = [("fits", self._fit())]
+        if len(self.calls) != 1:
+            lines.append(("cost", priced(PrivacyLoss(self.epsilon, self.delta))))
+        for before, after in zip(self.before, self.after, strict=True):
+            lines += _left(before, after, self.fits)
+        for one in self.calls:
+            lines += [("call", one.call), ("mechanism", one.mechanism), ("cost", _price(one))]
+            lines += [("accuracy", one.accuracy)]
+            lines += [
+                ("instead", f"mechanism := '{name}': {promise}")
+                for name, promise in one.alternatives.items()
+            ]
+            if with_sql or one.work.startswith("at most"):
+                lines.append(("work", one.work))
+            if with_sql:
+                lines.append(("sql", one.sql))
+        return lines
+
+    def _fit(self) -> str:
+        if self.fits:
+            return "yes"
+        if self.largest is None:
+            return "no: it would be refused, and cost nothing; no epsilon fits any more"
+        return f"no: it would be refused, and cost nothing; epsilon = {in_words(self.largest)} fits"
 
     def __str__(self) -> str:
-        lines = []
-        for one in self.calls:
-            lines += [one.call, f"  mechanism  {one.mechanism}", f"  costs      {_price(one)}"]
-            lines += [f"  accuracy   {one.accuracy}"]
-            lines += [f"  or         {other}" for other in _alternatives(one)]
-            lines += [f"  work       {one.work}"]
-        for before, after in zip(self.before, self.after, strict=True):
-            if before.epsilon_left is not None and after.epsilon_left is not None:
-                name = before.dataset if before.analyst is None else before.analyst
-                left, then = in_words(before.epsilon_left), in_words(after.epsilon_left)
-                lines.append(f"budget of {name}: epsilon {left} left, {then} after")
-        if not self.fits:
-            lines.append("This costs more than is left.")
-        return "\n".join(lines)
+        return "\n".join(f"{name:<10} {value}".rstrip() for name, value in _wrapped(self.lines()))
+
+
+def _left(before: BudgetRow, after: BudgetRow, fits: bool) -> list[tuple[str, str]]:
+    """What is left of one budget, before and after."""
+    if before.epsilon_left is None or after.epsilon_left is None or before.epsilon_total is None:
+        return []
+    whose = "all together" if before.analyst is None else before.analyst
+    left = f"epsilon = {in_short(before.epsilon_left)} of {in_short(before.epsilon_total)}"
+    then = in_short(after.epsilon_left)
+    if before.delta_total:
+        left += f", delta = {in_short(before.delta_left or Fraction(0))}"
+        then += f", delta = {in_short(after.delta_left or Fraction(0))}"
+    return [("left", f"{left} for {whose}" + (f"; {then} after" if fits else ""))]
+
+
+def _wrapped(lines: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The same with long values on several lines, broken between words."""
+    found = []
+    for name, value in lines:
+        parts = [value] if name == "sql" else textwrap.wrap(value, _WIDTH, break_long_words=False)
+        found += [(name if n == 0 else "", part) for n, part in enumerate(parts)]
+    return found
 
 
 def explanation(
@@ -88,43 +123,29 @@ def explanation(
     )  # fmt: skip
 
 
-def cost_of(calls: Sequence[Explanation], account: Account | None) -> Cost:
-    """What some calls cost together."""
+def cost_of(plans: Sequence[Plan], calls: Sequence[Explanation], account: Account | None) -> Cost:
+    """What some calls, of these plans, cost together."""
     losses = [call.loss for call in calls if call.kept is None]
+    new = [plan for plan, call in zip(plans, calls, strict=True) if call.kept is None]
+    fits = account is None or account.fits(losses)
     return Cost(
         epsilon=sum((loss.epsilon for loss in losses), Fraction(0)),
         delta=sum((loss.delta for loss in losses), Fraction(0)),
-        fits=account is None or account.fits(losses),
+        fits=fits,
+        largest=None
+        if fits or account is None
+        else account.largest(lambda factor: [loss_at(plan, factor) for plan in new]),
         calls=tuple(calls),
         before=() if account is None else tuple(account.rows()),
         after=() if account is None else tuple(account.rows(losses)),
     )
 
 
-def cost_sql(cost: Cost) -> str:
-    """The same as SQL: one row for each DP call, and the budget left before and after all."""
+def cost_sql(cost: Cost, *, with_sql: bool) -> str:
+    """The same as SQL, in rows that DuckDB's box shows whole."""
     if not cost.calls:
         raise NotSupported("EXPLAIN shows what DP calls would cost, and this query has none.")
-    left = []  # of the tightest budget, before and after
-    for budget in (cost.before, cost.after):
-        known = [row.epsilon_left for row in budget if row.epsilon_left is not None]
-        left.append(in_words(min(known)) if known else "")
-    if not cost.fits:
-        left[1] = "this costs more than is left"
-    rows = []
-    for call in cost.calls:
-        loss = call.loss
-        whole = (loss.epsilon, loss.delta, loss.rho, loss.bounded_range)
-        spent = whole if call.kept is None else (Fraction(0),) * len(whole)
-        numbers = ["" if x is None else in_words(x) for x in (*spent, call.epsilon_per_group)]
-        others = "; ".join(_alternatives(call))
-        rest = (call.accuracy, others, *left, call.kept or "", call.work, call.sql)
-        rows.append((call.call, call.mechanism, *numbers, *rest))
-    return values_sql(COST_COLUMNS, rows)
-
-
-def _alternatives(one: Explanation) -> list[str]:
-    return [f"mechanism := '{name}': {promise}" for name, promise in one.alternatives.items()]
+    return values_sql(("about", "value"), _wrapped(cost.lines(with_sql=with_sql)))
 
 
 def _price(one: Explanation) -> str:
@@ -132,7 +153,7 @@ def _price(one: Explanation) -> str:
         return f"nothing: it is stored as release {one.kept}"
     price = priced(one.loss)
     if one.epsilon_per_group != one.loss.epsilon:
-        price += f" ({in_words(one.epsilon_per_group)} for each group)"
+        price += f" ({in_short(one.epsilon_per_group)} for each group)"
     return price
 
 

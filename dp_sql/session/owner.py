@@ -14,19 +14,21 @@ from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.install import create_macros, number_of, register
-from dp_sql.errors import NotSupported, QueryError, SourceError
+from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, count_groups_sql
 from dp_sql.releases import Release
 from dp_sql.session.base import Session
-from dp_sql.session.dp_macro import owners_plans, query_of, quoted, with_ctes
+from dp_sql.session.corrections import refuse_unknown, syntax_error
+from dp_sql.session.dp_macro import owners_plans, quoted, with_ctes
 from dp_sql.session.explain import EXAMPLE_DELTA, Explanation, explanation
+from dp_sql.session.plain_call import OWNER
 from dp_sql.session.release_store import new_release
 from dp_sql.session.reservations import reserved
 from dp_sql.session.system_tables import Table, read_again
 from dp_sql.sql.limits import check_depth
 from dp_sql.sql.statement import QUERY, Statement, mentions_dp, mentions_system_tables, parse
-from dp_sql.sql.tokens import Token, at_depth_zero
+from dp_sql.sql.tokens import Token, at_depth_zero, put
 
 # Statements that may hold a query with DP calls. The releases are made first, then it runs.
 _RUNS = QUERY | {
@@ -41,7 +43,7 @@ class OwnerSession(Session):
 
     def __init__(self, connection: Connection, ledger: Ledger | None = None) -> None:
         account = None if ledger is None else Account(ledger, None, "owner")
-        super().__init__(register(connection, query_of), number_of(connection), ledger, account)
+        super().__init__(register(connection, OWNER), number_of(connection), ledger, account)
         self._connection = connection
         with contextlib.ExitStack() as closing:
             if ledger is not None:
@@ -106,7 +108,11 @@ class OwnerSession(Session):
         return before + with_ctes(text, tokens[begin:], statement.selects, engine), params
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
+        refuse_unknown(statement, engine)
         return owners_plans(statement.selects, statement.tokens, engine)
+
+    def _syntax_error(self, text: str) -> ParseError | None:
+        return syntax_error(text, self._connection.extract_statements)
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
         return explanation(plan, None, engine, EXAMPLE_DELTA, _n_runs(plan, engine))
@@ -165,8 +171,10 @@ def _query_start(text: str, tokens: Sequence[Token]) -> int | None:
     first = tokens[0].upper
     words = [token.upper for token in tokens[:8]]
     message = hint = None
+    instead: list[str] = []
     if first == "CREATE" and "TABLE" not in words[: words.index("AS") if "AS" in words else 8]:
         message = "Only a table can be made from a DP call; a view would release at each reading."
+        instead = [put([token], "TABLE") for token in tokens[1:4] if token.upper == "VIEW"]
         hint = (
             "CREATE TABLE … AS SELECT … keeps one answer. "
             "CREATE VIEW … AS FROM dp($$ SELECT … $$) releases each time it is read."
@@ -181,5 +189,5 @@ def _query_start(text: str, tokens: Sequence[Token]) -> int | None:
         message = f"A {first or 'statement of this kind'} cannot hold a DP call."
         hint = "Write the DP call in a SELECT, or in CREATE TABLE … AS, INSERT or COPY."
     if message is not None:
-        raise NotSupported(message, text=text, position=tokens[0].start, hint=hint)
+        raise tokens[0].error(NotSupported, message, hint, instead)
     return None

@@ -15,11 +15,9 @@ Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[object, ...]]]
 """Columns (name and type) and rows; each value as a string that casts to its type, or None."""
 
 _EPSILON, _DELTA, _RHO = "DECIMAL(38, 9)", "DECIMAL(38, 18)", "DECIMAL(38, 12)"
-_BUDGET = (
-    ("dataset", "VARCHAR"), ("analyst", "VARCHAR"),
-    ("epsilon_total", _EPSILON), ("epsilon_spent", _EPSILON), ("epsilon_left", _EPSILON),
-    ("delta_total", _DELTA), ("delta_spent", _DELTA), ("delta_left", _DELTA),
-    ("accountant", "VARCHAR"),
+_BUDGET = (  # as DOUBLE: short, and exact to the nanos in which a ledger counts
+    ("analyst", "VARCHAR"), ("loss", "VARCHAR"), ("spent", "DOUBLE"), ("remaining", "DOUBLE"),
+    ("total", "DOUBLE"), ("accountant", "VARCHAR"),
 )  # fmt: skip
 _LEDGER = (
     ("number", "BIGINT"), ("time", "TIMESTAMP"), ("kind", "VARCHAR"), ("ticket", "VARCHAR"),
@@ -50,13 +48,18 @@ def releases_table(releases: Iterable[Release]) -> Table:
 
 
 def budget_table(budget: Iterable[BudgetRow]) -> Table:
-    """`dp_budget()`; the analyst is NULL for all analysts together."""
-    rows = []
+    """`dp_budget()`; the analyst is NULL for all analysts together.
+
+    Epsilon has a row of its own, and delta where the budget has one or some is spent.
+    """
+    rows: list[tuple[object, ...]] = []
     for row in budget:
-        epsilons = (row.epsilon_total, row.epsilon_spent, row.epsilon_left)
-        deltas = (row.delta_total, row.delta_spent, row.delta_left)
-        numbers = [*(_decimal(x, 9) for x in epsilons), *(_decimal(x, 18) for x in deltas)]
-        rows.append((row.dataset, row.analyst, *numbers, row.accountant))
+        numbers = {"epsilon": (row.epsilon_spent, row.epsilon_left, row.epsilon_total)}
+        if row.delta_total or row.delta_spent:
+            numbers["delta"] = (row.delta_spent, row.delta_left, row.delta_total)
+        for loss, of in numbers.items():
+            shown = [_decimal(x, 18) for x in of]
+            rows.append((row.analyst, loss, *shown, row.accountant))
     return _BUDGET, rows
 
 

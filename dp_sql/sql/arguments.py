@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from dp_sql.errors import ArgumentError, NotSupported, guess
+from dp_sql.errors import ArgumentError, NotSupported, guessed
 from dp_sql.sql import literals, ranges
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.literals import Argument, Given, PublicSet, Reference, SetPerKey
 from dp_sql.sql.shape import Function, Shape
-from dp_sql.sql.tokens import Token, matching, split, text_of
+from dp_sql.sql.tokens import Token, left_out, matching, put, split, text_of, token_at
 from dp_sql.udfs.mechanism import Mechanism
 
 
@@ -38,6 +38,11 @@ class DpCall:
     groups: PublicSet | SetPerKey | None
     max_groups_contributed: int | None
     missing: bool = False
+    given: Mapping[str, Argument] = field(default_factory=dict, repr=False, compare=False)
+
+    def with_argument(self, text: str, argument: str) -> str:
+        """The whole text with one more named argument in this call."""
+        return f"{text[: self.end - 1]}, {argument}{text[self.end - 1 :]}"
 
     @property
     def item(self) -> Reference:
@@ -51,9 +56,9 @@ class DpCall:
 
 
 def read_call(
-    tokens: Sequence[Token], index: int, under_policy: bool, grouped: bool = False
+    tokens: Sequence[Token], index: int, under_policy: bool, of_groups: Sequence[str] = ()
 ) -> DpCall:
-    """Read the call whose name is `tokens[index]`, in a SELECT that may be grouped.
+    """Read the call whose name is `tokens[index]`, in a SELECT that needs `of_groups`, too.
 
     Under a policy a call without epsilon is read as one that can never be planned: which other
     arguments it needs depends on the policy.
@@ -70,9 +75,17 @@ def read_call(
     if no_epsilon:
         found["epsilon"] = Argument([replace(tokens[index], kind="number", text="1")])
     given = Given(function.name, tokens[index], found, under_policy)
-    _refuse_misplaced(function, given)
+    _refuse_misplaced(given)
     if not under_policy:
-        _refuse_missing(function, given, (tokens[index].start, tokens[close].end), grouped)
+        _refuse_missing(function, given, (tokens[index].start, tokens[close].end), of_groups)
+    item = positional[0]
+    if item.written == "*":
+        unit = named["privacy_unit"].written if "privacy_unit" in named else "user_id"
+        raise item.refuse(
+            f"{function.name} takes a column, not *.",
+            "To count people, name the privacy unit.",
+            [item.put(unit)],
+        )
     columns = {
         name: reader(found[name], f"the {name}" if name == function.positional[0] else name)
         for name, reader in function.shape.columns.items()
@@ -96,6 +109,7 @@ def read_call(
         groups=given.optional("groups", literals.read_groups, None),
         max_groups_contributed=given.optional("max_groups_contributed", max_groups, None),
         missing=no_epsilon,
+        given=found,
     )
 
 
@@ -113,33 +127,37 @@ def missing(
     start, end = span
     listed = needed[0] if len(needed) == 1 else f"{', '.join(needed[:-1])} and {needed[-1]}"
     written = f"{text[: end - 1]}, {', '.join(added)}{text[end - 1 :]}"
-    hint = f"For example: {written}"
+    hint = None
     if any(one.endswith(":= observed") for one in added):
-        sets = "groups := ['north', 'south']"
-        hint += (
-            "\nThe word observed declares that the set of values in the data is public. "
-            f"Otherwise name a public table's column, or write a list, as in {sets}."
+        hint = (
+            "The word observed declares that the set of values in the data is public. Otherwise "
+            "name a public table's column, or write a list, as in groups := ['north', 'south']."
         )
-    return ArgumentError(f"{name} needs {listed}.", text=text, position=start, hint=hint)
+    message = f"{name} needs {listed}."
+    return ArgumentError(message, text=text, position=start, hint=hint, instead=[written])
 
 
-def _refuse_misplaced(function: Function, given: Given) -> None:
+def _refuse_misplaced(given: Given) -> None:
     """Refuse under a policy what only an owner may state."""
     if given.under_policy and "privacy_unit" in given.arguments:
         raise given.arguments["privacy_unit"].refuse(
             "Under a policy privacy_unit is not an argument: the policy names the privacy unit.",
             "Leave privacy_unit out.",
+            [given.arguments["privacy_unit"].left_out()],
         )
 
 
-def _refuse_missing(function: Function, given: Given, span: tuple[int, int], grouped: bool) -> None:
+def _refuse_missing(
+    function: Function, given: Given, span: tuple[int, int], of_groups: Sequence[str]
+) -> None:
     """Refuse an owner's call for all that it lacks; the example declares the data's own sets."""
     named = given.arguments
     wanted = {"epsilon": (EPSILON, "1.0"), "privacy_unit": (_UNIT, "user_id")}
     if not {"domain", "delta", "mechanism"} & named.keys():
         wanted["domain"] = _DOMAIN, "observed"
-    if grouped and function.shape.reads_people:
-        wanted |= {"groups": (_GROUPS, "observed"), "max_groups_contributed": (CAP, "1")}
+    if function.shape.reads_people:
+        groups = {"groups": (_GROUPS, "observed"), "max_groups_contributed": (CAP, "1")}
+        wanted |= {name: groups[name] for name in of_groups}
     needed = {n: v for n, v in wanted.items() if n in function.named and n not in named}
     if needed.keys() <= {"domain"}:
         return  # a mechanism may need none; else that is refused with what can be written
@@ -153,45 +171,120 @@ def _arguments(
 ) -> tuple[list[Argument], dict[str, Argument]]:
     positional: list[Argument] = []
     named: dict[str, Argument] = {}
-    example = f"For example: {function.example}"
     for start, stop in split(tokens, index + 2, close):
         if start >= stop:
-            raise tokens[min(start, close)].error(ArgumentError, "An argument is missing here.")
-        first = tokens[start]
-        _refuse_modifiers(tokens[start:stop], function)
-        symbol = tokens[start + 1] if stop - start > 1 and first.name is not None else None
-        value = tokens[start + 2 : stop]
-        if symbol is not None and symbol.is_symbol(":=", "=>"):
-            name = (first.name or "").lower()
-            if name in named:
-                raise first.error(ArgumentError, f"{name} is given twice.")
-            if name not in function.named:
-                raise _unknown(first, function)
-            if not value:
-                raise first.error(ArgumentError, f"{name} has no value.")
-            named[name] = Argument(value)
-        elif symbol is not None and symbol.is_symbol("=", "=="):
-            message = f"Inside a call, {first.name} = … is a comparison, not an argument."
-            raise symbol.error(ArgumentError, message, f"Write {first.name} := {text_of(value)}")
-        elif named:
-            message = "Arguments without a name come before those with one."
-            raise first.error(ArgumentError, message, example)
+            at = tokens[min(start, close)]
+            without = [put(tokens[start - 1 : start], "")] if at.is_symbol(")") else []
+            raise at.error(ArgumentError, "An argument is missing here.", instead=without)
+        part = tokens[start:stop]
+        _refuse_modifiers(part, function)
+        is_full = bool(named) or len(positional) == len(function.positional)
+        if part[0].name is not None and token_at(part, 1).is_symbol(":=", "=>"):
+            _add_named(named, tokens, (start, stop), function)
+        elif meant := _meant(part, function, is_full):
+            raise _misnamed(part, *meant)
+        elif is_full:
+            raise _surplus(tokens, (start, stop), function, bool(named))
         else:
-            positional.append(Argument(tokens[start:stop]))
-    if len(positional) != len(function.positional):
-        message = (
-            f"{function.name} takes {len(function.positional)} argument(s) without a name "
-            f"({', '.join(function.positional)}), not {len(positional)}."
+            positional.append(Argument(part))
+    if len(positional) < len(function.positional):
+        missing = function.positional[len(positional) :]
+        last = positional[-1].tokens[-1] if positional else tokens[index]
+        raise tokens[index].error(
+            ArgumentError,
+            f"{function.name} needs {' and '.join(missing)}, written without a name.",
+            f"For example: {function.example}",
+            [put([last], f"{last.text}, 10")] if missing == ("k",) else [],
         )
-        raise tokens[index].error(ArgumentError, message, example)
     return positional, named
 
 
-def _unknown(token: Token, function: Function) -> ArgumentError:
-    name = (token.name or "").lower()
-    near = guess(name, function.named)
-    known = f"Known arguments: {', '.join(function.named)}."
-    return token.error(ArgumentError, f"{function.name} has no argument {name}.{near}", known)
+def _add_named(
+    named: dict[str, Argument], tokens: Sequence[Token], at: tuple[int, int], function: Function
+) -> None:
+    """Read one argument written with its name."""
+    part = tokens[slice(*at)]
+    first, name = part[0], (part[0].name or "").lower()
+    if name in function.positional:
+        hint, instead = f"For example: {function.example}", [put(part[:2], "")]
+        raise first.error(ArgumentError, f"{name} is written without its name.", hint, instead)
+    if name not in function.named:
+        raise _unknown(tokens, at, function)
+    if name in named:
+        raise first.error(ArgumentError, f"{name} is given twice.", None, [left_out(tokens, *at)])
+    if not part[2:]:
+        raise first.error(ArgumentError, f"{name} has no value.")
+    for before, mark in pairwise(part[2:]):
+        if mark.is_symbol(":=", "=>") and before.name is not None:
+            instead = [put([before], f", {before.text}")]
+            message = f"A comma is missing before {before.text}."
+            raise before.error(ArgumentError, message, None, instead)
+    named[name] = Argument(part[2:])
+
+
+def _meant(
+    part: Sequence[Token], function: Function, is_full: bool
+) -> tuple[str, Sequence[Token]] | None:
+    """The name and value of `epsilon = 1`, `epsilon: 1`, `epsilon 1` and a bare `report`."""
+    name, after = (part[0].name or "").lower(), token_at(part, 1)
+    known = name if name in function.named else guessed(name, function.named)
+    if part[0].name is not None and after.is_symbol("=", "=="):
+        return known or part[0].name, part[2:]
+    if not known or not is_full:
+        return None
+    if after.is_symbol(":"):
+        return known, part[2:]
+    if after.kind and after.kind != "symbol":
+        return known, part[1:]
+    return (name, ()) if len(part) == 1 and name in {"report", "counts"} else None
+
+
+def _misnamed(part: Sequence[Token], name: str, value: Sequence[Token]) -> ArgumentError:
+    """The refusal of a named argument that is not written with := or =>."""
+    right = f"{name} := {text_of(value) or 'true'}"
+    at, message = part[0], "A named argument is written with := or =>."
+    if token_at(part, 1).is_symbol("=", "=="):
+        at, message = (
+            part[1],
+            f"Inside a call, {part[0].name} = … is a comparison, not an argument.",
+        )
+    return at.error(ArgumentError, message, f"Write {right}", [put(part, right)])
+
+
+def _surplus(
+    tokens: Sequence[Token], at: tuple[int, int], function: Function, after_named: bool
+) -> ArgumentError:
+    """The refusal of an argument without a name that is one too many."""
+    start, stop = at
+    first, before = tokens[start], token_at(tokens, start - 2)
+    message = (
+        f"{function.name} takes {len(function.positional)} argument(s) without a name "
+        f"({', '.join(function.positional)})."
+    )
+    if after_named:
+        message = "Arguments without a name come before those with one."
+    instead = [left_out(tokens, start, stop)]
+    if stop == start + 1 and first.kind == "number":
+        has_epsilon = any(token.upper == "EPSILON" for token in tokens[stop:])
+        instead.insert(has_epsilon, put([first], f"epsilon := {first.text}"))
+        if before.kind == "number" and before.text.isdecimal():  # 0,5
+            instead.insert(0, put([before, first], f"{before.text}.{first.text}"))
+    return first.error(ArgumentError, message, f"For example: {function.example}", instead)
+
+
+def _unknown(tokens: Sequence[Token], at: tuple[int, int], function: Function) -> ArgumentError:
+    first = tokens[at[0]]
+    name = (first.name or "").lower()
+    elsewhere = any(name in other.named for other in FUNCTIONS.values())
+    near = "" if elsewhere else guessed(name, function.named)
+    also = f" Did you mean {near}?" if near else ""
+    instead = [put([first], near)] if near else []
+    return first.error(
+        ArgumentError,
+        f"{function.name} has no argument {name}.{also}",
+        f"Known arguments: {', '.join(function.named)}.",
+        [*instead, left_out(tokens, *at)],
+    )
 
 
 def _refuse_modifiers(tokens: Sequence[Token], function: Function) -> None:
@@ -199,7 +292,8 @@ def _refuse_modifiers(tokens: Sequence[Token], function: Function) -> None:
 
     def refused(token: Token, what: str, why: str) -> NotSupported:
         message = f"{function.name} does not take {what}{why}."
-        return token.error(NotSupported, message, f"For example: {function.example}")
+        example = f"For example: {function.example}"
+        return token.error(NotSupported, message, example, [put([token], "")])
 
     if tokens[0].upper in {"DISTINCT", "ALL"} and len(tokens) > 1:
         people = function.shape.reads_people

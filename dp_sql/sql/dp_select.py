@@ -5,14 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from dp_sql.errors import ArgumentError, NotSupported, QueryError
+from dp_sql.errors import ArgumentError, NotSupported, ParseError, QueryError, guessed
 from dp_sql.sql.arguments import DpCall, read_call
 from dp_sql.sql.clauses import Clause, Select, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.group_keys import equal_places, group_keys
 from dp_sql.sql.literals import PublicSet, Reference, SetPerKey
-from dp_sql.sql.tokens import Token, matching, outside_queries, split, token_at
+from dp_sql.sql.tokens import Token, folded, matching, outside_queries, put, split, token_at
 
 Span = tuple[int, int]  # offsets in the text: [start, stop)
 
@@ -74,10 +75,30 @@ class DpSelect:
         ]
 
     def refused(
-        self, message: str, at: int, hint: str = "", kind: type[QueryError] = ArgumentError
+        self,
+        message: str,
+        at: int,
+        hint: str = "",
+        kind: type[QueryError] = ArgumentError,
+        instead: Sequence[str] = (),
     ) -> QueryError:
         """An error with a caret under one place of the text."""
-        return kind(message, text=self.text, position=at, hint=hint or None)
+        return kind(message, text=self.text, position=at, hint=hint or None, instead=instead)
+
+    def renamed(self, name: str, at: int, others: Sequence[str]) -> list[str]:
+        """The text with each of some other names in place of the first `name` from a place on."""
+        same = (t for t in self.tokens if t.end > at and folded(t.name or "") == folded(name))
+        found = next(same, None)
+        return [] if found is None else [put([found], other) for other in others]
+
+    def without_item(self, start: int, stop: int) -> str:
+        """The text without one expression of the list, and the comma beside it."""
+        number = self.items.index((start, stop))
+        if number + 1 < len(self.items):
+            stop = self.items[number + 1][0]
+        elif number:
+            start = self.items[number - 1][1]
+        return self.text[:start] + self.text[stop:]
 
 
 def read_selects(tokens: Sequence[Token], under_policy: bool) -> tuple[DpSelect, ...]:
@@ -134,7 +155,10 @@ def _refuse_misplaced(tokens: Sequence[Token], index: int, select: Select) -> No
         return tokens[at].error(NotSupported, message, hint)
 
     if token_at(tokens, index - 1).is_symbol("."):
-        raise refuse(f"{name} belongs to no schema; write it without one.")
+        message = f"{name} belongs to no schema; write it without one."
+        raise tokens[index].error(
+            NotSupported, message, instead=[put(tokens[max(0, index - 2) : index], "")]
+        )
     clause = select.clause_of(index)
     place = clause.keyword if clause else None
     if place != "SELECT":
@@ -149,15 +173,25 @@ def _refuse_misplaced(tokens: Sequence[Token], index: int, select: Select) -> No
     after = matching(tokens, index + 1) + 1
     word = token_at(tokens, after).upper
     if word in _AFTER_CALL:
-        raise refuse(f"{name} does not take {_AFTER_CALL[word]}.", at=after)
+        stop = (
+            matching(tokens, after + 1) + 1 if token_at(tokens, after + 1).is_symbol("(") else after
+        )
+        raise tokens[after].error(
+            NotSupported, f"{name} does not take {_AFTER_CALL[word]}.",
+            instead=[put(tokens[after:stop], "")] if word == "OVER" else (),
+        )  # fmt: skip
     for keyword, advice in _NOT_BESIDE.items():
         found = select.clause(keyword)
         if found is not None and not (keyword == "HAVING" and select.clause("GROUP")):
             shown = _PLACES.get(keyword, keyword)
             raise refuse(f"A SELECT with {name} cannot have {shown}.", advice, found.start)
     if select.clause("FROM") is None:
-        hint = f"SELECT {example} FROM {function.table}"
-        raise refuse(f"{name} needs a table to read.", hint)
+        hint = f"For example: SELECT {example} FROM {function.table}"
+        alias = tokens[-1]
+        before = token_at(tokens, len(tokens) - 2)
+        is_typo = bool(guessed(before.upper, ["FROM"]))
+        instead = [put([before], "FROM") if is_typo else put([alias], f"FROM {alias.text}")]
+        raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
 
 
 def _read_select(
@@ -179,7 +213,11 @@ def _read_select(
         raise tokens[start].error(NotSupported, message, "Thin out the answer in an outer query.")
     items = tuple((a, b) for a, b in split(tokens, start, listed.stop) if a < b)
     keys = group_keys(tokens, group, items, places) if group else ()
-    calls = tuple(read_call(tokens, index, under_policy, group is not None) for index in places)
+    of_groups = ["groups", "max_groups_contributed"] if group is not None else []
+    named = {folded(t.name or "") for t, sign in pairwise(tokens) if sign.is_symbol(":=", "=>")}
+    if "groups" in named:  # in one of the calls, for all
+        of_groups = of_groups[1:]
+    calls = tuple(read_call(tokens, index, under_policy, of_groups) for index in places)
     _check_groups(tokens, places, calls, group is not None)
     for key in keys:
         if group and key.is_expression and not all(call.parameters.reads_people for call in calls):
@@ -205,7 +243,8 @@ def _read_select(
             # The answer has one row, so it would look as if it limited people's rows.
             message = f"{clause.keyword} next to a DP call does not limit the source."
             hint = "Choose k, or limit the answer in an outer query."
-            raise tokens[clause.start].error(NotSupported, message, hint)
+            instead = [put(tokens[clause.start : clause.stop], "")]
+            raise tokens[clause.start].error(NotSupported, message, hint, instead)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -13,6 +14,15 @@ def quote(name: str) -> str:
     "a""b"
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def as_written(name: str) -> str:
+    """An identifier as people write it: quoted only if it must be.
+
+    >>> as_written("title"), as_written("my title")
+    ('title', '"my title"')
+    """
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quote(name)
 
 
 def full_name(parts: Sequence[str]) -> str:

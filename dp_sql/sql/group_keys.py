@@ -85,8 +85,8 @@ def _refuse_sets(tokens: Sequence[Token], parts: Sequence[Span]) -> None:
             )
             text = tokens[start].source
             written = text[: tokens[start].start] + keys + text[tokens[stop - 1].end :]
-            hint = f"Write another statement for each level of totals. For this one: {written}"
-            raise tokens[start].error(NotSupported, message, hint)
+            hint = "Write another statement for each level of totals."
+            raise tokens[start].error(NotSupported, message, hint, [written])
 
 
 def _key(

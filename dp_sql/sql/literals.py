@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TypeVar
 
-from dp_sql.errors import ArgumentError
+from dp_sql.errors import ArgumentError, guessed
 from dp_sql.sql import ranges
-from dp_sql.sql.tokens import Token, matching, split, text_of
+from dp_sql.sql.formatting import as_written
+from dp_sql.sql.tokens import Token, left_out, matching, put, split, text_of, tokenize
 from dp_sql.udfs import REGISTRY
-from dp_sql.udfs.mechanism import Mechanism
+from dp_sql.udfs.mechanism import Mechanism, in_words
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -86,9 +88,21 @@ class Argument:
         is_name = len(parts) == len(dots) + 1 and len(parts) + len(dots) == len(self.tokens)
         return self.reference(*parts) if is_name else None
 
-    def refuse(self, message: str, hint: str | None = None) -> ArgumentError:
-        """An error under this value."""
-        return self.tokens[0].error(ArgumentError, message, hint)
+    def put(self, value: str) -> str:
+        """The whole statement with another value here."""
+        return put(self.tokens, value)
+
+    def left_out(self) -> str:
+        """The whole statement without this named argument."""
+        every = tokenize(self.tokens[0].source)
+        first = next(i for i, token in enumerate(every) if token.start == self.tokens[0].start)
+        return left_out(every, first - 2, first + len(self.tokens))
+
+    def refuse(
+        self, message: str, hint: str | None = None, instead: Sequence[str] = ()
+    ) -> ArgumentError:
+        """An error under this value; `instead` are statements that may work."""
+        return self.tokens[0].error(ArgumentError, message, hint, instead)
 
 
 Reader = Callable[[Argument, str], T]  # the second parameter is what messages call the argument
@@ -103,9 +117,11 @@ class Given:
     arguments: Mapping[str, Argument]
     under_policy: bool
 
-    def refuse(self, message: str, hint: str | None = None) -> ArgumentError:
-        """An error under the call."""
-        return self.token.error(ArgumentError, message, hint)
+    def refuse(
+        self, message: str, hint: str | None = None, instead: Sequence[str] = ()
+    ) -> ArgumentError:
+        """An error under the call; `instead` are statements that may work."""
+        return self.token.error(ArgumentError, message, hint, instead)
 
     def read(self, name: str, reader: Reader[T]) -> T:
         """The value of an argument that is there."""
@@ -123,6 +139,7 @@ class Given:
                 "guarantee may fail.",
                 "Add delta := 1e-9 (well below one over the number of people), or choose a "
                 "mechanism that needs none.",
+                [self.arguments["mechanism"].left_out()] if "mechanism" in self.arguments else [],
             )
         for name, parameter in taken.items():
             if name not in self.arguments or parameter in mechanism.parameters:
@@ -131,7 +148,8 @@ class Given:
             takers = [other for other, found in others if parameter in found.parameters]
             also = f", or choose a mechanism that takes it: {', '.join(takers)}" if takers else ""
             message = f"The mechanism {mechanism.name} takes no {name}."
-            raise self.arguments[name].refuse(message, f"Leave {name} out{also}.")
+            given = self.arguments[name]
+            raise given.refuse(message, f"Leave {name} out{also}.", [given.left_out()])
 
 
 def read_reference(argument: Argument, what: str) -> Reference:
@@ -141,12 +159,26 @@ def read_reference(argument: Argument, what: str) -> Reference:
         raise argument.refuse(
             f"{what} must be a column, not the expression {argument.written}.",
             "Put the expression into a view or a column of its own, and name that.",
+            _unquoted(argument),
         )
     return found
 
 
+def _unquoted(argument: Argument) -> list[str]:
+    """The statement with a name in place of a string, which is often meant as one."""
+    text = argument.written
+    is_string = len(argument.tokens) == 1 and len(text) > 2 and text[0] == text[-1] == "'"
+    return [argument.put(as_written(text[1:-1]))] if is_string else []
+
+
 def read_expression(argument: Argument, what: str) -> Reference:
     """An expression; a column's name has its parts, any other expression none."""
+    if len(argument.tokens) == 1 and argument.tokens[0].kind in {"string", "number"}:
+        raise argument.refuse(
+            f"{what} must be a column, not the constant {argument.written}.",
+            "Names of columns are written without quotes, or in double quotes.",
+            _unquoted(argument),
+        )
     return argument.column() or argument.reference()
 
 
@@ -192,8 +224,20 @@ def read_domain(argument: Argument, what: str) -> PublicSet:
             "public tables in brackets, or observed.",
             f"Write {what} := catalog.title, {what} := ['a', 'b'], {what} := genre "
             f"(an ENUM column or type), or {what} := observed.",
+            _as_domain(argument),
         )
     return found
+
+
+def _as_domain(argument: Argument) -> list[str]:
+    """The statement with a list in place of one value or a tuple, a column in place of a query."""
+    tokens = argument.tokens
+    words = [token.upper for token in tokens]
+    if words[1:2] == ["SELECT"] and words[3:4] == ["FROM"] and tokens[-1].is_symbol(")"):
+        return [argument.put(f"{text_of(tokens[4:-1])}.{tokens[2].text}")]
+    if tokens[0].is_symbol("(") and tokens[-1].is_symbol(")"):
+        return [argument.put(f"[{text_of(tokens[1:-1])}]")]
+    return [argument.put(f"[{argument.written}]")]
 
 
 def _number(argument: Argument, what: str) -> Fraction:
@@ -202,13 +246,15 @@ def _number(argument: Argument, what: str) -> Fraction:
     if literal.kind != "number" or len(signs) > 1 or not all(t.is_symbol("-", "+") for t in signs):
         raise argument.refuse(
             f"{what} must be a number written in the statement, "
-            "not a column, a parameter, an expression or a string."
+            "not a column, a parameter, an expression or a string.",
+            instead=_as_number(argument),
         )
     if len(literal.text) > 100:
         raise argument.refuse(f"{what} has more digits than a number needs.")
     if "_" in literal.text:
         plain = literal.text.replace("_", "")
-        raise argument.refuse(f"{what} is written without underscores.", f"Write {plain}.")
+        hint, instead = f"Write {plain}.", [argument.put(plain)]
+        raise argument.refuse(f"{what} is written without underscores.", hint, instead)
     try:
         value = Decimal(literal.text)
     except InvalidOperation:  # an exponent beyond those of Decimal
@@ -219,13 +265,29 @@ def _number(argument: Argument, what: str) -> Fraction:
     return -Fraction(value) if signs and signs[0].text == "-" else Fraction(value)
 
 
+def _as_number(argument: Argument) -> list[str]:
+    """The statement with a number in place of a string that holds one, or of a division."""
+    with contextlib.suppress(ValueError, ZeroDivisionError):
+        if len(argument.written) < 20:
+            value = Fraction(argument.written.strip("'").replace(",", ".").replace(" ", ""))
+            return [argument.put(in_words(value))]
+    return []
+
+
+def _nearest(argument: Argument, value: Fraction, low: Fraction, high: int) -> list[str]:
+    """The statement with the nearest number of a range."""
+    return [argument.put(in_words(max(low, min(value, Fraction(high)))))]
+
+
 def whole(high: int) -> Reader[int]:
     """Read a whole number from 1 to a bound."""
 
     def read(argument: Argument, what: str) -> int:
         value = _number(argument, what)
         if value.denominator != 1 or not 1 <= value <= high:
-            raise argument.refuse(f"{what} must be a whole number from 1 to {high}.")
+            nearest = _nearest(argument, Fraction(round(value)), Fraction(1), high)
+            message = f"{what} must be a whole number from 1 to {high}."
+            raise argument.refuse(message, instead=nearest)
         return int(value)
 
     return read
@@ -237,7 +299,8 @@ def read_epsilon(argument: Argument, name: str) -> Fraction:
     if not ranges.MIN_EPSILON <= value <= ranges.MAX_EPSILON:
         raise argument.refuse(
             f"{name} must be a number from {float(ranges.MIN_EPSILON):g} to "
-            f"{ranges.MAX_EPSILON}; common choices lie between 0.1 and 10."
+            f"{ranges.MAX_EPSILON}; common choices lie between 0.1 and 10.",
+            instead=_nearest(argument, value, Fraction(1, 10), 10),
         )
     return value
 
@@ -250,6 +313,7 @@ def read_delta(argument: Argument, name: str) -> Fraction:
             f"{name} (the probability with which the guarantee may fail) must be at least "
             f"{float(ranges.MIN_DELTA):g} and less than {float(ranges.MAX_DELTA):g}.",
             "Choose it well below one over the number of people, for example 1e-9.",
+            [argument.put("1e-9")],
         )
     return value
 
@@ -258,7 +322,8 @@ def read_beta(argument: Argument, name: str) -> Fraction:
     """One minus a confidence."""
     value = _number(argument, name)
     if not 0 < value < Fraction(1, 2):
-        raise argument.refuse(f"{name} (one minus the confidence) must lie between 0 and 0.5.")
+        message = f"{name} (one minus the confidence) must lie between 0 and 0.5."
+        raise argument.refuse(message, instead=[argument.put("0.05")])
     if value < Fraction(1, 10**12):
         raise argument.refuse(f"{name} must be at least 1e-12.")
     return value
@@ -268,7 +333,8 @@ def read_boolean(argument: Argument, name: str) -> bool:
     """The word true or false."""
     word = argument.tokens[0].upper
     if len(argument.tokens) > 1 or word not in {"TRUE", "FALSE"}:
-        raise argument.refuse(f"{name} must be true or false.")
+        right = "false" if word in {"FALSE", "OFF", "NO"} or argument.written == "0" else "true"
+        raise argument.refuse(f"{name} must be true or false.", instead=[argument.put(right)])
     return word == "TRUE"
 
 
@@ -280,7 +346,9 @@ def choice(known: Sequence[str], example: str) -> Reader[str]:
         word = (token.text.strip("'") if token.kind == "string" else token.name or "").lower()
         if len(argument.tokens) > 1 or word not in known:
             message = f"{name} must be one of: {', '.join(known)}."
-            raise argument.refuse(message, f"For example: {name} := '{example}'")
+            right = f"'{guessed(word, known) or example}'"
+            hint, instead = f"For example: {name} := {right}", [argument.put(right)]
+            raise argument.refuse(message, hint, instead)
         return word
 
     return read

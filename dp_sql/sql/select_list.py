@@ -50,7 +50,9 @@ def check_list(select: DpSelect, functions: Functions) -> None:
                     f"{shown} would show rows of the source next to the private answer.",
                     "A SELECT with a DP call may list DP calls, constants and expressions of "
                     "these. For an answer per group add GROUP BY.",
-                )
+                    [*([f"{select.text} GROUP BY {shown}"] * (shown != "*" and not select.keys)),
+                     select.without_item(start, stop)],
+                )  # fmt: skip
     for word in {"HAVING", "ORDER"} & select.clauses.keys():
         _only_answers(select, select.clauses[word], aliases)
 
@@ -68,6 +70,7 @@ def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
                     "HAVING apply to the released answers.",
                     "Order by a number, ORDER BY 1, or by the name of an answer: "
                     "SELECT DP_…(…) AS n … ORDER BY n",
+                    [select.text[: span[0]].rstrip() + select.text[span[1] :]],
                 )
 
 
@@ -123,4 +126,5 @@ def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
             f"{shown} next to a DP call would be computed over the answer, not over the source.",
             "Write a separate query for it, or compute it over the answer in an outer query: "
             "SELECT … FROM (SELECT DP_…(…) AS answer FROM …)",
+            [select.without_item(*item)],
         )

@@ -88,6 +88,11 @@ class Shape(ABC):
     takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types
     # Its UDF, and that of a detailed answer; what each returns for one group.
     udfs: ClassVar[Mapping[str, str]]
+    # The same two answers as a macro makes them: the argument that asks for the detailed one, their
+    # types with strings for items, and expressions of their types ({} is an item).
+    detail: ClassVar[str] = ""
+    written: ClassVar[tuple[str, ...]]
+    typed: ClassVar[tuple[str, ...]]
 
     epsilon: Fraction  # as delta: of one group; without GROUP BY, of the call
     delta: Fraction | None = None

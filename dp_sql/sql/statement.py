@@ -44,6 +44,8 @@ class SystemTableCall:
 class Statement:
     """One statement: its whole text and its own tokens, without EXPLAIN in front if `is_explain`.
 
+    `shows_sql`: it was `EXPLAIN (sql)`.
+
     Under a policy, the policy states the privacy unit and may state domains. `selects` and
     `system_tables` raise a QueryError for a DP call or a system table that cannot be read.
     """
@@ -52,6 +54,7 @@ class Statement:
     tokens: Sequence[Token]
     under_policy: bool = False
     is_explain: bool = False
+    shows_sql: bool = False
 
     @property
     def keyword(self) -> str:
@@ -70,7 +73,9 @@ class Statement:
 
     def without_explain(self) -> Statement:
         """The statement behind EXPLAIN."""
-        return Statement(self.text, self.tokens[1:], self.under_policy, is_explain=True)
+        shows_sql = [token.text.upper() for token in self.tokens[1:4]] == ["(", "SQL", ")"]
+        behind = self.tokens[4 if shows_sql else 1 :]
+        return Statement(self.text, behind, self.under_policy, True, shows_sql)
 
     @property
     def span(self) -> Span:
@@ -98,6 +103,17 @@ class Statement:
     def ctes(self) -> dict[str, str]:
         """The bodies of the CTEs at its head, by folded name."""
         return {name: self.text[a:b] for name, (a, b) in cte_bodies(self.tokens).items()}
+
+
+def casts(statement: Statement) -> bool:
+    """Whether it has a cast outside its DP calls and their sources."""
+    inside = [select.source for select in statement.selects]
+    inside += [(call.start, call.end) for select in statement.selects for call in select.calls]
+    return any(
+        (token.is_symbol("::") or token.upper == "CAST")
+        and not any(a <= token.start < b for a, b in inside)
+        for token in statement.tokens
+    )
 
 
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:

@@ -65,9 +65,12 @@ class Token:
         """Whether this token is one of the given symbols."""
         return self.kind == "symbol" and self.text in symbols
 
-    def error(self, kind: type[E], message: str, hint: str | None = None) -> E:
+    def error(
+        self, kind: type[E], message: str, hint: str | None = None, instead: Sequence[str] = ()
+    ) -> E:
         """An error with its caret under this token."""
-        return kind(message, text=self.source, position=self.start, hint=hint)
+        place = {"text": self.source, "position": self.start}
+        return kind(message, hint=hint, instead=instead, **place)  # type: ignore[arg-type]
 
 
 def tokenize(text: str) -> list[Token]:
@@ -171,6 +174,28 @@ def called(tokens: Sequence[Token]) -> dict[str, Token]:
 def text_of(tokens: Sequence[Token]) -> str:
     """The text of neighbouring tokens as written."""
     return tokens[0].source[tokens[0].start : tokens[-1].end] if tokens else ""
+
+
+def put(tokens: Sequence[Token], new: str) -> str:
+    """The whole text with something else in place of neighbouring tokens.
+
+    >>> put(tokenize("SELECT a FROM t")[1:2], "b")
+    'SELECT b FROM t'
+    """
+    source = tokens[0].source
+    before, after = source[: tokens[0].start], source[tokens[-1].end :]
+    if not new and before[-1:] in {"(", " "}:
+        after = after.lstrip(" ")
+    return before + new + after
+
+
+def left_out(tokens: Sequence[Token], start: int, stop: int) -> str:
+    """The whole text without the part tokens[start:stop] of a list, and one comma beside it."""
+    if token_at(tokens, start - 1).is_symbol(","):
+        start -= 1
+    elif token_at(tokens, stop).is_symbol(","):
+        stop += 1
+    return put(tokens[start:stop], "")
 
 
 def token_at(tokens: Sequence[Token], index: int) -> Token:

@@ -119,3 +119,28 @@ def without_labels(type_name: str) -> str:
     STRUCT(mood VARCHAR, "ENUM('x')" INTEGER)[]
     """
     return _LABELS.sub(lambda f: f[0] if f[0].startswith('"') else "VARCHAR", type_name)
+
+
+_SAMPLES = {
+    "VARCHAR": "'a'", "BLOB": "'a'", "BOOLEAN": "TRUE", "TIME": "'12:00:00'",
+    "UUID": "'00000000-0000-0000-0000-000000000000'",
+}  # fmt: skip
+_FIELDS = re.compile(r"(\w+) ((?:[^,(]|\([^)]*\))+)(?:, |$)")
+
+
+def sample(type_name: str) -> str:
+    r"""SQL of a value that can be cast to the type of an answer or a key.
+
+    >>> print(sample("DATE[]"), sample("STRUCT(item VARCHAR, count BIGINT)[]"), sep="\\n")
+    ['2000-01-01']
+    [{'item': 'a', 'count': 1}]
+    """
+    if type_name.endswith("[]"):
+        return f"[{sample(type_name[:-2])}]"
+    if type_name.startswith("STRUCT("):
+        fields = _FIELDS.findall(type_name[len("STRUCT(") : -1])
+        return "{" + ", ".join(f"'{name}': {sample(kind)}" for name, kind in fields) + "}"
+    name = family(type_name)
+    if name == "ENUM":
+        return f"system.main.enum_first(NULL::{type_name})"
+    return _SAMPLES.get(name, "1" if name in NUMBERS else "'2000-01-01'")

@@ -56,7 +56,7 @@ epsilon = 24
 BEST = """SELECT generate_subscripts(best, 1) AS rank, unnest(best) AS title
 FROM (SELECT DP_TOPK(title, 5, epsilon := 1) AS best FROM ratings)"""
 DIFFERENT = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings"
-BUDGET = "SELECT analyst, epsilon_total, epsilon_spent, epsilon_left FROM dp_budget()"
+BUDGET = "SELECT analyst, loss, spent, remaining, total FROM dp_budget()"
 
 
 def main() -> None:
@@ -100,7 +100,7 @@ def build(api: Api, folder: Path) -> int:
     for title, sql, form in (
         ("The five most read", BEST, table("rank", "title")),
         ("Different titles", DIFFERENT, number("n")),
-        ("The budget", BUDGET, table("analyst", "epsilon_spent", "epsilon_left")),
+        ("The budget", BUDGET, table("analyst", "loss", "spent", "remaining")),
     ):
         dataset = api.post("dataset/", database=database, schema="main", table_name=title, sql=sql)
         report(f"making the dataset “{title}”")

@@ -339,13 +339,13 @@ SELECT DP_TOPK(title ORDER BY score, 1, epsilon := 1) FROM ratings
 -- NotSupported: DP_TOPK does not take FILTER; write the condition in the WHERE c
 SELECT DP_TOPK(title, 1, epsilon := 1) FILTER (WHERE score > 3) FROM ratings
 
--- ParseError: This is not a column.
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title LIMIT 1, 1, epsilon := 1) FROM ratings
 
--- ParseError: This is not a column.
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title WHERE user_id > 900000000, 1, epsilon := 1) FROM ratings
 
--- ParseError: This is not a column.
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title FROM secret, 1, epsilon := 1) FROM ratings
 
 -- ArgumentError: A domain list holds literals only

@@ -141,16 +141,16 @@ FROM arrow_scan_dumb(NULL, NULL, NULL)
 -- NotSupported: python_map_function is not available under a policy
 FROM python_map_function(1)
 
--- CatalogException: Catalog Error: Table with name session does not exist!
+-- SourceError: There is no table session.
 FROM session
 
--- CatalogException: Catalog Error: Table with name policy does not exist!
+-- SourceError: There is no table policy.
 FROM policy
 
--- CatalogException: Catalog Error: Table with name text does not exist!
+-- SourceError: There is no table text.
 FROM text
 
--- CatalogException: Catalog Error: Table with name frame does not exist!
+-- SourceError: There is no table frame.
 FROM frame
 
 -- NotSupported: force_checkpoint is not available under a policy

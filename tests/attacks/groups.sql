@@ -33,7 +33,7 @@ SELECT 0, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM rati
 -- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
 SELECT -1, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY -1
 
--- ParserException: Parser Error: syntax error at or near ","
+-- ParseError: Syntax error at
 SELECT ALL, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ALL
 
 -- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
@@ -45,16 +45,16 @@ SELECT ROLLUP (region), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed :
 -- NotSupported: CUBE is not supported with a DP call: one person is in a group
 SELECT CUBE (region, title), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY CUBE (region, title)
 
--- NotSupported: GROUPING SETS is not supported with a DP call: one person is in a
+-- NotSupported|ParseError
 SELECT GROUPING SETS ((region), ()), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY GROUPING SETS ((region), ())
 
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT (score), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY (score)
 
--- BinderException: Binder Error: WHERE clause cannot contain aggregates!
+-- SourceError
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region HAVING count(*) > 3
 
--- BinderException: Binder Error: column "region" must appear in the GROUP BY clause
+-- SourceError
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region ORDER BY count(*)
 
 -- NotSupported: A SELECT with DP_TOPK cannot have QUALIFY.
@@ -72,7 +72,7 @@ SELECT *, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM rati
 -- NotSupported: count next to a DP call would be computed over the answer, not over the
 SELECT count(*), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT region, (SELECT count(*) FROM ratings), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region
 
 -- NotSupported: r.user_id would show rows of the source next to the private answer.
@@ -135,7 +135,7 @@ SELECT mood, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM r
 -- ArgumentError: The group weight has type DOUBLE, whose equality is not exact
 SELECT weight, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY weight
 
--- ArgumentError: The group tags has type VARCHAR[], whose equality is not exact
+-- ArgumentError: The group tags has type VARCHAR[]: values of this type are not
 SELECT tags, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY tags
 
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for

@@ -63,13 +63,13 @@ SELECT mood, DP_COUNT_DISTINCT(title, epsilon := 1, groups := mood, max_groups_c
 -- ArgumentError: Under a policy groups := observed is allowed only if the policy declares
 SELECT mood, DP_COUNT_DISTINCT(title, epsilon := 1, groups := observed, max_groups_contributed := 1) FROM ratings GROUP BY mood
 
--- BinderException: Binder Error: This function needs an ENUM as an argument
+-- SourceError
 SELECT enum_range(best[1]) FROM (SELECT DP_TOPK(mood, 1, epsilon := 0.1, domain := ['x']) AS best FROM ratings)
 
--- BinderException: Binder Error: This function needs an ENUM as an argument
+-- SourceError
 SELECT enum_first(best[1]) FROM (SELECT DP_TOPK(mood, 1, epsilon := 0.1, domain := ['x']) AS best FROM ratings)
 
--- BinderException: Binder Error: This function needs an ENUM as an argument
+-- SourceError
 SELECT enum_last(mood) FROM (SELECT mood, DP_COUNT_DISTINCT(title, epsilon := 0.1, groups := ['x'], max_groups_contributed := 1) FROM ratings GROUP BY mood)
 
 -- CatalogException: Catalog Error: Type with name mood does not exist!

@@ -276,10 +276,10 @@ SELECT DP_TOPK(lag(title) OVER (ORDER BY user_id), 1, epsilon := 1, domain := ['
 -- NotPrivate: The function unnest is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(unnest([title]), 1, epsilon := 1, domain := ['x']) FROM ratings
 
--- NotPrivate: A constant without a column is not supported here: dp_sql cannot prove
+-- ArgumentError: the item must be a column, not the constant 1.
 SELECT DP_TOPK(1, 1, epsilon := 1, domain := [1]) FROM ratings
 
--- NotPrivate: A constant without a column is not supported here: dp_sql cannot prove
+-- ArgumentError: the item must be a column, not the constant 'x'.
 SELECT DP_TOPK('x', 1, epsilon := 1, domain := ['x']) FROM ratings
 
 -- NotPrivate: A constant without a column is not supported here: dp_sql cannot prove
@@ -288,7 +288,7 @@ SELECT DP_TOPK(NULL, 1, epsilon := 1, domain := ['x']) FROM ratings
 -- ArgumentError: The item weight has type DOUBLE, whose equality is not exact
 SELECT DP_TOPK(weight, 1, epsilon := 1, domain := [1.5]) FROM ratings
 
--- ArgumentError: The item tags has type VARCHAR[], whose equality is not exact
+-- ArgumentError: The item tags has type VARCHAR[]: values of this type are not
 SELECT DP_COUNT_DISTINCT(tags, epsilon := 1) FROM ratings
 
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends

@@ -51,7 +51,7 @@ DESCRIBE
 -- NotSupported: There is no table ratings.title.x.y.
 DESCRIBE ratings.title.x.y
 
--- NotSupported: There is no table columns.ratings.
+-- ParseError: Syntax error at
 SHOW COLUMNS FROM ratings
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
@@ -87,19 +87,19 @@ FROM pragma_show('ratings')
 -- NotSupported: pragma_storage_info is not available under a policy
 SELECT * FROM pragma_storage_info('shop.main.ratings')
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT stats(title) FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT alias(title) FROM ratings
 
--- CatalogException|BinderException
+-- SourceError: There is no table shop.information_schema.tables.
 SELECT count(*) FROM shop.information_schema.tables
 
--- CatalogException|BinderException
+-- SourceError: There is no table shop.main.duckdb_tables.
 FROM shop.main.duckdb_tables
 
--- CatalogException: Catalog Error: Table with name "shop.sqlite_master" does not exi
+-- SourceError: There is no table shop.sqlite_master.
 FROM shop.sqlite_master
 
 -- NotSupported: duckdb_tables is not available under a policy
@@ -171,7 +171,7 @@ COMMENT ON TABLE ratings IS 'x'
 -- NotSupported: duckdb_prepared_statements is not available under a policy
 FROM duckdb_prepared_statements('x')
 
--- CatalogException|BinderException
+-- SourceError: There is no table shop.information_schema.columns.
 SELECT table_name FROM shop.information_schema.columns
 
 -- NotSupported: duckdb_tables is not available under a policy

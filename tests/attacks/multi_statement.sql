@@ -41,7 +41,7 @@ SET GLOBAL memory_limit = '1GB'
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 SET lock_configuration = false
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 RESET ALL
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
@@ -113,7 +113,7 @@ EXECUTE p(1)
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 DEALLOCATE p
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 DEALLOCATE ALL
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
@@ -158,7 +158,7 @@ CREATE TEMP MACRO lower(x) AS error(x)
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 CREATE FUNCTION f(x) AS x
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 CREATE TRIGGER t AFTER INSERT ON catalog BEGIN SELECT 1 END
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
@@ -224,7 +224,7 @@ WITH x AS (SELECT 1) DELETE FROM catalog
 -- NotSupported: Under a policy you can run one SELECT at a time.
 WITH x AS (SELECT 1) UPDATE catalog SET genre = 'x'
 
--- ParserException: Parser Error:
+-- ParseError: A CTE body must be a SELECT, INSERT, UPDATE, DELETE, or COPY TO
 WITH x AS (CREATE TABLE t AS SELECT 1) FROM x
 
 -- NotSupported|ParserException
@@ -236,10 +236,10 @@ WITH x AS (DELETE FROM catalog RETURNING *) SELECT DP_TOPK(title, 2, epsilon := 
 -- NotSupported|ParserException
 WITH x AS MATERIALIZED (DELETE FROM temp.main.__dp_release_1 RETURNING *) FROM x
 
--- ParserException: Parser Error: syntax error at or near "FROM"
+-- ParseError: Syntax error at
 SELECT * FROM (DELETE FROM catalog RETURNING *)
 
--- ParserException: Parser Error: syntax error at or near "INTO"
+-- ParseError: Syntax error at
 FROM (INSERT INTO catalog VALUES ('x', 'y') RETURNING *)
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
@@ -287,7 +287,7 @@ VACUUM
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 VACUUM ANALYZE ratings
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: FULL is not yet implemented.
 VACUUM FULL
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
@@ -299,28 +299,28 @@ INSTALL json FROM community
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 UPDATE EXTENSIONS
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 KILL 1
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 SHUTDOWN
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 RELEASE SAVEPOINT x
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 GRANT SELECT ON ratings TO x
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 DO $$ BEGIN END $$
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 LISTEN x
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 DECLARE x CURSOR FOR SELECT 1
 
--- ParserException: Parser Error:
+-- ParseError: Syntax error at
 SELECT 1 INTO x
 
 -- NotSupported: Under a policy you can run one statement at a time.
@@ -347,5 +347,5 @@ DESCRIBE SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 SUMMARIZE SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
--- NotSupported: DP_TOPK is not allowed in FROM; it is an answer, not a condition.
+-- ParseError: Syntax error at
 FROM (EXPLAIN SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings)

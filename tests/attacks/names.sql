@@ -117,7 +117,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM temp.main.recent
 -- NotPrivate: There is no table main.ratings.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM 'main.ratings'
 
--- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM $$ratings$$
 
 -- NotPrivate: r.title is not a column of the source.
@@ -213,7 +213,7 @@ SELECT __dp_sql_rewrite('SELECT 1', 'main', 'shop')
 -- CatalogException: Catalog Error: Scalar Function with name __dp_sql_desk does not
 SELECT __dp_sql_desk()
 
--- CatalogException: Catalog Error: Table with name __dp_rows does not exist!
+-- SourceError: There is no table __dp_rows.
 FROM __dp_rows
 
 -- CatalogException: Catalog Error: Table Function with name dp does not exist!

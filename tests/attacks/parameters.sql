@@ -201,10 +201,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1; SELECT 1) FROM ratings
 -- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
 SELECT DP_TOPK(title, 2, epsilon := 0.0000000001) FROM ratings
 
--- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 3.
+-- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k).
 SELECT DP_TOPK(title, 2, epsilon) FROM ratings
 
--- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 3.
+-- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k).
 SELECT DP_TOPK(title, 2, 1) FROM ratings
 
 -- ArgumentError: DP_TOPK needs epsilon := <number> (the privacy loss).
@@ -645,7 +645,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, mechanism := 'joint') FROM ratings
 -- ArgumentError: mechanism must be one of: matching, greedy, sampling, r2t, shift
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, mechanism := none) FROM ratings
 
--- ArgumentError: DP_COUNT_DISTINCT has no argument delta. Did you mean beta?
+-- ArgumentError: DP_COUNT_DISTINCT has no argument delta.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, delta := 1e-9) FROM ratings
 
 -- ArgumentError: DP_COUNT_DISTINCT has no argument domain.

@@ -6,52 +6,52 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings /* LIMIT */ LIMIT /* 5 */ 5
 -- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings /* /* */ WHERE true */ LIMIT 5
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * /* DP_TOPK(title, 2, epsilon := 1) */ FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * FROM ratings -- DP_TOPK(title, 2, epsilon := 1)
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT 'DP_TOPK(title, 2, epsilon := 1)' FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT $$ DP_TOPK(title, 2, epsilon := 1) $$ FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT "DP_TOPK(title, 2, epsilon := 1)" FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT E'\' DP_TOPK(title, 2, epsilon := 1) \'' FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT ';' FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT $x$ ; $x$ FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT 1 /* ; */ FROM ratings
 
--- NotSupported: DP_TOPK needs a table to read.
+-- ParseError: Syntax error at
 SELECT (DP_TOPK(title, 2, epsilon := 1) FROM ratings; SELECT 1)
 
--- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (ratings; SELECT 1)
 
--- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (true; SELECT 1)
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM ratings SELECT title
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM ratings r SELECT r
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM ratings WHERE user_id > 900000000
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
@@ -66,13 +66,13 @@ FROM ratings SELECT DP_TOPK(title, 2, epsilon := 1), title
 -- NotPrivate: There is no table secret.
 FROM secret SELECT DP_TOPK(title, 2, epsilon := 1)
 
--- ParserException: Parser Error: syntax error at or near "FROM"
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings FROM secret
 
 -- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1), DP_TOPK(title, 2, epsilon := 1) FROM ratings, ratings
 
--- ParserException: Parser Error: syntax error at or near "SELECT"
+-- ParseError: Syntax error at
 SELECT SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
 -- ArgumentError: Inside a call, epsilon = … is a comparison, not an argument.
@@ -81,7 +81,7 @@ SELECT DP_TOPK(title, 2, epsilon = 1) FROM ratings
 -- ArgumentError: Inside a call, epsilon = … is a comparison, not an argument.
 SELECT DP_TOPK(title, 2, epsilon == 1) FROM ratings
 
--- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 3.
+-- ArgumentError: A named argument is written with := or =>.
 SELECT DP_TOPK(title, 2, epsilon : 1) FROM ratings
 
 -- ArgumentError: An argument is missing here.
@@ -105,10 +105,10 @@ SELECT DP_TOPK(title, 2, epsilon :=) FROM ratings
 -- ArgumentError: Arguments without a name come before those with one.
 SELECT DP_TOPK(title, epsilon := 1, 2) FROM ratings
 
--- ArgumentError: DP_TOPK has no argument k.
+-- ArgumentError: k is written without its name.
 SELECT DP_TOPK(title, k := 2, epsilon := 1) FROM ratings
 
--- ArgumentError: DP_TOPK has no argument item.
+-- ArgumentError: item is written without its name.
 SELECT DP_TOPK(item := title, k := 2, epsilon := 1) FROM ratings
 
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
@@ -120,13 +120,13 @@ SELECT DP_TOPK(title, 2, epsilon := 1, seed := 1) FROM ratings
 -- ArgumentError: DP_TOPK has no argument noise.
 SELECT DP_TOPK(title, 2, epsilon := 1, noise := false) FROM ratings
 
--- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 0.
+-- ArgumentError: DP_TOPK needs item and k, written without a name.
 SELECT DP_TOPK() FROM ratings
 
 -- ParseError: This bracket is never closed.
 SELECT DP_TOPK(title, 2, epsilon := 1 FROM ratings
 
--- NotSupported: DP_TOPK needs a table to read.
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1)) FROM ratings
 
 -- ArgumentError: k must be a number written in the statement, not a column, a par
@@ -141,10 +141,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM
 -- NotSupported: This clause is empty.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE
 
--- NotSupported: DP_TOPK needs a table to read.
+-- ParseError: DP_TOPK needs a table to read.
 SELECT DP_TOPK(title, 2, epsilon := 1)
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT DP_TOPK FROM ratings
 
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
@@ -168,7 +168,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = U&'b0'
 -- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = B'1'
 
--- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = 0x10
 
 -- ParseError|NotPrivate
@@ -267,7 +267,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE user_id = @x
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE #1 = 3
 
--- BinderException: Binder Error: Referenced column "score" not found in FROM clause
+-- SourceError: There is no column score here.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score = 1 WHERE score = 2
 
 -- NotSupported: GROUP BY names no column here.
@@ -279,35 +279,35 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3 LIMIT 3
 -- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3 ORDER BY title LIMIT 3
 
--- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3) OR (score < 3
 
--- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3 --
 ) LIMIT 3
 
 -- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (score > 3
 
--- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > 3]
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT 5! FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT user_id 'alias' FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT x: title FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT title AS "x""y" FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM ratings NEAREST JOIN catalog USING (title)
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * FROM ratings ORDER BY ALL
 
 -- NotPrivate: A sample is not supported in the source of a DP call, because one person's
@@ -316,22 +316,22 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings r TABLESAMPLE 5
 -- NotSupported: EXPLAIN shows what DP calls would cost, and this query has none.
 EXPLAIN SELECT 1
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * LIKE 'u%' FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * REPLACE (1 AS title) FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * RENAME (title AS t) FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT user_id, title FROM ratings, LATERAL (SELECT 1)
 
 -- BinderException: Binder Error: Referenced column "ratings" was not found because
 SELECT 1 IN ratings
 
--- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings ) UNION ALL ( SELECT 1
 
 -- ParseError: This quote is never closed.
@@ -346,13 +346,13 @@ $$
 -- ParseError: This comment is never closed.
 /*
 
--- ParserException: Parser Error: syntax error at
+-- ParseError: Syntax error at
 (
 
 -- ParseError: This quote is never closed.
 SELECT '
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Unterminated string literal.
 E'\'
 
 -- ParseError: This quote is never closed.
@@ -376,43 +376,43 @@ SELECT $a$ b $c$
 -- NotSupported: Under a policy you can run one statement at a time.
 ;;
 
--- ParserException: Parser Error: syntax error at or near ")"
+-- ParseError: Syntax error at
 ()
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 )
 
--- ParserException: Parser Error: SELECT clause without selection list
+-- ParseError: SELECT clause without selection list.
 SELECT
 
--- ParserException: Parser Error: syntax error at
+-- ParseError: Syntax error at
 FROM
 
--- ParserException: Parser Error: syntax error at
+-- ParseError: Syntax error at
 WITH
 
--- ParserException: Parser Error: syntax error at
+-- ParseError: Syntax error at
 WITH x AS
 
--- ParserException: Parser Error: syntax error at
+-- ParseError: Syntax error at
 VALUES
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 \
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 ?
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 $1
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 \d
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 !ls
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 .tables
 
 -- NotSupported: A statement has at most 500 digits in one number

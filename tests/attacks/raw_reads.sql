@@ -1,61 +1,61 @@
 -- Private rows, asked for plainly or beside a DP call.
 -- How such a file is read, and what the tables are, is said in attack_bench.py.
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM ratings
 
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 TABLE ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT count(*) FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT max(user_id) FROM main.ratings
 
--- CatalogException|BinderException
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT title FROM shop.main.ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT user_id, title FROM ratings LIMIT 1
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT approx_top_k(title, 3) FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT approx_count_distinct(title) FROM ratings
 
--- CatalogException: Catalog Error: Table with name secret does not exist!
+-- SourceError: There is no table secret.
 SELECT * FROM secret
 
--- CatalogException: Catalog Error: Table with name recent does not exist!
+-- NotPrivate: recent is private: it can be read only through DP functions.
 SELECT * FROM recent
 
--- CatalogException: Catalog Error: Table with name orders does not exist!
+-- NotPrivate: orders is private: it can be read only through DP functions.
 SELECT * FROM orders
 
--- CatalogException: Catalog Error: Table with name order_items does not exist!
+-- NotPrivate: order_items is private: it can be read only through DP functions.
 SELECT * FROM order_items
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT * FROM (FROM ratings)
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 WITH x AS (SELECT * FROM ratings) FROM x
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT 1 WHERE EXISTS (SELECT 1 FROM ratings WHERE user_id > 900000000)
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT (SELECT title FROM ratings WHERE user_id > 900000000)
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT [x.title FOR x IN (FROM ratings)]
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT DP_TOPK(title, 2, epsilon := 1), (SELECT max(user_id) FROM ratings) FROM ratings
 
 -- NotSupported: count next to a DP call would be computed over the answer, not over the
@@ -73,7 +73,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1), ratings FROM ratings
 -- NotSupported: max next to a DP call would be computed over the answer, not over the
 SELECT DP_TOPK(title, 2, epsilon := 1), max(title) FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT DP_TOPK(title, 2, epsilon := 1), (SELECT list(title) FROM ratings r2) FROM ratings
 
 -- NotSupported: OVER next to a DP call would be computed over the answer, not over the
@@ -91,19 +91,19 @@ SELECT DP_TOPK(title, 2, epsilon := 1), ratings.* FROM ratings
 -- NotSupported: title would show rows of the source next to the private answer.
 SELECT DP_TOPK(title, 2, epsilon := 1) || [title] FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT DP_TOPK(title, 2, epsilon := 1)[(SELECT count(*) FROM ratings)] FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT answer FROM (SELECT DP_TOPK(title, 2, epsilon := 1) AS answer FROM ratings) JOIN ratings ON list_contains(answer, title)
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings UNION ALL SELECT [title] FROM ratings
 
--- CatalogException: Catalog Error: Table with name recent does not exist!
+-- NotPrivate: recent is private: it can be read only through DP functions.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings INTERSECT SELECT [title] FROM recent
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings ORDER BY (SELECT count(*) FROM ratings)
 
 -- NotPrivate: There is no table secret.
@@ -121,7 +121,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM catalog
 -- NotPrivate: ratings is not a column of the source.
 SELECT DP_COUNT_DISTINCT(ratings, epsilon := 1) FROM ratings
 
--- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
+-- ArgumentError: DP_COUNT_DISTINCT takes a column, not *.
 SELECT DP_COUNT_DISTINCT(*, epsilon := 1) FROM ratings
 
 -- NotPrivate: ratings.* is not a column of the source.
@@ -130,7 +130,7 @@ SELECT DP_COUNT_DISTINCT(ratings.*, epsilon := 1) FROM ratings
 -- BinderException: Binder Error: Catalog type does not support time travel
 SELECT * FROM ratings AT (VERSION => 1)
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT rowid FROM ratings
 
 -- NotPrivate: rowid is not a column of the source.
@@ -139,10 +139,10 @@ SELECT DP_COUNT_DISTINCT(rowid, epsilon := 1) FROM ratings
 -- NotPrivate: There is no table hidden_secret.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM hidden_secret
 
--- CatalogException: Catalog Error: Table with name hidden_secret does not exist!
+-- SourceError: There is no table hidden_secret.
 SELECT * FROM hidden_secret
 
--- CatalogException: Catalog Error: Table with name public_looking does not exist!
+-- SourceError: There is no table public_looking.
 FROM public_looking
 
 -- NotPrivate: There is no table public_looking.
@@ -163,11 +163,11 @@ DESCRIBE SELECT * FROM ratings
 -- NotSupported: There is no table ratings_of_nobody.
 SHOW ratings_of_nobody
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM (SUMMARIZE ratings)
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM (DESCRIBE ratings)
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 FROM (SHOW ratings)

@@ -1,18 +1,18 @@
 -- Signs that look like others, like nothing, or like the end of the text.
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 SEL<U+200B>ECT * FROM ratings
 
--- CatalogException: Catalog Error: Table with name rat does not exist!
+-- SourceError: There is no table rat.
 SELECT * FROM rat<U+200B>ings
 
--- ParserException: Parser Error: syntax error at or near "("
+-- ParseError: Syntax error at
 SELECT DP_TO<U+200B>PK(title, 2, epsilon := 1) FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT DP_TOPK<U+200B>(title, 2, epsilon := 1) FROM ratings
 
--- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 3.
+-- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k).
 SELECT DP_TOPK(title, 2, epsilon<U+200B> := 1) FROM ratings
 
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
@@ -36,16 +36,16 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+FEFF>
 -- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
 <U+FEFF>SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings
 
--- CatalogException: Catalog Error: Table with name r
+-- SourceError: There is no table rаtings.
 SELECT * FROM r<U+0430>tings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotSupported: There is no function DP_TОPK. Did you mean DP_TOPK?
 SELECT DP_T<U+041E>PK(title, 2, epsilon := 1) FROM ratings
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 <U+0405>ELECT * FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT<U+00A0>*<U+00A0>FROM<U+00A0>ratings
 
 -- NotSupported: LIMIT next to a DP call does not limit the source.
@@ -81,10 +81,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+200B>LIMIT 5
 -- NotSupported: LIMIT next to a DP call does not limit the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+2060>LIMIT 5
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 <U+FF33><U+FF25><U+FF2C><U+FF25><U+FF23><U+FF34> * FROM ratings
 
--- ParseError: dp_sql cannot read this part, so it cannot prove that it is priv
+-- ParseError: Syntax error at
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings <U+FF2C><U+FF29><U+FF2D><U+FF29><U+FF34> 5
 
 -- NotSupported: LIMIT next to a DP call does not limit the source.
@@ -96,16 +96,16 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT * FROM ratings l<U+0131>m<U+
 -- NotSupported: A SELECT with DP_TOPK cannot have USING SAMPLE.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings u<U+017F>ing <U+017F>ample 5
 
--- ParserException: Parser Error: syntax error at or near "
+-- ParseError: Syntax error at
 <U+017F>elect * from ratings
 
 -- ArgumentError: epsilon must be a number from 1e-09 to 10000; common choices lie
 SELECT dp_count_di<U+017F>tinct(title, epsilon := 0) FROM ratings
 
--- NotSupported: DP_SELECT is not available under a policy
+-- NotSupported: There is no function DP_ſELECT. Did you mean DP_SELECT?
 SELECT DP_<U+017F>ELECT(title, score, 1, epsilon := 1) FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotSupported: There is no function DP_TOPK. Did you mean DP_TOPK?
 SELECT DP_TOP<U+212A>(title, 2, epsilon := 0) FROM ratings
 
 -- ArgumentError: k must be a number written in the statement, not a column, a par
@@ -117,13 +117,13 @@ SELECT DP_TOPK(title, 2, epsilon := <U+FF11>) FROM ratings
 -- ArgumentError: epsilon must be a number written in the statement, not a column,
 SELECT DP_TOPK(title, 2, epsilon := <U+00B2>) FROM ratings
 
--- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 3.
+-- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k).
 SELECT DP_TOPK(title, 2, epsilon <U+2254> 1) FROM ratings
 
 -- ArgumentError: DP_TOPK has no argument epsi
 SELECT DP_TOPK(title, 2, eps<U+0130>lon := 1) FROM ratings
 
--- ParserException: Parser Error: syntax error at or near ":="
+-- ParseError: Syntax error at
 SELECT DP_TOPK<U+FF08>title, 2, epsilon := 1) FROM ratings
 
 -- NotPrivate
@@ -135,19 +135,19 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title = <U+FF07>b0<U+F
 -- NotPrivate: There is no table
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM <U+201C>ratings<U+201D>
 
--- ParserException: Parser Error: syntax error at or near "SELECT"
+-- ParseError: Syntax error at
 SELECT * FROM ratings<U+037E> SELECT 1
 
 -- NotPrivate: There is no table ratings
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings<U+037E> SELECT 1
 
--- ParserException: Parser Error: syntax error at or near "SELECT"
+-- ParseError: Syntax error at
 SELECT 1<U+FF1B> SELECT * FROM ratings
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 <U+202E>SELECT * FROM ratings
 
--- CatalogException: Catalog Error: Table with name ratings does not exist!
+-- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT '<U+202E>' FROM ratings
 
 -- NotSupported: LIMIT next to a DP call does not limit the source.
@@ -245,7 +245,7 @@ LIMIT 5
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings --<U+2028>
 LIMIT 5
 
--- NotSupported: Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and
+-- ParseError: Syntax error at
 <U+001A>SELECT * FROM ratings
 
 -- CatalogException|ParserException

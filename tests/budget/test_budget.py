@@ -202,7 +202,8 @@ def test_the_largest_epsilon_that_is_told_fits_to_the_last_digit(opened: Opened)
         session.sql(TOP.format(spent)).fetchall()
         with pytest.raises(BudgetExceeded) as refused:
             session.sql(TOP.format(asked))
-        largest = str(refused.value).split()[-1].rstrip(".")
+        largest = str(refused.value.hint).split()[-1].rstrip(".")
+        assert refused.value.suggestion == TOP.format(largest)
         assert session.cost([TOP.format(largest)]).fits
         assert not session.cost([TOP.format(Decimal(largest) + Decimal("1e-9"))]).fits
 
@@ -446,11 +447,14 @@ def test_explain_shows_the_cost_and_spends_nothing(opened: Opened, folder: Path)
     watched = watch(session, folder)
     text = TOP.format("0.25")
     relation = session.sql(f"EXPLAIN {text}")
-    (row,) = relation.fetchall()
-    told = dict(zip(relation.columns, row, strict=True))
-    assert (told["mechanism"], told["epsilon"], told["delta"]) == ("joint", "0.25", "0")
-    assert (told["budget_before"], told["budget_after"]) == ("1", "0.75")
-    assert "with probability" in told["accuracy"] and "__dp_sql_topk" in told["sql"]
+    told = dict(relation.fetchall())
+    assert (told["fits"], told["mechanism"]) == ("yes", "joint")
+    assert told["cost"].startswith("epsilon = 0.25 ") and "with probability" in told["accuracy"]
+    assert (
+        told["left"] == "epsilon = 0.5 of 0.5 for ann; 0.25 after" or "0.75 after" in told["left"]
+    )
+    assert "sql" not in told
+    assert "__dp_sql_topk" in dict(session.sql(f"EXPLAIN (sql) {text}").fetchall())["sql"]
     found = session.explain(text)
     assert found.fits and found.epsilon == Fraction(1, 4)
     assert found.after[0].epsilon_left == Fraction(3, 4)
@@ -474,15 +478,12 @@ def test_the_budget_is_a_table(opened: Opened) -> None:
     session = opened()
     session.sql(COUNT.format("0.25")).fetchall()
     relation = session.sql("SELECT * FROM dp_budget()")
-    assert relation.columns == [
-        "dataset", "analyst", "epsilon_total", "epsilon_spent", "epsilon_left", "delta_total",
-        "delta_spent", "delta_left", "accountant",
-    ]  # fmt: skip
+    assert relation.columns == ["analyst", "loss", "spent", "remaining", "total", "accountant"]
     total, own = relation.fetchall()
-    assert total[:5] == ("reading", None, Decimal(1), Decimal("0.25"), Decimal("0.75"))
-    assert own[:5] == ("reading", "ann", None, Decimal("0.25"), None)
-    text = f"SELECT n, b.epsilon_left FROM ({COUNT.format('0.25')}), dp_budget() AS b"
-    assert session.sql(text).fetchall()[0][1] == Decimal("0.75")  # read before the answer
+    assert total[:5] == (None, "epsilon", 0.25, 0.75, 1)
+    assert own[:5] == ("ann", "epsilon", 0.25, None, None)
+    text = f"SELECT n, b.remaining FROM ({COUNT.format('0.25')}), dp_budget() AS b"
+    assert session.sql(text).fetchall()[0][1] == 0.75  # read before the answer
 
 
 def test_an_analyst_sees_own_events_only(opened: Opened) -> None:
@@ -492,7 +493,7 @@ def test_an_analyst_sees_own_events_only(opened: Opened) -> None:
     seen = bob.sql("SELECT analyst, kind, epsilon FROM dp_ledger() WHERE epsilon > 0").fetchall()
     assert seen == [("bob", "spent", Decimal("0.125"))]
     assert bob.sql("FROM dp_ledger() SELECT DISTINCT analyst").fetchall() == [("bob",)]
-    assert bob.sql("FROM dp_budget() SELECT epsilon_left").fetchall()[0] == (Decimal("0.625"),)
+    assert bob.sql("FROM dp_budget() SELECT remaining").fetchall()[0] == (0.625,)
 
 
 def test_the_numbers_of_an_analysts_events_count_no_one_elses(opened: Opened) -> None:
@@ -724,7 +725,7 @@ HALF = [("reserved", 5 * 10**8), ("answered", 0)]
 def test_an_owner_may_keep_a_ledger(owner: dp_sql.Session, folder: Path) -> None:
     owner.sql(OWN_TOP).fetchall()
     assert own(folder) == HALF
-    assert owner.sql("FROM dp_budget() SELECT analyst, epsilon_spent").fetchall() == [
+    assert owner.sql("FROM dp_budget() SELECT analyst, spent").fetchall() == [
         (None, Decimal("0.5")),
         ("owner", Decimal("0.5")),
     ]
@@ -772,8 +773,8 @@ def test_selection_for_each_group_costs_each_group(owner: dp_sql.Session, folder
 
 
 def test_explain_of_an_owner_spends_nothing(owner: dp_sql.Session, folder: Path) -> None:
-    (row,) = owner.sql(f"EXPLAIN {OWN_TOP}").fetchall()
-    assert "joint" in row and "0.5" in row
+    told = dict(owner.sql(f"EXPLAIN {OWN_TOP}").fetchall())
+    assert told["mechanism"] == "joint" and told["cost"].startswith("epsilon = 0.5 ")
     assert owner.explain(OWN_TOP).epsilon == Fraction(1, 2)
     assert own(folder) == []
 
@@ -809,10 +810,21 @@ def test_a_policy_names_its_ledger_itself(folder: Path) -> None:
 
 
 def test_explain_says_that_too_little_is_left(opened: Opened) -> None:
-    relation = opened().sql(f"EXPLAIN {TOP.format(1)}")
-    assert relation.select("budget_after").fetchall() == [("0",)]
-    relation = opened().sql(f"EXPLAIN {TOP.format(2)}")
-    assert relation.select("budget_after").fetchall() == [("this costs more than is left",)]
+    told = dict(opened().sql(f"EXPLAIN {TOP.format(1)}").fetchall())
+    assert told["fits"] == "yes" and told["left"].endswith("; 0 after")
+    told = dict(opened().sql(f"EXPLAIN {TOP.format(2)}").fetchall())
+    assert told["fits"].startswith("no: it would be refused") and "after" not in told["left"]
+    assert "epsilon = 1 fits" in told["fits"] + told[""]
+
+
+@pytest.mark.parametrize("text", [f"EXPLAIN {TOP.format('0.333333')}", "FROM dp_budget()"])
+def test_what_people_read_fits_80_columns(
+    opened: Opened, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened().sql(text).show(max_width=80)
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80 and "…" not in shown, shown
+    assert "spent" in shown or "accuracy" in shown
 
 
 def test_missing_kernels_are_said_before_anything_is_spent(

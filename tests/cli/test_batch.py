@@ -256,9 +256,9 @@ def test_a_file_that_reads_itself_ends(run: Run, tmp_path: Path) -> None:
 
 def test_explain_costs_nothing_and_the_budget_is_drawn(run: Run, analyst: list[str]) -> None:
     code, out, _ = run(*analyst, "-c", f".explain {ASKED}")
-    assert code == 0 and "costs      epsilon = 0.5" in out
+    assert code == 0 and "cost       epsilon = 0.5" in out
     code, out, _ = run(*analyst, "-c", f"{ASKED};\n.explain\n.budget")
-    assert code == 0 and "budget of reporting: epsilon 0.5 left, 0 after" in out
+    assert code == 0 and "left       epsilon = 0.5 of 1 for reporting; 0 after" in out
     assert "ε 0.5 of 1 spent, 0.5 left" in out and "ε 0.5 of 3 spent" in out
 
 

@@ -103,8 +103,8 @@ def test_commands_print_nothing_and_changes_last(database: str) -> None:
 
 def test_explain_shows_the_plan_and_no_draw(database: str) -> None:
     done = run(database, "--receipts", "-c", f"EXPLAIN {TOP}")
-    assert done.returncode == 0 and "mechanism         joint" in done.stdout
-    assert "budget_before" not in done.stdout  # there is none
+    assert done.returncode == 0 and "mechanism │ joint" in done.stdout
+    assert "left" not in done.stdout.split("accuracy")[0]  # there is no budget
     done = run(database, "--receipts", "-c", f"EXPLAIN (FORMAT json) {TOP}")
     assert done.returncode == 0 and "CTE" in done.stdout
     assert "Dune" not in done.stdout and done.stderr == ""

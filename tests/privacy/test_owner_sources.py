@@ -191,7 +191,7 @@ def test_ctes_are_sources(shop: dp_sql.Session, statement: str) -> None:
     if not statement.startswith("SELECT"):
         shop.execute(f"PREPARE p AS {statement}")
         assert shop.execute("EXECUTE p").fetchall() == wanted
-    assert shop.sql(f"EXPLAIN {statement}").fetchall()[0][0] == "dp_count_distinct(title)"
+    assert ("call", "dp_count_distinct(title)") in shop.sql(f"EXPLAIN {statement}").fetchall()
 
 
 def test_a_name_with_two_meanings_is_not_a_source(shop: dp_sql.Session) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 import dp_sql
-from dp_sql.engines.duckdb.parquet_files import files_of
+from dp_sql.engines.duckdb.parquet_files import PinnedFiles, files_of
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.errors import DpSqlError, NotPrivate, NotSupported, PolicyError, QueryError
 from dp_sql.server.gateway import Gateway
@@ -254,6 +257,30 @@ def test_a_file_that_is_no_parquet_is_refused_when_the_session_opens(folder: Pat
         (folder / "ratings.parquet").write_bytes(b"PAR1 no PAR1")
     with pytest.raises((PolicyError, duckdb.Error)):
         session_of(folder)
+
+
+@pytest.mark.parametrize("who", ["user_id < 5", "user_id > 5"])
+def test_no_query_fails_by_a_value_that_cannot_be_read(folder: Path, who: str) -> None:
+    n = 100
+    offsets = pyarrow.py_buffer(struct.pack(f"<{n + 1}i", *range(0, 4 * n + 1, 4)))
+    bytes_of = pyarrow.py_buffer(b"Dune" * (n - 1) + b"\xff\xfeno")
+    titles = pyarrow.Array.from_buffers(pyarrow.string(), n, [None, offsets, bytes_of])
+    table = pyarrow.table({"user_id": pyarrow.array(range(n)), "title": titles})
+    pyarrow.parquet.write_table(table, folder / "ratings.parquet")
+    with dp_sql.connect(str(folder)) as owner, pytest.raises(duckdb.Error):  # what a query would do
+        owner.sql(f"SELECT count(DISTINCT title) FROM ratings WHERE {who}").fetchall()
+    with pytest.raises(PolicyError, match="hold a value that DuckDB cannot read") as refused:
+        session_of(folder)
+    assert "xff" not in str(refused.value).lower()
+
+
+def test_files_are_read_to_their_end_once_in_a_process(folder: Path) -> None:
+    with session_of(folder), duckdb.connect() as empty:
+        view = (folder / "ratings.parquet").as_posix()
+        PinnedFiles(empty, [("ratings", "no_such_table", (view,))])  # it is not read again
+        write(RATINGS.format(3), folder / "ratings.parquet")
+        with pytest.raises(PolicyError, match="cannot read"):
+            PinnedFiles(empty, [("ratings", "no_such_table", (view,))])
 
 
 def test_a_public_table_reads_no_file_of_a_private_one(database: Path) -> None:

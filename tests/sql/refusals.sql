@@ -42,7 +42,7 @@ SELECT DP_TOPK(title, 3, privacy_unit := user_id, epsilon :=) FROM ratings
 -- ^ ,
 SELECT DP_TOPK(title, , epsilon := 1) FROM ratings
 
--- ArgumentError: DP_TOPK takes 2 argument(s) without a name (item, k), not 1
+-- ArgumentError: DP_TOPK needs k, written without a name
 -- ^ DP_TOPK
 SELECT DP_TOPK(title, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
@@ -127,15 +127,15 @@ SELECT DP_TOPK(title, 2.5, epsilon := 1, privacy_unit := user_id, domain := obse
 SELECT DP_TOPK(title, 1000000000, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
 -- ArgumentError: k = 6 is more than the 5 items of the domain
--- ^ DP_TOPK
+-- ^ 6
 SELECT DP_TOPK(title, 6, epsilon := 1, privacy_unit := user_id, domain := catalog.title) FROM ratings
 
 -- ArgumentError: k = 4 is more than the 3 items of the domain
--- ^ DP_TOPK
+-- ^ 4
 SELECT DP_TOPK(kind, 4, epsilon := 1, privacy_unit := user_id, domain := kind) FROM ratings
 
 -- ArgumentError: k = 3 is more than the 2 items of the domain
--- ^ DP_TOPK
+-- ^ 3
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := ['a', 'b', 'a']) FROM ratings
 
 -- ArgumentError: beta (one minus the confidence) must lie between 0 and 0.5
@@ -258,7 +258,7 @@ SELECT DP_TOPK(nothing, 1, epsilon := 1, privacy_unit := user_id, domain := obse
 -- ^ whose
 SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := whose, domain := observed) FROM ratings
 
--- SourceError: Catalog Error: Table with name nowhere does not exist
+-- SourceError: Table with name nowhere does not exist
 -- ^ nowhere
 SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM nowhere
 
@@ -358,7 +358,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ USING
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings USING SAMPLE 10
 
--- NotSupported: DP_TOPK needs a table to read
+-- ParseError: DP_TOPK needs a table to read
 -- ^ DP_TOPK
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed)
 
@@ -422,7 +422,7 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ title FROM ratings)
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE title IN (SELECT title FROM ratings)
 
--- SourceError: Catalog Error: Table with name x does not exist
+-- SourceError: Table with name x does not exist
 -- ^ x)
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE user_id IN (SELECT user_id FROM x)
 
@@ -530,7 +530,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 20, mechanis
 -- ^ 'rnm'
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'rnm', mechanism := 'shifted_inverse', privacy_unit := user_id) FROM ratings
 
--- ArgumentError: DP_SELECT takes 3 argument(s) without a name (candidate, score, sensitivity), not 2
+-- ArgumentError: DP_SELECT needs sensitivity, written without a name
 -- ^ DP_SELECT
 SELECT DP_SELECT(title, year, epsilon := 1) FROM ratings
 
@@ -598,13 +598,13 @@ SELECT user_id, DP_SELECT(title, year, 1, epsilon := 1) FROM ratings
 -- ^ DP_COUNT_DISTINCT
 SELECT DP_SELECT(c, n, 1, epsilon := 1) FROM (SELECT 'a' AS c, DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) AS n FROM ratings)
 
--- SourceError: Binder Error: Referenced column "nope" not found
+-- SourceError: Referenced column "nope" not found
 -- ^ nope
 SELECT DP_SELECT(title, nope, 1, epsilon := 1) FROM ratings
 
--- ParseError: dp_sql cannot read this part
--- ^ year >
-SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE year >
+-- ParseError: Syntax error at or near "7"
+-- ^ 7
+SELECT DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE year 7
 
 -- ParseError: This quote is never closed
 -- ^ 'Dune

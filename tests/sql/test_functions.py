@@ -33,6 +33,8 @@ class People(Shape):
     reads_rows_once = True
     takes: ClassVar = {"__dp_people": "BIGINT"}
     udfs: ClassVar = {"__dp_sql_people": "BIGINT"}
+    written: ClassVar = ("BIGINT",)
+    typed: ClassVar = ("NULL::BIGINT",)
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> People:
@@ -100,8 +102,11 @@ def test_a_new_function_needs_a_declaration_and_a_mechanism_and_nothing_else(
         grouped = CALL[:-1] + ", groups := observed, max_groups_contributed := 1)"
         text = f"SELECT region, {grouped} AS n FROM ratings GROUP BY region ORDER BY region"
         assert session.sql(text).fetchall() == [("north", 20), ("south", 10)]
-        assert "exact" in session.sql(f"EXPLAIN SELECT {CALL} FROM ratings").fetchall()[0]
-        assert [receipt.mechanism for receipt in session.receipts] == ["exact"] * 3
+        told = dict(session.sql(f"EXPLAIN SELECT {CALL} FROM ratings").fetchall())
+        assert told["mechanism"] == "exact"
+        plain = dp_sql.install(session.connection)
+        assert plain.sql(f"SELECT {CALL} AS n FROM ratings").fetchall() == [(30,)]
+        assert [receipt.mechanism for receipt in session.receipts] == ["exact"] * 4
     database, policy = tmp_path / "shop.duckdb", tmp_path / "policy.toml"
     with duckdb.connect(str(database)) as con:
         fill(con)

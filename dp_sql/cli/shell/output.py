@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from dp_sql.session.explain import COST_COLUMNS
-
 _BATCH = 1024
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?\b|FLOAT|DOUBLE|DECIMAL")
 # DuckDB writes these, which JSON does not have; within a string they are just words.
@@ -37,10 +35,6 @@ def render(relation: Any, mode: str, width: int | None) -> Iterator[str]:
 def _table(relation: Any, width: int | None = None) -> Iterator[str]:
     if relation.columns == ["explain_key", "explain_value"]:
         yield "".join(f"{value}\n" for _, value in relation.fetchall())
-    elif relation.columns == list(COST_COLUMNS):
-        for row in relation.fetchall():
-            pairs = zip(COST_COLUMNS, row, strict=True)
-            yield "".join(f"{name:<18}{value}\n" for name, value in pairs if str(value).strip())
     else:
         shown = io.StringIO()
         with contextlib.redirect_stdout(shown):

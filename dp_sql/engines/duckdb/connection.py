@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -63,6 +63,8 @@ _REGISTERED = re.compile(
     re.DOTALL,
 )
 _WORD = re.compile(r"\w+")
+_KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
+_OFFERED = re.compile(r'"([^"\s]+)"')
 _BUILTIN: dict[str, frozenset[str]] = {}
 
 
@@ -287,9 +289,29 @@ class Engine:
         Returns a relation with the columns of the release, as SQL. Raises what the mechanism
         refused, or a SourceError.
         """
+        return self._redeem(
+            plan,
+            ticket,
+            lambda: frozen.insert(release_columns(plan), private_sql(plan, ticket), self.run),
+        )
+
+    def answer(self, plan: Plan, ticket: str, execution: tuple[int, int]) -> str:
+        """Run the private SQL of a plan without groups once; its value in a JSON list.
+
+        Items are strings in it. The release belongs to an execution of another connection. Raises
+        what the mechanism refused, or a SourceError.
+        """
+        shape = plan.parameters
+        release = private_sql(plan, ticket, execution="{}, {}".format(*execution))
+        written = f"system.main.list_value(CAST(__dp_value AS {shape.written[shape.detailed]}))"
+        sql = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM ({release})"
+        return self._redeem(plan, ticket, lambda: str(self.run(sql).fetchall()[0][0]))
+
+    def _redeem(self, plan: Plan, ticket: str, run: Callable[[], str]) -> str:
+        """Run what redeems a ticket, and forget the ticket."""
         refusal: DpSqlError
         try:
-            return frozen.insert(release_columns(plan), private_sql(plan, ticket), self.run)
+            return run()
         except duckdb.Error as error:
             # DuckDB's message may contain a value (a failed cast shows it); its type does not.
             refusal = self.tickets.error_of(ticket) or SourceError(
@@ -341,6 +363,18 @@ def _without_collations(sql: str) -> str:
     return "".join([*pieces, sql[position:]])
 
 
-def source_error(error: duckdb.Error) -> SourceError:
-    """DuckDB's error over public data as a SourceError: its first line."""
-    return SourceError(str(error).strip().split("\n", 1)[0] or type(error).__name__)
+def source_error(error: duckdb.Error, *, offers: bool = True) -> SourceError:
+    """DuckDB's error over public data as a SourceError: its first line.
+
+    `offers`: also the names that DuckDB proposes, among all in the database.
+    """
+    first, _, rest = str(error).strip().partition("\n")
+    names = [
+        name
+        for name in (_OFFERED.findall(rest.partition("\n\n")[0]) if offers else [])
+        if not name.startswith(("pg_", "sqlite_", "duckdb_")) and f" {name} " not in first
+    ]
+    hint = f"Did you mean {' or '.join(names)}?" if names else None
+    found = SourceError(_KIND.sub("", first) or type(error).__name__, hint=hint)
+    found.names = names
+    return found

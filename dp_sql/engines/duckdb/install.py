@@ -9,6 +9,7 @@ import uuid
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -16,25 +17,43 @@ import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.functions import keep_udf, mechanism_udfs
+from dp_sql.engines.duckdb.plain_macros import (
+    ANSWER_TYPES,
+    ANSWER_UDF,
+    DP,
+    REWRITE_UDF,
+    Asked,
+    answer_udf,
+    macros,
+)
 from dp_sql.engines.duckdb.tickets import Tickets
-from dp_sql.errors import DpSqlError, InternalError, with_type
+from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
+from dp_sql.privacy.around import IN_DP
 from dp_sql.privacy.private_sql import KEEP_UDF
 from dp_sql.sql.formatting import literal, quote
-from dp_sql.sql.functions import FUNCTIONS
 
 _INSTANCE_UDF = "__dp_sql_instance"
-_REWRITE_UDF = "__dp_sql_rewrite"
 
-Rewriter = Callable[[str, Engine], str]  # (text, engine): the query that `dp(text)` means
+
+@dataclass(frozen=True)
+class Owner:
+    """What the macros do on an owner's connection.
+
+    rewrite: (text, engine) to the query that `dp(text)` means.
+    answer: (asked, engine) to the value of one DP call as JSON.
+    """
+
+    rewrite: Callable[[str, Engine], str]
+    answer: Callable[[Asked, Engine], str]
 
 
 @dataclass
 class Instance:
-    """A database instance: its tickets, the connections that make cursors, and what `dp` does."""
+    """A database instance: its tickets, the connections that make cursors, and what macros do."""
 
     tickets: Tickets
     connections: list[weakref.ref[Connection]]  # weakly, so that a forgotten one is closed
-    rewriter: Rewriter | None
+    owner: Owner | None
     callables: list[object] = field(default_factory=list)
 
 
@@ -59,18 +78,18 @@ def number_of(connection: Connection) -> int:
     return int(connection.execute("SELECT system.main.current_connection_id()").fetchall()[0][0])
 
 
-def register(connection: Connection, rewriter: Rewriter | None = None) -> Tickets:
+def register(connection: Connection, owner: Owner | None = None) -> Tickets:
     """Register the functions in a database instance, once and in memory; returns its tickets.
 
-    The rewriter is what `dp` does; None if there is no `dp`.
+    `owner` is what the macros do; None if there are none.
     """
     with _REGISTERING:
         known = instance_of(connection)
         if known is not None:
             known.connections.append(weakref.ref(connection))
-            known.rewriter = known.rewriter or rewriter
+            known.owner = known.owner or owner
             return known.tickets
-        instance = Instance(Tickets(), [weakref.ref(connection)], rewriter)
+        instance = Instance(Tickets(), [weakref.ref(connection)], owner)
         key = uuid.uuid4().hex
         # Through a cursor: registration belongs to a transaction, which is the cursor's own.
         with contextlib.closing(connection.cursor()) as cursor:
@@ -93,23 +112,63 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
         ),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
         # DuckDB folds constant arguments: query() needs the text when it binds.
-        (_REWRITE_UDF, _rewrite_udf(instance), ["VARCHAR"] * 3, "VARCHAR", {}),
+        (REWRITE_UDF, _rewrite_udf(instance), ["VARCHAR"] * 3, "VARCHAR", {}),
+        (
+            ANSWER_UDF,
+            answer_udf(partial(_answer, instance)),
+            ANSWER_TYPES,
+            "VARCHAR",
+            {"null_handling": "special", "side_effects": True},
+        ),
     ]
 
 
 def _rewrite_udf(instance: Instance) -> Callable[[str, str, str], str]:
     def rewrite(text: str, schema: str, database: str) -> str:
         try:
-            if instance.rewriter is None:
-                raise InternalError("dp is not available on this connection.")
             with contextlib.closing(_open_cursor(instance.connections)) as cursor:
                 cursor.execute(f"USE {quote(database)}.{quote(schema)}")
-                return instance.rewriter(text, Engine(cursor, instance.tickets, _caller()))
+                engine = Engine(cursor, instance.tickets, _caller())
+                return _owner(instance).rewrite(text, engine)
         except DpSqlError as error:
             # query(error('…')) makes DuckDB raise the sentence while it binds, as it is.
             return f"FROM query(error({literal(with_type(error))}))"
 
     return rewrite
+
+
+def _answer(instance: Instance, asked: Asked) -> str:
+    """The answer to one DP call of a statement that DuckDB is running, or an error's sentence."""
+
+    def make() -> str:
+        try:
+            with contextlib.closing(_open_cursor(instance.connections)) as cursor:
+                _follow(cursor, asked)
+                return _owner(instance).answer(asked, Engine(cursor, instance.tickets))
+        except DpSqlError as error:
+            return with_type(error)
+        except Exception:
+            return with_type(InternalError("A DP call failed; nothing was released."))
+
+    name = repr((asked.function, asked.item, asked.k, asked.epsilon))
+    return instance.tickets.once(name, asked.execution, make)
+
+
+def _owner(instance: Instance) -> Owner:
+    if instance.owner is None:
+        raise InternalError("The DP macros are not available on this connection.")
+    return instance.owner
+
+
+def _follow(cursor: Connection, asked: Asked) -> None:
+    """Let names mean on a cursor what they mean where the statement runs."""
+    here = (asked.search_path, asked.schema, asked.database)
+    if asked.search_path:
+        cursor.execute(f"SET search_path = {literal(asked.search_path)}")
+    sql = """SELECT system.main.current_setting('search_path'), system.main.current_schema(),
+        system.main.current_database()"""
+    if cursor.execute(sql).fetchall() != [here]:
+        raise NotSupported("This connection's search path cannot be followed.", hint=IN_DP)
 
 
 def _open_cursor(connections: list[weakref.ref[Connection]]) -> Connection:
@@ -137,43 +196,29 @@ def _caller() -> FrameType | None:
 
 
 def create_macros(connection: Connection, *, everywhere: bool) -> None:
-    """Create the table macro `dp`, temporarily; `everywhere`, in the database as well.
+    """Create the table macro `dp`, temporarily; `everywhere`, all macros and in the database, too.
 
-    There every cursor and view finds it, and a guard for each SQL function. A database that cannot
-    be written to is left as it is; DpSqlError if it has another macro `dp`.
+    There every cursor and view finds them. A database that cannot be written to is left as it is;
+    DpSqlError if it has another macro `dp`.
     """
-    macros = [
-        f"dp(query) AS TABLE FROM query({_REWRITE_UDF}"
-        "(query, system.main.current_schema(), system.main.current_database()))"
-    ]
+    created = [DP, *macros()] if everywhere else [DP]
     if everywhere:
-        macros += map(_guard, FUNCTIONS)
         _refuse_foreign_macro(connection)
-    for macro in macros:
+    for macro in created:
         connection.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
     if everywhere:
         with contextlib.closing(connection.cursor()) as cursor:
-            for macro in macros:
+            for macro in created:
                 with contextlib.suppress(duckdb.InvalidInputException):  # opened read-only
                     cursor.execute(f"CREATE OR REPLACE MACRO {macro}")
 
 
 def _refuse_foreign_macro(connection: Connection) -> None:
-    sql = f"""SELECT system.main.count(*) FROM system.main.duckdb_functions()
+    sql = """SELECT system.main.count(*) FROM system.main.duckdb_functions()
         WHERE function_name = 'dp' AND NOT internal
-        AND NOT system.main.contains(macro_definition, '{_REWRITE_UDF}')"""
+        AND NOT system.main.contains(macro_definition, 'dp_sql')"""
     if connection.execute(sql).fetchall()[0][0]:
         raise DpSqlError(
             "This database has a macro dp of its own, which installing dp_sql would replace. "
             "Rename or drop it first: DROP MACRO TABLE dp (or DROP MACRO dp)."
         )
-
-
-def _guard(name: str) -> str:
-    function = FUNCTIONS[name]
-    parameters = [*function.positional, *(f"{a} := NULL" for a in function.named)]
-    sentence = (
-        f"{name} must be read by dp_sql before DuckDB runs it. Write the whole SELECT into dp: "
-        f"FROM dp($$ SELECT {function.example} FROM {function.table} $$)"
-    )
-    return f"{name}({', '.join(parameters)}) AS system.main.error({literal(sentence)})"

@@ -79,7 +79,7 @@ class DatabaseCatalogue:
         """The files of these tables as they are now; PolicyError as for PinnedFiles."""
         files = [one for one in self._listed if one.files]
         tables = [
-            [(".".join(name), one.files) for name in names for one in files if one.is_called(name)]
+            [(".".join(n), one.sql, one.files) for n in names for one in files if one.is_called(n)]
             for names in (private, public)
         ]
         return PinnedFiles(self._connection, *tables)

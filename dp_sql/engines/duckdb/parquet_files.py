@@ -38,7 +38,9 @@ _DIFFERENT = """
 """
 
 
-Tables = Sequence[tuple[str, tuple[str, ...]]]  # names, and the paths or patterns of their files
+Table = tuple[str, str, tuple[str, ...]]  # its name, its SQL, the paths or patterns of its files
+_File = tuple[str, int, int, int, int]  # name, device, inode, size and time of change
+_READABLE: set[tuple[_File, ...]] = set()  # files that this process has read to their end
 
 
 def files_of(view_sql: str) -> tuple[str, ...]:
@@ -77,28 +79,33 @@ class PinnedFiles:
     """The files of tables as they were when a session opened.
 
     What is known of the tables (types, public values, limits on work) is read once, so a session
-    ends where a file has changed. PolicyError if files are missing or elsewhere, if those of one
-    table differ in their columns, or if a public table reads a private one's file.
+    ends where a file has changed. A file may hold what DuckDB cannot read, such as a string that
+    is not UTF-8, and a query would fail by the rows that it keeps; so all are read to their end
+    here, once in a process. PolicyError if that fails, if files are missing or elsewhere, if those
+    of one table differ in their columns, or if a public table reads a private one's file.
     """
 
-    def __init__(self, connection: Any, private: Tables = (), public: Tables = ()) -> None:
+    def __init__(
+        self, connection: Any, private: Sequence[Table] = (), public: Sequence[Table] = ()
+    ) -> None:
         self._connection = connection
-        self._patterns = [pattern for _, listed in (*private, *public) for pattern in listed]
-        for name, patterns in (*private, *public):
-            self._check_columns(name, patterns)
+        self._patterns = [pattern for *_, listed in (*private, *public) for pattern in listed]
+        for table in (*private, *public):
+            self._check_columns(table)
         self._found = self._now(self._patterns)
-        if self._found is None:
-            raise PolicyError("Tables may be made of parquet files on this machine only.")
-        people = {file[1:3] for _, patterns in private for file in self._now(patterns) or ()}
-        for name, patterns in public:
-            if people & {file[1:3] for file in self._now(patterns) or ()}:
+        people = {file[1:3] for *_, listed in private for file in self._now(listed) or ()}
+        for name, _, listed in public:
+            if people & {file[1:3] for file in self._now(listed) or ()}:
                 raise PolicyError(f"{name} is public, and reads a file of a private table.")
+        for table in (*private, *public):
+            self._check_rows(table)
 
     def have_changed(self) -> bool:
         """Whether a file was added, removed or replaced since."""
         return bool(self._patterns) and self._now(self._patterns) != self._found
 
-    def _check_columns(self, name: str, patterns: Sequence[str]) -> None:
+    def _check_columns(self, table: Table) -> None:
+        name, _, patterns = table
         try:
             ((n,),) = self._connection.execute(_DIFFERENT, [list(patterns)]).fetchall()
         except duckdb.Error as error:
@@ -107,9 +114,26 @@ class PinnedFiles:
         if n != 1:
             raise PolicyError(f"The files of {name} do not have the same columns and types.")
 
-    def _now(self, patterns: Sequence[str]) -> list[tuple[str | int, ...]] | None:
-        """Names, devices, inodes, sizes and times of change of files; None where one is gone."""
-        found: list[tuple[str | int, ...]] = []
+    def _check_rows(self, table: Table) -> None:
+        name, sql, patterns = table
+        files = self._now(patterns)
+        if files is None:
+            raise PolicyError(f"The files of {name} must be on this machine.")
+        if tuple(files) in _READABLE:
+            return
+        try:
+            every_value = f"SELECT system.main.bit_xor(system.main.hash(t)) FROM {sql} AS t"
+            self._connection.execute(every_value).fetchall()
+        except duckdb.Error as error:  # its message may hold a value
+            raise PolicyError(
+                f"The files of {name} hold a value that DuckDB cannot read "
+                f"({type(error).__name__}). SELECT hash(t) FROM {sql} AS t shows the owner which."
+            ) from None
+        _READABLE.add(tuple(files))
+
+    def _now(self, patterns: Sequence[str]) -> list[_File] | None:
+        """The files of some patterns; None where one is gone, or is no file of this machine."""
+        found = []
         try:
             for pattern in patterns:
                 sql = "SELECT file FROM glob($1) ORDER BY ALL"

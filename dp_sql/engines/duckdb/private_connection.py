@@ -143,7 +143,7 @@ class PrivateConnection:
         try:
             return self._run(sql).fetchall()
         except duckdb.Error as error:
-            raise source_error(error) from None
+            raise source_error(error, offers=False) from None
 
     def public_number(self, select: str) -> int:
         """The number that a SELECT over public tables returns; they do not change."""

@@ -96,6 +96,20 @@ class Tickets:
         with self._lock:
             return len(self._receipts[connection])
 
+    @property
+    def account(self) -> Account | None:
+        """What releases of the macros are charged to; None without a ledger."""
+        with self._lock:
+            return next(iter(self._accounts), None)
+
+    def once(self, name: str, execution: tuple[int, int], make: Callable[[], str]) -> str:
+        """What `make` returns when it is first called with this name in an execution."""
+        answer = self._answer(name, execution)
+        with answer.lock:
+            if not answer.is_done:
+                answer.value, answer.is_done = make(), True
+            return str(answer.value)
+
     def issue_once(
         self, plan: Plan, reservation: str | None = None, n_runs: int | None = None
     ) -> str:
@@ -180,8 +194,7 @@ class Tickets:
 
     def _charged(self, plan: Plan, run: Callable[[Plan], Drawn[T]]) -> Drawn[T]:
         """Reserve, run and settle, if there is a ledger."""
-        with self._lock:
-            account = next(iter(self._accounts), None)
+        account = self.account
         if account is None:
             return run(plan)
         if plan.keys and not plan.parameters.reads_people:

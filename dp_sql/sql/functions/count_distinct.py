@@ -34,6 +34,9 @@ class CountDistinct(Shape):
     offer = "add report := true to get a lower bound with the answer"
     takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
     udfs: ClassVar = {_COUNT: "BIGINT", _REPORT: REPORT_TYPE}
+    detail = "report"
+    written: ClassVar = ("BIGINT", REPORT_TYPE)
+    typed: ClassVar = ("NULL::BIGINT", f"NULL::{REPORT_TYPE}")
 
     bound: int | str  # the contribution bound, or how it is selected
 

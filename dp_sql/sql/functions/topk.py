@@ -42,6 +42,9 @@ class TopK(Shape):
     reads_rows_once = True
     takes: ClassVar = {"__dp_counts": "BIGINT[]"}
     udfs: ClassVar = {_LIST: "BIGINT[]", _WITH_COUNTS: "STRUCT(place BIGINT, people BIGINT)[]"}
+    detail = "counts"
+    written: ClassVar = ("VARCHAR[]", 'STRUCT(item VARCHAR, "count" BIGINT)[]')
+    typed: ClassVar = ("[{}]", '[system.main.struct_pack(item := {}, "count" := 0::BIGINT)]')
 
     k: int
 

@@ -1,0 +1,222 @@
+"""May DuckDB itself run this statement around its DP calls?
+
+On a plain connection DuckDB runs the owner's statement as it is written, with the rows of a source
+in scope beside each call. So the statement is refused unless its tree shows that it reads the
+sources only through the calls: the SELECT of a call has one row, whatever its source holds, and
+shows nothing but answers and constants; all else reads these SELECTs and public tables. A session
+or dp(…) puts releases in the place of the sources, and allows more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from typing import Any
+
+from sqlglot import exp
+
+from dp_sql.errors import NotPrivate, NotSupported
+from dp_sql.privacy.as_written import check_sql
+from dp_sql.privacy.catalog import OwnersEngine
+from dp_sql.privacy.comparisons import Refused
+from dp_sql.sql.formatting import full_name
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, to_sql, tree_of
+from dp_sql.sql.statement import Statement
+from dp_sql.sql.tokens import Token, folded
+
+IN_DP = "Write the query into dp, FROM dp($$ SELECT … $$), or ask with dp_sql.connect(…)."
+_PARTS = {"expressions", "from", "from_", "joins", "where", "limit", "offset", "order", "distinct",
+          "with", "with_"}  # fmt: skip
+_SOURCE = ("from", "from_", "joins", "where")
+_NAMES = {"group": "GROUP BY", "sample": "USING SAMPLE", "pivots": "PIVOT"}
+# What an item beside a call may not be: a row of the source, or a number of its rows.
+_READS_ROWS = (exp.Query, exp.SubqueryPredicate, exp.Window, exp.AggFunc, exp.Star, exp.Columns)
+_CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Copy, exp.Drop,
+            exp.Command, exp.Into, exp.Pivot, exp.TableSample)  # fmt: skip
+_FROM_NOTHING = {"unnest", "range", "generate_series", "generateseries", "repeat"}
+_KEPT_OUT = {"table", "table_macro", "macro", "pragma"}
+
+
+def check_around(statement: Statement, engine: OwnersEngine) -> None:
+    """Refuse (NotSupported) a statement that may read a source otherwise than through its calls."""
+    try:
+        check_sql(statement.text, engine)
+        tree = tree_of(_without_comments(statement.tokens))
+    except Refused as refusal:
+        raise NotSupported(refusal.message, hint=IN_DP) from None
+    except Unreadable:
+        raise NotSupported("dp_sql cannot read this statement.", hint=IN_DP) from None
+    calls = [call for select in statement.selects for call in select.calls]
+    if any(token.is_symbol("?", "$") for token in statement.tokens):
+        message = "A statement with a DP call takes no parameters here."
+        raise NotSupported(message, hint="Write the value into the statement.")
+    around = _Around(tree, engine, {folded(c.privacy_unit.parts[-1]) for c in calls
+                                    if c.parameters.reads_people})  # fmt: skip
+    found = [call for call in tree.find_all(exp.Anonymous) if _is_call(call)]
+    if len(found) != len(calls) or len(calls) != sum(around.n_calls.values()):
+        raise NotSupported("dp_sql cannot read this statement.", hint=IN_DP)
+    around.check()
+
+
+def _without_comments(tokens: Sequence[Token]) -> str:
+    """A statement in one line: parsers differ in where a comment ends."""
+    pairs = zip(tokens, [None, *tokens], strict=False)
+    return "".join(
+        " " * (before is not None and before.end < token.start) + token.text
+        for token, before in pairs
+    )
+
+
+def _is_call(node: Node) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.upper() in FUNCTIONS
+
+
+class _Around:
+    """The tree of a statement, its SELECTs with DP calls, and its CTEs."""
+
+    def __init__(self, tree: Node, engine: OwnersEngine, units: Set[str]) -> None:
+        self._tree, self._engine, self._units = tree, engine, units
+        self._selects = [s for s in tree.find_all(exp.Select) if any(_calls(s))]
+        self.n_calls = {id(s): len(list(_calls(s))) for s in self._selects}
+        self._ctes: dict[str, list[Node]] = {}
+        for cte in tree.find_all(exp.CTE):
+            self._ctes.setdefault(folded(cte.alias), []).append(cte)
+        self._reached: set[int] = set()
+
+    def check(self) -> None:
+        query = _query(self._tree)
+        for select in self._selects:
+            _check_select(select)
+        outside = list(self._outside(query))
+        sources = self._sources()
+        for node in outside:
+            if isinstance(node, exp.Table):
+                self._check_table(node, sources)
+            elif isinstance(node, _CHANGES) and node is not query:
+                raise _refused(f"{node.key.upper()} around a DP call is not supported here.")
+        self._check_functions(outside)
+
+    def _outside(self, node: Node) -> Iterator[Node]:
+        """The nodes of a query that are in no source, with the CTEs that they read."""
+        waiting = [node]
+        while waiting:
+            one = waiting.pop()
+            yield one
+            if isinstance(one, exp.Table):
+                for cte in self._ctes.get(folded(one.name), ()):
+                    if id(cte) not in self._reached:
+                        self._reached.add(id(cte))
+                        waiting.append(cte.this)
+            skipped = _SOURCE if id(one) in self.n_calls else ()
+            for key, value in one.args.items():
+                inside = value if isinstance(value, list) else [value]
+                nodes = [x for x in inside if isinstance(x, exp.Expression)]
+                waiting += [x for x in nodes if key not in skipped and not isinstance(x, exp.CTE)]
+
+    def _sources(self) -> set[str]:
+        """The names of all relations that sources may read, folded."""
+        parts = [value for s in self._selects for key, value in s.args.items() if key in _SOURCE]
+        roots = [x for value in parts for x in (value if isinstance(value, list) else [value]) if x]
+        roots += [c for ctes in self._ctes.values() for c in ctes if id(c) not in self._reached]
+        names = {folded(t.name) for root in roots for t in root.find_all(exp.Table)}
+        return names
+
+    def _check_table(self, node: exp.Table, sources: Set[str]) -> None:
+        """A relation outside the sources: a CTE, or a table that holds no rows of a source."""
+        if isinstance(node.this, exp.Func):
+            name = folded(node.this.name or node.this.key)
+            if name not in _FROM_NOTHING:
+                raise _refused(
+                    f"The table function {name} next to a DP call is not supported here."
+                )
+            return
+        parts, shown = tuple(part.name for part in node.parts), to_sql(node)
+        try:
+            found = self._engine.relation(parts)
+        except NotPrivate as refusal:
+            raise _refused(refusal.message) from None
+        if found is None and len(parts) == 1 and folded(parts[0]) in self._ctes:
+            return
+        if found is None or not found.is_table:
+            raise _refused(f"{shown} is no table. Next to a DP call only tables can be read here.")
+        columns = {folded(name) for name, _ in self._engine.columns(
+            f"SELECT * FROM {full_name(found.parts)}")}  # fmt: skip
+        if columns & self._units or folded(parts[-1]) in sources or self._reads_view(sources):
+            raise _refused(f"{shown} is read next to a DP call, which may show rows of its source.")
+
+    def _reads_view(self, sources: Set[str]) -> bool:
+        known = [self._engine.relation((name,)) for name in sources if name not in self._ctes]
+        return any(found is not None and found.view_sql is not None for found in known)
+
+    def _check_functions(self, outside: Sequence[Node]) -> None:
+        """Refuse macros and unknown functions: a call may hide in them."""
+        names = {
+            folded(n.name) for n in outside if isinstance(n, exp.Anonymous) and not _is_call(n)
+        }
+        kinds = self._engine.function_kinds(frozenset(names)) if names else {}
+        for name in sorted(names):
+            if not kinds.get(name) or _KEPT_OUT & kinds[name]:
+                raise _refused(f"The function {name} next to a DP call is not supported here.")
+
+
+def _calls(select: Node) -> Iterator[Node]:
+    """The DP calls of a SELECT itself."""
+    for call in select.find_all(exp.Anonymous):
+        if _is_call(call) and call.find_ancestor(exp.Select) is select:
+            yield call
+
+
+def _query(tree: Any) -> Any:
+    """The query of a statement that DuckDB may run as it is written."""
+    match tree:
+        case exp.Query():
+            return tree
+        case exp.Create() if tree.args.get("kind") == "TABLE" and tree.expression:
+            return tree.expression
+        case exp.Insert() if not any(tree.args.get(key) for key in ("conflict", "returning")):
+            return tree.expression
+        case exp.Copy() if isinstance(tree.this, exp.Query):
+            return tree.this
+    message = f"A DP call in {tree.key.upper()} is not supported here."
+    hint = "Write it in a SELECT, CREATE TABLE … AS, INSERT or COPY. "
+    raise NotSupported(message, hint=hint + "CREATE VIEW and PREPARE take FROM dp($$ SELECT … $$).")
+
+
+def _check_select(select: Node) -> None:
+    """A SELECT with DP calls has one row, and shows answers and constants only."""
+    for key, value in select.args.items():
+        if value and key not in _PARTS:
+            raise _refused(
+                f"{_NAMES.get(key, key.upper())} next to a DP call is not supported here."
+            )
+    for key in ("limit", "offset"):
+        clause = select.args.get(key)
+        if clause is not None and not _is_number(clause.expression):
+            raise _refused(f"{key.upper()} next to a DP call takes a number here.")
+    aliases = {folded(item.alias) for item in select.expressions if item.alias}
+    order = select.args.get("order")
+    for ordered in order.expressions if order is not None else ():
+        key = ordered.this
+        named = isinstance(key, exp.Column) and len(key.parts) == 1 and folded(key.name) in aliases
+        if not (named or _is_number(key)):
+            raise _refused("ORDER BY next to a DP call takes a number or the name of an answer.")
+    for item in select.expressions:
+        _check_item(item)
+
+
+def _is_number(node: Node) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and node.this.isdecimal()
+
+
+def _check_item(item: Node) -> None:
+    nodes = list(item.walk(prune=_is_call))
+    own = {name.name for n in nodes if isinstance(n, exp.Lambda) for name in n.expressions}
+    own |= {n.args["expression"].name for n in nodes if isinstance(n, exp.Comprehension)}
+    for node in nodes:
+        if isinstance(node, _READS_ROWS) or (isinstance(node, exp.Column) and node.name not in own):
+            shown = f"{to_sql(node)} next to a DP call may show rows of its source."
+            raise NotSupported(shown, hint="Ask for it in a query of its own.")
+
+
+def _refused(message: str) -> NotSupported:
+    return NotSupported(message, hint=IN_DP)

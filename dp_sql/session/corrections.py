@@ -1,0 +1,250 @@
+"""Errors in the user's words: what DuckDB says of a statement, and a statement that works instead.
+
+A correction is offered only after a session has planned and bound it, which reads no private row
+and spends nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+
+import duckdb
+
+from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError, guessed
+from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import as_written
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.select_list import Functions
+from dp_sql.sql.statement import SYSTEM_TABLES, Statement
+from dp_sql.sql.tokens import CLOSE, OPEN, Token, called, folded, put, tokenize
+from dp_sql.udfs.mechanism import in_words
+
+Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, if anything is
+_MOST_TRIES, _DEEPEST, _LONGEST = 12, 4, 2000
+_KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "HAVING", "LIMIT", "JOIN", "WITH",
+             "AND", "OR", "NOT", "BETWEEN", "LIKE", "USING", "DISTINCT", "EXPLAIN", "UNION",
+             "DESCRIBE", "SHOW", "TABLES")  # fmt: skip
+_NEAR = re.compile(r'at or near "(.+?)"\n', re.DOTALL)
+_MISSING = re.compile(r'(Table|Function) with name "?([^\s"!]+)"? does not exist')
+_OFFERED = re.compile(r"(?:Did you mean|Candidate bindings:)(.*)", re.DOTALL)
+_COLUMN = re.compile(r'Referenced (?:column|table) "([^"]+)" not found')
+_STAR = re.compile(r'Function "+(\w+)"+ cannot be applied to a star')
+_FIELD = re.compile(r"Cannot extract field '(\w+)'")
+_OURS = re.compile(r'"?(?:__dp_groups\.)?(?:__dp_release_(\d+)\.?)?(?:__dp_value)?"?')
+_REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "epsilon"}
+PURPOSES = (
+    "DP_TOPK (the most frequent items), DP_COUNT_DISTINCT (how many different items) and DP_SELECT "
+    "(the best candidate of a table of scores)"
+)
+
+
+def working(candidates: Sequence[str], attempt: Attempt) -> str:
+    """The first candidate, corrected further where that is needed, that works; else nothing."""
+    tries = iter(range(_MOST_TRIES))
+
+    def first(some: Sequence[str], depth: int) -> str:
+        for text in some:
+            if len(text) > _LONGEST or next(tries, None) is None:
+                return ""
+            wrong = attempt(text)
+            if wrong is None:
+                return text
+            more = wrong.instead if depth and isinstance(wrong, QueryError) else ()
+            if found := first(more, depth - 1):
+                return found
+        return ""
+
+    return first(candidates, _DEEPEST)
+
+
+def syntax_error(text: str, parse: Callable[[str], object]) -> ParseError | None:
+    """What DuckDB's parser says of a statement, with a caret; None if it can read it."""
+    try:
+        parse(text)
+    except duckdb.Error as error:
+        message = str(error).strip()
+    else:
+        return None
+    tokens = tokenize(text)
+    near = _NEAR.search(message)
+    position = _place(message, text, near[1]) if near else len(text.rstrip())
+    at = next((i for i, token in enumerate(tokens) if token.end > position), len(tokens))
+    first = message.split("\n", 1)[0].partition(": ")[2] or message
+    instead = [
+        put([token], word)
+        for token in reversed(tokens[max(0, at - 2) : at + 1])
+        if token.kind == "word"
+        and (word := guessed(token.upper, _KEYWORDS)) != token.upper
+        and word
+    ]
+    if near and near[1] == ")":
+        instead.append(put(tokens[at : at + 1], ""))
+    return ParseError(
+        f"{first[:1].upper()}{first[1:]}.", text=text, position=position, instead=instead
+    )
+
+
+def _place(message: str, text: str, near: str) -> int:
+    """The place of a word nearest to DuckDB's caret, which counts columns of a shortened line."""
+    lines = message.split("\n")
+    shown = next(
+        (re.match(r"LINE (\d+): (.*)", line) for line in lines if line[:5] == "LINE "), None
+    )
+    meant = 0
+    if shown and "^" in lines[-1]:
+        start = sum(len(one) + 1 for one in text.split("\n")[: int(shown[1]) - 1])
+        found = text.find(shown[2].strip("."), start)
+        meant = max(found, start) + lines[-1].index("^") - shown.start(2)
+        meant -= len(shown[2]) - len(shown[2].lstrip("."))
+    places = [match.start() for match in re.finditer(re.escape(near), text)]
+    return min(places, key=lambda place: abs(place - meant), default=0)
+
+
+def is_balanced(text: str) -> bool:
+    """Whether its quotes are closed, and its brackets are as many."""
+    try:
+        tokens = tokenize(text)
+    except ParseError:
+        return False
+    return sum(t.is_symbol(*OPEN) - t.is_symbol(*CLOSE) for t in tokens) <= 0
+
+
+def unknown_function(tokens: Sequence[Token], name: str) -> QueryError | None:
+    """The refusal of a function that begins with dp_ and is none, wherever it is called."""
+    found = next((t for t in tokens if t.name and folded(t.name) == folded(name)), None)
+    if found is None or not folded(name).startswith("dp_"):
+        return None
+    near = guessed(folded(name), [*map(str.lower, FUNCTIONS), *SYSTEM_TABLES])
+    near = near if near in SYSTEM_TABLES else near.upper()
+    also = f" Did you mean {near}?" if near else ""
+    others = [f for f in FUNCTIONS if f != near]
+    return found.error(
+        NotSupported,
+        f"There is no function {found.text}.{also}",
+        f"The functions are {PURPOSES}.",
+        [put([found], f) for f in ([near] if near else []) + others],
+    )
+
+
+def refuse_unknown(statement: Statement, engine: Functions) -> None:
+    """Refuse (NotSupported) a call of a function dp_… that there is not."""
+    names = {name for name in called(statement.tokens) if name.startswith("dp_")}
+    names -= {*map(folded, FUNCTIONS), *SYSTEM_TABLES}
+    known = engine.function_kinds(frozenset(names)) if names else {}
+    for name in names - known.keys():
+        raise unknown_function(statement.tokens, name) or NotSupported(f"There is no {name}.")
+
+
+def explained(error: duckdb.Error, statement: Statement, names: Sequence[str]) -> QueryError | None:
+    """DuckDB's error about a statement in the user's words; None: its own words are good.
+
+    `names` are the tables that an analyst may see: no others are proposed. An owner's are DuckDB's.
+    """
+    message, tokens = str(error).strip(), statement.tokens
+    missing, column = _MISSING.search(message), _COLUMN.search(message)
+    if star := _STAR.search(message):
+        return unknown_function(tokens, star[1])
+    if missing and (found := _no_name(missing[1], missing[2], tokens, names)) is not None:
+        return found
+    if column and names and "__dp" not in column[1]:
+        offered = _OFFERED.search(message)
+        near_names = re.findall(r'"((?:[^"]|"")+)"', offered[1]) if offered else []
+        near_names = [name for name in near_names if "__dp" not in name]
+        hint = f"Did you mean {' or '.join(near_names)}?" if near_names else ""
+        said = f"There is no column {column[1]} here."
+        return _renamed(tokens, column[1].rpartition(".")[2], said, near_names, hint)
+    kinds = (duckdb.BinderException, duckdb.ConversionException, duckdb.InvalidInputException)
+    if statement.selects and isinstance(error, kinds):
+        return _of_answer(error, message, statement)
+    return None
+
+
+def _no_name(
+    kind: str, name: str, tokens: Sequence[Token], names: Sequence[str]
+) -> QueryError | None:
+    """The refusal of a table or function that DuckDB does not find."""
+    wanted = name.rpartition(".")[2]
+    if kind == "Function" and folded(wanted).upper() not in FUNCTIONS:
+        return unknown_function(tokens, wanted)
+    if near := guessed(folded(wanted), SYSTEM_TABLES) if wanted[:3].lower() == "dp_" else "":
+        hint = f"{near} is a table function: write brackets."
+        return _renamed(tokens, wanted, f"There is no table {wanted}.", [f"{near}()"], hint)
+    if names and kind == "Table":
+        near = guessed(folded(wanted), names)
+        hint = f"Did you mean {near}? " * bool(near) + "SHOW TABLES lists the tables."
+        message = f"There is no table {name}."
+        return _renamed(tokens, wanted, message, [near] if near else [], hint)
+    return None
+
+
+def _renamed(
+    tokens: Sequence[Token], name: str, message: str, near: Sequence[str], hint: str = ""
+) -> QueryError | None:
+    found = next((t for t in tokens if t.name and folded(t.name) == folded(name)), None)
+    if found is None:
+        return None
+    instead = [put([found], one if one.endswith("()") else as_written(one)) for one in near]
+    return found.error(SourceError, message, hint or None, instead)
+
+
+def _of_answer(error: duckdb.Error, message: str, statement: Statement) -> QueryError:
+    """DuckDB's error about what is done with an answer, which names columns that dp_sql wrote."""
+    pairs = [(select, call) for select in statement.selects for call in select.calls]
+    numbers = [int(number) for number in re.findall(r"__dp_release_(\d+)", message)]
+    select, call = pairs[min(numbers[0], len(pairs)) - 1 if numbers else 0]
+    first = message.split("\n", 1)[0].partition(": ")[2] or message
+    first = re.sub(r" when casting from source column \S+", "", first)
+    said = _OURS.sub(lambda m: call.display if "__dp" in m[0] else m[0], first).rstrip(".")
+    field = _FIELD.search(message)
+    detail = None
+    if field and not call.parameters.detailed:
+        detail = "report" if field[1] in _REPORTED else "counts"
+    casts = isinstance(error, duckdb.ConversionException)
+    return SourceError(
+        f"{said}.", text=select.text, position=call.start,
+        instead=[*_uses_of(select, call, detail, casts)],
+    )  # fmt: skip
+
+
+def _uses_of(select: DpSelect, call: DpCall, detail: str | None, casts: bool) -> Iterator[str]:
+    """Statements that do something else with an answer: with its details, its items, or alone."""
+    text = select.text
+    written = text[call.start : call.end]
+    condition = select.condition_text
+    source = select.source_text + (f" WHERE {condition}" if condition is not None else "")
+    if detail is not None and detail in call.function.named:
+        with_detail = f"{written[:-1]}, {detail} := true)"
+        yield text[: call.start] + with_detail + text[call.end :]
+        if detail == "counts":
+            yield f"SELECT unnest({with_detail}, recursive := true) FROM {source}"
+    if call.parameters.n_listed is not None and not select.keys and not casts:
+        yield f"{text[: call.start]}unnest({written}){text[call.end :]}"
+    group = text[slice(*select.clauses["GROUP"])] if "GROUP" in select.clauses else ""
+    keys = "".join(f"{key.text}, " for key in select.keys)
+    yield f"SELECT {keys}{written} AS answer FROM {source} {group}".rstrip()
+
+
+def question_about(
+    tokens: Sequence[Token], name: str, columns: Sequence[str], units: Sequence[str], epsilon: str
+) -> tuple[int, list[str]]:
+    """Where a private table is read without a DP call, and what can be asked of it instead."""
+    at = next((t for t in tokens if t.name and folded(t.name) == folded(name)), tokens[0])
+    mentioned = [folded(t.name) for t in tokens if t.name and folded(t.name) in columns]
+    wanted = [c for c in dict.fromkeys([*mentioned, *columns]) if c not in units] + [*units]
+    calls = [f"DP_COUNT_DISTINCT({as_written(c)}, epsilon := {epsilon})" for c in wanted]
+    return at.start, [f"SELECT {call} AS n FROM {at.text}" for call in calls]
+
+
+def rescaled(statement: Statement, factor: Fraction) -> str:
+    """A statement with each epsilon of its DP calls times a factor, in whole 1e-9."""
+    text = statement.text
+    for select in reversed(statement.selects):
+        for call in reversed(select.calls):
+            token = call.given["epsilon"].tokens[0]
+            nanos = Fraction(token.text) * factor * 10**9
+            epsilon = in_words(Fraction(int(nanos), 10**9))
+            text = text[: token.start] + epsilon + text[token.end :]
+    return text

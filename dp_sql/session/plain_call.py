@@ -1,0 +1,143 @@
+"""One DP call of a statement that DuckDB itself is running: which one it is, and its answer.
+
+`SELECT DP_TOPK(…) FROM ratings` on a connection with dp_sql.install: DuckDB shows the macro the
+text of the statement. All its calls are planned before the first is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.install import Owner
+from dp_sql.engines.duckdb.plain_macros import Asked
+from dp_sql.errors import NotSupported, QueryError
+from dp_sql.privacy.around import IN_DP, check_around
+from dp_sql.privacy.plan import Plan
+from dp_sql.session.dp_macro import owners_plans, query_of
+from dp_sql.session.reservations import reserved
+from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.limits import check_depth
+from dp_sql.sql.statement import Statement, parse
+from dp_sql.sql.tokens import folded, matching, tokenize
+
+_Signature = tuple[object, ...]
+_BOOLEANS = {
+    ("CAST", "(", f"'{value[0].upper()}'", "AS", "BOOLEAN", ")"): value
+    for value in ("true", "false")
+}
+
+
+def answer_of(asked: Asked, engine: Engine) -> str:
+    """The value of the call that asks, as a JSON list; QueryError before anything is spent."""
+    statement = _statement(asked)
+    calls = [call for select in statement.selects for call in select.calls]
+    try:
+        index = _index(statement.text, calls, asked)
+        check_around(statement, engine)
+    except NotSupported as refusal:
+        if refusal.hint != IN_DP or not statement.is_query:
+            raise
+        body = statement.text[slice(*statement.span)]
+        hint = IN_DP if "$" in body else f"Write: FROM dp($$ {body} $$)"
+        raise type(refusal)(
+            refusal.message, text=refusal.text, position=refusal.position, hint=hint
+        ) from None
+    plans = owners_plans(statement.selects, statement.tokens, engine)
+
+    def issue(plan: Plan, reservation: str | None, n_runs: int) -> str:
+        return engine.tickets.issue_once(plan, reservation)
+
+    with reserved(engine.tickets.account, [plans[index]], issue) as (one,):
+        try:
+            value = engine.answer(one.plan, one.ticket, asked.execution)
+        except QueryError as error:
+            raise error.at(statement.text, calls[index].start) from None
+        one.is_answered = True
+        return value
+
+
+OWNER = Owner(query_of, answer_of)
+
+
+def _statement(asked: Asked) -> Statement:
+    """The statement that DuckDB is running, if its calls can be read in it."""
+    found = parse(_respelled(asked.text))
+    if len(found) != 1 or not found[0].selects:
+        raise NotSupported(
+            "DuckDB does not show dp_sql this call: it is in a view, a macro, a prepared statement "
+            "or a relation of another query.",
+            hint=IN_DP,
+        )
+    check_depth(found[0])
+    first = found[0].keyword
+    if not (found[0].may_be_query or first in {"CREATE", "INSERT", "COPY"}):
+        message = f"A DP call in {first} is not supported here."
+        raise NotSupported(message, hint=f"CREATE TABLE … AS keeps an answer. {IN_DP}")
+    hidden = {folded(name) for name in asked.temporary or () if not name.startswith("__dp_")}
+    for token in found[0].tokens:
+        if token.name is not None and folded(token.name) in hidden:
+            message = f"{token.name} is a temporary table or view, which only its connection sees."
+            hint = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
+            raise token.error(NotSupported, message, hint)
+    return found[0]
+
+
+def _respelled(text: str) -> str:
+    """SQL with literals as people write them: DuckDB 1.5 prints the query of a relation anew."""
+    tokens, pieces, position = tokenize(text), [], 0
+    closing: list[int] = []  # the brackets that end lists
+    for i, token in enumerate(tokens):
+        words = tuple(one.text.upper() for one in tokens[i : i + 6])
+        if words in _BOOLEANS:
+            pieces += [text[position : token.start], _BOOLEANS[words]]
+            position = tokens[i + 5].end
+        elif words[:4] == ("MAIN", ".", "LIST_VALUE", "("):
+            pieces += [text[position : token.start], "["]
+            position = tokens[i + 3].end
+            closing.append(matching(tokens, i + 3))
+        elif i in closing:
+            pieces += [text[position : token.start], "]"]
+            position = token.end
+    return "".join([*pieces, text[position:]])
+
+
+def _index(text: str, calls: Sequence[DpCall], asked: Asked) -> int:
+    """Which call of the statement asks; DuckDB shows its function, its numbers and its item."""
+    brief = [_brief(call) for call in calls]
+    full = [(*one, _item(call)) for one, call in zip(brief, calls, strict=True)]
+    clear = [brief.count(one) == 1 for one in brief]
+    for number, call in enumerate(calls):
+        if not clear[number] and (full.count(full[number]) > 1 or full[number][-1] is None):
+            raise NotSupported(
+                "dp_sql cannot tell two DP calls of this statement apart.",
+                text=text, position=call.start,
+                hint=IN_DP,
+            )  # fmt: skip
+    k, epsilon = asked.k and int(asked.k), asked.epsilon and float(asked.epsilon)
+    wanted: _Signature = (asked.function, k, epsilon)
+    item = _names(asked.item.partition("(")[2][:-1])
+    for number, one in enumerate(brief):
+        if one == wanted and (clear[number] or full[number][-1] == item):
+            return number
+    raise NotSupported("DuckDB does not show dp_sql which call this is.", hint=IN_DP)
+
+
+def _brief(call: DpCall) -> _Signature:
+    return call.function.name, call.k, float(call.parameters.epsilon)
+
+
+def _item(call: DpCall) -> tuple[str, ...] | None:
+    """The column that is the item of a call; None for an expression."""
+    return _names(call.columns[call.function.positional[0]].text)
+
+
+def _names(text: str) -> tuple[str, ...] | None:
+    with suppress(QueryError):
+        tokens = tokenize(text)
+        if all(
+            t.name is not None if i % 2 == 0 else t.is_symbol(".") for i, t in enumerate(tokens)
+        ):
+            return tuple(folded(token.name or "") for token in tokens[::2])
+    return None

@@ -1,0 +1,191 @@
+"""Every statement that an error proposes is pasted and works; none shows a name of dp_sql's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.errors import QueryError
+from tests.conftest import free
+
+TABLES = """
+CREATE TABLE catalog AS
+    SELECT unnest(['Dune', 'Walden', 'Ulysses', 'Emma']) AS title, 1900 AS year;
+CREATE TABLE regions AS SELECT unnest(['north', 'south']) AS region;
+CREATE TABLE ratings AS
+    SELECT user_id, title, ['north', 'south'][1 + user_id % 2] AS region, user_id % 5 AS score,
+           (user_id % 5)::DOUBLE AS stars, '{"a": 1}'::JSON AS extra, DATE '2024-01-01' AS day
+    FROM range(100) AS r(user_id), catalog;
+CREATE TABLE plays AS SELECT user_id, title FROM ratings;
+CREATE TABLE salaries AS SELECT 1 AS salary, 'titel' AS titel;
+"""
+POLICY = """
+tables.ratings.privacy_unit = "user_id"
+tables.plays.privacy_unit = "user_id"
+public.tables = ["catalog", "regions"]
+domains."ratings.title" = "catalog.title"
+limits.max_epsilon_per_query = 2
+budget = { dataset = "shop", epsilon = 1000 }
+"""
+MARK = "Write instead:\n"
+TOP = "DP_TOPK(title, 2, epsilon := 0.1{})"
+COUNT = "DP_COUNT_DISTINCT(title, epsilon := 0.1{})"
+# What both kinds of session are asked; the owner adds what a policy would say.
+BOTH = f"""
+SELECT DP_TOP(title, 2, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_SUM(score, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_COUNT(*, epsilon := 0.1{{}}) FROM ratings
+SELECT {TOP}, DP_COUNT(title, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_TOPK(titel, 2, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_TOPK(titel, 2, epsilom := 0.1{{}}) FROM rating
+SELECT {TOP} FROM rating
+SELECT {TOP} FROM ratings WHERE reigon = 'north'
+SELECT {TOP} FROM ratings WHERE region = north
+SELECT {TOP} FROM ratings WHERE region = "north"
+SELECT {TOP} FROM ratings JOIN catalog ON ratings.title = catalog.title
+SELECT DP_COUNT_DISTINCT(c.title, epsilon := 0.1{{}}) FROM ratings r JOIN catalog c ON r.title = c.titel
+SELECT DP_COUNT_DISTINCT(c.title, epsilon := 0.1{{}}) FROM catalog c JOIN ratings r ON r.title = c.titel
+SELEC {TOP} FROM ratings
+SELECT {TOP} FORM ratings
+SELECT {TOP} ratings
+SELECT {TOP} FROM ratings WERE region = 'north'
+SELECT {TOP}) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon = 0.1{{}}) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon: 0.1{{}}) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon 0.1{{}}) FROM ratings
+SELECT DP_TOPK(title, 2, 0.1{{}}) FROM ratings
+SELECT DP_TOPK(title, 2, eps := 0.1{{}}) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon := '0.1'{{}}) FROM ratings
+SELECT DP_TOPK(title, '2', epsilon := 0.1{{}}) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon := 1/2{{}}) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon := 0,5{{}}) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon := 0{{}}) FROM ratings
+SELECT DP_TOPK(title, 0, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_TOPK(title, 9, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_TOPK(title, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_TOPK(item := title, k := 2, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_TOPK('title', 2, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_TOPK(DISTINCT title, 2, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon := 0.1 beta := 0.1{{}}) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon := 0.1, epsilon := 0.2{{}}) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon := 0.1, mechanism := 'jiont'{{}}) FROM ratings
+SELECT DP_TOPK(title, 2, epsilon := 0.1, counts := 1{{}}) FROM ratings
+SELECT DP_COUNT_DISTINCT(title, 2, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1, report{{}}) FROM ratings
+SELECT DP_COUNT_DISTINCT(title, epsilon := 0.1, delta := 1e-9{{}}) FROM ratings
+SELECT DP_COUNT_DISTINCT(*, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_COUNT_DISTINCT(extra, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_COUNT_DISTINCT(stars, epsilon := 0.1{{}}) FROM ratings
+SELECT {TOP} OVER () FROM ratings
+SELECT dp_sql.{TOP} FROM ratings
+SELECT title, {TOP} FROM ratings
+SELECT *, {TOP} FROM ratings
+SELECT {TOP}, count(*) FROM ratings
+SELECT {TOP} FROM ratings ORDER BY title
+SELECT {TOP}::INT FROM ratings
+SELECT a::DATE FROM (SELECT {COUNT} AS a FROM ratings)
+SELECT CAST({COUNT} AS DATE) FROM ratings
+SELECT ({COUNT}).estimate FROM ratings
+SELECT ({TOP}).item FROM ratings
+SELECT x.item FROM (SELECT unnest({TOP}) AS x FROM ratings)
+SELECT {TOP} + 1 FROM ratings
+SELECT upper({TOP}) FROM ratings
+SELECT '日本 👩\u200d🚀 e\u0301', DP_TOPK(titel, 2, epsilon := 0.1{{}}) FROM ratings
+FROM dp_releases
+""".strip().splitlines()
+OWNERS = [
+    "SELECT DP_TOPK(title, 2, epsilon := 0.1, privacy_unit := 'user_id', domain := catalog.title) "
+    "FROM ratings",
+    "SELECT DP_TOPK(title, 2, epsilon := 0.1, privacy_unit := usr_id, domain := catalog.titel) "
+    "FROM ratings",
+    *(
+        f"SELECT DP_TOPK(title, 2, epsilon := 0.1, privacy_unit := user_id, domain := {domain}) "
+        "FROM ratings"
+        for domain in ("catalg.title", "catalog", "'Dune'", "('Dune', 'Emma')", "[Dune, Emma]",
+                       "(SELECT title FROM catalog)", "observd")
+    ),
+    f"CREATE VIEW v AS SELECT {COUNT.format(', privacy_unit := user_id')} AS n FROM ratings",
+]  # fmt: skip
+ANALYSTS = [
+    "SELECT * FROM plays",
+    "SELECT * FROM catalog, plays",
+    "SELECT * FROM plays, catalog",
+    "SELECT count(DISTINCT region) FROM ratings",
+    "SELECT titel FROM catalog",
+    "SELECT title FROM catalg",
+    "SELEC title FROM catalog",
+    "FROM dp_budget",
+    "FROM dp_buget()",
+    f"SELECT {TOP.format(', privacy_unit := user_id')} FROM ratings",
+    "SELECT DP_TOPK(title, 2, epsilon := 5) FROM ratings",
+    "SELECT DP_COUNT_DISTINCT(title, epsilon := 1.5), DP_TOPK(title, 1, epsilon := 2) FROM ratings",
+    "SELECT DP_TOPK(title, 2, epsilon := 0.1, domain := title) FROM ratings",
+    "SELECT DP_TOPK(title, 2, epsilon := 0.1) FROM plays",
+    f"SELECT {TOP.format('')} FROM ratings; WHERE region = 'north'",
+    f"SELECT {TOP.format('')} FROM ratings LIMIT 3",
+    f"SELECT region, {COUNT.format('')} FROM ratings",
+    f"SELECT region, {COUNT.format('')} FROM ratings GROUP BY region",
+    f"SELECT region, {COUNT.format(', max_groups_contributed := 1')} FROM ratings GROUP BY region",
+    f"SELECT region, {COUNT.format(', groups := regions.region')} FROM ratings GROUP BY region",
+]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shop")
+    with duckdb.connect(str(folder / "shop.duckdb")) as con:
+        con.execute(TABLES)
+    (folder / "policy.toml").write_text(POLICY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def owner() -> Iterator[dp_sql.Session]:
+    with dp_sql.connect() as session:
+        session.execute(TABLES)
+        yield session
+
+
+@pytest.fixture(scope="module")
+def analyst(shop: Path) -> Iterator[dp_sql.Session]:
+    with dp_sql.connect(
+        str(shop / "shop.duckdb"), policy=shop / "policy.toml", analyst="ann"
+    ) as one:
+        yield one
+
+
+def told(session: dp_sql.Session, statement: str) -> QueryError:
+    """The refusal of a statement, which costs nothing and shows nothing of dp_sql's own."""
+    with free(session), pytest.raises(QueryError) as caught:
+        session.sql(statement)
+    message = str(caught.value)
+    rest = message.replace(statement, "")
+    assert not any(word in rest for word in ("__dp", "pg_", "sqlite_", "salar")), message
+    return caught.value
+
+
+def paste(session: dp_sql.Session, statement: str) -> None:
+    error = told(session, statement)
+    message = str(error)
+    assert MARK in message, message
+    proposed = message.split(MARK)[1]
+    assert proposed != statement
+    session.execute(proposed).fetchall()
+
+
+@pytest.mark.parametrize("statement", [*BOTH, *OWNERS])
+def test_an_owner_pastes_what_an_error_proposes(owner: dp_sql.Session, statement: str) -> None:
+    more = ", privacy_unit := user_id"
+    for call in statement.split("DP_TOP")[1:]:
+        if "DP_SUM" not in call and "domain" not in statement:
+            more = ", privacy_unit := user_id, domain := catalog.title"
+    paste(owner, statement.replace("{}", more) if "{}" in statement else statement)
+
+
+@pytest.mark.parametrize("statement", [*BOTH, *ANALYSTS])
+def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, statement: str) -> None:
+    paste(analyst, statement.replace("{}", ""))
