@@ -22,13 +22,14 @@ from sqlalchemy.engine.reflection import Inspector
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchTableError
 from sqlalchemy.sql.compiler import DDLCompiler
 
+from dp_sql.installation import install_command
 from dp_sql.integrations import dbapi
 
 try:
     import duckdb_engine
 except ImportError as error:
     raise ImportError(
-        "The SQLAlchemy dialect dpsql is built on duckdb-engine: pip install 'dp-sql[sqlalchemy]'"
+        f"The SQLAlchemy dialect dpsql is built on duckdb-engine: {install_command('sqlalchemy')}"
     ) from error
 
 _SCHEMA = "main"
