@@ -17,7 +17,6 @@ from dp_sql.engines.duckdb.quack_server import EngineError, QuackServer, fetched
 from dp_sql.errors import DpSqlError, LedgerError, NotSupported, PolicyError, QueryError, with_type
 from dp_sql.policy.model import read_policy
 from dp_sql.server.tokens import digest_of, owner_of, read_tokens
-from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.base import Session
 from dp_sql.session.connect import connect
 from dp_sql.session.describe import values_sql
@@ -50,7 +49,7 @@ class _Analyst:
     name: str
     lock: threading.Lock = field(default_factory=threading.Lock)
     asking: int = 0
-    session: AnalystSession | None = None
+    session: Session | None = None
     answers: OrderedDict[str, tuple[str | None, str]] = field(default_factory=OrderedDict)
 
 
@@ -221,7 +220,7 @@ class Gateway:
         with self._lock:
             return self._analysts.setdefault(name, _Analyst(name))
 
-    def _session(self, analyst: _Analyst) -> AnalystSession:
+    def _session(self, analyst: _Analyst) -> Session:
         if not self._is_open:
             raise NotSupported("The server is stopping.")
         if analyst.session is not None and not analyst.session.is_current:

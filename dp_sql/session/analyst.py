@@ -100,7 +100,7 @@ class AnalystSession(Session):
 
     @property
     def is_current(self) -> bool:
-        """Whether the parquet files that the policy names are as they were; see docs/locks.md."""
+        """Whether the session can go on: false once a parquet file of its policy has changed."""
         return not self._private.have_files_changed()
 
     def interrupt(self) -> None:

@@ -125,6 +125,11 @@ class Session(Corrects):
         """The owner's DuckDB connection; None under a policy."""
         return None
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the session can go on: false once a parquet file of its policy has changed."""
+        return True
+
     @abstractmethod
     def interrupt(self) -> None:
         """Stop what is running, from another thread. The session stays open."""

@@ -153,7 +153,6 @@ def test_odd_parameters_are_refused_in_words_of_ours_or_of_duckdb(name: str, sid
         "SELECT DP_TOPK(title, 2, epsilon := ?) FROM ratings",
         "SELECT DP_TOPK(title, ?, epsilon := 1) FROM ratings",
         "SELECT DP_TOPK(title, 2, epsilon := 1, domain := ?) FROM ratings",
-        "SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > ?",
         "SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings JOIN catalog ON ratings.title = ?",
         "SELECT DP_TOPK(?, 2, epsilon := 1) FROM ratings",
         "SELECT DP_COUNT_DISTINCT(title, epsilon := 1, report := ?) FROM ratings",
