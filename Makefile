@@ -70,6 +70,7 @@ test-clients:  ## Streamlit, a browser, notebooks, Ibis, polars …, in an envir
 	@test -x .venv-clients/bin/python || $(PYTHON) -m venv .venv-clients
 	@.venv-clients/bin/python $(PIP) --editable ".[test-clients]"
 	.venv-clients/bin/python -m pytest -n auto tests/integrations
+	cd tests/integrations/suites && ../../../.venv-clients/bin/python -m pytest
 
 serve-test:  ## the real duckdb shell through a Quack server, in an environment of its own
 	@test -x .venv-serve/bin/python || $(PYTHON) -m venv .venv-serve

@@ -28,7 +28,9 @@ from dp_sql.privacy.domains import (
     label_values,
     list_values,
 )
-from dp_sql.privacy.plan import Groups, Plan, needs_cap
+from dp_sql.privacy.groups import is_observed, listed_groups
+from dp_sql.privacy.missing import refuse_missing, refuse_no_epsilon
+from dp_sql.privacy.plan import Groups, Plan
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
 from dp_sql.privacy.scores import policy_scores_plan
@@ -37,17 +39,13 @@ from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import as_written, full_name, literal
-from dp_sql.sql.literals import ListLiteral, Reference
+from dp_sql.sql.literals import ListLiteral, PublicQuery, PublicSet, Reference
 from dp_sql.sql.ranges import MAX_GROUPS
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be, family
 from dp_sql.udfs.mechanism import in_words
 
-_NEEDED = {
-    "domain": "a domain: the public set of items that the answer may contain.",
-    "groups": "groups: the public set of groups.",
-}
 _UNREADABLE = "The policy's domain of this item cannot be read."
 
 
@@ -61,6 +59,7 @@ def analyst_plans(
     """
     if not all(call.parameters.reads_people for call in select.calls):
         for call in select.calls:
+            refuse_no_epsilon(select, call, policy)
             _check_limits(select, call, policy)
         return [policy_scores_plan(select, call, policy, side) for call in select.calls]
     compiler = Compiler(PolicyTables(side, policy), policy.limits.work)
@@ -77,10 +76,14 @@ def analyst_plans(
         rows = source.read_by(call)
         if not side.agrees(rows.written.sql, rows.written.tables):
             raise InternalError("The compiled SQL reads other tables than it should.")
+        cap = None if _is_single(source, policy) else call.max_groups_contributed
+        is_open = bool(source.values) and not _is_single(source, policy)
+        declared = partial(_declared, policy=policy, side=side)
+        refuse_missing(source, call, rows.item, policy, declared, is_open)
         domain = None
         if "domain" in call.function.named and not call.mechanism.finds_items:
-            domain = _public_values(select, call, call.domain, rows.item, policy, side, "domain")
-        groups = _groups(source, call, policy, side) if source.values else None
+            domain = _public_values(source, call, call.domain, rows.item, policy, "domain")
+        groups = _groups(source, call, policy, side, cap) if source.values else None
         work = rows.written.work
         plans.append(source.plan(call, rows, domain, groups, ("the policy",), work))
     return plans
@@ -106,54 +109,62 @@ def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
             raise given.refuse(message, instead=[given.put(most)])
 
 
-def _groups(source: Source, call: DpCall, policy: Policy, side: Schema) -> Groups:
-    """The public groups, key by key, and whether people have to be kept out of some of them."""
-    select, cap, n_groups, domains = source.select, call.max_groups_contributed, 1, []
+def _is_single(source: Source, policy: Policy) -> bool:
+    """Whether the policy says that all rows of a person have the same keys."""
+    side = source.compiler.tables.schema
     single = {
         (side.table(table.name), column)
         for table in policy.tables.values()
         for column in table.unique_per_person
     }
-    if all(key.origin in single for key in source.values):
-        cap = None  # the policy says that all rows of a person have the same keys
-    elif cap is None:
-        raise needs_cap(select, call)
-    for reference, key in zip(select.keys, source.values, strict=True):
-        wanted = replace(call, k=None, columns={**call.columns, "item": reference})
-        given = select.groups if len(source.values) == 1 else None
-        domain = _public_values(select, wanted, given, key, policy, side, "groups")
-        domains.append(domain.select)
-        (size,) = side.public_values(f"SELECT system.main.count(*) FROM ({domain.select})")
+    return all(key.origin in single for key in source.values)
+
+
+def _groups(source: Source, call: DpCall, policy: Policy, side: Schema, cap: int | None) -> Groups:
+    """The public groups; `cap`: each person is kept in at most so many of them."""
+    select, n_groups = source.select, 1
+
+    def wanted(i: int) -> DpCall:
+        return replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
+
+    def one_key(i: int, given: PublicSet | None) -> str:
+        return _public_values(source, wanted(i), given, source.values[i], policy, "groups").select
+
+    def checked(i: int, given: PublicQuery, values: Values) -> PublicValues:
+        key = source.values[i]
+        return _stated(source, wanted(i), given, key, policy, "groups", values)
+
+    groups, factors = listed_groups(source, one_key, checked)
+    for factor in factors:
+        (size,) = side.public_values(f"SELECT system.main.count(*) FROM ({factor}) AS t")
         n_groups *= int(str(size))
     if n_groups > MAX_GROUPS:
         message = f"These are {n_groups} groups; {MAX_GROUPS} are the most."
         raise select.refused(message, call.start)
-    return Groups(tuple(domains), cap)
+    return Groups(groups, cap)
+
+
+def _declared(item: Value, policy: Policy, side: Schema) -> object:
+    """What the policy declares as the domain of a column; None where it declares none."""
+    return next(
+        (
+            domain
+            for (name, column), domain in policy.domains.items()
+            if item.origin == (side.table(name), column)
+        ),
+        None,
+    )
 
 
 def _public_values(
-    select: DpSelect,
-    call: DpCall,
-    given: Reference | ListLiteral | None,
-    item: Value,
-    policy: Policy,
-    side: Schema,
-    what: str,
+    source: Source, call: DpCall, given: PublicSet | None, item: Value, policy: Policy, what: str
 ) -> PublicValues:
     """The public values of a column: as the statement says, or else as the policy does."""
-    declared: object = None
-    for (name, column), domain in policy.domains.items():
-        if declared is None and item.origin == (side.table(name), column):
-            declared = domain
+    select, side = source.select, source.compiler.tables.schema
+    declared = _declared(item, policy, side)
     hint = f"Write {what} := catalog.title (a public table's column) or {what} := ['a', 'b']."
-    if given is None and declared is None:
-        none = f"The policy declares none for {call.item.text}."
-        message = f"{call.function.name} needs {_NEEDED[what]} {none}"
-        same = _same_columns(call.item, policy, side)
-        instead = [call.with_argument(select.text, f"{what} := {one}") for one in same]
-        raise select.refused(message, call.start, hint, instead=instead)
-    wanted = Wanted(select, call, given or call.item, item.type, side)
-    observed = isinstance(given, Reference) and folded(given.text) == "observed"
+    wanted = Wanted(select, call, given or call.item, item.type, side, what)
+    observed = is_observed(given)
     if observed and (declared != "observed" or item.origin is None):
         message = f"Under a policy {what} := observed is allowed only if the policy declares it."
         raise wanted.refused(message, hint)
@@ -162,9 +173,27 @@ def _public_values(
     if isinstance(given, ListLiteral):
         literals = [_literal(wanted, node) for node in wanted.literals(is_literal)]
         values = _list(literals, "a list in the statement")
+    elif isinstance(given, PublicQuery):
+        values = source.one_column(given)
     else:
         values = _named_values(wanted, given, item, policy)
+    return _stated(source, call, given, item, policy, what, values)
+
+
+def _stated(
+    source: Source,
+    call: DpCall,
+    given: PublicSet,
+    item: Value,
+    policy: Policy,
+    what: str,
+    values: Values,
+) -> PublicValues:
+    """Values that the statement states, if they suit the column and what the policy declares."""
+    side = source.compiler.tables.schema
+    wanted = Wanted(source.select, call, given, item.type, side, what)
     stated = wanted.domain(values, partial(_cast_item, item, call))
+    declared = _declared(item, policy, side)
     if declared is not None:
         _check_overlap(wanted, stated, _declared_values(declared, item, side))
     return stated

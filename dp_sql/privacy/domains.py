@@ -10,6 +10,7 @@ import contextlib
 import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from datetime import date, timedelta
 
 from sqlglot import exp
 
@@ -18,8 +19,8 @@ from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.declared_sources import OwnersSchema
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.formatting import as_written, full_name, quote
-from dp_sql.sql.literals import ListLiteral, Reference
+from dp_sql.sql.formatting import as_written, full_name, literal, quote
+from dp_sql.sql.literals import ListLiteral, PublicQuery, PublicSet, Reference
 from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be, can_be_written, exact, family, lost
@@ -96,9 +97,10 @@ class Wanted:
 
     select: DpSelect
     call: DpCall
-    given: Reference | ListLiteral
+    given: PublicSet
     item_type: str
     schema: Schema
+    what: str = "domain"  # or "groups": what messages call it
 
     def refused(self, message: str, hint: str = "", others: Sequence[str] = ()) -> QueryError:
         """An error under the domain; `others` are domains that may work."""
@@ -124,7 +126,7 @@ class Wanted:
             *table, column = getattr(self.given, "parts", ("", ""))
             others = [f"{'.'.join(table)}.{name}" for name in error.names]
             others += [f"{name}.{as_written(column)}" for name in error.names]
-            message = f"The domain {self.given.text} {why}"
+            message = f"The {self.what} {self.given.text} {why}"
             raise self.refused(message, error.hint or "", others) from None
         if k > size:
             message = f"k = {k} is more than the {size} items of the domain."
@@ -145,9 +147,9 @@ class Wanted:
             spoken = "strings" if kind is None else f"values of type {_shown(kind)}"
             example = _EXAMPLES.get(family(item_type), "[1, 2]" if kind is None else "")
             example = example and f"Write a list of such values, as in {example}."
-            message = (
-                f"{name} has type {shown}, and its domain, {values.described}, holds {spoken}."
-            )
+            hold = "holds" if self.what == "domain" else "hold"
+            its = f"its {self.what}, {values.described}, {hold}"
+            message = f"{name} has type {shown}, and {its} {spoken}."
             hint = " ".join(filter(None, [example, way_out(kind or "VARCHAR")]))
             never = "A value of one type never equals a value of the other."
             raise self.refused(f"{message} {never}", hint)
@@ -159,7 +161,8 @@ class Wanted:
         )
         if value is not None:
             why = f"is not a value of type {shown}: a cast would refuse or change it."
-            message = f"The domain of {name}, {values.described}, holds {value}, which {why}"
+            hold = "holds" if self.what == "domain" else "hold"
+            message = f"The {self.what} of {name}, {values.described}, {hold} {value}, which {why}"
             raise self.refused(message, "Remove such values from the domain.")
 
     def _type_of(self, values: Values) -> str:
@@ -175,18 +178,34 @@ class Wanted:
     def literals(self, is_allowed: Callable[[Node], bool]) -> list[Node]:
         """The literals of a list."""
         tree = projection(self.given.text)
+        if isinstance(tree, exp.Array) and any(isinstance(n, exp.Null) for n in tree.expressions):
+            why = "The list holds NULL, and rows without a value are never counted."
+            raise self.refused(why, "Remove NULL from the list.")
         if isinstance(tree, exp.Array) and all(map(is_allowed, tree.expressions)):
             return list(tree.expressions)
         hint = "A long list is read faster as a table's column."
-        hint = f"For example: domain := ['north', 'south']. {hint}"
+        hint = f"For example: {self.what} := ['north', 'south']. {hint}"
+        listed = "A domain list" if self.what == "domain" else "A list of groups"
         quoted = re.sub(r'"?\b([^\W\d]\w*)\b"?', r"'\1'", self.given.text)
         others = [] if "'" in self.given.text else [quoted]
-        raise self.refused("A domain list holds literals only.", hint, others)
+        raise self.refused(f"{listed} holds literals only.", hint, others)
 
 
 def _shown(type_name: str) -> str:
     """A type as messages show it: an ENUM without its labels."""
     return "ENUM" if family(type_name) == "ENUM" else type_name
+
+
+def example_list(item_type: str, size: int) -> str:
+    """A list of so many values of a type, as an example."""
+    kind = family(item_type)
+    if kind == "DATE" or kind.startswith("TIMESTAMP"):
+        days = (date(2024, 1, 1) + timedelta(day) for day in range(size))
+        return f"[{', '.join(f'{literal(str(day))}' for day in days)}]"
+    if kind in {"BOOLEAN", *_EXAMPLES} and kind not in {"VARCHAR", "ENUM"}:
+        return _EXAMPLES[kind]
+    quoted = "'" if kind in {"VARCHAR", "ENUM"} else ""
+    return f"[{', '.join(f'{quoted}{i}{quoted}' for i in range(1, size + 1))}]"
 
 
 @dataclass(frozen=True)
@@ -200,13 +219,20 @@ class Own:
 def declared_domain(
     select: DpSelect,
     call: DpCall,
-    given: Reference | ListLiteral,
+    given: PublicSet,
     item_type: str,
     own: Own,
     schema: OwnersSchema,
+    one_column: Callable[[PublicQuery], Values],
+    what: str = "domain",
 ) -> Domain:
-    """The domain of a call as the owner writes it, or ArgumentError."""
-    wanted = Wanted(select, call, given, item_type, schema)
+    """The domain of a call, or its groups, as the owner writes them, or ArgumentError.
+
+    `one_column` has the values of a query over public tables.
+    """
+    wanted = Wanted(select, call, given, item_type, schema, what)
+    if isinstance(given, PublicQuery):
+        return wanted.domain(one_column(given))
     if isinstance(given, ListLiteral):
         strings = all(map(_string, wanted.literals(_literal)))
         return wanted.domain(list_values(given.text, "a list in the statement", strings))

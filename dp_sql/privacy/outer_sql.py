@@ -76,7 +76,13 @@ def _key_edits(select: DpSelect) -> list[Edit]:
     edits = []
     later = [span for word, span in select.clauses.items() if word in {"HAVING", "ORDER"}]
     for span in (*select.items, *later):
-        tokens = outside_queries(select.beside_calls(span))
+        places = select.key_places(span)
+        edits += [(*place, f"__dp_groups.{quote(key.parts[-1])}") for place, key in places]
+        tokens = [
+            token
+            for token in outside_queries(select.beside_calls(span))
+            if not any(a <= token.start < b for (a, b), _ in places)
+        ]
         for i, token in enumerate(tokens):
             chain = _chain(tokens, i)
             *table, name = (folded(part.name or "") for part in chain or [token])

@@ -14,8 +14,17 @@ from dp_sql.errors import ArgumentError, NotPrivate, QueryError
 from dp_sql.privacy.as_written import check_sql
 from dp_sql.privacy.catalog import OwnersEngine
 from dp_sql.privacy.declared_sources import DeclaredTables, OwnersSchema, assumptions, read_tables
-from dp_sql.privacy.domains import Domain, ObservedValues, Own, declared_domain
-from dp_sql.privacy.plan import Groups, Plan, needs_cap
+from dp_sql.privacy.domains import (
+    Domain,
+    ObservedValues,
+    Own,
+    PublicValues,
+    Values,
+    Wanted,
+    declared_domain,
+)
+from dp_sql.privacy.groups import is_observed, listed_groups
+from dp_sql.privacy.plan import Groups, Plan
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
 from dp_sql.privacy.scores import scores_plan
@@ -23,7 +32,7 @@ from dp_sql.privacy.sources import Source, compiled_source, value_of
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.literals import ListLiteral, Reference
+from dp_sql.sql.literals import ListLiteral, PublicQuery, PublicSet
 from dp_sql.sql.tokens import Token, folded
 from dp_sql.sql.types import exact
 
@@ -58,7 +67,8 @@ def owners_plan(
     groups = _groups(source, call, own, schema) if select.keys else None
     domain = None
     if call.domain is not None:
-        domain = declared_domain(select, call, call.domain, rows.item.type, own, schema)
+        kind = rows.item.type
+        domain = declared_domain(select, call, call.domain, kind, own, schema, source.one_column)
     declared = assumptions(rows.relation, unit) + _assumed(select, call, groups, domain)
     return source.plan(call, rows, domain, groups, declared)
 
@@ -135,28 +145,24 @@ def _check_strings(
 
 def _groups(source: Source, call: DpCall, own: Own, schema: OwnersSchema) -> Groups:
     select, given, cap = source.select, source.select.groups, call.max_groups_contributed
-    if cap is None:
-        raise needs_cap(select, call)
-    if given is None:
-        raise select.refused(
-            f"{call.function.name} with GROUP BY needs groups: the public set of groups. A group "
-            "with only one person in it would reveal that person.",
-            call.start,
-            "Write groups := regions.region (a public table's column), groups := ['north', "
-            "'south'], or, if the set of values is itself public, groups := observed.",
+    assert given is not None or cap is None  # both are asked for when the call is read
+
+    def domain(i: int, one: PublicSet) -> Domain:
+        key, value = select.keys[i], source.values[i]
+        wanted = replace(call, k=None, columns={**call.columns, "item": key})
+        return declared_domain(
+            select, wanted, one, value.type, own, schema, source.one_column, "groups"
         )
-    if isinstance(given, Reference) and folded(given.text) == "observed":
-        return Groups(tuple(_observed(source, i) for i in range(len(source.values))), cap)
-    if len(source.values) > 1:
-        why = (
-            "With several GROUP BY columns write groups := observed; only a policy can list their "
-            "values."
-        )
-        raise select.refused(why, given.position)
-    wanted = replace(call, k=None, columns={**call.columns, "item": select.keys[0]})
-    domain = declared_domain(select, wanted, given, source.values[0].type, own, schema)
-    assert domain.select is not None  # groups := observed is answered above
-    return Groups((domain.select,), cap)
+
+    def one_key(i: int, one: PublicSet | None) -> str:
+        assert one is not None
+        return _observed(source, i) if is_observed(one) else str(domain(i, one).select)
+
+    def checked(i: int, one: PublicQuery, values: Values) -> PublicValues:
+        wanted = replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
+        return Wanted(select, wanted, one, source.values[i].type, schema, "groups").domain(values)
+
+    return Groups(listed_groups(source, one_key, checked)[0], cap)
 
 
 def _observed(source: Source, index: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dp_sql.errors import QueryError
+from dp_sql.errors import InternalError
 from dp_sql.privacy.domains import Domain
 from dp_sql.privacy.relation_sql import Work
 from dp_sql.sql.arguments import DpCall
@@ -30,11 +30,11 @@ class Column:
 class Groups:
     """The public groups of a plan, and in how many of them one person counts.
 
-    domains: for each key SQL that lists its values once, as `item`.
+    select: SQL that lists each group once, its keys as `__dp_key_0`, `__dp_key_1`, …
     cap: each person is kept in at most so many, drawn at random; None: all rows are in one group.
     """
 
-    domains: tuple[str, ...]
+    select: str
     cap: int | None
 
 
@@ -100,6 +100,8 @@ def plan_of(
     People who are in more groups are kept in some of them by a draw; what the loss says then is in
     budget/accountants.md, "Releases that draw first".
     """
+    if call.missing:
+        raise InternalError("A call without epsilon cannot be planned.")
     parameters, loss = call.parameters, call.parameters.loss(call.mechanism)
     if groups is not None:
         c = groups.cap or 1
@@ -112,12 +114,3 @@ def plan_of(
         groups=groups, keep_source=keep_source, domain=domain, call=call.display,
         assumptions=assumptions, work=work,
     )  # fmt: skip
-
-
-def needs_cap(select: DpSelect, call: DpCall) -> QueryError:
-    """The refusal of GROUP BY that does not say how many groups a person is in."""
-    needed = "max_groups_contributed := <number>: in how many groups one person may count"
-    message = f"{call.function.name} with GROUP BY needs {needed}. Each group gets epsilon divided"
-    hint = "Add max_groups_contributed := 1, or more if people are in several groups."
-    instead = [call.with_argument(select.text, "max_groups_contributed := 1")]
-    return select.refused(f"{message} by that number.", call.start, hint, instead=instead)

@@ -133,12 +133,9 @@ def _groups(plan: Plan, call: str) -> list[str]:
             f"__dp_kept AS MATERIALIZED (SELECT *, {number} FROM __dp_rows)",
             f"__dp_groups AS (SELECT DISTINCT __dp_group, {names} FROM __dp_kept)",
         ]
-    crossed = " CROSS JOIN ".join(
-        f"(SELECT item AS {name} FROM ({domain}) AS listed) AS g_{name}"
-        for domain, name in zip(plan.groups.domains, _keys(plan), strict=True)
-    )
     number = f"system.main.row_number() OVER (ORDER BY {by_keys}) AS __dp_group"
-    groups = f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {crossed})"
+    listed = f"({plan.groups.select}) AS __dp_crossed"
+    groups = f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})"
     return [groups, *_kept(plan, plan.groups.cap, call)]
 
 

@@ -346,7 +346,7 @@ class Compiler:
 
         def listed(query: Node) -> Value:
             rows = self._public_column(query)
-            found = self._computed(rows)
+            found = self.computed(rows)
             source.looked_in.append((found.sql, found.tables))
             return replace(rows.values[0], sql=f"({found.sql})")
 
@@ -366,13 +366,14 @@ class Compiler:
         """A relation as SQL; see relation_sql.written."""
         return written(relation, self.tables.schema, self.limits, every_row=every_row)
 
-    def _computed(self, rows: Rows) -> Written:
+    def computed(self, rows: Rows) -> Written:
         """A public relation as SQL; what is more than a table is computed here, once."""
         found = self.written(rows.relation)
         if is_plain(rows.relation):
             return found
         held, tables = self.tables.schema.public_rows(found.sql, found.tables)
-        return replace(found, sql=f"SELECT c0 FROM {held}", tables=tables)
+        listed = ", ".join(f"c{i}" for i in range(len(rows.values)))
+        return replace(found, sql=f"SELECT {listed} FROM {held}", tables=tables)
 
 
 def _flattened(node: Node) -> tuple[Node, list[Node]]:

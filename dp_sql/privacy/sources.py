@@ -14,7 +14,7 @@ from sqlglot import exp
 from dp_sql.errors import NotPrivate, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value
 from dp_sql.privacy.declared_sources import inexact
-from dp_sql.privacy.domains import Domain
+from dp_sql.privacy.domains import Domain, Values
 from dp_sql.privacy.from_clause import From, row_wise
 from dp_sql.privacy.plan import Column, Groups, Plan, plan_of
 from dp_sql.privacy.relation_sql import Work, Written
@@ -22,7 +22,7 @@ from dp_sql.privacy.relation_tree import Relation, reads_one_table
 from dp_sql.privacy.relations import Compiler
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.literals import Reference
+from dp_sql.sql.literals import PublicQuery, Reference
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
@@ -80,6 +80,41 @@ class Source:
             f"(SELECT __dp_person, c0 AS __dp_item{listed} FROM ({found.sql}) AS t) AS __dp_people"
         )
         return CallRows(item, relation, replace(found, sql=sql))
+
+    def public_query(self, given: PublicQuery) -> tuple[str, list[Values]]:
+        """A query over public tables as SQL with columns c0, c1, …; and the values of each.
+
+        Raises NotPrivate where it reads people's rows, ParseError and SourceError.
+        """
+        select = self.select
+        try:
+            rows = self.compiler.query(tree_of(given.sql))
+            if rows.private:
+                why = "This query reads people's rows; groups and domains are public."
+                raise select.refused(why, given.position, "Select from public tables.", NotPrivate)
+            found = self.compiler.computed(rows)
+        except Unreadable:
+            why = "dp_sql cannot read this query."
+            raise select.refused(why, given.position, kind=ParseError) from None
+        except (Refused, Unbound) as refusal:
+            raise _placed(refusal, select, given.position) from None
+        except NotSupported as refusal:
+            raise refusal.at(select.text, given.position) from None
+        return found.sql, [
+            Values(
+                f"SELECT c{i} AS value FROM ({found.sql}) AS __dp_query",
+                "the query in the statement",
+            )
+            for i in range(len(rows.values))
+        ]
+
+    def one_column(self, given: PublicQuery) -> Values:
+        """The only column of a query over public tables; raises as public_query."""
+        _, columns = self.public_query(given)
+        if len(columns) != 1:
+            hint = "Select the values that may be answered: (SELECT name FROM regions)."
+            raise self.select.refused("This query must select one column.", given.position, hint)
+        return columns[0]
 
     def plan(
         self,

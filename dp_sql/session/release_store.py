@@ -151,7 +151,7 @@ def question_key(plan: Plan, database: str) -> str:
         sorted((name, column.sql, column.type) for name, column in plan.columns.items()),
         [(key.sql, key.type) for key in plan.keys],
         None if domain is None else [domain.select, domain.described],
-        None if groups is None else [groups.domains, groups.cap],
+        None if groups is None else [groups.select, groups.cap],
         str(plan.parameters.beta), plan.parameters.detailed,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from dp_sql.errors import ArgumentError, NotSupported, guessed
 from dp_sql.sql import literals, ranges
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.literals import Argument, Given, ListLiteral, Reference
+from dp_sql.sql.literals import Argument, Given, PublicSet, Reference, SetPerKey
 from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.tokens import Token, left_out, matching, put, split, text_of, token_at
 from dp_sql.udfs.mechanism import Mechanism
@@ -22,7 +22,8 @@ class DpCall:
     `start` and `end` are the offsets of the call in the text; `display` is the name that DuckDB
     would give its column: the call without its named arguments. `columns` are the arguments that
     name columns. A public domain has at least `k` items; None: the call takes any. `groups` is the
-    public set of groups; each person counts in at most `max_groups_contributed` of them.
+    public set of groups; each person counts in at most `max_groups_contributed` of them. `missing`:
+    whether epsilon is missing; such a call never becomes a plan, and only its error is still open.
     """
 
     function: Function
@@ -30,12 +31,13 @@ class DpCall:
     end: int
     display: str
     columns: Mapping[str, Reference]
-    domain: Reference | ListLiteral | None
+    domain: PublicSet | None
     mechanism: Mechanism
     parameters: Shape
     k: int | None
-    groups: Reference | ListLiteral | None
+    groups: PublicSet | SetPerKey | None
     max_groups_contributed: int | None
+    missing: bool = False
     given: Mapping[str, Argument] = field(default_factory=dict, repr=False, compare=False)
 
     def with_argument(self, text: str, argument: str) -> str:
@@ -53,8 +55,13 @@ class DpCall:
         return self.columns["privacy_unit"]
 
 
-def read_call(tokens: Sequence[Token], index: int, under_policy: bool) -> DpCall:
-    """Read the call whose name is `tokens[index]`.
+def read_call(
+    tokens: Sequence[Token], index: int, under_policy: bool, of_groups: Sequence[str] = ()
+) -> DpCall:
+    """Read the call whose name is `tokens[index]`, in a SELECT that needs `of_groups`, too.
+
+    Under a policy a call without epsilon is read as one that can never be planned: which other
+    arguments it needs depends on the policy.
 
     Raises:
         ArgumentError: an argument is missing, unknown, out of range or not taken by the mechanism.
@@ -64,8 +71,13 @@ def read_call(tokens: Sequence[Token], index: int, under_policy: bool) -> DpCall
     close = matching(tokens, index + 1)
     positional, named = _arguments(tokens, index, close, function)
     found = dict(zip(function.positional, positional, strict=True)) | named
+    no_epsilon = under_policy and "epsilon" not in found
+    if no_epsilon:
+        found["epsilon"] = Argument([replace(tokens[index], kind="number", text="1")])
     given = Given(function.name, tokens[index], found, under_policy)
-    _refuse_missing(function, given)
+    _refuse_misplaced(given)
+    if not under_policy:
+        _refuse_missing(function, given, (tokens[index].start, tokens[close].end), of_groups)
     item = positional[0]
     if item.written == "*":
         unit = named["privacy_unit"].written if "privacy_unit" in named else "user_id"
@@ -94,35 +106,64 @@ def read_call(tokens: Sequence[Token], index: int, under_policy: bool) -> DpCall
         mechanism=mechanism,
         parameters=parameters,
         k=parameters.n_listed,
-        groups=given.optional("groups", literals.read_domain, None),
+        groups=given.optional("groups", literals.read_groups, None),
         max_groups_contributed=given.optional("max_groups_contributed", max_groups, None),
+        missing=no_epsilon,
         given=found,
     )
 
 
-_REQUIRED = {
-    "epsilon": "epsilon := <number> (the privacy loss)",
-    "privacy_unit": "privacy_unit := <column> (the column that identifies the person each row "
-    "belongs to)",
-}
+EPSILON = "epsilon := <number> (the privacy loss)"
+CAP = "max_groups_contributed := <number> (in how many groups one person may count)"
+_UNIT = "privacy_unit := <column> (the column that identifies the person each row belongs to)"
+_DOMAIN = "a domain (the public set of items that the answer may contain)"
+_GROUPS = "groups (the public set of groups)"
 
 
-def _refuse_missing(function: Function, given: Given) -> None:
-    """Refuse a call without what it requires, or with what only an owner may state."""
-    required = dict(_REQUIRED)
-    if given.under_policy:
-        if "privacy_unit" in given.arguments:
-            raise given.arguments["privacy_unit"].refuse(
-                "Under a policy privacy_unit is not an argument: "
-                "the policy names the privacy unit.",
-                "Leave privacy_unit out.",
-                [given.arguments["privacy_unit"].left_out()],
-            )
-        del required["privacy_unit"]
-    needed = [name for name in required if name in function.named and name not in given.arguments]
-    if needed:
-        missing = " and ".join(required[name] for name in needed)
-        raise given.refuse(f"{function.name} needs {missing}.", f"For example: {function.example}")
+def missing(
+    text: str, name: str, span: tuple[int, int], needed: Sequence[str], added: Sequence[str]
+) -> ArgumentError:
+    """The refusal of a call in a text without all that it needs; `added` is what to add to it."""
+    start, end = span
+    listed = needed[0] if len(needed) == 1 else f"{', '.join(needed[:-1])} and {needed[-1]}"
+    written = f"{text[: end - 1]}, {', '.join(added)}{text[end - 1 :]}"
+    hint = None
+    if any(one.endswith(":= observed") for one in added):
+        hint = (
+            "The word observed declares that the set of values in the data is public. Otherwise "
+            "name a public table's column, or write a list, as in groups := ['north', 'south']."
+        )
+    message = f"{name} needs {listed}."
+    return ArgumentError(message, text=text, position=start, hint=hint, instead=[written])
+
+
+def _refuse_misplaced(given: Given) -> None:
+    """Refuse under a policy what only an owner may state."""
+    if given.under_policy and "privacy_unit" in given.arguments:
+        raise given.arguments["privacy_unit"].refuse(
+            "Under a policy privacy_unit is not an argument: the policy names the privacy unit.",
+            "Leave privacy_unit out.",
+            [given.arguments["privacy_unit"].left_out()],
+        )
+
+
+def _refuse_missing(
+    function: Function, given: Given, span: tuple[int, int], of_groups: Sequence[str]
+) -> None:
+    """Refuse an owner's call for all that it lacks; the example declares the data's own sets."""
+    named = given.arguments
+    wanted = {"epsilon": (EPSILON, "1.0"), "privacy_unit": (_UNIT, "user_id")}
+    if not {"domain", "delta", "mechanism"} & named.keys():
+        wanted["domain"] = _DOMAIN, "observed"
+    if function.shape.reads_people:
+        groups = {"groups": (_GROUPS, "observed"), "max_groups_contributed": (CAP, "1")}
+        wanted |= {name: groups[name] for name in of_groups}
+    needed = {n: v for n, v in wanted.items() if n in function.named and n not in named}
+    if needed.keys() <= {"domain"}:
+        return  # a mechanism may need none; else that is refused with what can be written
+    added = [f"{name} := {value}" for name, (_, value) in needed.items()]
+    descriptions = [described for described, _ in needed.values()]
+    raise missing(given.token.source, function.name, span, descriptions, added)
 
 
 def _arguments(

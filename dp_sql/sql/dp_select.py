@@ -5,13 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from dp_sql.errors import ArgumentError, NotSupported, ParseError, QueryError, guessed
 from dp_sql.sql.arguments import DpCall, read_call
 from dp_sql.sql.clauses import Clause, Select, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.literals import ListLiteral, Reference
-from dp_sql.sql.tokens import Token, folded, matching, put, split, text_of, token_at
+from dp_sql.sql.group_keys import equal_places, group_keys
+from dp_sql.sql.literals import PublicSet, Reference, SetPerKey
+from dp_sql.sql.tokens import Token, folded, matching, outside_queries, put, split, token_at
 
 Span = tuple[int, int]  # offsets in the text: [start, stop)
 
@@ -23,7 +25,7 @@ class DpSelect:
     `text` is the whole text, `tokens` are those of the statement.
     `items` are the spans of the expressions of the list. `clauses`, by keyword, include it (HAVING,
     of a grouped SELECT, is over released columns); `source` and `condition` are FROM and WHERE
-    without it. `keys` are the columns of GROUP BY.
+    without it. `keys` are the columns and expressions of GROUP BY.
     """
 
     text: str
@@ -37,7 +39,7 @@ class DpSelect:
     ctes: frozenset[str]
 
     @property
-    def groups(self) -> Reference | ListLiteral | None:
+    def groups(self) -> PublicSet | SetPerKey | None:
         """The public set of groups, as one of the calls states it."""
         return next((call.groups for call in self.calls if call.groups is not None), None)
 
@@ -60,6 +62,17 @@ class DpSelect:
         """The tokens in a span of the text, outside the DP calls."""
         places = [(call.start, call.end) for call in self.calls]
         return [t for t in self.between(span) if not any(a <= t.start < b for a, b in places)]
+
+    def key_places(self, span: Span) -> list[tuple[Span, Reference]]:
+        """Where a span of the text has expressions that are keys, outside the DP calls."""
+        tokens = outside_queries(self.beside_calls(span))
+        whole = self.between(span)
+        return [
+            ((tokens[a].start, tokens[b - 1].end), key)
+            for key in self.keys
+            if key.is_expression
+            for a, b in equal_places(tokens, key, len(whole) == len(tokens))
+        ]
 
     def refused(
         self,
@@ -199,8 +212,18 @@ def _read_select(
         message = "A SELECT with a DP call cannot have DISTINCT ON."
         raise tokens[start].error(NotSupported, message, "Thin out the answer in an outer query.")
     items = tuple((a, b) for a, b in split(tokens, start, listed.stop) if a < b)
-    calls = tuple(read_call(tokens, index, under_policy) for index in places)
+    keys = group_keys(tokens, group, items, places) if group else ()
+    of_groups = ["groups", "max_groups_contributed"] if group is not None else []
+    named = {folded(t.name or "") for t, sign in pairwise(tokens) if sign.is_symbol(":=", "=>")}
+    if "groups" in named:  # in one of the calls, for all
+        of_groups = of_groups[1:]
+    calls = tuple(read_call(tokens, index, under_policy, of_groups) for index in places)
     _check_groups(tokens, places, calls, group is not None)
+    for key in keys:
+        if group and key.is_expression and not all(call.parameters.reads_people for call in calls):
+            message = "GROUP BY beside DP_SELECT takes columns of the scores."
+            hint = "Give the expression a name in a subquery, and group by that name."
+            raise tokens[group.start].error(NotSupported, message, hint)
     found = DpSelect(
         text=tokens[0].source,
         tokens=tokens,
@@ -210,7 +233,7 @@ def _read_select(
             clause.keyword: (tokens[clause.start].start, tokens[clause.stop - 1].end)
             for clause in reversed(select.clauses)  # of two with one keyword, the first
         },
-        keys=_keys(tokens, group, items, places) if group else (),
+        keys=keys,
         source=source,
         condition=behind(select.clause("WHERE")),
         ctes=select.ctes,
@@ -237,69 +260,7 @@ def _check_groups(
         if not grouped and (call.groups is not None or call.max_groups_contributed is not None):
             message = "groups and max_groups_contributed need a GROUP BY clause."
         if message is not None:
-            hint = f"SELECT region, {call.function.name}(…, groups := regions.region, "
-            hint += "max_groups_contributed := 2) FROM … GROUP BY region"
+            hint = "Add GROUP BY, or leave these arguments out."
+            if len(written) > 1:
+                hint = "Write groups in one of the calls, or the same in all."
             raise tokens[place].error(NotSupported, message, hint)
-
-
-def _keys(
-    tokens: Sequence[Token], group: Clause, items: tuple[Span, ...], places: list[int]
-) -> tuple[Reference, ...]:
-    """The columns of a GROUP BY clause, which may also be numbers of items, or ALL.
-
-    Here and below, items and parts of the clause are indices of tokens.
-    """
-    parts = split(tokens, group.start + 2, group.stop)
-    if not parts or any(a >= b for a, b in parts):
-        raise tokens[group.start].error(NotSupported, "GROUP BY names no column here.")
-    if [tokens[a].upper for a, b in parts if b - a == 1] == ["ALL"]:
-        beside = [(a, b) for a, b in items if not any(a <= place < b for place in places)]
-        parts = [(a, b) for a, b in beside if _end_of_name(tokens, a, b) is not None]
-    keys: dict[str, Reference] = {}
-    names: set[str] = set()
-    for part in parts:
-        start, key = _key(tokens, part, items)
-        if key.text.lower() in keys:
-            continue
-        keys[key.text.lower()] = key
-        name = key.parts[-1].lower()
-        if name.startswith("__dp_") or name in names:
-            wrong = f"more than one column {key.parts[-1]}"
-            if name.startswith("__dp_"):
-                wrong = "a column whose name begins with __dp_, which dp_sql uses itself"
-            raise tokens[start].error(NotSupported, f"GROUP BY has {wrong}.")
-        names.add(name)
-    return tuple(keys.values())
-
-
-def _key(tokens: Sequence[Token], part: Span, items: tuple[Span, ...]) -> tuple[int, Reference]:
-    """One key and its first token: a column's name; or the number or alias of such an item."""
-    start, stop = part
-    if stop - start == 1:
-        key = tokens[start]
-        number = int(key.text) if key.text.isdecimal() and len(key.text) < 7 else 0
-        aliased = [
-            (a, b)
-            for a, b in items
-            if (_end_of_name(tokens, a, b) or b) < b and tokens[b - 1].name == key.name
-        ]
-        numbered = items[number - 1 : number] if number else ()
-        start, stop = [*numbered, *aliased, part][0]
-    end = _end_of_name(tokens, start, stop)
-    if end is not None and (end == stop or (start, stop) in items):
-        names = tuple(token.name or "" for token in tokens[start:end:2])
-        return start, Reference(names, text_of(tokens[start:end]), tokens[start].start)
-    message = "GROUP BY of a SELECT with a DP call takes columns."
-    hint = "Give the expression a name in a subquery, and group by that name."
-    raise tokens[start].error(NotSupported, message, hint)
-
-
-def _end_of_name(tokens: Sequence[Token], start: int, stop: int) -> int | None:
-    """The end of a column's name, with or without an alias behind; None for anything else."""
-    end = start + 1
-    while end < stop and tokens[end].is_symbol("."):
-        end += 2
-    alias = tokens[end + 1 : stop] if end < stop and tokens[end].upper == "AS" else tokens[end:stop]
-    names = [*tokens[start:end:2], *alias]
-    named = start < stop and end <= stop and all(token.name is not None for token in names)
-    return end if named and len(alias) <= 1 and (alias or end == stop) else None

@@ -12,7 +12,7 @@ from typing import TypeVar
 from dp_sql.errors import ArgumentError, guessed
 from dp_sql.sql import ranges
 from dp_sql.sql.formatting import as_written
-from dp_sql.sql.tokens import Token, left_out, put, text_of, tokenize
+from dp_sql.sql.tokens import Token, left_out, matching, put, split, text_of, tokenize
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, in_words
 
@@ -22,17 +22,46 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class Reference:
-    """A column, table or type as written: its unquoted parts, and its place."""
+    """A column, table or type as written: its unquoted parts, and its place.
+
+    is_expression: whether it is a key of GROUP BY that is no column; then `parts` is its name.
+    """
 
     parts: tuple[str, ...]
     text: str
     position: int
+    is_expression: bool = False
 
 
 @dataclass(frozen=True)
 class ListLiteral:
     """A list of literals as written, `['a', 'b']`, and its place."""
 
+    text: str
+    position: int
+
+
+@dataclass(frozen=True)
+class PublicQuery:
+    """A query over public tables as written, `(SELECT region FROM regions)`, and its place."""
+
+    text: str
+    position: int
+
+    @property
+    def sql(self) -> str:
+        """The query without its brackets."""
+        return self.text[1:-1]
+
+
+PublicSet = Reference | ListLiteral | PublicQuery
+
+
+@dataclass(frozen=True)
+class SetPerKey:
+    """A public set for each key of GROUP BY, as written, `(regions.name, ['a', 'b'])`."""
+
+    sets: tuple[PublicSet, ...]
     text: str
     position: int
 
@@ -165,14 +194,34 @@ def read_column_or_number(argument: Argument, what: str) -> Reference:
     return read_reference(argument, what)
 
 
-def read_domain(argument: Argument, what: str) -> Reference | ListLiteral:
-    """A public column, a list of literals, an ENUM type, or the word observed."""
+def read_groups(argument: Argument, what: str) -> PublicSet | SetPerKey:
+    """A public set; or one for each key, in brackets."""
+    tokens = argument.tokens
+    if _in_brackets(tokens) and tokens[1].upper not in _QUERY:
+        parts = [Argument(tokens[a:b]) for a, b in split(tokens, 1, len(tokens) - 1) if a < b]
+        sets = tuple(read_domain(part, what) for part in parts)
+        return SetPerKey(sets, argument.written, tokens[0].start)
+    return read_domain(argument, what)
+
+
+_QUERY = {"SELECT", "FROM", "WITH"}
+
+
+def _in_brackets(tokens: Sequence[Token]) -> bool:
+    return len(tokens) > 2 and tokens[0].is_symbol("(") and matching(tokens, 0) == len(tokens) - 1
+
+
+def read_domain(argument: Argument, what: str) -> PublicSet:
+    """A public column, a list of literals, an ENUM type, a query, or the word observed."""
+    if _in_brackets(argument.tokens) and argument.tokens[1].upper in _QUERY:
+        return PublicQuery(argument.written, argument.tokens[0].start)
     if argument.tokens[0].is_symbol("[") and argument.tokens[-1].is_symbol("]"):
         return ListLiteral(argument.written, argument.tokens[0].start)
     found = argument.column()
     if found is None:
         raise argument.refuse(
-            f"{what} must be written in the statement: a public column, a list, or observed.",
+            f"{what} must be written in the statement: a public column, a list, a query over "
+            "public tables in brackets, or observed.",
             f"Write {what} := catalog.title, {what} := ['a', 'b'], {what} := genre "
             f"(an ENUM column or type), or {what} := observed.",
             _as_domain(argument),

@@ -17,7 +17,7 @@ from typing import Any
 from dp_sql.errors import ArgumentError, InternalError, NotSupported
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.literals import ListLiteral, Reference
+from dp_sql.sql.literals import PublicSet, SetPerKey
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Token, folded, token_at, tokenize
 
@@ -109,7 +109,7 @@ def _check_place(statement: Statement, one: Parameter) -> None:
                 )
 
 
-def _holds(part: Reference | ListLiteral | None, token: Token) -> bool:
+def _holds(part: PublicSet | SetPerKey | None, token: Token) -> bool:
     return part is not None and part.position <= token.start < part.position + len(part.text)
 
 

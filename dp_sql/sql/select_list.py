@@ -100,11 +100,13 @@ def only_reads(statement: Statement, functions: Functions) -> None:
 
 
 def _blanked(select: DpSelect, start: int, stop: int) -> str:
-    """The text of one item with NULL, padded, in place of each call: offsets stay."""
+    """The text of one item with NULL, padded, in place of calls and keys: offsets stay."""
     written = select.text[start:stop]
-    for call in select.calls:
-        if start <= call.start and call.end <= stop:
-            a, b = call.start - start, call.end - start
+    places = [(call.start, call.end) for call in select.calls]
+    places += [place for place, _ in select.key_places((start, stop))]
+    for first, last in places:
+        if start <= first and last <= stop:
+            a, b = first - start, last - start
             written = written[:a] + "NULL".ljust(b - a) + written[b:]
     return written
 

@@ -153,7 +153,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, arg_max(title, scor
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, max(title) FILTER (WHERE score > 3) AS title FROM ratings GROUP BY user_id)
 
--- ArgumentError: DP_TOPK needs a domain: the public set of items that the answer may
+-- ArgumentError: DP_TOPK needs a domain (the public set of items that the answer may
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, sum(score) AS title FROM ratings GROUP BY user_id)
 
 -- NotPrivate: A source may only use count, min, max, and sum of integers up to 64 bits.

@@ -1,24 +1,24 @@
 -- Groups, their bounds, and what would stand beside them.
 
--- ArgumentError: DP_TOPK with GROUP BY needs max_groups_contributed := <number>: in how
+-- ArgumentError: DP_TOPK needs max_groups_contributed := <number> (in how many groups one person
 SELECT region, DP_TOPK(title, 2, epsilon := 1) FROM ratings GROUP BY region
 
--- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT user_id, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY user_id
 
--- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT day, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY day
 
--- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT score, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY score
 
--- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT upper(region), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY upper(region)
 
--- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+-- NotPrivate|ArgumentError
 SELECT region || 'x', DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region || 'x'
 
--- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+-- NotPrivate
 SELECT CASE WHEN user_id > 900000000 THEN error('x') END, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY CASE WHEN user_id > 900000000 THEN error('x') END
 
 -- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
@@ -39,17 +39,17 @@ SELECT ALL, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ra
 -- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
 SELECT (), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ()
 
--- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+-- NotSupported: ROLLUP is not supported with a DP call: one person is in a group
 SELECT ROLLUP (region), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ROLLUP (region)
 
--- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
+-- NotSupported: CUBE is not supported with a DP call: one person is in a group
 SELECT CUBE (region, title), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY CUBE (region, title)
 
--- ParseError: Syntax error at
+-- NotSupported|ParseError
 SELECT GROUPING SETS ((region), ()), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY GROUPING SETS ((region), ())
 
--- NotSupported: GROUP BY of a SELECT with a DP call takes columns.
-SELECT (region), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY (region)
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
+SELECT (score), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY (score)
 
 -- SourceError
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region HAVING count(*) > 3
@@ -129,7 +129,7 @@ SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1, max_
 -- ArgumentError: Under a policy domain := observed is allowed only if the policy declares
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1, domain := observed) FROM ratings GROUP BY region
 
--- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT mood, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY mood
 
 -- ArgumentError: The group weight has type DOUBLE, whose equality is not exact
@@ -138,7 +138,7 @@ SELECT weight, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM
 -- ArgumentError: The group tags has type VARCHAR[]: values of this type are not
 SELECT tags, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY tags
 
--- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT price, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY price
 
 -- NotPrivate: There is no table secret.
@@ -150,10 +150,10 @@ SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM
 -- NotPrivate: This source is public: it contains no private rows.
 SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM catalog GROUP BY genre
 
--- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings JOIN catalog USING (title) GROUP BY genre
 
--- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT genre, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, ratings.title, genre FROM ratings LEFT JOIN catalog USING (title)) GROUP BY genre
 
 -- NotPrivate: LIMIT is not supported in the source of a DP call, because one person's
@@ -162,25 +162,25 @@ SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM
 -- NotPrivate: SELECT DISTINCT must list the privacy unit.
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT DISTINCT region, title FROM ratings) GROUP BY region
 
--- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, title, upper(region) AS region FROM ratings) GROUP BY region
 
--- ArgumentError: DP_TOPK needs a domain: the public set of items that the answer may
+-- ArgumentError: DP_TOPK needs a domain (the public set of items that the answer may
 SELECT n, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM (SELECT user_id, max(title) AS title, count(*) AS n FROM ratings GROUP BY user_id) GROUP BY n
 
--- ArgumentError: DP_COUNT_DISTINCT with GROUP BY needs max_groups_contributed := <number>:
+-- ArgumentError: DP_COUNT_DISTINCT needs max_groups_contributed := <number>
 SELECT region, DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings GROUP BY region
 
--- ArgumentError: DP_COUNT_DISTINCT needs groups: the public set of groups. The po
+-- ArgumentError: DP_COUNT_DISTINCT needs groups (the public set of groups; the policy
 SELECT user_id, DP_COUNT_DISTINCT(title, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY user_id
 
--- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region, user_id
 
 -- NotSupported: groups and max_groups_contributed need a GROUP BY clause.
 SELECT DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings
 
--- ArgumentError: DP_TOPK needs groups: the public set of groups. The policy decla
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT user_id AS region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY ALL
 
 -- ArgumentError: Under a policy groups := observed is allowed only if the policy declares

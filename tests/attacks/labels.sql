@@ -18,10 +18,10 @@ SELECT DP_TOPK(mood, 1, epsilon := 1, domain := observed) FROM ratings
 -- ArgumentError: recent.mood is not a column of a public table.
 SELECT DP_TOPK(mood, 1, epsilon := 1, domain := recent.mood) FROM ratings
 
--- ArgumentError: DP_TOPK needs a domain: the public set of items that the answer may
+-- ArgumentError: DP_TOPK needs a domain (the public set of items that the answer may
 SELECT DP_TOPK(mood, 1, epsilon := 1) FROM ratings
 
--- ArgumentError: DP_TOPK needs a domain: the public set of items that the answer may
+-- ArgumentError: DP_TOPK needs a domain (the public set of items that the answer may
 SELECT DP_TOPK(mood, 1, epsilon := 1) FROM recent
 
 -- ArgumentError: k = 3 is more than the 2 items of the domain.
@@ -54,7 +54,7 @@ SELECT DP_TOPK(typeof(mood), 1, epsilon := 1, domain := ['calm']) FROM ratings
 -- NotPrivate: The function enum_range_boundary is not supported here: dp_sql cannot
 SELECT DP_COUNT_DISTINCT(enum_range_boundary(mood, NULL), epsilon := 1) FROM ratings
 
--- ArgumentError: DP_COUNT_DISTINCT needs groups: the public set of groups. Th
+-- ArgumentError: DP_COUNT_DISTINCT needs groups (the public set of groups; the policy
 SELECT mood, DP_COUNT_DISTINCT(title, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY mood
 
 -- ArgumentError: mood is not a column of a public table.

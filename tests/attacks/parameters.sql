@@ -432,7 +432,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, mechanism := $$joint$$) FROM ratings
 -- ArgumentError: k = 2 is more than the 0 items of the domain.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := []) FROM ratings
 
--- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE.
+-- ArgumentError: The list holds NULL, and rows without a value are never counted.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := [NULL]) FROM ratings
 
 -- ArgumentError: k = 2 is more than the 1 items of the domain.
@@ -453,10 +453,10 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 'b1' || 'x']) FROM ratin
 -- ArgumentError: domain must be written in the statement: a public column, a list
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := list_value('b0', 'b1')) FROM ratings
 
--- ArgumentError: domain must be written in the statement: a public column, a list
+-- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := (SELECT list(title) FROM ratings)) FROM ratings
 
--- ArgumentError: domain must be written in the statement: a public column, a list
+-- NotPrivate: This query reads people's rows; groups and domains are public.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := (SELECT title FROM ratings)) FROM ratings
 
 -- ArgumentError: domain must be written in the statement: a public column, a list

@@ -379,3 +379,59 @@ def test_a_connection_that_is_pinged_before_use_is_not_charged(shop: Path) -> No
             assert con.execute(sqlalchemy.text("SELECT 1")).scalar() == 1
     engine.dispose()
     assert debits(shop) == 0
+
+
+def test_an_owner_sees_keys_indexes_comments_and_temporary_tables(owner: Any) -> None:
+    with owner.begin() as con:
+        for statement in (
+            "CREATE TABLE p (id INTEGER PRIMARY KEY, a VARCHAR NOT NULL DEFAULT 'x', UNIQUE (a, id))",
+            "CREATE TABLE f (pid INTEGER REFERENCES p (id), n INTEGER CHECK (n > 0))",
+            "CREATE INDEX first ON f (n)",
+            "COMMENT ON TABLE p IS 'people'", "COMMENT ON COLUMN p.a IS 'their name'",
+            "CREATE TEMP TABLE t (i INTEGER)", "CREATE SEQUENCE numbers",
+        ):  # fmt: skip
+            con.exec_driver_sql(statement)
+        con.exec_driver_sql(OWNERS_TOP)
+        seen = sqlalchemy.inspect(con)
+        assert seen.get_pk_constraint("p")["constrained_columns"] == ["id"]
+        (unique,) = seen.get_unique_constraints("p")
+        assert unique["column_names"] == ["a", "id"]
+        (key,) = seen.get_foreign_keys("f")
+        assert (key["constrained_columns"], key["referred_table"]) == (["pid"], "p")
+        (index,) = seen.get_indexes("f")
+        assert (index["name"], index["column_names"]) == ("first", ["n"])
+        (check,) = seen.get_check_constraints("f")
+        assert check["sqltext"] == "(n > 0)"
+        assert seen.get_table_comment("p") == {"text": "people"}
+        name = seen.get_columns("p")[1]
+        assert (name["default"], name["comment"], name["nullable"]) == ("'x'", "their name", False)
+        assert seen.get_temp_table_names() == ["t"]  # and no table of a release
+        assert seen.has_table("t")
+        assert "t" not in seen.get_table_names()
+        assert seen.get_sequence_names() == ["numbers"]
+        assert "CREATE VIEW recent" in seen.get_view_definition("recent")
+        with pytest.raises(sqlalchemy.exc.NoSuchTableError):
+            seen.get_indexes("none")
+        tables = sqlalchemy.MetaData()
+        tables.reflect(con, only=["f"])
+        assert {table.name for table in tables.sorted_tables} == {"f", "p"}
+        con.exec_driver_sql('CREATE INDEX other ON p ("a", lower(a))')
+        (index,) = sqlalchemy.inspect(con).get_indexes("p")
+        assert (index["column_names"], index["expressions"]) == (["a", None], ["a", "lower(a)"])
+
+
+def test_an_analyst_sees_no_keys(analyst: Any) -> None:
+    seen = sqlalchemy.inspect(analyst)
+    for found in (seen.get_foreign_keys, seen.get_indexes, seen.get_check_constraints):
+        assert found("ratings") == []
+    assert seen.get_table_comment("ratings") == {"text": None}
+    assert (seen.get_sequence_names(), seen.get_temp_table_names()) == ([], [])
+
+
+def test_decimals_keep_their_digits(owner: Any) -> None:
+    digits = "12345678901234567890.123456789012345678"
+    wanted = {"d": sqlalchemy.Numeric(38, 18), "f": sqlalchemy.Numeric(asdecimal=False)}
+    asked = sqlalchemy.text(f"SELECT {digits} AS d, 1.5 AS f, 6.0 / 2 AS q")
+    with owner.connect() as con:
+        found = con.execute(asked.columns(**wanted, q=sqlalchemy.Numeric())).one()
+    assert (str(found.d), repr(found.f), found.q) == (digits, "1.5", 3)

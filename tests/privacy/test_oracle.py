@@ -142,7 +142,7 @@ def private_lists(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Compiler, "_matched", lambda *_: None)
     patch.setattr(Compiler, "_public_column", Compiler.query)
-    patch.setattr(Compiler, "_computed", wrong)
+    patch.setattr(Compiler, "computed", wrong)
 
 
 def partial_casts(patch: pytest.MonkeyPatch) -> None:

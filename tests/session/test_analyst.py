@@ -236,7 +236,7 @@ def test_a_default_keeps_to_the_limit(tmp_path: Path) -> None:
         ("SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 201) FROM ratings", "ArgumentError", "max_contributions is more than"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1, domain := observed) FROM ratings", "ArgumentError", "domain := observed is allowed only if the policy"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1, domain := ratings.title) FROM ratings", "ArgumentError", "is not a column of a public table"),
-        ("SELECT DP_TOPK(year, 1, epsilon := 1) FROM ratings", "ArgumentError", "The policy declares none for year"),
+        ("SELECT DP_TOPK(year, 1, epsilon := 1) FROM ratings", "ArgumentError", "the policy declares none for year"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM unnamed", "NotPrivate", "There is no table unnamed"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM rating", "NotPrivate", "Did you mean ratings"),
         ("SELECT DP_TOPK(title, 1, epsilon := 1) FROM catalog", "NotPrivate", "This source is public"),

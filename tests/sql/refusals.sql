@@ -136,7 +136,7 @@ SELECT DP_TOPK(kind, 4, epsilon := 1, privacy_unit := user_id, domain := kind) F
 
 -- ArgumentError: k = 3 is more than the 2 items of the domain
 -- ^ 3
-SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := ['a', 'b', 'a', NULL]) FROM ratings
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := ['a', 'b', 'a']) FROM ratings
 
 -- ArgumentError: beta (one minus the confidence) must lie between 0 and 0.5
 -- ^ 0.5
@@ -178,9 +178,9 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := nowher
 -- ^ everything
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := everything) FROM ratings
 
--- ArgumentError: domain must be written in the statement
+-- NotPrivate: This query reads people's rows; groups and domains are public
 -- ^ (SELECT
-SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := (SELECT list(title) FROM ratings)) FROM ratings
+SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := (SELECT title FROM ratings)) FROM ratings
 
 -- ArgumentError: A domain list holds literals only
 -- ^ ['a'
@@ -192,7 +192,7 @@ SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := ['x']) 
 
 -- ArgumentError: year has type BIGINT, and its domain, a list in the statement, holds strings
 -- ^ ['2001'
-SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := ['2001', NULL]) FROM ratings
+SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := ['2001']) FROM ratings
 
 -- ArgumentError: The domain of year, a list in the statement, holds 2001.5, which is not a value of type BIGINT
 -- ^ [2001
@@ -234,11 +234,11 @@ SELECT DP_TOPK(kind, 1, epsilon := 1, privacy_unit := user_id, domain := ['novel
 -- ^ [1, 'a']
 SELECT DP_TOPK(year, 1, epsilon := 1, privacy_unit := user_id, domain := [1, 'a']) FROM ratings
 
--- ArgumentError: year has type BIGINT, and its domain, a list in the statement, holds strings
+-- ArgumentError: year has type BIGINT, and its groups, a list in the statement, hold strings
 -- ^ ['x']
 SELECT year, DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := catalog.title, groups := ['x'], max_groups_contributed := 1) FROM ratings GROUP BY year
 
--- ArgumentError: region has type VARCHAR, and its domain, a list in the statement, holds values of type INTEGER
+-- ArgumentError: region has type VARCHAR, and its groups, a list in the statement, hold values of type INTEGER
 -- ^ [1]
 SELECT region, DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, groups := [1], max_groups_contributed := 1) FROM ratings GROUP BY region
 
@@ -306,11 +306,11 @@ SELECT DP_TOPK(title ORDER BY year, 3, epsilon := 1, privacy_unit := user_id) FR
 -- ^ DP_TOPK
 SELECT main.DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings
 
--- ArgumentError: DP_TOPK with GROUP BY needs max_groups_contributed
+-- ArgumentError: DP_TOPK needs groups (the public set of groups) and max_groups_contributed
 -- ^ DP_TOPK
 SELECT title, DP_TOPK(title, 1, epsilon := 1, privacy_unit := user_id, domain := catalog.title) FROM ratings GROUP BY title
 
--- ArgumentError: DP_COUNT_DISTINCT with GROUP BY needs groups: the public set of groups
+-- ArgumentError: DP_COUNT_DISTINCT needs groups (the public set of groups)
 -- ^ DP_COUNT
 SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, max_groups_contributed := 2) FROM ratings GROUP BY title
 
@@ -318,7 +318,7 @@ SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, max
 -- ^ title, max
 SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := title, max_groups_contributed := 2) FROM ratings GROUP BY title
 
--- ArgumentError: With several GROUP BY columns write groups := observed
+-- ArgumentError: GROUP BY has 2 keys, and groups has a set for 1
 -- ^ ['a']
 SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['a'], max_groups_contributed := 2) FROM ratings GROUP BY title, year
 
@@ -574,8 +574,8 @@ SELECT DP_SELECT(title, year, 1, epsilon := 1) FROM ratings WHERE title <> 'x' A
 -- ^ best
 WITH best AS (SELECT 'a' AS c, 1 AS s) SELECT DP_SELECT(c, s, 1, epsilon := 1) FROM best
 
--- NotSupported: GROUP BY of a SELECT with a DP call takes columns
--- ^ upper(title)
+-- NotSupported: GROUP BY beside DP_SELECT takes columns of the scores
+-- ^ GROUP BY upper(title)
 SELECT upper(title), DP_SELECT(title, year, 1, epsilon := 1) FROM ratings GROUP BY upper(title)
 
 -- NotSupported: score is neither a group nor a name in the SELECT list

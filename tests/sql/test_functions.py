@@ -123,6 +123,8 @@ ARGUMENTS = [(name, argument) for name, f in FUNCTIONS.items() for argument in f
 def test_every_declared_argument_is_read(name: str, argument: str) -> None:
     """A wrong value is refused under its own place: none is ignored."""
     example = FUNCTIONS[name].example
+    if FUNCTIONS[name].shape.reads_people:
+        example = example[:-1] + ", groups := observed, max_groups_contributed := 1)"
     call = re.sub(rf", {argument} := [\w.]+", "", example)[:-1] + f", {argument} := 1 + + 1)"
     text = f"SELECT {call} FROM {FUNCTIONS[name].table} GROUP BY region"
     (statement,) = parse(text)

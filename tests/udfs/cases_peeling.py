@@ -119,15 +119,17 @@ def peeled(counts, k, rate, cut, take):
 def defined_distribution(counts, k, cut, one_round=normalized):
     """Peeling by its definition, with a distribution for one round out of the q**e of the free items."""
     q = Q_OF_RATE[EPSILON / k]
+
+    @cache
+    def after(taken):
+        free = [x for x in range(len(counts)) if x not in taken]
+        most = max(counts[x] for x in free)
+        return one_round({x: q ** min(most - counts[x], cut) for x in free})
+
     distribution = {}
     for picks in permutations(range(len(counts)), k):
-        probability = Fraction(1)
-        for i, pick in enumerate(picks):
-            free = [x for x in range(len(counts)) if x not in picks[:i]]
-            most = max(counts[x] for x in free)
-            weights = {x: q ** min(most - counts[x], cut) for x in free}
-            probability *= one_round(weights)[pick]
-        distribution[picks] = probability
+        drawn = (after(frozenset(picks[:i]))[pick] for i, pick in enumerate(picks))
+        distribution[picks] = math.prod(drawn, start=Fraction(1))
     return distribution
 
 

@@ -115,11 +115,12 @@ def distribution_of(
             if following is not None:
                 plan = [branch for branch, _ in path.taken[:depth]] + [following]
                 break
-    distribution = {
-        outcome: sum((Fraction(n, d) for d, n in parts.items()), Fraction(0))
-        for outcome, parts in sums.items()
+    whole = lcm(*(d for parts in sums.values() for d in parts))
+    shares = {
+        outcome: sum(n * (whole // d) for d, n in parts.items()) for outcome, parts in sums.items()
     }
-    assert sum(distribution.values()) == 1
+    assert sum(shares.values()) == whole
+    distribution = {outcome: Fraction(share, whole) for outcome, share in shares.items()}
     unfinished = distribution.pop(PathTooLongError, Fraction(0))
     return distribution, unfinished
 
@@ -158,8 +159,9 @@ def check_neighbours(
 
 
 def _over_one_denominator(distribution: Distribution) -> tuple[dict[Any, int], int]:
-    total = lcm(*(Fraction(p).denominator for p in distribution.values()))
-    return {outcome: int(p * total) for outcome, p in distribution.items()}, total
+    total = lcm(*(p.denominator for p in distribution.values()))
+    scaled = {o: p.numerator * (total // p.denominator) for o, p in distribution.items()}
+    return scaled, total
 
 
 def added_people(histograms: Iterable[tuple[int, ...]]) -> Iterable[tuple[Any, Any]]:

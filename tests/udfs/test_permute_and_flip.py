@@ -1,3 +1,4 @@
+from collections import defaultdict
 from fractions import Fraction
 from itertools import combinations_with_replacement
 
@@ -13,15 +14,16 @@ HALF = Fraction(1, 2)
 def permute_and_flip(weights):
     """Permute-and-flip, by its definition."""
     distribution = dict.fromkeys(weights, Fraction(0))
-
-    def visit(left, reached):
-        for x in left:
-            here = reached / len(left)
-            distribution[x] += here * weights[x]
-            if weights[x] < 1:
-                visit([y for y in left if y != x], here * (1 - weights[x]))
-
-    visit(list(weights), Fraction(1))
+    reached = {frozenset(weights): Fraction(1)}  # what is left after so many rejections
+    while reached:
+        after = defaultdict(Fraction)
+        for left, probability in reached.items():
+            for x in left:
+                here = probability / len(left)
+                distribution[x] += here * weights[x]
+                if weights[x] < 1:
+                    after[left - {x}] += here * (1 - weights[x])
+        reached = after
     return distribution
 
 

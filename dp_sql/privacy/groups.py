@@ -1,0 +1,69 @@
+"""Which groups may be answered? Public sets of keys, as SQL that lists each group once.
+
+With several keys every value of one is combined with every value of the others, or a query over
+public tables lists the combinations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dp_sql.privacy.domains import PublicValues, Values
+from dp_sql.privacy.sources import Source
+from dp_sql.sql.literals import PublicQuery, PublicSet, Reference, SetPerKey
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import exact
+
+OneKey = Callable[[int, PublicSet | None], str]
+
+
+def listed_groups(
+    source: Source, one_key: OneKey, checked: Callable[[int, PublicQuery, Values], PublicValues]
+) -> tuple[str, Sequence[str]]:
+    """SQL of the groups, and the SQL whose numbers of rows multiply to theirs.
+
+    `one_key` lists the values of one key as `item`, by the set that the statement gives for it;
+    `checked` raises where the values of a query do not suit a key.
+    """
+    select, n_keys = source.select, len(source.values)
+    given = select.groups
+    if isinstance(given, PublicQuery) and n_keys > 1:
+        sql, columns = source.public_query(given)
+        if len(columns) != n_keys:
+            why = f"GROUP BY has {n_keys} keys, and this query selects {len(columns)} columns."
+            raise select.refused(why, given.position, "Select one column for each key, in order.")
+        for i, values in enumerate(columns):
+            checked(i, given, values)
+        casts = (
+            f"{exact(f'CAST(c{i} AS {key.type})', key.type)} AS __dp_key_{i}"
+            for i, key in enumerate(source.values)
+        )
+        there = " AND ".join(f"c{i} IS NOT NULL" for i in range(n_keys))
+        query = f"SELECT DISTINCT {', '.join(casts)} FROM ({sql}) AS __dp_query WHERE {there}"
+        return query, [query]
+    sets: Sequence[PublicSet | None]
+    if isinstance(given, SetPerKey):
+        sets = given.sets
+    else:
+        is_for_all = n_keys == 1 or given is None or is_observed(given)
+        sets = [given] * (n_keys if is_for_all else 1)
+    if len(sets) != n_keys:
+        assert given is not None
+        names = ", ".join(f"{key.parts[-1]}s.{key.parts[-1]}" for key in select.keys)
+        why = f"GROUP BY has {n_keys} keys, and groups has a set for {len(sets)}."
+        hint = (
+            f"Write a public set for each key, in order, groups := ({names}), or a query that "
+            "lists the combinations, groups := (SELECT … FROM a public table)."
+        )
+        raise select.refused(why, given.position, hint)
+    domains = [one_key(i, one) for i, one in enumerate(sets)]
+    crossed = " CROSS JOIN ".join(
+        f"(SELECT item AS __dp_key_{i} FROM ({domain}) AS listed) AS __dp_g{i}"
+        for i, domain in enumerate(domains)
+    )
+    return f"SELECT * FROM {crossed}", domains
+
+
+def is_observed(given: object) -> bool:
+    """Whether a set is that of the values in the source."""
+    return isinstance(given, Reference) and folded(given.text) == "observed"

@@ -1,0 +1,159 @@
+"""What a SELECT with DP calls is grouped by: columns, or expressions of columns. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from dp_sql.errors import NotSupported
+from dp_sql.sql.clauses import Clause
+from dp_sql.sql.literals import Reference
+from dp_sql.sql.sqlglot_tree import projection
+from dp_sql.sql.tokens import Token, folded, matching, split, text_of, tokenize
+
+Span = tuple[int, int]  # indices of tokens: [start, stop)
+
+_SETS = {"ROLLUP", "CUBE", "GROUPING"}
+
+
+def group_keys(
+    tokens: Sequence[Token], group: Clause, items: tuple[Span, ...], places: Sequence[int]
+) -> tuple[Reference, ...]:
+    """The keys of a GROUP BY clause, which may also be numbers or names of items, or ALL.
+
+    `items` are those of the list, `places` those of the DP calls. An expression is called as in
+    the list, or else as it is written. Raises NotSupported.
+    """
+    parts = split(tokens, group.start + 2, group.stop)
+    if not parts or any(a >= b for a, b in parts):
+        raise tokens[group.start].error(NotSupported, "GROUP BY names no column here.")
+    _refuse_sets(tokens, parts)
+    beside = tuple((a, b) for a, b in items if not any(a <= place < b for place in places))
+    if [tokens[a].upper for a, b in parts if b - a == 1] == ["ALL"]:
+        listed = [_without_alias(tokens, item)[0] for item in beside]
+        parts = [part for part in listed if _has_column(tokens, part)]
+    keys: dict[str, Reference] = {}
+    names: set[str] = set()
+    for part in parts:
+        start, key = _key(tokens, part, items, beside)
+        if key.text.lower() in keys:
+            continue
+        keys[key.text.lower()] = key
+        name = key.parts[-1].lower()
+        if name.startswith("__dp_") or name in names:
+            wrong = f"more than one column {key.parts[-1]}"
+            if name.startswith("__dp_"):
+                wrong = "a column whose name begins with __dp_, which dp_sql uses itself"
+            raise tokens[start].error(NotSupported, f"GROUP BY has {wrong}.")
+        names.add(name)
+    return tuple(keys.values())
+
+
+def equal_places(tokens: Sequence[Token], key: Reference, is_whole: bool) -> list[Span]:
+    """Where some tokens are the expression of a key; only calls are found within expressions."""
+    wanted = [_same(token) for token in tokenize(key.text)]
+    n, found = len(wanted), []
+    is_call = n > 2 and wanted[1] == "(" and matching(tokenize(key.text), 1) == n - 1
+    for start in range(len(tokens) - n + 1):
+        if [_same(token) for token in tokens[start : start + n]] != wanted:
+            continue
+        before = tokens[start - 1] if start else None
+        item, _ = _without_alias(tokens, (0, len(tokens)))
+        if (is_whole and item == (start, start + n)) or (
+            is_call and (before is None or not before.is_symbol("."))
+        ):
+            found.append((start, start + n))
+    return found
+
+
+def _same(token: Token) -> str:
+    """What two tokens have in common that DuckDB reads alike."""
+    return folded(token.name) if token.name is not None else token.text
+
+
+def _refuse_sets(tokens: Sequence[Token], parts: Sequence[Span]) -> None:
+    """Refuse ROLLUP, CUBE and GROUPING SETS, whose groups contain each other."""
+    for start, stop in parts:
+        if tokens[start].upper in _SETS and stop - start > 1:
+            word = tokens[start].upper + (" SETS" if tokens[start].upper == "GROUPING" else "")
+            inner = text_of(tokens[start:stop]).partition("(")[2].replace("(", "").replace(")", "")
+            keys = ", ".join(dict.fromkeys(key.strip() for key in inner.split(",") if key.strip()))
+            message = (
+                f"{word} is not supported with a DP call: one person is in a group and in each of "
+                "its totals, so each level of groups is a release of its own."
+            )
+            text = tokens[start].source
+            written = text[: tokens[start].start] + keys + text[tokens[stop - 1].end :]
+            hint = "Write another statement for each level of totals."
+            raise tokens[start].error(NotSupported, message, hint, [written])
+
+
+def _key(
+    tokens: Sequence[Token], part: Span, items: Sequence[Span], beside: Sequence[Span]
+) -> tuple[int, Reference]:
+    """One key and its first token."""
+    start, stop = part
+    name: str | None = None
+    if stop - start == 1:
+        word = tokens[start]
+        number = int(word.text) if word.text.isdecimal() and len(word.text) < 7 else 0
+        chosen = [item for item in items[number - 1 : number] if number and item in beside]
+        chosen += [item for item in beside if _is_called(tokens, item, word)]
+        if chosen:
+            (start, stop), name = _without_alias(tokens, chosen[0])
+    names = _column(tokens, (start, stop))
+    if names:
+        return start, Reference(names, text_of(tokens[start:stop]), tokens[start].start)
+    if not _has_column(tokens, (start, stop)):
+        message = "GROUP BY of a SELECT with a DP call takes columns."
+        hint = "Group by a column of the source, or an expression of one: GROUP BY region."
+        raise tokens[start].error(NotSupported, message, hint)
+    text = text_of(tokens[start:stop])
+    if name is None:  # as the same expression is called in the list
+        same = [_same(token) for token in tokens[start:stop]]
+        for item in beside:
+            (a, b), called = _without_alias(tokens, item)
+            if called is not None and [_same(token) for token in tokens[a:b]] == same:
+                name = called
+                break
+    return start, Reference((name or text,), text, tokens[start].start, is_expression=True)
+
+
+def _is_called(tokens: Sequence[Token], item: Span, word: Token) -> bool:
+    """Whether a word is the alias of an item, and not a column in the item itself."""
+    (start, stop), name = _without_alias(tokens, item)
+    if name is None or word.name is None or folded(name) != folded(word.name):
+        return False
+    if _column(tokens, (start, stop)):
+        return True
+    return all(_same(token) != folded(name) for token in tokens[start:stop])
+
+
+def _column(tokens: Sequence[Token], span: Span) -> tuple[str, ...]:
+    """The names of `a.b.c`; none for anything else."""
+    start, stop = span
+    dots = all(token.is_symbol(".") for token in tokens[start + 1 : stop : 2])
+    names = tuple(token.name for token in tokens[start:stop:2] if token.name is not None)
+    return names if dots and (stop - start) % 2 and len(names) == (stop - start + 1) // 2 else ()
+
+
+def _without_alias(tokens: Sequence[Token], item: Span) -> tuple[Span, str | None]:
+    """The expression of an item, and the alias behind it."""
+    start, stop = item
+    name = tokens[stop - 1].name if stop > start else None
+    if name is None or stop - start < 2 or tokens[stop - 1].upper == "END":
+        return item, None
+    before = tokens[stop - 2]
+    if before.upper == "AS" and stop - start > 2:
+        return (start, stop - 2), name
+    is_implicit = before.is_symbol(")", "]") or (before.name is not None and before.kind != "word")
+    if is_implicit or (before.name is not None and _column(tokens, (start, stop - 1))):
+        return (start, stop - 1), name
+    return item, None
+
+
+def _has_column(tokens: Sequence[Token], span: Span) -> bool:
+    """Whether an expression names a column."""
+    tree = projection(text_of(tokens[slice(*span)]))
+    return tree is not None and tree.find(exp.Column) is not None

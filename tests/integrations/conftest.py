@@ -1,0 +1,3 @@
+"""SQLAlchemy's suite needs a run of its own, with its plugin: `make test-clients`."""
+
+collect_ignore = ["suites"]

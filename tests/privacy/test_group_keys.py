@@ -1,0 +1,253 @@
+"""GROUP BY expressions and several keys; which groups are public; what a call still needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.privacy import relations, sources
+from dp_sql.privacy.from_clause import Rows
+from tests.conftest import SURE
+
+TABLES = """
+CREATE TABLE seen AS SELECT p AS user_id, ['north', 'south'][1 + p % 2] AS region,
+    'book ' || p % 3 AS title, DATE '2024-01-01' + (p % 14)::INTEGER AS day FROM range(84) t(p);
+CREATE TABLE regions AS FROM (VALUES ('north', TRUE), ('south', FALSE)) t(name, is_open);
+CREATE TABLE weeks AS SELECT DATE '2024-01-01' + 7 * i::INTEGER AS week FROM range(3) t(i);
+CREATE TABLE pairs AS FROM (VALUES ('north', 'book 1'), ('south', NULL), ('west', 'book 2'),
+    ('north', 'book 1')) t(region, title);
+"""
+POLICY = """
+[tables]
+seen = { privacy_unit = "user_id" }
+[public]
+tables = ["regions", "weeks", "pairs"]
+[domains]
+"seen.region" = "regions.name"
+"""
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("keys") / "seen.duckdb"
+    with duckdb.connect(str(path)) as con:
+        con.execute(TABLES)
+    return path
+
+
+@pytest.fixture(scope="module")
+def owner(path: Path) -> Iterator[dp_sql.Session]:
+    with dp_sql.connect(path) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def analyst(path: Path) -> Iterator[dp_sql.Session]:
+    policy = path.with_name("policy.toml")
+    policy.write_text(POLICY)
+    with duckdb.connect() as copy:  # an owner's session holds the file
+        copy.execute(TABLES)
+        other = path.with_name("analyst.duckdb")
+        copy.execute(f"ATTACH '{other}' AS file; COPY FROM DATABASE memory TO file")
+    with dp_sql.connect(other, policy=policy, analyst="ann") as session:
+        yield session
+
+
+def count(groups: str = "", unit: str = "", cap: int = 9) -> str:
+    """How many people each group has."""
+    given = f", groups := {groups}" if groups else ""
+    return f"DP_COUNT_DISTINCT(user_id, {SURE}, {unit}contribution_bound := 1, max_groups_contributed := {cap}{given}) AS n"
+
+
+def both(text: str, owner: dp_sql.Session, analyst: dp_sql.Session) -> list[tuple[object, ...]]:
+    """What both kinds of session answer; the same, as the noise is close to none."""
+    found = analyst.sql(text).fetchall()
+    assert (
+        owner.sql(text.replace("user_id,", "user_id, privacy_unit := user_id,")).fetchall() == found
+    )
+    return found  # type: ignore[no-any-return]
+
+
+WEEKS = [("2024-01-01", 42), ("2024-01-08", 42), ("2024-01-15", 0)]
+
+
+@pytest.mark.parametrize(
+    ("listed", "tail"),
+    [
+        ("date_trunc('week', day) AS week", "GROUP BY week ORDER BY week"),
+        ("date_trunc('week', day) AS week", "GROUP BY 1 ORDER BY 1"),
+        ("date_trunc('week', day) w", "GROUP BY ALL HAVING n >= 0 ORDER BY w"),
+        ("date_trunc('week', seen.day)", "GROUP BY date_trunc('week', seen.day) ORDER BY date_trunc('week', seen.day)"),
+        ("CAST(Date_Trunc( 'week', day ) AS DATE) AS d", "GROUP BY date_trunc('week', day) ORDER BY d"),
+    ],
+)  # fmt: skip
+def test_a_key_may_be_an_expression(
+    listed: str, tail: str, owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    found = both(f"SELECT {listed}, {count('weeks.week')} FROM seen {tail}", owner, analyst)
+    assert [(str(week)[:10], n) for week, n in found] == WEEKS
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ("(regions.name, ['book 0', 'book 5'])", [("north", "book 0", 14), ("north", "book 5", 0), ("south", "book 0", 14), ("south", "book 5", 0)]),
+        ("((SELECT name FROM regions WHERE is_open), pairs.title)", [("north", "book 1", 14), ("north", "book 2", 14)]),
+        ("(SELECT region, title FROM pairs)", [("north", "book 1", 14), ("west", "book 2", 0)]),
+    ],
+)  # fmt: skip
+def test_several_keys_have_a_public_set_each_or_a_query(
+    groups: str, expected: list[object], owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    text = f"SELECT region, title, {count(groups)} FROM seen GROUP BY region, title ORDER BY ALL"
+    assert both(text, owner, analyst) == expected
+
+
+def test_three_keys_and_one_set_of_a_query(owner: dp_sql.Session, analyst: dp_sql.Session) -> None:
+    groups = "(regions.name, ['book 1'], (SELECT week FROM weeks WHERE week > '2024-01-02'))"
+    text = f"SELECT region, title, date_trunc('week', day) AS w, {count(groups)} FROM seen GROUP BY ALL"
+    assert len(both(f"{text} ORDER BY ALL", owner, analyst)) == 4
+    text = f"SELECT region, {count('(SELECT name FROM regions WHERE is_open)')} FROM seen GROUP BY region"
+    assert both(text, owner, analyst) == [("north", 42)]
+
+
+def test_the_policy_declares_the_sets_of_keys(analyst: dp_sql.Session) -> None:
+    found = analyst.sql(f"SELECT region, {count()} FROM seen GROUP BY region ORDER BY region")
+    assert found.fetchall() == [("north", 42), ("south", 42)]
+
+
+def test_a_person_of_many_combinations_counts_in_some_of_them(owner: dp_sql.Session) -> None:
+    owner.execute(
+        "CREATE OR REPLACE TABLE many AS SELECT p AS user_id, a, b FROM range(90) t(p), range(3) u(a), range(3) v(b)"
+    )
+    call = count("([0, 1, 2], [0, 1, 2])", "privacy_unit := user_id, ", 2)
+    found = owner.sql(f"SELECT a, b, {call} FROM many GROUP BY a, b").fetchall()
+    assert len(found) == 9 and sum(n for *_, n in found) == 180
+
+
+REFUSED = {
+    "(regions.name, pairs.title)": "SELECT region, {} FROM seen GROUP BY region",
+    "regions.name": "SELECT region, title, {} FROM seen GROUP BY region, title",
+    "(SELECT name FROM regions)": "SELECT region, title, {} FROM seen GROUP BY region, title",
+    "(SELECT name, is_open FROM regions)": "SELECT region, title, {} FROM seen GROUP BY region, title",
+    "(SELECT region FROM seen)": "SELECT region, {} FROM seen GROUP BY region",
+    "(SELECT region FROM seen, regions)": "SELECT region, {} FROM seen GROUP BY region",
+    "(SELECT name FROM regions LIMIT 1)": "SELECT region, {} FROM seen GROUP BY region",
+    "['north', NULL]": "SELECT region, {} FROM seen GROUP BY region",
+}
+
+
+@pytest.mark.parametrize("groups", REFUSED)
+def test_other_groups_are_refused(
+    groups: str, owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    for session, unit in ((analyst, ""), (owner, "privacy_unit := user_id, ")):
+        with pytest.raises(dp_sql.QueryError):
+            session.sql(REFUSED[groups].format(count(groups, unit)))
+
+
+def test_two_hundred_times_two_hundred_groups_are_too_many(analyst: dp_sql.Session) -> None:
+    many = f"[{', '.join(map(str, range(200)))}]"
+    text = (
+        f"SELECT user_id AS a, year(day) AS b, {count(f'({many}, {many})')} FROM seen GROUP BY ALL"
+    )
+    with pytest.raises(dp_sql.QueryError, match="40000 groups; 10000 are the most"):
+        analyst.sql(text)
+
+
+# --- no group comes from the data -----------------------------------------------------------------
+
+ONE_MORE = (
+    "INSERT INTO seen VALUES (999, 'where one person is', 'a book of one', DATE '2024-01-01')"
+)
+
+
+def group_names(groups: str) -> list[list[object]]:
+    """The groups that are answered without a person, and with one more."""
+    found: list[list[object]] = []
+    for more in ("", ONE_MORE):
+        with dp_sql.connect() as session:
+            session.execute(TABLES + more)
+            call = count(groups, "privacy_unit := user_id, ")
+            text = f"SELECT region, title, {call} FROM seen GROUP BY region, title ORDER BY ALL"
+            found.append([names for *names, _ in session.sql(text).fetchall()])
+    return found
+
+
+@pytest.mark.parametrize(
+    "groups", ["(regions.name, pairs.title)", "(SELECT region, title FROM pairs)"]
+)
+def test_groups_are_the_same_without_a_person(groups: str) -> None:
+    without, with_one = group_names(groups)
+    assert without == with_one
+
+
+def test_groups_that_a_query_read_from_the_data_would_be_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def public(self: relations.Compiler, query: object) -> Rows:
+        rows = right(self, query)  # type: ignore[arg-type]
+        return Rows(rows.relation, rows.names, rows.values, None)
+
+    right = relations.Compiler.query
+    groups = "(SELECT region, title FROM seen)"
+    with pytest.raises(dp_sql.QueryError, match="reads people's rows"):
+        group_names(groups)
+    monkeypatch.setattr(
+        sources.Source, "public_query", _careless(sources.Source.public_query, public)
+    )
+    without, with_one = group_names(groups)
+    assert without != with_one
+
+
+def _careless(right: object, query: object) -> object:
+    def wrong(self: sources.Source, given: object) -> object:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(relations.Compiler, "query", query)
+            return right(self, given)  # type: ignore[operator]
+
+    return wrong
+
+
+# --- what is missing ------------------------------------------------------------------------------
+
+INCOMPLETE = [
+    ("SELECT DP_TOPK(title, 2) FROM seen", 3, 2),
+    ("SELECT DP_TOPK(day, 3, epsilon := 1) FROM seen", 2, 1),
+    ("SELECT DP_COUNT_DISTINCT(title) FROM seen", 2, 1),
+    ("SELECT region, DP_TOPK(title, 2) AS best FROM seen GROUP BY region", 5, 3),
+    ("SELECT title, DP_COUNT_DISTINCT(user_id, epsilon := 1) AS n FROM seen GROUP BY title", 3, 2),
+    ("SELECT region, day, DP_COUNT_DISTINCT(title) AS n FROM seen GROUP BY ALL", 4, 3),
+]
+
+
+@pytest.mark.parametrize(("text", "of_owner", "of_analyst"), INCOMPLETE)
+def test_all_that_is_missing_is_named_at_once_with_a_statement_that_works(
+    text: str, of_owner: int, of_analyst: int, owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    for session, n_missing in ((owner, of_owner), (analyst, of_analyst)):
+        before = len(session.receipts)
+        with pytest.raises(dp_sql.QueryError) as caught:
+            session.sql(text)
+        message = re.sub(r"\([^)]*\)", "", caught.value.message)
+        assert len(re.split(r", | and ", message)) == n_missing
+        assert len(session.receipts) == before
+        session.sql(caught.value.suggestion).fetchall()
+        assert len(session.receipts) == before + 1
+
+
+@pytest.mark.parametrize(
+    "sets", ["ROLLUP (region)", "CUBE (region)", "GROUPING SETS ((region), ())"]
+)
+def test_sets_of_groups_are_refused_with_a_statement_that_works(
+    sets: str, owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    for session, unit in ((analyst, ""), (owner, "privacy_unit := user_id, ")):
+        with pytest.raises(dp_sql.QueryError, match="a release of its own") as caught:
+            session.sql(f"SELECT region, {count('regions.name', unit)} FROM seen GROUP BY {sets}")
+        assert len(session.sql(caught.value.suggestion).fetchall()) == 2
