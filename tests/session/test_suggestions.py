@@ -106,7 +106,7 @@ OWNERS = [
         f"SELECT DP_TOPK(title, 2, epsilon := 0.1, privacy_unit := user_id, domain := {domain}) "
         "FROM ratings"
         for domain in ("catalg.title", "catalog", "'Dune'", "('Dune', 'Emma')", "[Dune, Emma]",
-                       "(SELECT title FROM catalog)", "observd")
+                       "observd")
     ),
     f"CREATE VIEW v AS SELECT {COUNT.format(', privacy_unit := user_id')} AS n FROM ratings",
 ]  # fmt: skip
