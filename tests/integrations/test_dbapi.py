@@ -227,7 +227,6 @@ def test_a_statement_is_run_once(owner: dbapi.Connection) -> None:
     ("text", "kind", "cause"),
     [
         ("SELECT * FROM ratings", dbapi.ProgrammingError, errors.NotPrivate),
-        ("SELECT nothing FROM catalog", dbapi.ProgrammingError, duckdb.Error),
         ("SELECT DP_TOPK(title, 2) FROM ratings", dbapi.ProgrammingError, errors.ArgumentError),
         (
             "SELECT DP_TOPK(title, 2, epsilon := 1) FROM (FROM ratings LIMIT 5)",
