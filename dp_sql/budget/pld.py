@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from dp_sql.errors import PolicyError
+from dp_sql.installation import install_command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +36,7 @@ def require_package() -> None:
     if find_spec("dp_accounting") is None:
         raise PolicyError(
             'accountant = "pld" needs the package dp-accounting; install it with '
-            '`pip install "dp-sql[pld]"`, or choose accountant = "zcdp".'
+            f'`{install_command("pld")}`, or choose accountant = "zcdp".'
         )
 
 

@@ -17,6 +17,7 @@ from dp_sql.budget.amounts import NANO, Spent
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Terms, normal_name
 from dp_sql.files import open_private
+from dp_sql.installation import install_command
 from dp_sql.udfs.mechanism import in_words
 
 POINTS = 1000  # of a curve at most: each takes a call of the accountant
@@ -109,7 +110,7 @@ def draw(drawn: Sequence[Curve], terms: Terms, file: Path) -> None:
         dates = importlib.import_module("matplotlib.dates")
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "A picture needs matplotlib: pip install 'dp-sql[plot]', or pip install matplotlib"
+            f"A picture needs matplotlib: {install_command('plot')}"
         ) from None
     axes = figure.add_subplot()
     own = sorted(drawn[1:], key=lambda curve: -max(y for _, y in curve.points))

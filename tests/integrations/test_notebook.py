@@ -66,4 +66,4 @@ def test_the_notebook_has_a_picture_and_shows_no_private_row(
     executed: list[dict[str, Any]],
 ) -> None:
     assert any("image/png" in output.get("data", {}) for output in executed)
-    assert "ratings does not exist" in texts(executed) and "user_id" not in texts(executed)
+    assert "ratings is private" in texts(executed) and "user_id" not in texts(executed)

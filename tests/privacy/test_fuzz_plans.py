@@ -27,6 +27,11 @@ SEEDS = [
     "JOIN orders o ON i.order_id = o.order_id",
     "SELECT DP_TOPK(c.genre, 1, epsilon := 0.001, domain := catalog.genre) FROM ratings r "
     "LEFT JOIN catalog c ON r.title = c.title WHERE r.day BETWEEN '2024-01-01' AND '2025-01-01'",
+    "SELECT DP_TOPK(title, 1, epsilon := 0.001) FROM ratings AS r WHERE EXISTS (SELECT 1 FROM "
+    "orders AS o WHERE o.user_id = r.user_id) AND user_id NOT IN (SELECT user_id FROM recent)",
+    "SELECT region, title, DP_COUNT_DISTINCT(day, epsilon := 0.001, max_groups_contributed := 2, "
+    "groups := (['north'], (SELECT title FROM catalog))) AS n FROM ratings GROUP BY region, title",
+    "SELECT DP_TOPK(tag, 1, epsilon := 0.001, domain := ['a']) FROM ratings, unnest(tags) AS t(tag)",
     "SELECT DP_COUNT_DISTINCT(n, epsilon := 0.001) FROM (SELECT user_id, count(*) AS n FROM "
     "ratings GROUP BY user_id HAVING n > 2)",
 ]

@@ -62,9 +62,9 @@ CREATE TABLE secret AS SELECT 987654321 AS hidden_column;
 TOPK = f"SELECT DP_TOPK(title, 3, {SURE}) AS best FROM ratings"
 COUNT = f"SELECT DP_COUNT_DISTINCT(title, {SURE}) AS n FROM ratings"
 REFUSALS = {
-    "SELECT * FROM ratings": "does not exist",
-    "SELECT count(*) FROM ratings": "does not exist",
-    "FROM secret": "does not exist",
+    "SELECT * FROM ratings": "ratings is private",
+    "SELECT count(*) FROM ratings": "ratings is private",
+    "FROM secret": "There is no table secret",
     "COPY catalog TO 'x.csv'": "Under a policy you can run SELECT",
     "COPY (FROM catalog) TO 'x.csv'": "Under a policy you can run SELECT",
     "ATTACH 'shop.duckdb' AS y": "Under a policy you can run SELECT",
@@ -84,7 +84,7 @@ REFUSALS = {
     "FROM read_csv('/etc/passwd')": "",
     "FROM quack_active_connections()": "quack_active_connections",
     "FROM quack_server_list()": "quack_server_list",
-    "SELECT dp_sql_instead('a', 'b')": "dp_sql_instead does not exist",
+    "SELECT dp_sql_instead('a', 'b')": "There is no function dp_sql_instead",
     "SELECT DP_TOPK(note, 3, epsilon := 1) AS t FROM notes": "domain",
 }
 
@@ -401,7 +401,7 @@ def test_no_statement_of_a_client_is_ever_run_in_the_served_instance(served: Ser
     client = served.python("spy")
     asked(client, COUNT)
     for name in ("memory.main", "main"):
-        with pytest.raises(duckdb.Error, match="does not exist"):
+        with pytest.raises(duckdb.Error, match="There is no table"):
             asked(client, f"FROM {name}.answer_1")
     with pytest.raises(duckdb.Error, match="more than public tables"):
         asked(client, "SELECT table_name FROM duckdb_tables()")

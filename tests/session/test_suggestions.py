@@ -106,7 +106,7 @@ OWNERS = [
         f"SELECT DP_TOPK(title, 2, epsilon := 0.1, privacy_unit := user_id, domain := {domain}) "
         "FROM ratings"
         for domain in ("catalg.title", "catalog", "'Dune'", "('Dune', 'Emma')", "[Dune, Emma]",
-                       "(SELECT title FROM catalog)", "observd")
+                       "observd")
     ),
     f"CREATE VIEW v AS SELECT {COUNT.format(', privacy_unit := user_id')} AS n FROM ratings",
 ]  # fmt: skip
@@ -189,3 +189,29 @@ def test_an_owner_pastes_what_an_error_proposes(owner: dp_sql.Session, statement
 @pytest.mark.parametrize("statement", [*BOTH, *ANALYSTS])
 def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, statement: str) -> None:
     paste(analyst, statement.replace("{}", ""))
+
+
+def test_a_read_only_owner_keeps_an_answer_in_a_temporary_table(shop: Path) -> None:
+    call = COUNT.format(", privacy_unit := user_id")
+    with dp_sql.connect(str(shop / "shop.duckdb"), read_only=True) as session:
+        paste(session, f"CREATE TABLE kept AS SELECT {call} AS n FROM ratings")
+        assert len(session.execute("FROM kept").fetchall()) == 1
+        insert = f"INSERT INTO regions SELECT {call} FROM ratings"
+        assert "open read-only: INSERT cannot write" in str(told(session, insert))
+
+
+def test_a_suggestion_that_does_not_work_is_not_shown(analyst: dp_sql.Session) -> None:
+    for statement in ("SELECT DP_TOPK(titel, 2, epsilon := 0.1) FROM nowhere",
+                      "SELECT DP_TOPK(titel, 2, epsilon := 0.1) FROM ratings, plays"):  # fmt: skip
+        assert told(analyst, statement).suggestion == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"), [("Dune", 4), ("砂丘", 4), ("e\u0301", 1), ("👩\u200d🚀", 2)]
+)
+def test_a_caret_is_under_its_character_in_a_terminal(
+    analyst: dp_sql.Session, text: str, columns: int
+) -> None:
+    error = told(analyst, f"SELECT '{text}', DP_TOPK(titel, 2, epsilon := 0.1) FROM ratings")
+    caret = next(line for line in str(error).splitlines() if line.strip() == "^")
+    assert len(caret) == len("LINE 1: SELECT '', DP_TOPK(") + columns + 1

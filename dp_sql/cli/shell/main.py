@@ -9,6 +9,7 @@ import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -18,6 +19,7 @@ from dp_sql.cli.shell.meta_commands import run_meta_command
 from dp_sql.cli.shell.run import prepare, run_statement
 from dp_sql.cli.shell.splitting import is_exit, split_input
 from dp_sql.cli.shell.state import Shell
+from dp_sql.installation import install_command
 from dp_sql.session.base import Session
 from dp_sql.session.connect import connect
 
@@ -60,7 +62,11 @@ def command(
 ) -> int:  # fmt: skip
     """Run a shell."""
     if analyst is not None and policy is None:
-        raise click.UsageError("--as needs a policy: --policy FILE.")
+        raise click.UsageError(
+            f"--as needs a policy. Draft one with dp-sql policy init {quote(database)} -o "
+            "policy.toml, and then write: "
+            f"dp-sql {quote(database)} --policy policy.toml --as {quote(analyst)}"
+        )
     if ledger is not None and policy is not None:
         raise click.UsageError("--ledger is for the owner; a policy names its own ledger.")
     if sys.stderr is None:  # closed, so no one reads it
@@ -136,7 +142,7 @@ def _check_prompt() -> None:
         if (error.name or "").partition(".")[0] not in {"prompt_toolkit", "pygments"}:
             raise
         raise CommandError(
-            "A prompt needs prompt_toolkit and pygments: pip install 'dp-sql[shell]'. Without "
+            f"A prompt needs prompt_toolkit and pygments: {install_command('shell')}. Without "
             'them, use -c "SQL".'
         ) from None
 

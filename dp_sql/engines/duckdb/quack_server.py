@@ -22,6 +22,7 @@ import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection, open_database, restrict
 from dp_sql.errors import DpSqlError, NotSupported, with_type
+from dp_sql.installation import install_command
 from dp_sql.sql.formatting import literal, quote
 
 EngineError = duckdb.Error  # for modules that do not import DuckDB
@@ -137,9 +138,9 @@ def load_quack(connection: Connection) -> None:
             raise NotSupported(
                 f"Serving needs DuckDB's extension {name}, which DuckDB {duckdb.__version__} "
                 "cannot load.",
-                hint=f"The newest DuckDB with a package of Quack is {NEWEST}: pip install "
-                "'dp-sql[serve]' in an environment of its own. Or, where DuckDB finds its "
-                f"extensions: INSTALL {name}.",
+                hint=f"The newest DuckDB with a package of Quack is {NEWEST}: "
+                f"{install_command('serve')} in an environment of its own. Or, where DuckDB finds "
+                f"its extensions: INSTALL {name}.",
             ) from error
 
 

@@ -20,6 +20,7 @@ from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.sql.compiler import DDLCompiler
 
+from dp_sql.installation import install_command
 from dp_sql.integrations import dbapi
 from dp_sql.integrations.sqlalchemy.column_types import Numeric
 from dp_sql.integrations.sqlalchemy.reflection import SCHEMA, Reflection
@@ -28,7 +29,7 @@ try:
     import duckdb_engine
 except ImportError as error:
     raise ImportError(
-        "The SQLAlchemy dialect dpsql is built on duckdb-engine: pip install 'dp-sql[sqlalchemy]'"
+        f"The SQLAlchemy dialect dpsql is built on duckdb-engine: {install_command('sqlalchemy')}"
     ) from error
 
 _LEVELS = ("AUTOCOMMIT", "SNAPSHOT")
