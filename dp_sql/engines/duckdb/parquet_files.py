@@ -20,7 +20,8 @@ from dp_sql.privacy.catalog import view_body
 from dp_sql.sql.formatting import literal, quote
 
 _STRING = r"'(?:[^']|'')*'"
-_OPTION = r"\(?(?:hive_partitioning|hive_types_autocast) = (?:true|false|[01]|CAST\('[tf]' AS BOOLEAN\))\)?"
+_SETTING = r"(?:true|false|[01]|CAST\('[tf]' AS BOOLEAN\))"
+_OPTION = rf"\(?(?:hive_partitioning|hive_types_autocast) = {_SETTING}\)?"
 _LIST = rf"(?:main\.)?list_value\({_STRING}(?:, {_STRING})*\)"
 # As DuckDB 1.5 and 2.0 write the SQL of a view.
 _SCAN = re.compile(
