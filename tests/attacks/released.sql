@@ -128,3 +128,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE TRY_CAST(weight AS TIN
 
 -- released
 SELECT DP_TOPK(tag, 1, epsilon := 1, domain := ['t1', 't2']) FROM (SELECT user_id, unnest(tags) AS tag FROM ratings)
+
+-- released
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE user_id * 10000000000 > 0

@@ -9,12 +9,15 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 
 import dp_sql
+from dp_sql.privacy import arithmetic
+from dp_sql.privacy.comparisons import Value
 from dp_sql.privacy.functions import FUNCTIONS
 from tests.attacks.attack_bench import ATTACKS, CANARIES, RIGHT, Attack, Side, attacks, families
 
@@ -83,6 +86,21 @@ def test_attacks_get_what_the_corpus_says_on_both_databases(
         assert side.ask(RIGHT).kind == "answered"
 
 
+def test_an_overflow_of_one_person_would_be_found(
+    sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = "SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE user_id * 10000000000 > 0"
+    attack = Attack("released", asked, "released", "", False)
+    assert wrongs(attack, sides) == []
+
+    def overflowing(kind: str, sign: str, a: Value, b: Value) -> Value:
+        return Value(f"({a.sql} {sign} {b.sql})", kind)
+
+    monkeypatch.setattr(arithmetic, "_integers", overflowing)
+    again = replace(attack, statement=asked.replace("> 0", "> 1"))  # not one that is remembered
+    assert wrongs(again, sides)[0].startswith("differs")
+
+
 def test_the_corpus_is_large_and_read_to_its_end() -> None:
     for family in FAMILIES:
         written = (ATTACKS / f"{family}.sql").read_text(encoding="utf-8").strip()
@@ -91,7 +109,9 @@ def test_the_corpus_is_large_and_read_to_its_end() -> None:
         assert title.startswith("-- ") and len(found) == len(cases)
         assert not any(c in a.statement for a in found for c in CANARIES), "an echo is no leak"
     assert sum(len(attacks(family)) for family in REFUSED) >= 1000
-    assert all(attack.outcome not in {"answered", "released"} for f in REFUSED for attack in attacks(f))
+    assert all(
+        attack.outcome not in {"answered", "released"} for f in REFUSED for attack in attacks(f)
+    )
 
 
 # What our own statements on the private side are made of, besides names in the catalog.
