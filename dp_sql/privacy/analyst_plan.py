@@ -19,6 +19,7 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError, guessed
 from dp_sql.policy.model import Policy
 from dp_sql.privacy.catalog import Schema
+from dp_sql.privacy.choices import target
 from dp_sql.privacy.comparisons import Value, is_literal
 from dp_sql.privacy.domains import (
     PublicValues,
@@ -295,4 +296,10 @@ def _literal(wanted: Wanted, node: Node) -> str:
         return "-" + _literal(wanted, node.this)
     if isinstance(node, exp.Boolean):
         return "TRUE" if node.this else "FALSE"
-    raise wanted.refused("A domain list may hold strings, plain numbers, TRUE and FALSE.")
+    plain = {key for key, part in node.args.items() if part} == {"this", "to"}
+    if isinstance(node, exp.Cast) and plain and (kind := target(node)) in {"DATE", "TIMESTAMP"}:
+        return f"CAST({literal(node.this.this)} AS {kind})"
+    hint = "Write a date as DATE '2026-01-31' or TIMESTAMP '2026-01-31 12:00:00'."
+    raise wanted.refused(
+        "A domain list may hold strings, plain numbers, TRUE and FALSE, dates and timestamps.", hint
+    )

@@ -12,7 +12,16 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from dp_sql.privacy.calls import Compile
-from dp_sql.privacy.comparisons import FLOATS, SMALL, Scope, Value, bounded, refuse
+from dp_sql.privacy.comparisons import (
+    FLOATS,
+    SMALL,
+    Scope,
+    Value,
+    bounded,
+    is_double,
+    refuse,
+    whole_number,
+)
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import NUMBERS, family
 
@@ -67,6 +76,21 @@ def negated(node: Node, value: Value, word: str) -> Value:
     if kind in SMALL and (word == "abs" or kind[0] != "U"):  # -x of an unsigned x wraps on 1.5
         return Value(f"TRY_CAST({word}(CAST({value.sql} AS HUGEINT)) AS {value.type})", value.type)
     raise refuse(node, f"This is not supported for {value.type}", _NARROW)
+
+
+def rounded(node: Node, value: Value, word: str, scope: Scope) -> Value:
+    """round, floor or ceil: no decimal leaves its type, and places before the point are refused."""
+    given = node.args.get("decimals")
+    places = 0 if given is None else whole_number(given)
+    if places is None or is_double(given or node) or not 0 <= places <= _MOST_DIGITS:
+        raise refuse(node, f"{word} takes a whole number of places here", "Write x // 10 * 10.")
+    if family(value.type) not in _KNOWN:
+        raise refuse(node, f"This is not supported for {value.type}", _NARROW)
+    more = "" if given is None else f", {places}"
+    kind = scope.type_of(f"{word}({value.shape}{more})")
+    if value.type in SMALL:
+        return Value(f"CAST({value.sql} AS {kind})", kind)
+    return Value(f"system.main.{word}({value.sql}{more})", kind)
 
 
 def _days(node: Node, a: Value, sign: str, b: Value) -> Value:

@@ -14,7 +14,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from dp_sql.privacy.arithmetic import OPERATORS, negated, operation
+from dp_sql.privacy.arithmetic import OPERATORS, negated, operation, rounded
 from dp_sql.privacy.calls import PARTS, Compile, call, is_call
 from dp_sql.privacy.choices import chosen, constant, converted, first, now
 from dp_sql.privacy.collations import BINARY
@@ -125,6 +125,10 @@ def _shown(node: Node) -> str:
 
 
 def _unsupported(node: Node) -> Exception:
+    if isinstance(node, exp.Explode):
+        listed = node.this.sql(dialect="duckdb")
+        hint = f"Write … FROM …, unnest({listed}) AS u(element), and name element."
+        return refuse(node, "unnest is not supported here", hint)
     why = "dp_sql cannot prove that it depends on one row alone and never fails"
     if isinstance(node, _ARITHMETIC):
         why = "it fails on some values, and the error would reveal a row"
@@ -301,6 +305,10 @@ def _negated(word: str) -> _Compile:
     return lambda node, scope: negated(node, compiled(node.this, scope), word)
 
 
+def _rounded(word: str) -> _Compile:
+    return lambda node, scope: rounded(node, compiled(node.this, scope), word, scope)
+
+
 def _column(node: Node, scope: Scope) -> Value:
     value = scope.column(node)  # type: ignore[arg-type]
     if value.type in {"TIMESTAMP_S", "TIMESTAMP_MS"}:
@@ -347,6 +355,9 @@ _ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Neg, _negated("-"), "this"),
     (exp.Abs, _negated("abs"), "this"),
     (exp.Sign, _negated("sign"), "this"),
+    (exp.Round, _rounded("round"), "this decimals"),
+    (exp.Floor, _rounded("floor"), "this"),
+    (exp.Ceil, _rounded("ceil"), "this"),
     ((exp.Case, exp.If), _case, "this ifs default true false"),
     (exp.Nullif, _first("nullif"), "this expression"),
     (exp.Greatest, _first("greatest"), "this expressions ignore_nulls"),

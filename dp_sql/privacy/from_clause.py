@@ -326,3 +326,16 @@ def column_name(node: Node) -> str:
     if isinstance(node, exp.Alias | exp.Column):
         return folded(node.alias_or_name)
     return ""
+
+
+def flattened(node: Node) -> tuple[Node, list[Node]]:
+    """The first relation of FROM, and the joins that sqlglot keeps inside it or its brackets."""
+    joins: list[Node] = []
+    while True:
+        joins = [*(node.args.get("joins") or []), *joins]
+        inner = node.this
+        bracket = isinstance(node, exp.Subquery) and isinstance(inner, exp.Table | exp.Subquery)
+        if not bracket or node.args.get("alias"):
+            return node, joins
+        only(node, {"this", "joins"})
+        node = inner

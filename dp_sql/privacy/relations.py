@@ -35,6 +35,7 @@ from dp_sql.privacy.from_clause import (
     Rows,
     conditions,
     conjuncts,
+    flattened,
     only,
     projections,
 )
@@ -163,7 +164,7 @@ class Compiler:
         clause = tree.args.get("from_") or tree.args.get("from")
         if clause is None:
             raise refuse(tree, "A source needs a FROM clause", ALLOWED)
-        first, joins = _flattened(clause.this)
+        first, joins = flattened(clause.this)
         source = From()
         source.parts.append(self._part(first, source))
         for join in [*joins, *(tree.args.get("joins") or [])]:
@@ -387,16 +388,3 @@ class Compiler:
         held, tables = self.tables.schema.public_rows(found.sql, found.tables)
         listed = ", ".join(f"c{i}" for i in range(len(rows.values)))
         return replace(found, sql=f"SELECT {listed} FROM {held}", tables=tables)
-
-
-def _flattened(node: Node) -> tuple[Node, list[Node]]:
-    """The first relation of FROM, and the joins that sqlglot keeps inside it or its brackets."""
-    joins: list[Node] = []
-    while True:
-        joins = [*(node.args.get("joins") or []), *joins]
-        inner = node.this
-        bracket = isinstance(node, exp.Subquery) and isinstance(inner, exp.Table | exp.Subquery)
-        if not bracket or node.args.get("alias"):
-            return node, joins
-        only(node, {"this", "joins"})
-        node = inner

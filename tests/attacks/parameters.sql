@@ -510,7 +510,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', E'b1']) FROM ratings
 -- ArgumentError: A domain list holds literals only.
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', x'00']) FROM ratings
 
--- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE.
+-- ArgumentError: A domain list may hold strings, plain numbers, TRUE and FALSE, dates
 SELECT DP_TOPK(title, 2, epsilon := 1, domain := ['b0', 'b1'::VARCHAR]) FROM ratings
 
 -- ArgumentError: A domain list holds literals only.

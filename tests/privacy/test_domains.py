@@ -176,6 +176,8 @@ def test_groups_of_another_type_cost_nothing(
     ("item", "domain", "n"),
     [("page", "[0, 1, 2.0]", 3), ("page", "products.product_id", 3), ("price", "[0, 0.5, 1]", 3),
      ("day", "['2024-01-01', '2024-01-02']", 2), ("day", "products.day", 3),
+     ("day", "[DATE '2024-01-01', '2024-01-02']", 2),
+     ("seen", "[TIMESTAMP '2024-01-01 00:00:00', DATE '2024-01-02']", 2),
      ("seen", "['2024-01-01', '2024-01-02 00:00:00']", 2), ("seen", "products.day", 3),
      ("title", "products.title", 3), ("title", "['b0', 'b1']", 2), ("flag", "[TRUE, FALSE]", 2)],
 )  # fmt: skip

@@ -216,7 +216,8 @@ class Writer:
                     f"({self.of('date', depth - 1)} - {self.of('date', depth - 1)})",
                     f"{self.one(['hour', 'isodow', 'week', 'quarter', 'dayofyear'])}({self.of('time', depth - 1)})"],
             "number": [f"({inner} {self.one(['+', '-', '*', '/'])} {self.one([other, '2.5', '1e3'])})",
-                       f"-({inner})", f"abs({inner})", f"TRY_CAST({inner} AS {self.one(['DECIMAL(9,2)', 'BIGINT', 'DOUBLE'])})"],
+                       f"-({inner})", f"abs({inner})", f"round({inner}, {self.one(['0', '1', '12'])})",
+                       f"floor({inner})", f"ceil({inner})", f"TRY_CAST({inner} AS {self.one(['DECIMAL(9,2)', 'BIGINT', 'DOUBLE'])})"],
             "text": [f"CAST({self.of('number', depth - 1)} AS VARCHAR)", f"lower({inner})", f"substr({inner}, 2, 3)"],
             "date": [f"({inner} {self.one(['+', '-'])} {self.one([self.of('int', depth - 1), '30'])})",
                      f"CAST({self.of('time', depth - 1)} AS DATE)", f"TRY_CAST({self.of('text', depth - 1)} AS DATE)"],
@@ -238,7 +239,8 @@ class Writer:
 FORMS = [
     "{int} + 1", "{int} - {int}", "{int} * {int}", "{int} // 10 * 10", "{int} % 7", "{int} // {int}",
     "-{int}", "abs({int})", "sign({int})", "{number} + {number}", "{number} * 2.5", "{number} / 3",
-    "-{number}", "abs({number})", "{date} + 1", "{date} - {int}", "{date} - {date}",
+    "-{number}", "abs({number})", "round({number})", "round({number}, 1)", "round({number}, 30)",
+    "floor({number})", "ceil({number})", "ceiling({number})", "{date} + 1", "{date} - {int}", "{date} - {date}",
     "{time} + INTERVAL 30 DAY", "{time} - INTERVAL '1 month'", "{time} + INTERVAL 3 HOURS",
     "{time} >= current_date - INTERVAL 30 DAY", "{time} < now()", "{date} = today()",
     "CASE WHEN {bool} THEN {int} ELSE 0 END", "CASE {int} WHEN 1 THEN 'a' ELSE {text} END",
@@ -335,6 +337,10 @@ LARGE = {
     "CAST(i AS TINYINT)": "Write TRY_CAST",
     "h + 1": "Cast wide numbers first",
     "repeat(s, 3)": "The function repeat",
+    "round(i, -1)": "whole number of places",
+    "round(i, i)": "whole number of places",
+    "round(h)": "not supported for HUGEINT",
+    "unnest(s)": "unnest is not supported here",
     "s || i::INTEGER[]": "This cast|A cast",
 }  # fmt: skip
 
