@@ -125,7 +125,7 @@ def _shown(node: Node) -> str:
 
 
 def _unsupported(node: Node) -> Exception:
-    if isinstance(node, exp.Explode):
+    if isinstance(node, exp.Explode) and isinstance(node.this, exp.Column):
         listed = node.this.sql(dialect="duckdb")
         hint = f"Write … FROM …, unnest({listed}) AS u(element), and name element."
         return refuse(node, "unnest is not supported here", hint)
