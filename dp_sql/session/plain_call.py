@@ -40,7 +40,8 @@ def answer_of(asked: Asked, engine: Engine) -> str:
         if refusal.hint != IN_DP or not statement.is_query:
             raise
         body = statement.text[slice(*statement.span)]
-        hint = IN_DP if "$" in body else f"Write: FROM dp($$ {body} $$)"
+        known = "$" in body or "PIVOT" in body.upper()  # DuckDB writes a source's values into PIVOT
+        hint = IN_DP if known else f"Write: FROM dp($$ {body} $$)"
         raise type(refusal)(
             refusal.message, text=refusal.text, position=refusal.position, hint=hint
         ) from None
@@ -77,8 +78,9 @@ def _statement(asked: Asked) -> Statement:
         raise NotSupported(message, hint=f"CREATE TABLE … AS keeps an answer. {IN_DP}")
     hidden = {folded(name) for name in asked.temporary or () if not name.startswith("__dp_")}
     for token in found[0].tokens:
-        if token.name is not None and folded(token.name) in hidden:
-            message = f"{token.name} is a temporary table or view, which only its connection sees."
+        name = token.name or (token.text.strip("'$") if token.kind == "string" else "")
+        if folded(name) in hidden:  # FROM 'name' names a table, too
+            message = f"{name} is a temporary table or view, which only its connection sees."
             hint = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
             raise token.error(NotSupported, message, hint)
     return found[0]
