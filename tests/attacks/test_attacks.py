@@ -15,6 +15,7 @@ import duckdb
 import pytest
 
 import dp_sql
+from dp_sql.privacy.functions import FUNCTIONS
 from tests.attacks.attack_bench import ATTACKS, CANARIES, RIGHT, Attack, Side, attacks, families
 
 FAMILIES = families()
@@ -104,7 +105,9 @@ _WORDS = {
     "value", "item", "listed", "domain", "counted", "counts", "items", "n", "o", "k", "p", "w",
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
     "TRY_CAST", "typeof", "stated", "declared", "starts_with", "ends_with", "contains",
-    "regexp_full_match", "strlen", "disabled_optimizers",
+    "regexp_full_match", "strlen", "disabled_optimizers", "nullif", "least", "abs", "sign", "BETWEEN",
+    "INTERVAL", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
+    "json_extract", "json_extract_string", *FUNCTIONS,
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
@@ -119,6 +122,7 @@ _FORMS = {
         r"|SELECT system\.main\.typeof\(\(SELECT value FROM \("
         r"|SELECT system\.main\.min\(CAST\(value AS VARCHAR\)\) FROM \("
         r"|SELECT 1 FROM \(SELECT DISTINCT "
+        r"|SELECT system\.main\.regexp_matches\('', '"
     ),
     "sql": re.compile(r'SELECT "title", "genre" FROM "shop"\."main"\."catalog"$'),
     "get_table_names": re.compile(
