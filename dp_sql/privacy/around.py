@@ -105,7 +105,7 @@ class _Around:
         self._tree, self._engine, self._units = tree, engine, units
         self._selects = [s for s in tree.find_all(exp.Select) if any(_calls(s))]
         self.n_calls = {id(s): len(list(_calls(s))) for s in self._selects}
-        self._ctes: dict[str, list[Node]] = {}
+        self._ctes: dict[str, list[Any]] = {}
         for cte in tree.find_all(exp.CTE):
             self._ctes.setdefault(folded(cte.alias), []).append(cte)
         self._reached: set[int] = set()
@@ -116,8 +116,9 @@ class _Around:
             _check_select(select)
         outside = list(self._outside(query))
         sources = self._sources()
-        if isinstance(self._tree, exp.Insert):  # its keys would tell of rows that are there
-            self._check_table(self._tree.find(exp.Table), sources)
+        if isinstance(self._tree, exp.Insert):  # a key of the table may reject or skip the answer
+            for target in self._tree.this.find_all(exp.Table):
+                self._check_table(target, sources)
         for node in outside:
             if isinstance(node, exp.Table):
                 self._check_table(node, sources)

@@ -119,7 +119,7 @@ def _index(text: str, calls: Sequence[DpCall], asked: Asked) -> int:
             )  # fmt: skip
     k, epsilon = asked.k and int(asked.k), asked.epsilon and float(asked.epsilon)
     wanted: _Signature = (asked.function, k, epsilon)
-    item = _names(asked.item.partition("(")[2][:-1])
+    item = _column(asked.item.partition("(")[2][:-1])
     for number, one in enumerate(brief):
         if one == wanted and (clear[number] or full[number][-1] == item):
             return number
@@ -130,16 +130,17 @@ def _brief(call: DpCall) -> _Signature:
     return call.function.name, call.k, float(call.parameters.epsilon)
 
 
-def _item(call: DpCall) -> tuple[str, ...] | None:
+def _item(call: DpCall) -> str | None:
     """The column that is the item of a call; None for an expression."""
-    return _names(call.columns[call.function.positional[0]].text)
+    return _column(call.columns[call.function.positional[0]].text)
 
 
-def _names(text: str) -> tuple[str, ...] | None:
+def _column(text: str) -> str | None:
+    """The name of a column without its table's, which DuckDB may leave out when it prints it."""
     with suppress(QueryError):
         tokens = tokenize(text)
-        if all(
+        if tokens and all(
             t.name is not None if i % 2 == 0 else t.is_symbol(".") for i, t in enumerate(tokens)
         ):
-            return tuple(folded(token.name or "") for token in tokens[::2])
+            return folded(tokens[-1].name or "")
     return None
