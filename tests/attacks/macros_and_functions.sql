@@ -246,5 +246,5 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > getvariable('x
 -- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (FROM query('FROM ratings'))
 
--- NotPrivate: IN (SELECT …) reads public tables only, or compares the privacy units.
+-- NotPrivate: IN (SELECT …) must read public tables only, or compare privacy units.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT lower(title) FROM ratings)
