@@ -225,7 +225,7 @@ SELECT DP_TOPK(NULL, 1, epsilon := 1, domain := ['x']) FROM ratings
 -- ArgumentError: The item weight has type DOUBLE, whose equality is not exact
 SELECT DP_TOPK(weight, 1, epsilon := 1, domain := [1.5]) FROM ratings
 
--- ArgumentError: The item tags has type VARCHAR[]: values of this type are not
+-- ArgumentError: The item tags has type VARCHAR[], which is not supported
 SELECT DP_COUNT_DISTINCT(tags, epsilon := 1) FROM ratings
 
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
