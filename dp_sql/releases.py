@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_DOWN, Context, Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from dp_sql.udfs.mechanism import PrivacyLoss, in_short, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 T = TypeVar("T")
+
+
+def in_short(x: Fraction) -> str:
+    """Write a fraction with at most six digits that count, rounded towards zero.
+
+    >>> in_short(Fraction(19, 20)), in_short(Fraction(1, 3)), in_short(Fraction(1, 10**9))
+    ('0.95', 'about 0.333333', '1e-9')
+    """
+    exact = Decimal(x.numerator) / Decimal(x.denominator)
+    short = Context(prec=6, rounding=ROUND_DOWN).create_decimal(exact)
+    shown = f"{short.normalize():f}" if not x or abs(x) >= Fraction(1, 10**4) else f"{short:e}"
+    mantissa, e, power = shown.partition("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return "about " * (Fraction(short) != x) + mantissa + e + power
 
 
 @lru_cache(maxsize=256)

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import duckdb
 
+from dp_sql.errors import SourceError
 from dp_sql.policy.model import parse_policy
 from dp_sql.privacy.catalog import view_body
 from dp_sql.sql.tokens import folded
@@ -109,7 +110,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "items": ("1", "2", "3", "NULL"), "catalog": ("",), "pages": ("",), "secret": ("",),
 }  # fmt: skip
 
-_DISABLED = "statistics_propagation"  # as on the private side
+_DISABLED = "statistics_propagation, common_subexpressions"  # as on the private side
 
 Row = tuple[str, int]
 """The owner, and a number that chooses the other values."""
@@ -227,6 +228,12 @@ class Database:
         return [
             (row[0], row[1]) for row in self.connection.execute(f"DESCRIBE {select}").fetchall()
         ]
+
+    def public_values(self, select: str) -> list[object]:
+        try:
+            return [row[0] for row in self.connection.execute(select).fetchall()]
+        except duckdb.Error as error:
+            raise SourceError(str(error)) from None
 
     def public_number(self, select: str) -> int:
         return int(self.connection.execute(select).fetchall()[0][0])

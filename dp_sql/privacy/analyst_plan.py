@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from fractions import Fraction
 from functools import partial
 
@@ -50,9 +51,11 @@ _UNREADABLE = "The policy's domain of this item cannot be read."
 
 
 def analyst_plans(
-    select: DpSelect, bodies: Mapping[str, str], policy: Policy, side: Schema
+    select: DpSelect, bodies: Mapping[str, str], policy: Policy, side: Schema, asked_at: datetime
 ) -> list[Plan]:
     """The plans of the calls of one SELECT; `bodies` is the SQL of its CTEs, by folded name.
+
+    asked_at: what now() and current_date mean in the statement.
 
     Raises NotPrivate where the source is not provably person-level, ParseError, or ArgumentError
     where a domain is missing or unreadable, or a limit of the policy is exceeded.
@@ -62,7 +65,7 @@ def analyst_plans(
             refuse_no_epsilon(select, call, policy)
             _check_limits(select, call, policy)
         return [policy_scores_plan(select, call, policy, side) for call in select.calls]
-    compiler = Compiler(PolicyTables(side, policy), policy.limits.work)
+    compiler = Compiler(PolicyTables(side, policy, asked_at), policy.limits.work)
     source = compiled_source(select, bodies, compiler)
     if source.person_type is None:
         message = "This source is public: it contains no private rows."

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
@@ -35,14 +36,19 @@ TIMES = {
 _FROM_TEXT = TIMES | {"TIME", "UUID"}
 _HOLD_DATES = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE"}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_ALIASES = {"TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
+ALIASES = {
+    "TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "INT": "INTEGER", "REAL": "FLOAT",
+    "UINT": "UINTEGER",
+}  # fmt: skip
 _MOST_DIGITS = 38
 MAX_TEXT_BYTES = 10_000  # of a string that functions read; they read a longer one as NULL
-_COLUMN = re.compile(r"r\d+c\d+", re.ASCII)
+MAX_BYTES = 200_000  # of a string that is computed
+NEAR = ("100000-01-01 (BC)", "100000-01-01")  # they read a date beyond these as NULL
+_NEAR_YEARS = 100_000
 WAY_OUT = (
-    "Under a policy, and over groups, you can use comparisons with literals, BETWEEN, IN (a "
-    "list), IS NULL, AND, OR, NOT, LIKE, lower, upper, trim, substr, date_trunc, year, month, "
-    "day, and coalesce with a literal. For anything else the owner can add a column to the table."
+    "Under a policy, and over groups, you can use comparisons, LIKE, CASE, coalesce, arithmetic, "
+    "TRY_CAST, and the functions of strings, dates and JSON that docs/sql.md lists. For anything "
+    "else the owner can add a column to the table."
 )
 
 
@@ -53,6 +59,8 @@ class Value:
     origin: the column of a base table that it is, unchanged: the table's full name, and its own.
     is_person: whether it is the privacy unit of its row.
     collation: how its strings are compared, as collations.py names it.
+    bound: the most bytes of a string, or the years from 0 to the farthest date; None: not known.
+    literal: the SQL of a literal whose type depends on what is beside it.
     is_unnested: whether it is a list of which each element becomes a row.
     """
 
@@ -62,6 +70,13 @@ class Value:
     is_person: bool = False
     collation: str = ""
     is_unnested: bool = False
+    bound: int | None = None
+    literal: str = ""
+
+    @property
+    def shape(self) -> str:
+        """What replaces it where the engine is asked for a type; it must not be a constant."""
+        return self.literal or f"(SELECT CAST(NULL AS {self.type}))"
 
     @property
     def origin_name(self) -> str | None:
@@ -76,6 +91,9 @@ class Scope:
     column: finds a column by its parts, or refuses it.
     constant: whether a string can be read as a type; asked of the engine, over no rows.
     listed: the values of a public one-column query, or a refusal.
+    type_of: the type of an expression without columns.
+    runs: whether an expression without columns can be computed.
+    now: the time of the statement.
     aggregate: compiles an aggregate, where one is allowed.
     as_written: for owners, takes an expression that cannot be compiled as it is written.
     matched: in WHERE, whether a row has a match in a query: EXISTS, or IN for a value. None for IN
@@ -85,6 +103,9 @@ class Scope:
     column: Callable[[exp.Column], Value]
     constant: Callable[[str, str], bool]
     listed: Callable[[Node], Value]
+    type_of: Callable[[str], str]
+    runs: Callable[[str], bool]
+    now: datetime | None = None
     aggregate: Callable[[Node], Value] | None = None
     as_written: Callable[[Node], Value] | None = None
     matched: Callable[[Node, Value | None], Value | None] | None = None
@@ -116,18 +137,23 @@ def refuse(node: Node, message: str, hint: str = WAY_OUT) -> Refused:
     return error
 
 
-def short(sql: str) -> str:
-    r"""A string as a function reads it: NULL where a column holds one that is too long.
+def bounded(value: Value) -> Value:
+    r"""A string or date as functions read it: NULL where it is too long, or too far away.
 
     Functions take time that grows with the string, and one row could hold gigabytes.
 
-    >>> print(short("r0c1"), short("lower(r0c1)"), sep="\n")
+    >>> print(bounded(Value("r0c1", "VARCHAR")).sql)
     (CASE WHEN system.main.strlen(r0c1) <= 10000 THEN r0c1 END)
-    lower(r0c1)
     """
-    if not _COLUMN.fullmatch(sql):
-        return sql
-    return f"(CASE WHEN system.main.strlen({sql}) <= {MAX_TEXT_BYTES} THEN {sql} END)"
+    sql, most = value.sql, None
+    if family(value.type) in TIMES and value.bound is None:
+        low, high = (f"CAST('{day}' AS {value.type})" for day in NEAR)
+        fits, most = f"{sql} BETWEEN {low} AND {high}", _NEAR_YEARS
+    elif value.type == "VARCHAR" and (value.bound is None or value.bound > MAX_BYTES):
+        fits, most = f"system.main.strlen({sql}) <= {MAX_TEXT_BYTES}", MAX_TEXT_BYTES
+    if most is None:
+        return value
+    return replace(value, sql=f"(CASE WHEN {fits} THEN {sql} END)", bound=most, origin=None)
 
 
 def is_literal(node: Node) -> bool:
@@ -183,7 +209,7 @@ def _cast_beside(value: Value, constant: Node, scope: Scope) -> tuple[str, str] 
     if any(part and key not in {"this", "to"} for key, part in constant.args.items()):
         return None
     kind, string = constant.args["to"].sql(dialect="duckdb").upper(), constant.this.this
-    kind = _ALIASES.get(kind, kind if kind in _FROM_TEXT | {"VARCHAR"} else None)
+    kind = ALIASES.get(kind, kind if kind in _FROM_TEXT | {"VARCHAR"} else None)
     if kind == value.type or (kind == "VARCHAR" and family(value.type) == "ENUM"):
         return _string_beside(value, string, scope)
     fits = kind == "DATE" and value.type in _HOLD_DATES and _DATE.fullmatch(string)

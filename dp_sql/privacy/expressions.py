@@ -8,54 +8,84 @@ node with any other part is refused: a part that is not read would change the qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
-from dp_sql.privacy.collations import BINARY, agree
+from dp_sql.privacy.arithmetic import OPERATORS, negated, operation
+from dp_sql.privacy.calls import PARTS, Compile, call, is_call
+from dp_sql.privacy.choices import chosen, constant, converted, first, now
+from dp_sql.privacy.collations import BINARY
 from dp_sql.privacy.comparisons import (
     FLOATS,
-    SMALL,
+    MAX_BYTES,
     TIMES,
     Scope,
     Value,
-    beside,
+    bounded,
     is_double,
     is_literal,
     refuse,
-    short,
     whole_number,
 )
-from dp_sql.privacy.like import like
+from dp_sql.privacy.predicates import (
+    COMPARISONS,
+    between,
+    boolean,
+    compare,
+    compared,
+    in_list,
+    is_constant,
+    like_pattern,
+    only_analysts,
+)
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, family, same_bits
 
-# Types with an order and an equality that fail on no value, and a string for every value.
-COMPARABLE = EXACT_TYPES | FLOATS
-_COMPARISONS: Mapping[type, str] = {
-    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-}  # fmt: skip
+_Compile = Callable[[Node, Scope], Value]
 _PARTS = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"}
+_DATE_PARTS: Mapping[type, str] = {
+    exp.Year: "year", exp.Quarter: "quarter", exp.Month: "month", exp.Week: "week",
+    exp.WeekOfYear: "week", exp.Day: "day", exp.DayOfMonth: "day", exp.DayOfYear: "dayofyear",
+    exp.DayOfWeek: "dayofweek", exp.DayOfWeekIso: "isodow", exp.Hour: "hour",
+    exp.Minute: "minute", exp.Second: "second",
+}  # fmt: skip
 _FARTHEST = 10**6
+_MAX_SQL = 200_000  # characters of one expression: a value that is read twice is written twice
 
 
 def compiled(node: Node, scope: Scope) -> Value:
     """Compile an expression, or raise Refused where it may fail on some row."""
     try:
-        for kinds, compile_one, parts in _COMPILERS:
+        known = _COMPILERS if scope.as_written is not None else (*_COMPILERS, *_ANALYSTS)
+        for kinds, compile_one, parts in known:
             if isinstance(node, kinds):
                 if parts is not None:
                     _only(node, parts)
-                return compile_one(node, scope)
+                return _short_enough(node, compile_one(node, scope))
         if scope.aggregate is not None and is_aggregate(node):
             return scope.aggregate(node)
+        if scope.as_written is None and is_call(node):
+            return _short_enough(node, call(node, scope, partial(_argument, scope)))
         if isinstance(node, exp.Anonymous):
             return _named(node, scope)
     except RecursionError:
         raise refuse(node, "This is nested too deeply") from None
     raise _unsupported(node)
+
+
+def _short_enough(node: Node, value: Value) -> Value:
+    if len(value.sql) > _MAX_SQL:
+        raise refuse(node, "This expression is too long", "Compute parts of it in a subquery.")
+    return value
+
+
+def _argument(scope: Scope, node: Node) -> Value:
+    """What is computed with: an expression, or a literal."""
+    return constant(node, scope) if is_literal(node) else compiled(node, scope)
 
 
 def is_aggregate(node: Node) -> bool:
@@ -130,10 +160,6 @@ def condition(node: Node, scope: Scope) -> str:
     raise refuse(node, "A condition must be true or false")
 
 
-def _boolean(sql: str) -> Value:
-    return Value(f"({sql})", "BOOLEAN")
-
-
 def _and_or(node: Node, scope: Scope) -> Value:
     word = " AND " if isinstance(node, exp.And) else " OR "
     terms: list[str] = []
@@ -143,94 +169,15 @@ def _and_or(node: Node, scope: Scope) -> Value:
         terms.append(condition(rest.expression, scope))
         rest = rest.this
     terms.append(condition(rest, scope))
-    return _boolean(word.join(reversed(terms)))
+    return boolean(word.join(reversed(terms)))
 
 
-def _maybe_not(node: Node, sql: str) -> Value:
-    """Sqlglot keeps the NOT of NOT LIKE inside the node or around it, depending on its version."""
-    return _boolean(f"NOT ({sql})" if node.args.get("negate") else sql)
-
-
-def _operand(node: Node, scope: Scope) -> Value:
+def _operand(scope: Scope, node: Node) -> Value:
     """A side of a comparison: of a = b = c, parsers may differ about what is compared first."""
     several = isinstance(node, exp.Predicate | exp.And | exp.Or | exp.Not | exp.In | exp.Between)
     if several and not isinstance(node, exp.SubqueryPredicate):
         raise refuse(node, "Put brackets around one of these two comparisons")
     return compiled(node, scope)
-
-
-def _is(node: Node, scope: Scope) -> Value:
-    left, right = _operand(node.this, scope), node.expression
-    if isinstance(right, exp.Null):
-        return _maybe_not(node, f"{left.sql} IS NULL")
-    if isinstance(right, exp.Boolean) and left.type == "BOOLEAN":
-        return _maybe_not(node, f"{left.sql} IS {'TRUE' if right.this else 'FALSE'}")
-    raise refuse(node, "IS must be followed by NULL, TRUE or FALSE")
-
-
-def _compare(node: Node, scope: Scope) -> Value:
-    sign, left, right = _COMPARISONS[type(node)], node.this, node.expression
-    turned = is_literal(left) and not is_literal(right)
-    value = _operand(right if turned else left, scope)
-    agree(node, value)
-    if turned or is_literal(right):
-        a, b = beside(value, left if turned else right, scope)
-        return _boolean(f"{b} {sign} {a}" if turned else f"{a} {sign} {b}")
-    if isinstance(right, exp.Any) and sign == "=":
-        return _among(node, value, right.this, scope)  # IN (SELECT …), as stored views have it
-    other = _operand(right, scope)
-    if value.type == other.type and family(value.type) in COMPARABLE:
-        agree(node, value, other)
-        return _boolean(f"{value.sql} {sign} {other.sql}")
-    if {family(value.type), family(other.type)} <= SMALL:
-        return _boolean(f"CAST({value.sql} AS HUGEINT) {sign} CAST({other.sql} AS HUGEINT)")
-    why = f"{value.type} and {other.type} cannot be compared without a cast that may fail"
-    raise refuse(node, why)
-
-
-def _between(node: Node, scope: Scope) -> Value:
-    value = _operand(node.this, scope)
-    limits = [node.args["low"], node.args["high"]]
-    if not all(map(is_literal, limits)):
-        raise refuse(node, "BETWEEN is supported only with literals")
-    _same_kind(node, limits)
-    agree(node, value)
-    (low, a), (high, b) = (beside(value, limit, scope) for limit in limits)
-    return _boolean(f"{low} >= {a} AND {high} <= {b}")
-
-
-def _same_kind(node: Node, literals: Sequence[Node]) -> None:
-    """DuckDB compares a list in one type for all, which one 1e0 makes DOUBLE."""
-    if len(set(map(is_double, literals))) == 2:
-        raise refuse(node, "Write these numbers either all with an exponent or all without one")
-
-
-def _in(node: Node, scope: Scope) -> Value:
-    value, query, choices = _operand(node.this, scope), node.args.get("query"), node.expressions
-    if query is not None:
-        return _among(node, value, query, scope)
-    if not choices or not all(map(is_literal, choices)):
-        raise refuse(
-            node, "IN is supported only with a list of literals or a column of a public table"
-        )
-    _same_kind(node, choices)
-    agree(node, value)
-    pairs = [beside(value, choice, scope) for choice in choices]
-    if len({a for a, _ in pairs}) == 1:
-        return _boolean(f"{pairs[0][0]} IN ({', '.join(b for _, b in pairs)})")
-    return _boolean(" OR ".join(f"{a} = {b}" for a, b in pairs))
-
-
-def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
-    if scope.matched is not None and (found := scope.matched(query, value)) is not None:
-        return found
-    listed = scope.listed(query)
-    if listed.type != value.type or family(value.type) not in COMPARABLE:
-        raise refuse(
-            node, f"IN compares {value.type} with {listed.type}; both must have the same type"
-        )
-    agree(node, value, listed)
-    return _boolean(f"{value.sql} IN {listed.sql}")
 
 
 def _exists(node: Node, scope: Scope) -> Value:
@@ -240,21 +187,15 @@ def _exists(node: Node, scope: Scope) -> Value:
     return found
 
 
-def _like(node: Node, scope: Scope) -> Value:
-    value, pattern = _operand(node.this, scope), node.expression
-    plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\0" not in pattern.this
-    if family(value.type) != "VARCHAR" or not plain:
-        raise refuse(node, "LIKE is supported only for a string column and a pattern in quotes")
-    return _maybe_not(node, like(node, value, pattern.this, isinstance(node, exp.ILike)))
-
-
 def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:
     """A function of a string; what it returns keeps the collation."""
     value = compiled(node, scope)
     if family(value.type) != "VARCHAR":
         raise refuse(node, f"This function takes a string, not {value.type}")
-    listed = ", ".join([short(value.sql), *more])
-    return Value(f"system.main.{word}({listed})", "VARCHAR", collation=value.collation)
+    read = bounded(value)
+    listed = ", ".join([read.sql, *more])
+    bound = min(3 * (read.bound or 0), MAX_BYTES)  # a code point has at most 3 times its bytes
+    return Value(f"system.main.{word}({listed})", "VARCHAR", collation=value.collation, bound=bound)
 
 
 def _trim(node: Node, scope: Scope) -> Value:
@@ -284,8 +225,10 @@ def _named(node: Node, scope: Scope) -> Value:
         return _date_part(_part_name(given[0]), given[1], scope)
     if word in {"lower", "upper", "trim", "ltrim", "rtrim"} and len(given) == 1:
         return _of_string(word, given[0], scope)
-    if word.upper() in _PARTS and len(given) == 1:
+    if word.upper() in PARTS and len(given) == 1:
         return _date_part(word, given[0], scope)
+    if scope.as_written is None and word in {"now", "today", "get_current_timestamp"} and not given:
+        return now(node, scope)
     raise _unsupported(node)
 
 
@@ -298,7 +241,7 @@ def _of_main(node: Node, scope: Scope) -> Value:
 
 def _part_name(node: Node) -> str:
     word = str(node.name).upper()
-    if word not in _PARTS:
+    if word not in PARTS:
         raise refuse(node, f"The date part {word.lower()} is not supported here")
     return word.lower()
 
@@ -322,26 +265,40 @@ def _truncate(node: Node, scope: Scope) -> Value:
 
 
 def _coalesce(node: Node, scope: Scope) -> Value:
-    value, others = compiled(node.this, scope), node.expressions
-    if len(others) != 1 or not is_literal(others[0]):
-        raise refuse(node, "coalesce is supported only with a column and one literal")
-    sql, other = beside(value, others[0], scope)
-    if sql != value.sql:
-        raise refuse(node, f"The literal in coalesce must be of type {value.type}")
-    return Value(f"coalesce({sql}, {other})", value.type, collation=value.collation)
+    others = node.expressions
+    if scope.as_written is not None and (len(others) != 1 or not is_literal(others[0])):
+        raise _unsupported(node)
+    return first(node, scope, partial(_argument, scope), "coalesce")
 
 
-def _to_text(node: Node, scope: Scope) -> Value:
-    """Every value can be cast to a string; other casts may fail."""
+def _cast(node: Node, scope: Scope) -> Value:
     if node.args["to"].sql(dialect="duckdb").upper() not in {"TEXT", "VARCHAR"}:
-        raise refuse(
-            node,
-            "Only a cast to VARCHAR is supported here, because other casts fail on some values",
-        )
-    value = compiled(node.this, scope)
-    if family(value.type) not in COMPARABLE | {"JSON"}:
-        raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
-    return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR", collation=value.collation)
+        only_analysts(node, scope, "Only a cast to VARCHAR is supported here")
+    return converted(node, compiled(node.this, scope), scope)
+
+
+def _case(node: Node, scope: Scope) -> Value:
+    subject = node.this if isinstance(node, exp.Case) else None
+    value = None if subject is None else _operand(scope, subject)
+
+    def when(term: Node) -> str:
+        if value is None:
+            return condition(term, scope)
+        return compared(node, value, "=", term, scope, partial(_operand, scope)).sql
+
+    return chosen(node, scope, partial(_argument, scope), when)
+
+
+def _predicate(compile_one: Callable[[Node, Scope, Compile], Value]) -> _Compile:
+    return lambda node, scope: compile_one(node, scope, partial(_operand, scope))
+
+
+def _first(word: str) -> _Compile:
+    return lambda node, scope: first(node, scope, partial(_argument, scope), word)
+
+
+def _negated(word: str) -> _Compile:
+    return lambda node, scope: negated(node, compiled(node.this, scope), word)
 
 
 def _column(node: Node, scope: Scope) -> Value:
@@ -350,9 +307,6 @@ def _column(node: Node, scope: Scope) -> Value:
         why = f"{value.type} holds times that DuckDB cannot show"
         raise refuse(node, why, "The owner can store it as a TIMESTAMP.")
     return value
-
-
-_Compile = Callable[[Node, Scope], Value]
 
 
 def _of_this(compile_one: Callable[[str, Node, Scope], Value], word: str) -> _Compile:
@@ -364,24 +318,38 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Column, _column, None),
     (exp.Paren, lambda node, scope: compiled(node.this, scope), "this"),
     ((exp.And, exp.Or), _and_or, None),
-    (exp.Not, lambda node, scope: _boolean(f"NOT {condition(node.this, scope)}"), "this"),
-    (exp.Is, _is, "this expression negate"),
-    (tuple(_COMPARISONS), _compare, "this expression"),
-    (exp.Between, _between, "this low high"),
-    (exp.In, _in, "this expressions query"),
+    (exp.Not, lambda node, scope: boolean(f"NOT {condition(node.this, scope)}"), "this"),
+    (exp.Is, _predicate(is_constant), "this expression negate"),
+    (tuple(COMPARISONS), _predicate(compare), "this expression"),
+    (exp.Between, _predicate(between), "this low high"),
+    (exp.In, _predicate(in_list), "this expressions query"),
     (exp.Exists, _exists, "this"),
-    ((exp.Like, exp.ILike), _like, "this expression negate"),
+    ((exp.Like, exp.ILike), _predicate(like_pattern), "this expression negate"),
     (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
     (exp.Lower, _of_this(_of_string, "lower"), "this"),
     (exp.Upper, _of_this(_of_string, "upper"), "this"),
     (exp.Trim, _trim, "this position"),
     (exp.Substring, _substring, "this start length"),
-    (exp.Year, _of_this(_date_part, "year"), "this"),
-    (exp.Month, _of_this(_date_part, "month"), "this"),
-    ((exp.Day, exp.DayOfMonth), _of_this(_date_part, "day"), "this"),
+    *((kind, _of_this(_date_part, word), "this") for kind, word in _DATE_PARTS.items()),
     (exp.Extract, lambda n, s: _date_part(_part_name(n.this), n.expression, s), "this expression"),
     ((exp.TimestampTrunc, exp.DateTrunc), _truncate, "this unit"),
     (exp.Coalesce, _coalesce, "this expressions"),
-    (exp.Cast, _to_text, "this to"),
+    (exp.Cast, _cast, "this to safe"),
     (exp.Dot, _of_main, "this expression"),
+)
+# Those that are compiled for analysts only; an owner's are taken as written.
+_ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
+    (
+        tuple(OPERATORS),
+        lambda n, s: operation(n, s, partial(_argument, s)),
+        "this expression typed safe",
+    ),
+    (exp.Neg, _negated("-"), "this"),
+    (exp.Abs, _negated("abs"), "this"),
+    (exp.Sign, _negated("sign"), "this"),
+    ((exp.Case, exp.If), _case, "this ifs default true false"),
+    (exp.Nullif, _first("nullif"), "this expression"),
+    (exp.Greatest, _first("greatest"), "this expressions ignore_nulls"),
+    (exp.Least, _first("least"), "this expressions ignore_nulls"),
+    ((exp.CurrentDate, exp.CurrentTimestamp), now, ""),
 )

@@ -53,8 +53,8 @@ MAX_SCANS = 64  # tables that one source may read; a CTE counts each time it is 
 MAX_PUBLIC_ROWS = 10_000_000  # of a join of public tables
 MAX_LENGTH = 200_000  # of the SQL that is written for a source
 MAX_ELEMENTS = 1_000  # of a list that is unnested: the first ones
-MAX_PATTERNS = 5  # of LIKE that become regular expressions: one row is matched with each
-_PATTERN = "system.main.regexp_full_match("
+MAX_PATTERNS = 5  # that are regular expressions: one row is matched with each
+_PATTERN = "system.main.regexp_"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,10 @@ def written(
     except RecursionError:
         raise NotSupported("This source is nested too deeply.") from None
     if limits is not None and sql.count(_PATTERN) > MAX_PATTERNS:
-        why = f"This source matches more than {MAX_PATTERNS} patterns with _ or an inner %."
+        why = (
+            f"This source matches more than {MAX_PATTERNS} patterns that are regular expressions, "
+            "or have _ or an inner %."
+        )
         raise NotSupported(why, hint="Patterns such as 'a%', '%a' and '%a%' are not limited.")
     cap = limits.rows_per_person if limits is not None and writer.made is not None else None
     return Written(sql, writer.tables(sql), Work(cap, writer.made))

@@ -16,13 +16,14 @@ of one row that is not compiled is taken as written (declared_sources.py).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
 from sqlglot import exp
 
-from dp_sql.errors import NotPrivate, QueryError
+from dp_sql.errors import NotPrivate, QueryError, SourceError
 from dp_sql.policy.limits import WorkLimits
 from dp_sql.privacy.collations import agree
 from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value, refuse
@@ -107,7 +108,8 @@ class Compiler:
             raise refuse(tree, why, ALLOWED)
         values = tuple(
             replace(a, origin=a.origin if a.origin == b.origin else None,
-                    is_person=a.is_person and b.is_person, collation=agree(tree, a, b))
+                    is_person=a.is_person and b.is_person, collation=agree(tree, a, b),
+                    bound=None if None in (a.bound, b.bound) else max(a.bound or 0, b.bound or 0))
             for a, b in zip(left.values, right.values, strict=True)
         )  # fmt: skip
         return replace(left, relation=UnionAll(left.relation, right.relation), values=values)
@@ -351,7 +353,18 @@ class Compiler:
             return replace(rows.values[0], sql=f"({found.sql})")
 
         trusted = partial(self.tables.as_written, source) if self.tables.trusted else None
-        return Scope(source.column, self.tables.schema.readable, listed, as_written=trusted)
+        ask = self.tables.schema
+
+        def type_of(sql: str) -> str:
+            return ask.columns(f"SELECT {sql} AS c0")[0][1]
+
+        def runs(sql: str) -> bool:
+            with contextlib.suppress(SourceError):
+                return bool(ask.public_values(f"SELECT {sql}"))
+            return False
+
+        now = self.tables.now
+        return Scope(source.column, ask.readable, listed, type_of, runs, now, as_written=trusted)
 
     def _public_column(self, query: Node) -> Rows:
         """A public query of one column, as the right side of IN."""

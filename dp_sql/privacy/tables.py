@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import ClassVar
 
 from dp_sql.errors import guessed
@@ -64,6 +65,11 @@ class Tables:
     schema: Schema
     trusted: ClassVar[bool] = False
 
+    @property
+    def now(self) -> datetime | None:
+        """The time of the statement; None where the engine's own is used."""
+        return None
+
     def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
         """The rows of a table; None where the name means no table that may be read."""
         raise NotImplementedError
@@ -100,6 +106,12 @@ class PolicyTables(Tables):
     """The tables that a policy names."""
 
     policy: Policy
+    asked_at: datetime | None = None
+
+    @property
+    def now(self) -> datetime | None:
+        """The time of the statement."""
+        return self.asked_at
 
     def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
         """The rows of a table; None where the policy names no table of this name."""

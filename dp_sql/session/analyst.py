@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from fractions import Fraction
 from types import FrameType
 
@@ -165,10 +166,10 @@ class AnalystSession(Session):
 
     def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
         refuse_unknown(statement, self._public)
-        plans = []
+        plans, now = [], datetime.now().astimezone()
         for select in statement.selects:
             check_list(select, self._public)
-            plans += analyst_plans(select, statement.ctes, self._policy, self._private)
+            plans += analyst_plans(select, statement.ctes, self._policy, self._private, now)
         limits = self._policy.limits  # of a query, however many calls it has
         for what, total, most in (
             ("epsilon", sum(plan.loss.epsilon for plan in plans), limits.max_epsilon_per_query),

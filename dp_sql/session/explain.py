@@ -12,9 +12,9 @@ from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import OwnersEngine, Schema
 from dp_sql.privacy.plan import Plan, loss_at
 from dp_sql.privacy.private_sql import private_sql
-from dp_sql.releases import priced
+from dp_sql.releases import in_short, priced
 from dp_sql.session.describe import values_sql
-from dp_sql.udfs.mechanism import PrivacyLoss, in_short, in_words
+from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
 _WIDTH = 62  # columns of a value in EXPLAIN, so that DuckDB's box fits in 80
 EXAMPLE_DELTA = Fraction(1, 10**6)

@@ -131,7 +131,7 @@ _FIELDS = re.compile(r"(\w+) ((?:[^,(]|\([^)]*\))+)(?:, |$)")
 def sample(type_name: str) -> str:
     r"""SQL of a value that can be cast to the type of an answer or a key.
 
-    >>> print(sample("DATE[]"), sample("STRUCT(item VARCHAR, count BIGINT)[]"), sep="\\n")
+    >>> print(sample("DATE[]"), sample("STRUCT(item VARCHAR, count BIGINT)[]"), sep="\n")
     ['2000-01-01']
     [{'item': 'a', 'count': 1}]
     """

@@ -2,7 +2,7 @@
 
 In a file of the corpus each case is a comment of one line and the statement under it, up to an empty
 line. The comment says what the statement must get: an error's class and the beginning of its
-message, or `answered`; with `open:` in front where the session does something else so far. In a
+message, or `answered`, or `released` with noise; with `open:` in front where the session does something else so far. In a
 statement `<U+200B>` stands for that character, `<5000*1>` for 5000 ones, `<EMPTY>` for nothing.
 """
 
@@ -87,7 +87,7 @@ RIGHT = "SELECT DP_TOPK(title, 2, epsilon := 1) AS best FROM ratings WHERE score
 
 @dataclass(frozen=True)
 class Attack:
-    """One statement, and what it must get: the error's class and words, or `answered`."""
+    """One statement, and what it must get: the error's class and words, `answered` or `released`."""
 
     family: str
     statement: str
@@ -98,11 +98,15 @@ class Attack:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a statement: the error's class and text, or the answer; and what it said."""
+    """What came of a statement: the error's class and text, or the answer; and what it said.
+
+    shape: what may be known of a release: columns, types, and how many values there are.
+    """
 
     kind: str
     text: str
     said: str
+    shape: str = ""
 
 
 _CASE = re.compile(r"^-- (open: )?([\w|]+(?:: .*)?)\n((?:(?!-- ).+\n)+)", re.MULTILINE)
@@ -185,8 +189,11 @@ class Side:
         """Run a statement to its end."""
         try:
             relation: Any = self.session.sql(statement, params=params)
-            answer = repr((relation.columns, relation.types, relation.fetchall()))
-            return Outcome("answered", answer, answer)
+            rows = relation.fetchall()
+            answer = repr((relation.columns, relation.types, rows))
+            sizes = [[len(v) if isinstance(v, list) else 1 for v in row] for row in rows]
+            shape = repr((relation.columns, relation.types, sizes))
+            return Outcome("answered", answer, answer, shape)
         except Exception as error:
             said = "".join(traceback.format_exception(error)) + _chain(error)
             kind = type(error).__name__

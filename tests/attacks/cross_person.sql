@@ -165,7 +165,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, title FROM ratings 
 -- NotPrivate
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, min(title, 2) AS title FROM ratings GROUP BY user_id)
 
--- NotPrivate: The operator || is not supported here: dp_sql cannot prove that it depends
+-- ArgumentError: DP_TOPK needs a domain (the public set of items that the answer may contain
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM (SELECT user_id, upper(max(title)) || 'x' AS title FROM ratings GROUP BY user_id)
 
 -- NotPrivate: GROUP BY in a source must list the privacy unit.

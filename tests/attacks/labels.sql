@@ -135,7 +135,7 @@ ALTER TABLE catalog ADD COLUMN m mood
 -- NotPrivate: This literal cannot be compared with VARCHAR.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = 'nobody'::mood
 
--- NotPrivate: Only a cast to VARCHAR is supported here, because other casts fail on some
+-- NotPrivate: A cast to this type is not supported here.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood::mood = 'calm'
 
 -- NotPrivate: This literal cannot be compared with VARCHAR.
@@ -153,7 +153,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = TRUE
 -- NotPrivate: A condition must be true or false.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood
 
--- NotPrivate: VARCHAR and BIGINT cannot be compared without a cast that may fail.
+-- NotPrivate: BIGINT and VARCHAR have no common type here.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = score
 
 -- NotPrivate: year takes a date, not VARCHAR.
@@ -165,13 +165,13 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood IN (SELECT
 -- NotPrivate: IN is supported here only in its basic form.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood IN enum_range(NULL::mood)
 
--- NotPrivate: This literal cannot be compared with VARCHAR.
+-- NotPrivate: INTEGER and VARCHAR have no common type here.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE coalesce(mood, 7) = 'calm'
 
 -- NotPrivate: The function enum_code is not supported here: dp_sql cannot prove that it
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE enum_code(mood) = 1
 
--- NotPrivate: Only a cast to VARCHAR is supported here, because other casts fail on some
+-- NotPrivate: This cast fails on some values of type VARCHAR.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE CAST(mood AS INTEGER) = 1
 
 -- NotPrivate: A source may only use count, min, max, and sum of integers up to 64 bits.

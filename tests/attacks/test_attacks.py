@@ -9,16 +9,21 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 
 import dp_sql
+from dp_sql.privacy import arithmetic
+from dp_sql.privacy.comparisons import Value
+from dp_sql.privacy.functions import FUNCTIONS
 from tests.attacks.attack_bench import ATTACKS, CANARIES, RIGHT, Attack, Side, attacks, families
 
 FAMILIES = families()
-REFUSED = [family for family in FAMILIES if family != "harmless"]
+REFUSED = [family for family in FAMILIES if family not in {"harmless", "released"}]
+IS_OLDEST = duckdb.__version__ < "2"  # it refuses some statements earlier, or in other words
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +41,16 @@ def wrongs(attack: Attack, sides: tuple[Side, Side]) -> list[str]:
     before = [len(side.session.receipts) for side in sides]
     with_person, without = (side.ask(attack.statement) for side in sides)
     found = []
-    if with_person.kind not in attack.outcome.split("|"):
+    if attack.outcome == "released":
+        if (with_person.kind, with_person.shape) != (without.kind, without.shape):
+            return [f"differs: {with_person.text[:200]} / {without.text[:200]}"]
+        released = [len(side.session.receipts) - n for side, n in zip(sides, before, strict=True)]
+        right = with_person.kind == "answered" and released == [1, 1]
+        return [] if right else [f"{with_person.text[:200]}, {released} releases"]
+    if IS_OLDEST and attack.outcome != "answered":
+        if with_person.kind == "answered" or with_person.kind.startswith("foreign"):
+            found.append(with_person.text[:200])
+    elif with_person.kind not in attack.outcome.split("|"):
         found.append(f"{with_person.kind} {with_person.text[:200]}")
     elif attack.outcome != "answered" and not with_person.text.startswith(attack.words):
         found.append(f"says {with_person.text[:200]}")
@@ -66,10 +80,25 @@ def test_attacks_get_what_the_corpus_says_on_both_databases(
     printed = caplog.text + "".join(capfd.readouterr())
     if wrong:
         pytest.fail("\n".join(wrong))
-    assert not mended or duckdb.__version__ < "2", "remove the word open from these"
+    assert not mended or IS_OLDEST, "remove the word open from these"
     assert not any(canary in printed for canary in CANARIES)
     for side in sides:  # a session that an attack has broken would refuse those after it, too
         assert side.ask(RIGHT).kind == "answered"
+
+
+def test_an_overflow_of_one_person_would_be_found(
+    sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = "SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE user_id * 10000000000 > 0"
+    attack = Attack("released", asked, "released", "", False)
+    assert wrongs(attack, sides) == []
+
+    def overflowing(kind: str, sign: str, a: Value, b: Value) -> Value:
+        return Value(f"({a.sql} {sign} {b.sql})", kind)
+
+    monkeypatch.setattr(arithmetic, "_integers", overflowing)
+    again = replace(attack, statement=asked.replace("> 0", "> 1"))  # not one that is remembered
+    assert wrongs(again, sides)[0].startswith("differs")
 
 
 def test_the_corpus_is_large_and_read_to_its_end() -> None:
@@ -80,7 +109,9 @@ def test_the_corpus_is_large_and_read_to_its_end() -> None:
         assert title.startswith("-- ") and len(found) == len(cases)
         assert not any(c in a.statement for a in found for c in CANARIES), "an echo is no leak"
     assert sum(len(attacks(family)) for family in REFUSED) >= 1000
-    assert all(attack.outcome != "answered" for f in REFUSED for attack in attacks(f))
+    assert all(
+        attack.outcome not in {"answered", "released"} for f in REFUSED for attack in attacks(f)
+    )
 
 
 # What our own statements on the private side are made of, besides names in the catalog.
@@ -104,7 +135,9 @@ _WORDS = {
     "value", "item", "listed", "domain", "counted", "counts", "items", "n", "o", "k", "p", "w",
     "code", "people", "people_of_items", "person", "persons", "g0", "m", "own", "place", "len", "pairs", "CROSS", "t", "one", "CREATE", "TEMP", "TABLE", "QUALIFY", "greatest", "hash",
     "TRY_CAST", "typeof", "stated", "declared", "starts_with", "ends_with", "contains",
-    "regexp_full_match", "strlen", "disabled_optimizers",
+    "regexp_full_match", "strlen", "disabled_optimizers", "nullif", "least", "abs", "sign", "BETWEEN",
+    "INTERVAL", "TINYINT", "SMALLINT", "FLOAT", "UBIGINT", "UHUGEINT", "TIME", "ZONE", "json_valid",
+    "json_extract", "json_extract_string", "list_slice", *FUNCTIONS,
 }  # fmt: skip
 _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
@@ -119,6 +152,7 @@ _FORMS = {
         r"|SELECT system\.main\.typeof\(\(SELECT value FROM \("
         r"|SELECT system\.main\.min\(CAST\(value AS VARCHAR\)\) FROM \("
         r"|SELECT 1 FROM \(SELECT DISTINCT "
+        r"|SELECT system\.main\.regexp_matches\('', '"
     ),
     "sql": re.compile(r'SELECT "title", "genre" FROM "shop"\."main"\."catalog"$'),
     "get_table_names": re.compile(

@@ -148,7 +148,7 @@ def test_without_the_package_the_owner_is_told_what_to_install(
         return None
 
     monkeypatch.setattr(pld, "find_spec", absent)
-    with pytest.raises(PolicyError, match=r"dp-sql\[pld\]"):
+    with pytest.raises(PolicyError, match=r"pip install .*\[pld\]"):
         pld.require_package()
 
 

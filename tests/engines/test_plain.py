@@ -144,10 +144,12 @@ def test_statements_are_answered(plain: Con, statement: str, rows: Any, n: int) 
 
 
 HINT = "FROM dp($$ "
+GROUPED = f"{CALL[:-1]}, groups := ['north'], max_groups_contributed := 1)"
 ELSEWHERE = "in a query of its own"
 REFUSED = [  # (statement, what its error says besides)
-    (f"SELECT region, {CALL} FROM ratings GROUP BY region", HINT),
-    (f"SELECT {CALL} FROM ratings GROUP BY ALL", HINT),
+    (f"SELECT region, {CALL} FROM ratings GROUP BY region", "needs groups"),
+    (f"SELECT region, {GROUPED} FROM ratings GROUP BY region", HINT),
+    (f"SELECT region, {GROUPED} FROM ratings GROUP BY ALL", HINT),
     (f"SELECT {CALL}, count(*) FROM ratings", "DP call"),
     (f"SELECT {CALL}, title FROM ratings", "GROUP BY"),
     (f"SELECT {CALL}, *  FROM ratings", "GROUP BY"),

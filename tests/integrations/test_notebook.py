@@ -20,10 +20,9 @@ def test_the_quickstart_asks_and_spends_what_it_says() -> None:
         capture_output=True, text=True, check=False, encoding="utf-8",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "budget of ann: epsilon 0.6 left, 0.1 after" in done.stdout
-    assert (
-        "most_read" in done.stdout and "│ ann     │   0.500000000 │   0.100000000 │" in done.stdout
-    )
+    assert "epsilon = 0.6 of 0.6 for ann; 0.1 after" in done.stdout
+    assert "most_read" in done.stdout
+    assert "│ ann     │ epsilon │    0.5 │       0.1 │" in done.stdout
 
 
 def test_the_notebook_is_stored_without_outputs() -> None:
@@ -56,7 +55,7 @@ def texts(outputs: list[dict[str, Any]]) -> str:
 
 def test_the_notebook_runs_and_spends_what_it_says(executed: list[dict[str, Any]]) -> None:
     said = texts(executed)
-    assert "budget of reading: epsilon 2 left, 1.8 after" in said
+    assert "epsilon = 2 of 2 for all together; 1.8 after" in said
     assert "no listed item has over 95 people fewer" in said  # as the notebook explains
     assert "The largest epsilon that still fits is 1." in said
     assert said.rstrip().endswith("left: 0.75")

@@ -438,7 +438,8 @@ def test_only_an_enum_has_labels(tmp_path: Path) -> None:
 
 
 def test_a_draft_says_that_labels_are_hidden(tmp_path: Path) -> None:
-    database, _ = written(tmp_path)
+    named = "ALTER TABLE visits RENAME person TO user_id"
+    database = write_database(tmp_path / "shop.duckdb", f"{SHOP};{named}")
     with opened(database) as catalog:
         text = draft(catalog)
     assert '# "visits.mood" = "enum"' in text and "canary-" not in text

@@ -10,7 +10,7 @@ import pytest
 from sqlglot import exp
 
 from dp_sql.privacy import expressions as total
-from dp_sql.privacy import join_sql, matches, person_groups
+from dp_sql.privacy import join_sql, matches, person_groups, predicates
 from dp_sql.privacy import relation_sql as person_sql
 from dp_sql.privacy import relations as person_level
 from dp_sql.privacy.comparisons import Value
@@ -162,7 +162,7 @@ def careless_collations(patch: pytest.MonkeyPatch) -> None:
 
 
 def mixed_up_signs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(total, "_COMPARISONS", {**total._COMPARISONS, exp.LT: "<="})
+    patch.setattr(predicates, "COMPARISONS", {**predicates.COMPARISONS, exp.LT: "<="})
 
 
 def lost_hiding(patch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -180,6 +181,9 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
         side.session.close()
 
 
+NOW = re.compile(r"CAST\('[-0-9 :.+]+' AS TIMESTAMP WITH TIME ZONE\)")
+
+
 def plans(side: Side, statement: str) -> list[Plan]:
     """What a statement would release; none where it is refused."""
     assert isinstance(side.session, AnalystSession)
@@ -198,7 +202,8 @@ def test_no_source_of_the_corpus_costs_more_for_a_person_of_forty_rows(
     n_planned = 0
     for text in texts:
         without, with_person = (plans(side, text) for side in sides)
-        assert [plan.source for plan in without] == [plan.source for plan in with_person]
+        a, b = ([NOW.sub("now", p.source) for p in side] for side in (without, with_person))
+        assert a == b
         for plan in without:
             n_planned += 1
             assert plan.work is not None

@@ -20,12 +20,13 @@ from dp_sql.privacy.catalog import view_body
 from dp_sql.sql.formatting import literal, quote
 
 _STRING = r"'(?:[^']|'')*'"
-_OPTION = r"\(?hive_partitioning = (?:true|false|CAST\('[tf]' AS BOOLEAN\))\)?"
+_SETTING = r"(?:true|false|[01]|CAST\('[tf]' AS BOOLEAN\))"
+_OPTION = rf"\(?(?:hive_partitioning|hive_types_autocast) = {_SETTING}\)?"
 _LIST = rf"(?:main\.)?list_value\({_STRING}(?:, {_STRING})*\)"
 # As DuckDB 1.5 and 2.0 write the SQL of a view.
 _SCAN = re.compile(
     rf"SELECT \* FROM (?:(?:read_parquet|parquet_scan)\((?P<files>{_STRING}|{_LIST})"
-    rf'(?:, {_OPTION})?\)|"(?P<file>[^"]+\.parquet)")',
+    rf'(?:, {_OPTION}){{0,2}}\)|"(?P<file>[^"]+\.parquet)")',
     re.DOTALL,
 )
 # The columns of each file. Files of one table must agree: DuckDB would fail, or change values, only
@@ -68,7 +69,8 @@ def folder_views(folder: str) -> list[str]:
         if name.lower() in found:
             raise NotSupported(f"Two tables of {folder} would be called {name}: rename one.")
         path = entry / "**" / "*.parquet" if is_folder else entry
-        sql = f"CREATE VIEW {quote(name)} AS SELECT * FROM read_parquet({literal(str(path))})"
+        scan = f"read_parquet({literal(str(path))}, hive_types_autocast = false)"
+        sql = f"CREATE VIEW {quote(name)} AS SELECT * FROM {scan}"
         found[name.lower()] = sql
     if not found:
         raise NotSupported(f"There is no parquet file in the folder {folder}.")
@@ -82,7 +84,8 @@ class PinnedFiles:
     ends where a file has changed. A file may hold what DuckDB cannot read, such as a string that
     is not UTF-8, and a query would fail by the rows that it keeps; so all are read to their end
     here, once in a process. PolicyError if that fails, if files are missing or elsewhere, if those
-    of one table differ in their columns, or if a public table reads a private one's file.
+    of one table differ in their columns, if folders decide the types of a private table, or if a
+    public table reads a private one's file.
     """
 
     def __init__(
@@ -92,6 +95,8 @@ class PinnedFiles:
         self._patterns = [pattern for *_, listed in (*private, *public) for pattern in listed]
         for table in (*private, *public):
             self._check_columns(table)
+        for table in private:
+            self._check_types(table)
         self._found = self._now(self._patterns)
         people = {file[1:3] for *_, listed in private for file in self._now(listed) or ()}
         for name, _, listed in public:
@@ -113,6 +118,23 @@ class PinnedFiles:
             raise PolicyError(f"The files of {name} cannot be read: {why}") from None
         if n != 1:
             raise PolicyError(f"The files of {name} do not have the same columns and types.")
+
+    def _check_types(self, table: Table) -> None:
+        """Refuse types that DuckDB guesses from folders: one person's folder could change them."""
+        name, sql, patterns = table
+        files = f"[{', '.join(map(literal, patterns))}]"
+        options = ("hive_types_autocast = false", "hive_partitioning = false")
+        fixed = [self._columns(f"read_parquet({files}, {option})") for option in options]
+        if self._columns(sql) not in fixed:
+            raise PolicyError(
+                f"The folders of {name} decide the types of its partition columns, so one person's "
+                "rows could change them. Write read_parquet(…, hive_types_autocast = false) in "
+                "the view; the columns are then VARCHAR."
+            )
+
+    def _columns(self, relation: str) -> list[tuple[str, str]]:
+        described = self._connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+        return [(name, kind) for name, kind, *_ in described]
 
     def _check_rows(self, table: Table) -> None:
         name, sql, patterns = table

@@ -41,12 +41,13 @@ FAILED = "The answer could not be computed. Its cost is spent."
 # These would let one person's row decide how long a query takes, or whether it fails:
 # - statistics_propagation computes date_trunc of a column's smallest and largest value outside of
 #   TRY, and skips what no value between them can match;
+# - common_subexpressions computes what two TRY have in common before both, outside of either;
 # - join_order and build_side_probe_side choose by statistics of private rows, and may join public
 #   tables with each other; joins run as they are written, public sides built first;
 # - empty_result_pullup and join_filter_pushdown leave out work where the other side is empty.
 _OPTIMIZERS = (
-    "SET disabled_optimizers = 'statistics_propagation,join_order,build_side_probe_side,"
-    "empty_result_pullup,join_filter_pushdown'"
+    "SET disabled_optimizers = 'statistics_propagation,common_subexpressions,join_order,"
+    "build_side_probe_side,empty_result_pullup,join_filter_pushdown'"
 )
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
 _MAX_KNOWN = 1000  # answers of the catalog, and numbers of public tables, which do not change

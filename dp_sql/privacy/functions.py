@@ -1,0 +1,123 @@
+"""The functions that an analyst may use on private rows: the closed table that SQL is written from.
+
+Each function returns a value, in time linear in the length of its strings, for every value of its
+arguments as they are written: `string` is at most MAX_TEXT_BYTES long, `json` is valid, and `date`
+lies within the years of NEAR. docs/sql.md prints this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function.
+
+    takes: the kinds of its arguments: a value (string, text, json, date), or a literal (the rest).
+        The last kind of a function that takes `many` arguments is repeated.
+    gives: the type of its result.
+    total: why it returns a value for all of these arguments.
+    sql: how it is written, if not as a call of the function of its name.
+    """
+
+    takes: tuple[str, ...]
+    gives: str
+    total: str
+    sql: str = ""
+    many: bool = False
+
+
+_PASS, _FIND = "one pass over the string", "one search for a fixed string"
+_RE2 = "RE2 is linear; the pattern is limited and was compiled before"
+_JSON, _SECONDS = "the JSON is valid", "the dates are close enough to count seconds"
+_CALENDAR = "no carry leaves the calendar"
+
+FUNCTIONS: Mapping[str, Function] = {
+    "length": Function(("string",), "BIGINT", _PASS),
+    "strlen": Function(("string",), "BIGINT", "the number of bytes"),
+    "left": Function(("string", "count"), "VARCHAR", _PASS),
+    "right": Function(("string", "count"), "VARCHAR", _PASS),
+    "starts_with": Function(("string", "characters"), "BOOLEAN", _FIND),
+    "ends_with": Function(("string", "characters"), "BOOLEAN", _FIND),
+    "contains": Function(("string", "characters"), "BOOLEAN", _FIND),
+    "strpos": Function(("string", "characters"), "BIGINT", _FIND),
+    "replace": Function(("string", "characters", "characters"), "VARCHAR", _PASS),
+    "split_part": Function(("string", "characters", "count"), "VARCHAR", _PASS),
+    "concat": Function(("text",), "VARCHAR", "the sum of the lengths is limited", many=True),
+    "concat_ws": Function(
+        ("characters", "text"), "VARCHAR", "the sum of the lengths is limited", many=True
+    ),
+    "||": Function(
+        ("text", "text"), "VARCHAR", "the sum of the lengths is limited", "({0} || {1})"
+    ),
+    "regexp_matches": Function(("string", "pattern"), "BOOLEAN", _RE2),
+    "regexp_full_match": Function(("string", "pattern"), "BOOLEAN", _RE2),
+    "regexp_extract": Function(("string", "pattern", "group"), "VARCHAR", _RE2),
+    "->>": Function(
+        ("json", "path"), "VARCHAR", _JSON, "system.main.json_extract_string({0}, {1})"
+    ),
+    "->": Function(
+        ("json", "path"), "JSON", _JSON, "system.main.json_extract({0}, {1})"
+    ),
+    "dayname": Function(("date",), "VARCHAR", _CALENDAR),
+    "monthname": Function(("date",), "VARCHAR", _CALENDAR),
+    "last_day": Function(("date",), "DATE", _CALENDAR),
+    "strftime": Function(("date", "format"), "VARCHAR", "the format was checked before"),
+    "date_diff": Function(("part", "date", "same"), "BIGINT", _SECONDS),
+    "date_sub": Function(("part", "date", "same"), "BIGINT", _SECONDS),
+}  # fmt: skip
+ALIASES: Mapping[str, str] = {
+    "len": "length", "char_length": "length", "character_length": "length", "prefix": "starts_with",
+    "suffix": "ends_with", "position": "strpos", "instr": "strpos", "datediff": "date_diff",
+    "datesub": "date_sub", "json_extract_string": "->>", "json_extract_path_text": "->>",
+    "json_extract": "->", "json_extract_path": "->",
+}  # fmt: skip
+# The nodes that sqlglot makes of these calls: the function, and where its arguments are.
+NODES: Mapping[type, tuple[str, str]] = {
+    exp.Length: ("length", "this"),
+    exp.Left: ("left", "this expression"),
+    exp.Right: ("right", "this expression"),
+    exp.StartsWith: ("starts_with", "this expression"),
+    exp.EndsWith: ("ends_with", "this expression"),
+    exp.Contains: ("contains", "this expression"),
+    exp.StrPosition: ("strpos", "this substr"),
+    exp.Replace: ("replace", "this expression replacement"),
+    exp.SplitPart: ("split_part", "this delimiter part_index"),
+    exp.Concat: ("concat", "expressions"),
+    exp.ConcatWs: ("concat_ws", "expressions"),
+    exp.DPipe: ("||", "this expression"),
+    exp.RegexpLike: ("regexp_matches", "this expression"),
+    exp.RegexpFullMatch: ("regexp_full_match", "this expression"),
+    exp.RegexpExtract: ("regexp_extract", "this expression group"),
+    exp.JSONExtractScalar: ("->>", "this expression"),
+    exp.JSONExtract: ("->", "this expression"),
+    exp.LastDay: ("last_day", "this"),
+    exp.TimeToStr: ("strftime", "this format"),
+    exp.DateDiff: ("date_diff", "unit expression this"),
+    **{
+        getattr(exp, node): (node.lower(), "this")
+        for node in ("Dayname", "Monthname")
+        if hasattr(exp, node)
+    },
+}
+# Flags by which sqlglot remembers how a call was written; they change nothing in DuckDB.
+FLAGS = frozenset(
+    {"safe", "coalesce", "ignore_nulls", "scalar_only", "only_json_types", "typed",
+     "null_if_pos_overflow", "date_part_boundary"}
+)  # fmt: skip
+
+
+def listed() -> str:
+    """The table as docs/sql.md prints it."""
+    rows = ["| function | result | it always returns a value, because |", "|---|---|---|"]
+    for name, function in FUNCTIONS.items():
+        takes = ", ".join(function.takes) + (", …" if function.many else "")
+        also = [alias for alias, of in ALIASES.items() if of == name]
+        call = f"{name}({takes})" if name.isidentifier() else f" {name} ".join(function.takes)
+        shown = ", ".join(f"`{one}`" for one in [call.replace("|", "\\|"), *also])
+        rows.append(f"| {shown} | {function.gives} | {function.total} |")
+    return "\n".join(rows)
