@@ -148,8 +148,9 @@ def first(node: Node, scope: Scope, argument: Compile, word: str) -> Value:
         except Refused:  # they may still have another type in common
             sql, other = "", ""
         if sql == value.sql and family(value.type) != "ENUM":
-            return replace(value, sql=f"{word}({sql}, {other})", origin=None, is_person=False,
-                           bound=None if value.type == "VARCHAR" else value.bound)  # fmt: skip
+            bound = value.bound if word == "nullif" else None  # the literal may be far away
+            chosen_sql = f"{word}({sql}, {other})"
+            return replace(value, sql=chosen_sql, origin=None, is_person=False, bound=bound)
     own = [argument(one) for one in given]
     made, values = one_type(node, own, scope)
     if word == "nullif" and made.type != own[0].type:

@@ -137,10 +137,11 @@ def refuse(node: Node, message: str, hint: str = WAY_OUT) -> Refused:
     return error
 
 
-def bounded(value: Value) -> Value:
+def bounded(value: Value, most_bytes: int = MAX_BYTES) -> Value:
     r"""A string or date as functions read it: NULL where it is too long, or too far away.
 
-    Functions take time that grows with the string, and one row could hold gigabytes.
+    Functions take time that grows with the string, and one row could hold gigabytes. `most_bytes`:
+    how long a string may be without being read as NULL.
 
     >>> print(bounded(Value("r0c1", "VARCHAR")).sql)
     (CASE WHEN system.main.strlen(r0c1) <= 10000 THEN r0c1 END)
@@ -149,7 +150,7 @@ def bounded(value: Value) -> Value:
     if family(value.type) in TIMES and value.bound is None:
         low, high = (f"CAST('{day}' AS {value.type})" for day in NEAR)
         fits, most = f"{sql} BETWEEN {low} AND {high}", _NEAR_YEARS
-    elif value.type == "VARCHAR" and (value.bound is None or value.bound > MAX_BYTES):
+    elif value.type == "VARCHAR" and (value.bound is None or value.bound > most_bytes):
         fits, most = f"system.main.strlen({sql}) <= {MAX_TEXT_BYTES}", MAX_TEXT_BYTES
     if most is None:
         return value

@@ -13,7 +13,13 @@ answer for one row then depends on other rows.) Under COLLATE NOCASE, LIKE is IL
 from __future__ import annotations
 
 from dp_sql.privacy.collations import BINARY, NOCASE, PLAIN, unknown
-from dp_sql.privacy.comparisons import Value, bounded, refuse
+from dp_sql.privacy.comparisons import (
+    MAX_BYTES,
+    MAX_TEXT_BYTES,
+    Value,
+    bounded,
+    refuse,
+)
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
 
@@ -35,7 +41,8 @@ def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
     if len(pattern) > longest:
         why = f"This pattern has over {longest} characters"
         raise refuse(node, why, f"Shorten it to {longest}.")
-    string, wanted = value.sql if word == "=" else bounded(value).sql, literal(written)
+    most = MAX_TEXT_BYTES if word == "regexp_full_match" else MAX_BYTES
+    string, wanted = value.sql if word == "=" else bounded(value, most).sql, literal(written)
     if fold or value.collation in NOCASE:
         string, wanted = f"system.main.lower({string})", f"system.main.lower({wanted})"
     if word == "=":

@@ -322,6 +322,8 @@ LARGE = {
     "regexp_matches(s, '(a{9}){9}{9}{9}')": "too large",
     "regexp_matches(s, '" + "a" * 101 + "')": "too large",
     "regexp_matches(s, '\\p{L}')": "too large",
+    "regexp_extract(s, '\\C', 0)": "no valid string",
+    "strftime(z, '%-Y')": "a part that is not supported",
     "regexp_matches(s, '(')": "cannot read this regular expression",
     "regexp_matches(s, s)": "a string in quotes",
     "left(s, 10000000)": "whole number",
@@ -341,7 +343,8 @@ LARGE = {
 
 @pytest.mark.parametrize("written", LARGE)
 def test_what_is_not_bounded_is_refused(written: str, wide: Wide) -> None:
-    columns = {"s": "VARCHAR", "i": "INTEGER", "day": "DATE", "h": "HUGEINT"}
+    zoned = "TIMESTAMP WITH TIME ZONE"
+    columns = {"s": "VARCHAR", "i": "INTEGER", "day": "DATE", "h": "HUGEINT", "z": zoned}
     scope = replace(wide.scope, column=lambda node: Value(node.name, columns[node.name]))
     node = projection(written)
     assert node is not None
@@ -357,6 +360,36 @@ def test_an_expression_that_is_written_many_times_is_refused(wide: Wide) -> None
     assert node is not None
     with pytest.raises(Refused, match="too long"):
         compiled(node, wide.scope)
+
+
+def test_the_parts_of_a_format_are_those_that_duckdb_knows(wide: Wide) -> None:
+    """It reads a format for times with a zone only when there is a row."""
+    flags = [flag + chr(code) for flag in ("%", "%-") for code in range(33, 127)]
+    taken = [f for f in flags if calls._FORMAT.fullmatch(f) and "'" not in f]
+    for kind in BY_KIND["time"]:
+        assert all(wide.check(f"strftime({kind}, '{one}')") for one in taken)
+    assert len(taken) > 25
+
+
+def test_a_literal_is_as_far_as_it_is_written(wide: Wide) -> None:
+    """Beside it, a date that was near is so no more."""
+    day, time = NAMES["DATE"], NAMES["TIMESTAMP"]
+    far = "TIMESTAMP '294246-01-01'"
+    for word in ("coalesce", "greatest", "least", "nullif"):
+        near = f"{word}({time} + INTERVAL 1 DAY, {far})"
+        last = f"{word}(last_day({day}), DATE '5881580-07-10')"
+        for written in (f"{near} + INTERVAL 100000 YEAR", f"date_sub('second', {near}, {time})",
+                        f"last_day({last})", f"{last}::TIMESTAMPTZ"):  # fmt: skip
+            assert len(wide.all(wide.value(written).sql)) == N_ROWS
+
+
+def test_a_pattern_reads_no_long_string(wide: Wide) -> None:
+    text = NAMES["VARCHAR"]
+    long = " || ".join([text] * 3)
+    for written in (f"regexp_matches({long}, 'a.b')", f"({long}) LIKE '%a_b%'"):
+        assert "<= 10000" in wide.value(written).sql.partition("regexp_")[2]
+    assert wide.check(f"left({text}, 100) || left({text}, 9) || right({text}, 3)")
+    assert wide.value(f"left({text}, 100) || right({text}, 3)").bound == 412
 
 
 # --- DuckDB's optimizer ---------------------------------------------------------------------------
