@@ -9,7 +9,7 @@ or dp(…) puts releases in the place of the sources, and allows more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from sqlglot import exp
@@ -22,7 +22,7 @@ from dp_sql.sql.formatting import full_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, to_sql, tree_of
 from dp_sql.sql.statement import Statement
-from dp_sql.sql.tokens import Token, folded
+from dp_sql.sql.tokens import Token, called, folded, token_at
 
 IN_DP = "Write the query into dp, FROM dp($$ SELECT … $$), or ask with dp_sql.connect(…)."
 _PARTS = {"expressions", "from", "from_", "joins", "where", "limit", "offset", "order", "distinct",
@@ -34,7 +34,8 @@ _READS_ROWS = (exp.Query, exp.SubqueryPredicate, exp.Window, exp.AggFunc, exp.St
 _CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Copy, exp.Drop,
             exp.Command, exp.Into, exp.Pivot, exp.TableSample)  # fmt: skip
 _FROM_NOTHING = {"unnest", "range", "generate_series", "generateseries", "repeat"}
-_KEPT_OUT = {"table", "table_macro", "macro", "pragma"}
+_MACROS = {"table_macro", "macro"}
+_KEPT_OUT = _MACROS | {"table", "pragma"}
 
 
 def check_around(statement: Statement, engine: OwnersEngine) -> None:
@@ -50,16 +51,32 @@ def check_around(statement: Statement, engine: OwnersEngine) -> None:
     if any(token.is_symbol("?", "$") for token in statement.tokens):
         message = "A statement with a DP call takes no parameters here."
         raise NotSupported(message, hint="Write the value into the statement.")
+    tokens = statement.tokens
+    if any(token_at(tokens, i - 1).is_symbol("(") and t.upper == "TABLE"
+           for i, t in enumerate(tokens)):  # fmt: skip
+        raise NotSupported("TABLE next to a DP call is not supported here.", hint="Write FROM.")
     around = _Around(tree, engine, {folded(c.privacy_unit.parts[-1]) for c in calls
                                     if c.parameters.reads_people})  # fmt: skip
     found = [call for call in tree.find_all(exp.Anonymous) if _is_call(call)]
     if len(found) != len(calls) or len(calls) != sum(around.n_calls.values()):
         raise NotSupported("dp_sql cannot read this statement.", hint=IN_DP)
     around.check()
+    _check_macros(statement, engine)
+
+
+def _check_macros(statement: Statement, engine: OwnersEngine) -> None:
+    """Refuse macros around the calls, also with a name that sqlglot takes for a function."""
+    inside = [select.source for select in statement.selects]
+    inside += [(call.start, call.end) for select in statement.selects for call in select.calls]
+    names = called([t for t in statement.tokens if not any(a <= t.start < b for a, b in inside)])
+    kinds = engine.function_kinds(frozenset(names)) if names else {}
+    for name in sorted(names):
+        if _MACROS & kinds.get(name, frozenset()):
+            raise _refused(f"The macro {name} next to a DP call is not supported here.")
 
 
 def _beside_calls(statement: Statement) -> str:
-    """The statement without its DP calls, but for their strings: the rest is checked for a plan."""
+    """The statement without its DP calls, except their strings: the rest is checked for a plan."""
     spans = [(call.start, call.end) for select in statement.selects for call in select.calls]
     return " ".join(
         token.text
@@ -88,7 +105,7 @@ class _Around:
         self._tree, self._engine, self._units = tree, engine, units
         self._selects = [s for s in tree.find_all(exp.Select) if any(_calls(s))]
         self.n_calls = {id(s): len(list(_calls(s))) for s in self._selects}
-        self._ctes: dict[str, list[Node]] = {}
+        self._ctes: dict[str, list[Any]] = {}
         for cte in tree.find_all(exp.CTE):
             self._ctes.setdefault(folded(cte.alias), []).append(cte)
         self._reached: set[int] = set()
@@ -99,6 +116,9 @@ class _Around:
             _check_select(select)
         outside = list(self._outside(query))
         sources = self._sources()
+        if isinstance(self._tree, exp.Insert):  # a key of the table may reject or skip the answer
+            for target in self._tree.this.find_all(exp.Table):
+                self._check_table(target, sources)
         for node in outside:
             if isinstance(node, exp.Table):
                 self._check_table(node, sources)
@@ -123,15 +143,21 @@ class _Around:
                 nodes = [x for x in inside if isinstance(x, exp.Expression)]
                 waiting += [x for x in nodes if key not in skipped and not isinstance(x, exp.CTE)]
 
-    def _sources(self) -> set[str]:
-        """The names of all relations that sources may read, folded."""
+    def _sources(self) -> dict[str, list[exp.Table]]:
+        """All relations that sources may read, with their CTEs, by folded name."""
         parts = [value for s in self._selects for key, value in s.args.items() if key in _SOURCE]
         roots = [x for value in parts for x in (value if isinstance(value, list) else [value]) if x]
         roots += [c for ctes in self._ctes.values() for c in ctes if id(c) not in self._reached]
-        names = {folded(t.name) for root in roots for t in root.find_all(exp.Table)}
-        return names
+        found: dict[str, list[exp.Table]] = {}
+        while roots:
+            for table in roots.pop().find_all(exp.Table):
+                known = found.setdefault(folded(table.name), [])
+                if not known:
+                    roots += self._ctes.get(folded(table.name), ())
+                known.append(table)
+        return found
 
-    def _check_table(self, node: exp.Table, sources: Set[str]) -> None:
+    def _check_table(self, node: exp.Table, sources: Mapping[str, Sequence[exp.Table]]) -> None:
         """A relation outside the sources: a CTE, or a table that holds no rows of a source."""
         if isinstance(node.this, exp.Func):
             name = folded(node.this.name or node.this.key)
@@ -140,23 +166,41 @@ class _Around:
                     f"The table function {name} next to a DP call is not supported here."
                 )
             return
-        parts, shown = tuple(part.name for part in node.parts), to_sql(node)
+        parts = tuple(part.name for part in node.parts)
+        shown = ".".join(parts)
         try:
             found = self._engine.relation(parts)
         except NotPrivate as refusal:
             raise _refused(refusal.message) from None
-        if found is None and len(parts) == 1 and folded(parts[0]) in self._ctes:
+        if found is None and len(parts) == 1 and self._is_cte(node):
             return
         if found is None or not found.is_table:
-            raise _refused(f"{shown} is no table. Next to a DP call only tables can be read here.")
+            raise _refused(f"{shown} is not a table. Only tables can be read next to a DP call.")
         columns = {folded(name) for name, _ in self._engine.columns(
             f"SELECT * FROM {full_name(found.parts)}")}  # fmt: skip
         if columns & self._units or folded(parts[-1]) in sources or self._reads_view(sources):
             raise _refused(f"{shown} is read next to a DP call, which may show rows of its source.")
 
-    def _reads_view(self, sources: Set[str]) -> bool:
-        known = [self._engine.relation((name,)) for name in sources if name not in self._ctes]
-        return any(found is not None and found.view_sql is not None for found in known)
+    def _is_cte(self, node: exp.Table) -> bool:
+        """Whether a CTE of this name is defined around a table, and before it."""
+        around, parent = [], node.parent
+        while parent is not None:
+            around.append(parent)
+            parent = parent.parent
+        for cte in self._ctes.get(folded(node.name), ()):
+            if cte.parent.parent in around:
+                ctes = [id(one) for one in cte.parent.expressions]
+                inside = next((ctes.index(id(one)) for one in around if id(one) in ctes), len(ctes))
+                if ctes.index(id(cte)) < inside + bool(cte.parent.args.get("recursive")):
+                    return True
+        return False
+
+    def _reads_view(self, sources: Mapping[str, Sequence[exp.Table]]) -> bool:
+        for node in (table for tables in sources.values() for table in tables):
+            found = self._engine.relation(tuple(part.name for part in node.parts))
+            if found is not None and not found.is_table:
+                return True
+        return False
 
     def _check_functions(self, outside: Sequence[Node]) -> None:
         """Refuse macros and unknown functions: a call may hide in them."""

@@ -40,7 +40,8 @@ def answer_of(asked: Asked, engine: Engine) -> str:
         if refusal.hint != IN_DP or not statement.is_query:
             raise
         body = statement.text[slice(*statement.span)]
-        hint = IN_DP if "$" in body else f"Write: FROM dp($$ {body} $$)"
+        known = "$" in body or "PIVOT" in body.upper()  # DuckDB writes a source's values into PIVOT
+        hint = IN_DP if known else f"Write: FROM dp($$ {body} $$)"
         raise type(refusal)(
             refusal.message, text=refusal.text, position=refusal.position, hint=hint
         ) from None
@@ -77,8 +78,9 @@ def _statement(asked: Asked) -> Statement:
         raise NotSupported(message, hint=f"CREATE TABLE … AS keeps an answer. {IN_DP}")
     hidden = {folded(name) for name in asked.temporary or () if not name.startswith("__dp_")}
     for token in found[0].tokens:
-        if token.name is not None and folded(token.name) in hidden:
-            message = f"{token.name} is a temporary table or view, which only its connection sees."
+        name = token.name or (token.text.strip("'$") if token.kind == "string" else "")
+        if folded(name) in hidden:  # FROM 'name' names a table, too
+            message = f"{name} is a temporary table or view, which only its connection sees."
             hint = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
             raise token.error(NotSupported, message, hint)
     return found[0]
@@ -117,7 +119,7 @@ def _index(text: str, calls: Sequence[DpCall], asked: Asked) -> int:
             )  # fmt: skip
     k, epsilon = asked.k and int(asked.k), asked.epsilon and float(asked.epsilon)
     wanted: _Signature = (asked.function, k, epsilon)
-    item = _names(asked.item.partition("(")[2][:-1])
+    item = _column(asked.item.partition("(")[2][:-1])
     for number, one in enumerate(brief):
         if one == wanted and (clear[number] or full[number][-1] == item):
             return number
@@ -128,16 +130,17 @@ def _brief(call: DpCall) -> _Signature:
     return call.function.name, call.k, float(call.parameters.epsilon)
 
 
-def _item(call: DpCall) -> tuple[str, ...] | None:
+def _item(call: DpCall) -> str | None:
     """The column that is the item of a call; None for an expression."""
-    return _names(call.columns[call.function.positional[0]].text)
+    return _column(call.columns[call.function.positional[0]].text)
 
 
-def _names(text: str) -> tuple[str, ...] | None:
+def _column(text: str) -> str | None:
+    """The name of a column without its table's, which DuckDB may leave out when it prints it."""
     with suppress(QueryError):
         tokens = tokenize(text)
-        if all(
+        if tokens and all(
             t.name is not None if i % 2 == 0 else t.is_symbol(".") for i, t in enumerate(tokens)
         ):
-            return tuple(folded(token.name or "") for token in tokens[::2])
+            return folded(tokens[-1].name or "")
     return None

@@ -130,8 +130,8 @@ def missing(
     hint = None
     if any(one.endswith(":= observed") for one in added):
         hint = (
-            "The word observed declares that the set of values in the data is public. Otherwise "
-            "name a public table's column, or write a list, as in groups := ['north', 'south']."
+            "observed declares that the set of values in the data is public. If it is not, write "
+            "a public table's column or a list instead, such as ['north', 'south']."
         )
     message = f"{name} needs {listed}."
     return ArgumentError(message, text=text, position=start, hint=hint, instead=[written])

@@ -23,7 +23,7 @@ _MAX_COMMENTS = 100  # DuckDB 1.5 reads all levels again for each level: 5,000 t
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+)
-  | (?P<comment>--[^\n]*)
+  | (?P<comment>--[^\n\r]*)
   | (?P<block>/\*)
   | (?P<string>[eE]'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|[xXbB]?'[^']*(?:''[^']*)*')
   | (?P<dollar>(?P<tag>\$(?:[^\W\d]\w*)?\$).*?(?P=tag))

@@ -37,6 +37,12 @@ CREATE VIEW readers AS FROM ratings;
 CREATE MACRO hidden() AS ({TOP});
 CREATE MACRO most(x) AS max(x);
 CREATE TABLE kept (best VARCHAR[]);
+CREATE TABLE people AS SELECT user_id AS uid, title FROM ratings;
+CREATE SCHEMA other;
+CREATE VIEW other.renamed AS SELECT uid AS user_id, title FROM people;
+CREATE TABLE person AS SELECT max(user_id) AS user_id FROM ratings;
+CREATE TABLE once (user_id BIGINT UNIQUE, title VARCHAR);
+CREATE MACRO initcap(x) AS (SELECT count(*) FROM ratings);
 CREATE TABLE scores AS FROM (VALUES ('tree', 810, 4), ('line', 90, 4)) AS s(model, accuracy, sens);
 """
 
@@ -177,6 +183,21 @@ REFUSED = [  # (statement, what its error says besides)
     (f"SELECT c.title, ({TOP} WHERE title = c.title) FROM catalog c", "not a column of the source"),
     (f"SELECT b.* FROM catalog c, LATERAL ({TOP} WHERE title = c.title) b", "not a column"),
     (f"SELECT * FROM ({TOP}) a, ({TOP}) b", HINT),
+    (f"SELECT * FROM ({TOP}), (SELECT {CALL.replace('title', 'c.title', 1)} FROM catalog c "
+     "JOIN ratings r USING (title) WHERE year > 2003)", "tell two DP calls"),
+    (f"WITH r AS (SELECT uid AS user_id, title FROM people), b AS (SELECT {CALL} FROM r) "
+     "SELECT b.*, n FROM b, (SELECT count(*) AS n FROM r)", "people is read next to"),
+    (f"SELECT * FROM (SELECT {CALL} FROM other.renamed), people", "people is read next to"),
+    (f"SELECT * FROM (SELECT {CALL} FROM other.renamed), people, "
+     "(WITH renamed AS (SELECT 1) FROM renamed)", "people is read next to"),
+    (f"SELECT * FROM ({TOP}), (WITH \"x.csv\" AS (SELECT 1) SELECT 1), 'x.csv'", "x.csv"),
+    (f"WITH a AS (FROM b), b AS (SELECT 1) SELECT * FROM ({TOP}), a", "b"),
+    (f"SELECT * FROM ({TOP}) --\r, (SELECT count(*) FROM ratings)", HINT),
+    (f"SELECT ({TOP}), (TABLE person)", "next to a DP call"),
+    (f"SELECT {CALL}, initcap('x') FROM ratings", "macro initcap"),
+    (f"SELECT best, initcap(best) FROM ({TOP})", "initcap next to"),
+    (f"INSERT INTO once SELECT 7, {CALL}[1] FROM ratings", "once is read next to"),
+    (f"INSERT OR IGNORE INTO main.once (user_id) SELECT len(best) FROM ({TOP})", "next to a DP"),
     (f"SELECT {CALL}, {CALL} FROM ratings", HINT),
     (f"SELECT unnest({COUNT}, report := true)) FROM ratings", "copy"),
     ("FROM always", "FROM dp($$ SELECT … $$)"),
@@ -263,6 +284,12 @@ def test_temporary_tables_and_the_search_path(con: Con) -> None:
     con.execute("CREATE TEMP TABLE mine AS FROM ratings")
     with pytest.raises(duckdb.Error, match="mine is a temporary table or view"):
         con.execute(f"SELECT {CALL} FROM mine").fetchall()
+    con.execute("CREATE TEMP TABLE catalog AS FROM ratings")
+    with pytest.raises(duckdb.Error, match="catalog is a temporary table or view"):
+        con.execute(
+            f"SELECT * FROM ({TOP.replace('catalog.title', 'observed')}), 'catalog'"
+        ).fetchall()
+    con.execute("DROP TABLE temp.catalog")
     con.execute("CREATE TEMP TABLE ratings AS SELECT 1 AS user_id, 'Walden' AS title")
     with pytest.raises(duckdb.Error, match="ratings is a temporary table or view"):
         con.execute(TOP).fetchall()
