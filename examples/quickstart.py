@@ -12,9 +12,9 @@ CREATE TABLE catalog AS FROM (VALUES ('Emma', 1), ('Kim', 2), ('Hunger', 3)) AS 
 CREATE TABLE ratings AS SELECT i AS user_id, title FROM range(900) AS r(i), catalog WHERE i % n = 0
 """
 POLICY = """
-tables.ratings.privacy_unit = "user_id"      # whose each row is
-public.tables = ["catalog"]                  # what is no secret
-domains."ratings.title" = "catalog.title"    # what may be answered
+tables.ratings.privacy_unit = "user_id"      # the person each row belongs to
+public.tables = ["catalog"]                  # tables that are not about people
+domains."ratings.title" = "catalog.title"    # the titles that an answer may contain
 budget = { dataset = "reading", epsilon = 1, analysts.ann.epsilon = 0.6 }
 """
 QUESTION = "SELECT unnest(DP_TOPK(title, 2, epsilon := 0.5)) AS most_read FROM ratings"

@@ -224,7 +224,9 @@ def _scores(document: Document) -> dict[Name, ScoreTable]:
         if name in scores:
             raise document.error(path, f"{written} appears twice; case does not matter.")
         if len({keys.candidate, keys.score, keys.sensitivity}) < 3:
-            raise document.error(path, "Candidate, score and sensitivity are columns of their own.")
+            raise document.error(
+                path, "Candidate, score and sensitivity must be different columns."
+            )
         scores[name] = ScoreTable(name, keys.candidate, keys.score, keys.sensitivity)
     return scores
 

@@ -146,7 +146,7 @@ def _hidden(tables: Sequence[Listed], found: _Found, listed: Sequence[Listed]) -
     names = [_toml(dotted(_name(table, listed))) for table in tables if table not in found]
     if not names:
         return ""
-    why = "No key or name leads from these to people. List those that hold nothing about people:"
+    why = "No key or name connects these with people. List those that hold nothing about people:"
     return "".join(f"# {line}\n" for line in (why, *_wrapped(f"tables = [{', '.join(names)}]")))
 
 

@@ -126,7 +126,7 @@ def _scores(policy: Policy, known: Known) -> Iterator[Problem]:
             faults = _column(known, name, column, exactly=False)
             kind = known[name].type_of(column) if name in known else None
             if not faults and kind is not None and family(kind) not in NUMBERS:
-                faults = [f"{dotted(name)}.{column} is {family(kind)}, which is no number."]
+                faults = [f"{dotted(name)}.{column} is {family(kind)}, which is not a number."]
             yield from ((f"scores.{dotted(name)}.{key}", why) for why in faults)
         candidates = _column(known, name, table.candidate)
         yield from ((f"scores.{dotted(name)}.candidate", why) for why in candidates)

@@ -76,7 +76,7 @@ def _check_macros(statement: Statement, engine: OwnersEngine) -> None:
 
 
 def _beside_calls(statement: Statement) -> str:
-    """The statement without its DP calls, but for their strings: the rest is checked for a plan."""
+    """The statement without its DP calls, except their strings: the rest is checked for a plan."""
     spans = [(call.start, call.end) for select in statement.selects for call in select.calls]
     return " ".join(
         token.text
@@ -175,7 +175,7 @@ class _Around:
         if found is None and len(parts) == 1 and self._is_cte(node):
             return
         if found is None or not found.is_table:
-            raise _refused(f"{shown} is no table. Next to a DP call only tables can be read here.")
+            raise _refused(f"{shown} is not a table. Only tables can be read next to a DP call.")
         columns = {folded(name) for name, _ in self._engine.columns(
             f"SELECT * FROM {full_name(found.parts)}")}  # fmt: skip
         if columns & self._units or folded(parts[-1]) in sources or self._reads_view(sources):

@@ -201,9 +201,9 @@ def inexact(what: str, name: str, kind: str) -> ArgumentError:
     """The refusal of a column whose equality is not exact."""
     if family(kind) not in BINARY_TYPES:
         return ArgumentError(
-            f"The {what} {name} has type {kind}: values of this type are not compared here.",
-            hint="Numbers that are no floats, strings, dates, times, booleans, UUIDs, blobs and "
-            f"ENUMs are. Cast it first, for example CAST({name} AS VARCHAR).",
+            f"The {what} {name} has type {kind}, which is not supported here.",
+            hint="Supported are integers, decimals, strings, dates, times, booleans, UUIDs, blobs "
+            f"and ENUMs. Cast it first, for example CAST({name} AS VARCHAR).",
         )
     return ArgumentError(
         f"The {what} {name} has type {kind}, whose equality is not exact: rounding or NaN would "

@@ -32,9 +32,9 @@ class Function:
 
 
 _PASS, _FIND = "one pass over the string", "one search for a fixed string"
-_RE2 = "RE2 is linear; the pattern is limited and was compiled before"
-_JSON, _SECONDS = "the JSON is valid", "the dates are close enough to count seconds"
-_CALENDAR = "no carry leaves the calendar"
+_RE2 = "RE2 is linear; the pattern is limited, and compiled before the query"
+_JSON, _SECONDS = "the JSON is valid", "the difference fits, even in seconds"
+_CALENDAR = "the dates it reads are far from the ends of the calendar"
 
 FUNCTIONS: Mapping[str, Function] = {
     "length": Function(("string",), "BIGINT", _PASS),
@@ -66,7 +66,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "dayname": Function(("date",), "VARCHAR", _CALENDAR),
     "monthname": Function(("date",), "VARCHAR", _CALENDAR),
     "last_day": Function(("date",), "DATE", _CALENDAR),
-    "strftime": Function(("date", "format"), "VARCHAR", "the format was checked before"),
+    "strftime": Function(("date", "format"), "VARCHAR", "the format is checked before the query"),
     "date_diff": Function(("part", "date", "same"), "BIGINT", _SECONDS),
     "date_sub": Function(("part", "date", "same"), "BIGINT", _SECONDS),
 }  # fmt: skip
@@ -113,7 +113,7 @@ FLAGS = frozenset(
 
 def listed() -> str:
     """The table as docs/sql.md prints it."""
-    rows = ["| function | result | it always returns a value, because |", "|---|---|---|"]
+    rows = ["| function | result | it never fails, because |", "|---|---|---|"]
     for name, function in FUNCTIONS.items():
         takes = ", ".join(function.takes) + (", …" if function.many else "")
         also = [alias for alias, of in ALIASES.items() if of == name]

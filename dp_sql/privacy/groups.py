@@ -50,7 +50,7 @@ def listed_groups(
     if len(sets) != n_keys:
         assert given is not None
         names = ", ".join(f"{key.parts[-1]}s.{key.parts[-1]}" for key in select.keys)
-        why = f"GROUP BY has {n_keys} keys, and groups has a set for {len(sets)}."
+        why = f"GROUP BY has {n_keys} keys, but groups has a set for {len(sets)}."
         hint = (
             f"Write a public set for each key, in order, groups := ({names}), or a query that "
             "lists the combinations, groups := (SELECT … FROM a public table)."

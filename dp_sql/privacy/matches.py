@@ -39,7 +39,7 @@ def has_match(node: Node, outer: From, inner: From, equal: Sequence[Pair], table
         why = "Rows of a private table would decide here which rows of a public table are kept"
         raise refuse(node, why, "Select from the private table, and join the public table to it.")
     if not equal and (not tables.trusted or inner.person_type is not None):
-        raise refuse(node, "This compares no column with the rows outside of it", HINT)
+        raise refuse(node, "This subquery compares no column with the outer query", HINT)
     relation = inner.select([_ONE, *(b for _, b in equal)])
     part = FromPart((), number, Rows(relation, (), (), inner.person_type))
     check_keys(node, owner, part, equal, tables, HINT)

@@ -326,7 +326,7 @@ class Compiler:
             if not rows.private:
                 return None
             if not value.is_person or len(rows.values) != 1 or not rows.values[0].is_person:
-                why = "IN (SELECT …) reads public tables only, or compares the privacy units"
+                why = "IN (SELECT …) must read public tables only, or compare privacy units"
                 raise refuse(query, why, HINT)
             inner = From([FromPart((), 0, rows)])
             return has_match(query, source, inner, [(value, inner.parts[0].value(0))], self.tables)

@@ -50,7 +50,7 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     for name in ("score", "sensitivity"):
         reference, kind = call.columns[name], columns[name].type
         if reference.parts and family(kind) not in NUMBERS:
-            message = f"The {name} {reference.text} has type {kind}, which is no number."
+            message = f"The {name} {reference.text} has type {kind}, which is not a number."
             hint = "Scores and sensitivities are columns of integers, DECIMAL or DOUBLE."
             raise select.refused(message, reference.position, hint)
     public = "the groups, the candidates" if select.keys else "the candidates"

@@ -263,7 +263,7 @@ class Session(Corrects):
         if self._ledger is None:
             raise NotSupported(
                 "There is no ledger here.", text=text, position=call.start,
-                hint="A policy with a [budget] has one; so has connect(…, ledger='ledger.sqlite').",
+                hint="A policy with a [budget] has one, and so has connect(…, ledger='x.sqlite').",
             )  # fmt: skip
         if call.name == "dp_budget":
             return system_tables.budget_table(self.budget())

@@ -173,7 +173,10 @@ def _query_start(text: str, tokens: Sequence[Token]) -> int | None:
     message = hint = None
     instead: list[str] = []
     if first == "CREATE" and "TABLE" not in words[: words.index("AS") if "AS" in words else 8]:
-        message = "Only a table can be made from a DP call; a view would release at each reading."
+        message = (
+            "Only a table can be made from a DP call; a view would make a release each time it is "
+            "read."
+        )
         instead = [put([token], "TABLE") for token in tokens[1:4] if token.upper == "VIEW"]
         hint = (
             "CREATE TABLE … AS SELECT … keeps one answer. "

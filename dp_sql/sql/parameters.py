@@ -154,7 +154,7 @@ def _literal(value: Any, after_in: bool = False) -> str:
     """
     if hasattr(value, "dtype") and hasattr(value, "tolist"):  # numpy's
         if value.dtype.kind in "mM":
-            raise _NoLiteral("is a time of numpy's; pass a datetime")
+            raise _NoLiteral("is a NumPy datetime; pass a datetime")
         value = value.tolist()
     if value is None or type(value).__name__ == "NaTType":  # a datetime of pandas' that is NULL
         return "NULL"
@@ -170,7 +170,7 @@ def _literal(value: Any, after_in: bool = False) -> str:
     for kind, known, written in _OTHERS:
         if isinstance(value, known):
             return f"CAST({literal(written(value))} AS {kind(value)})"
-    raise _NoLiteral(f"is of type {type(value).__name__}, which no literal has")
+    raise _NoLiteral(f"is of type {type(value).__name__}, which has no literal")
 
 
 def _number(value: int | float | Decimal) -> str:

@@ -1,15 +1,15 @@
 -- Rows and answers that would depend on several people at once.
 
--- NotPrivate: This compares no column with the rows outside of it.
+-- NotPrivate: This subquery compares no column with the outer query.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE EXISTS (SELECT 1 FROM ratings x WHERE x.user_id > 900000000)
 
 -- NotPrivate|ParseError
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NOT EXISTS (FROM ratings x WHERE x.user_id > 900000000)
 
--- NotPrivate: IN (SELECT …) reads public tables only, or compares the privacy units.
+-- NotPrivate: IN (SELECT …) must read public tables only, or compare privacy units.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM ratings WHERE user_id > 900000000)
 
--- NotPrivate: IN (SELECT …) reads public tables only, or compares the privacy units.
+-- NotPrivate: IN (SELECT …) must read public tables only, or compare privacy units.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title NOT IN (SELECT title FROM recent)
 
 -- NotPrivate: A subquery in this place is not supported here: dp_sql cannot prove that
@@ -27,7 +27,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > (SELECT count(
 -- NotPrivate: ratings.region is not a column of the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT title FROM catalog WHERE genre = ratings.region)
 
--- NotPrivate: IN (SELECT …) reads public tables only, or compares the privacy units.
+-- NotPrivate: IN (SELECT …) must read public tables only, or compare privacy units.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT c.title FROM catalog c JOIN ratings r USING (title))
 
 -- NotPrivate: IN (SELECT …) must select one column, from public tables only.

@@ -135,7 +135,7 @@ SELECT mood, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM r
 -- ArgumentError: The group weight has type DOUBLE, whose equality is not exact
 SELECT weight, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY weight
 
--- ArgumentError: The group tags has type VARCHAR[]: values of this type are not
+-- ArgumentError: The group tags has type VARCHAR[], which is not supported
 SELECT tags, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY tags
 
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for

@@ -225,7 +225,7 @@ SELECT DP_TOPK(NULL, 1, epsilon := 1, domain := ['x']) FROM ratings
 -- ArgumentError: The item weight has type DOUBLE, whose equality is not exact
 SELECT DP_TOPK(weight, 1, epsilon := 1, domain := [1.5]) FROM ratings
 
--- ArgumentError: The item tags has type VARCHAR[]: values of this type are not
+-- ArgumentError: The item tags has type VARCHAR[], which is not supported
 SELECT DP_COUNT_DISTINCT(tags, epsilon := 1) FROM ratings
 
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
@@ -246,5 +246,5 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score > getvariable('x
 -- NotPrivate: FROM of a source takes tables, views, CTEs and subqueries.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (FROM query('FROM ratings'))
 
--- NotPrivate: IN (SELECT …) reads public tables only, or compares the privacy units.
+-- NotPrivate: IN (SELECT …) must read public tables only, or compare privacy units.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN (SELECT lower(title) FROM ratings)

@@ -115,7 +115,7 @@ def test_values_that_python_alone_cannot_compare() -> None:
     [("a\0b", "NUL"), ("\ud800", "surrogate"), (2**128, "largest integer"), ({1}, "type set"),
      (-(2**127) - 1, "largest integer"), (Decimal("NaN"), "DECIMAL"), (Decimal("1e50"), "DECIMAL"),
      (Decimal("1e999999"), "DECIMAL"), ({"a": 1}, "type dict"), ([object()], "type object"),
-     (np.datetime64("2024-01-01"), "numpy"), (1j, "type complex"),
+     (np.datetime64("2024-01-01"), "NumPy"), (1j, "type complex"),
      (datetime.datetime.max.replace(tzinfo=datetime.timezone(-datetime.timedelta(hours=1))), "UTC")],
 )  # fmt: skip
 def test_a_value_without_a_literal_is_refused(value: object, told: str) -> None:

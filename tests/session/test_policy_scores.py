@@ -187,10 +187,10 @@ LINES = {
     ("change", "why"),
     [
         ({"candidate": 'candidate = "nothing"'}, "has no column nothing"),
-        ({"score": 'score = "secret"'}, "is VARCHAR, which is no number"),
-        ({"sensitivity": 'sensitivity = "secret"'}, "is VARCHAR, which is no number"),
+        ({"score": 'score = "secret"'}, "is VARCHAR, which is not a number"),
+        ({"sensitivity": 'sensitivity = "secret"'}, "is VARCHAR, which is not a number"),
         ({"sensitivity": "sensitivity = -1"}, "must be a column, or a number from 0"),
-        ({"sensitivity": 'sensitivity = "accuracy"'}, "columns of their own"),
+        ({"sensitivity": 'sensitivity = "accuracy"'}, "must be different columns"),
         ({"sensitivity": ""}, "needs sensitivity"),
         ({"score": 'score = "accuracy"\nwhere = "x"'}, "Unknown key where"),
     ],

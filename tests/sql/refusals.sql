@@ -318,7 +318,7 @@ SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, max
 -- ^ title, max
 SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := title, max_groups_contributed := 2) FROM ratings GROUP BY title
 
--- ArgumentError: GROUP BY has 2 keys, and groups has a set for 1
+-- ArgumentError: GROUP BY has 2 keys, but groups has a set for 1
 -- ^ ['a']
 SELECT title, DP_COUNT_DISTINCT(year, epsilon := 1, privacy_unit := user_id, groups := ['a'], max_groups_contributed := 2) FROM ratings GROUP BY title, year
 
@@ -414,11 +414,11 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observ
 -- ^ ratings AS r
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings AS r(title, user_id)
 
--- NotPrivate: This compares no column with the rows outside of it.
+-- NotPrivate: This subquery compares no column with the outer query.
 -- ^ 1 FROM ratings x
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE EXISTS (SELECT 1 FROM ratings x WHERE x.user_id = 7)
 
--- NotPrivate: IN (SELECT …) reads public tables only, or compares the privacy units.
+-- NotPrivate: IN (SELECT …) must read public tables only, or compare privacy units.
 -- ^ title FROM ratings)
 SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := observed) FROM ratings WHERE title IN (SELECT title FROM ratings)
 
@@ -554,7 +554,7 @@ SELECT DP_SELECT(title, year, -1, epsilon := 1) FROM ratings
 -- ^ year - 1
 SELECT DP_SELECT(title, year, year - 1, epsilon := 1) FROM ratings
 
--- ArgumentError: The score title has type VARCHAR, which is no number
+-- ArgumentError: The score title has type VARCHAR, which is not a number
 -- ^ title, 1
 SELECT DP_SELECT(year, title, 1, epsilon := 1) FROM ratings
 
