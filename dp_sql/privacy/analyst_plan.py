@@ -140,8 +140,7 @@ def _groups(source: Source, call: DpCall, policy: Policy, side: Schema, cap: int
 
     groups, factors = listed_groups(source, one_key, checked)
     for factor in factors:
-        (size,) = side.public_values(f"SELECT system.main.count(*) FROM ({factor}) AS t")
-        n_groups *= int(str(size))
+        n_groups *= side.public_number(f"SELECT system.main.count(*) FROM ({factor}) AS t")
     if n_groups > MAX_GROUPS:
         message = f"These are {n_groups} groups; {MAX_GROUPS} are the most."
         raise select.refused(message, call.start)
@@ -213,10 +212,10 @@ def _cast_item(item: Value, call: DpCall, kind: str) -> str:
 def _check_overlap(wanted: Wanted, stated: PublicValues, declared: Values) -> None:
     """Refuse a domain that shares no value with the declared one: the answer would be noise."""
     try:
-        common = wanted.schema.public_values(
-            f"SELECT 1 FROM ({stated.select}) AS stated "
+        common = wanted.schema.public_number(
+            f"SELECT system.main.count(*) FROM (SELECT 1 FROM ({stated.select}) AS stated "
             f"JOIN ({items_sql(declared, wanted.item_type)}) AS declared "
-            "ON stated.item = declared.item LIMIT 1"
+            "ON stated.item = declared.item LIMIT 1) AS common"
         )
     except SourceError:
         raise ArgumentError(_UNREADABLE) from None

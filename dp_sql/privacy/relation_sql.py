@@ -55,6 +55,7 @@ MAX_LENGTH = 200_000  # of the SQL that is written for a source
 MAX_ELEMENTS = 1_000  # of a list that is unnested: the first ones
 MAX_PATTERNS = 5  # that are regular expressions: one row is matched with each
 _PATTERN = "system.main.regexp_"
+_CONCATENATIONS = (" || ", "system.main.concat")  # of strings that may be long
 
 
 @dataclass(frozen=True)
@@ -205,14 +206,15 @@ class _Writer:
         group, values = select.group, {i: select.values[i] for i in sorted(need)}
         keys = () if group is None else group.keys
         used = columns_in([*values.values(), *keys])
+        made = self.made
         source = self._from(select, used, every_row if group is None else group.counts_rows)
         person = [f"r{select.owner}p"] if select.is_private else []
         most, tail = source.most, where_sql(source.conditions)
         if group is not None:
             tail += f" GROUP BY {', '.join([*person, *keys])}"
             most = 1 if group.is_whole else most
-        if source.multiplies and select.is_private and self.limits is not None:
-            _refuse_patterns([*values.values(), *keys])
+        if self.made != made and self.limits is not None:
+            _refuse_costly([*values.values(), *keys])
         reduced = source.multiplies and group is None and not every_row
         if reduced:
             values = {i: same_bits(sql, select.types[i]) for i, sql in values.items()}
@@ -224,10 +226,13 @@ class _Writer:
     def _from(self, select: Select, used: Collection[str], every_row: bool) -> FromSql:
         """FROM and WHERE of a SELECT; `used` are the columns that its other clauses name."""
         own, rest = select.split_conditions()
+        made = self.made
         order = select.join_order()
         on = {n: select.on_terms(n, order[:place]) for place, n in enumerate(order)}
         later = {*used, *columns_in(rest)}.union(*map(columns_in, on.values()))
         parts = [self._part(select, n, own.get(n, []), later, every_row) for n in order]
+        if self.made != made and self.limits is not None:
+            _refuse_costly([*rest, *(term for terms in own.values() for term in terms)])
         if len(parts) == 1:
             return FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, False, rest)
         for place, part in enumerate(parts[1:], 1):
@@ -241,7 +246,7 @@ class _Writer:
         elif multiplies and self.limits is not None:
             # One row alone is limited, too, also of a person who is known to have few rows.
             source.most = self.limits.rows_per_person
-            _refuse_patterns(rest)
+            _refuse_costly(rest)
         for place, part in enumerate(parts[1:], 1):
             behind = [term for n in order[place + 1 :] for term in on[n]]
             if select.on_beside(part.number):
@@ -342,12 +347,19 @@ class _Writer:
         return frozenset().union(*(tables for read, tables in self.read if read in sql))
 
 
-def _refuse_patterns(expressions: Iterable[str]) -> None:
-    """Refuse regular expressions after a join that multiplies rows: there one row costs many."""
-    if any(_PATTERN in expression for expression in expressions):
-        why = "A pattern with _ or an inner % would be matched after a join that multiplies rows."
-        hint = "Match it in a subquery, before the join: FROM (SELECT … WHERE … LIKE …) JOIN …"
-        raise NotSupported(why, hint=hint)
+def _refuse_costly(expressions: Iterable[str]) -> None:
+    """Refuse patterns and concatenations after a join that multiplies rows: one row costs many."""
+    for sql in expressions:
+        if _PATTERN in sql:
+            why = (
+                "A pattern with _ or an inner % would be matched after a join that multiplies rows."
+            )
+            hint = "Match it in a subquery, before the join: FROM (SELECT … WHERE … LIKE …) JOIN …"
+            raise NotSupported(why, hint=hint)
+        if any(word in sql for word in _CONCATENATIONS):
+            why = "Strings would be concatenated after a join that multiplies rows."
+            hint = "Concatenate them in a subquery, before the join: FROM (SELECT … || …) JOIN …"
+            raise NotSupported(why, hint=hint)
 
 
 def _count(sql: str) -> str:

@@ -227,10 +227,13 @@ def _meant(
 ) -> tuple[str, Sequence[Token]] | None:
     """The name and value of `epsilon = 1`, `epsilon: 1`, `epsilon 1` and a bare `report`."""
     name, after = (part[0].name or "").lower(), token_at(part, 1)
+    is_comparison = part[0].name is not None and after.is_symbol("=", "==")
+    if not (is_comparison or is_full):
+        return None
     known = name if name in function.named else guessed(name, function.named)
-    if part[0].name is not None and after.is_symbol("=", "=="):
-        return known or part[0].name, part[2:]
-    if not known or not is_full:
+    if is_comparison:
+        return known or name, part[2:]
+    if not known:
         return None
     if after.is_symbol(":"):
         return known, part[2:]

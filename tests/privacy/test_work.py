@@ -148,6 +148,14 @@ TOO_MUCH = {
         LIMITS, "SELECT r.user_id, f.a FROM ratings r JOIN four f ON r.four = f.k WHERE f.a > r.score OR r.title LIKE '%a_b%'",
         "matched after a join",
     ),
+    "a pattern around a join that multiplies rows": (
+        LIMITS, "SELECT user_id FROM (SELECT r.user_id, r.title, f.a FROM ratings r JOIN four f ON r.four = f.k) AS t WHERE a > 0 AND title LIKE '%a_b%'",
+        "matched after a join",
+    ),
+    "a concatenation after a join that multiplies rows": (
+        LIMITS, "SELECT user_id, title || title || a FROM (SELECT r.user_id, r.title, f.a FROM ratings r JOIN four f ON r.four = f.k) AS t",
+        "concatenated after a join",
+    ),
     "two lists of one row": (
         LIMITS, "SELECT x, y FROM posts, unnest(tags) AS t(x), unnest(tags) AS u(y)", "unnested here after another",
     ),

@@ -209,3 +209,16 @@ def test_a_change_of_the_schema_is_seen(change: str, n: int, together: bool) -> 
             session.execute(change)
         asked = f"{count}; {change}; {count}" if together else count
         assert session.sql(asked).fetchall() == [(n,)]
+
+
+def test_a_group_key_may_have_the_name_of_the_column_that_tells_answers_apart(
+    tmp_path: Path,
+) -> None:
+    with _analyst(tmp_path) as opened:
+        opened.ask(
+            "SELECT number, DP_COUNT_DISTINCT(title, epsilon := 100, groups := [2000], "
+            "max_groups_contributed := 1) AS n FROM (SELECT *, year AS number FROM ratings) "
+            "GROUP BY number"
+        )
+        stored = opened.ask(f"FROM dp_release('{opened.session.releases[-1].id}')")
+        assert stored.columns == ["number", "answer"]

@@ -170,7 +170,7 @@ def slowed(session: AnalystSession, started: Callable[[], None], is_slow: bool) 
     right = private._run
 
     def run(sql: str, parameters: object = None) -> Any:
-        if "__dp_sql_" in sql and not sql.startswith("DESCRIBE"):
+        if "__dp_sql_" in sql:
             started()
             if is_slow:
                 return right(SLOW)
@@ -311,7 +311,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
 right = PrivateConnection._run
 def run(self, sql, parameters=None):
-    if "__dp_sql_" in sql and not sql.startswith("DESCRIBE") and SLOW:
+    if "__dp_sql_" in sql and SLOW:
         sql = SLOW
     return right(self, sql, parameters)
 PrivateConnection._run = run
@@ -388,21 +388,23 @@ def test_control_c_does_not_show_whether_the_answer_was_ready(
     assert min(passed, passed_slow) >= 0.7 * _LONGER
 
 
-@pytest.mark.parametrize("step", ["DESCRIBE", "SELECT system.main.count(*)"])
+@pytest.mark.parametrize(
+    ("method", "step"), [("_bound", "SELECT"), ("_run", "SELECT system.main.count(*)")]
+)
 def test_an_interrupt_before_the_debit_is_one_sentence_and_costs_nothing(
-    step: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    method: str, step: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = connected(folder, "planning", None)
-    right = type(session._private)._run
+    right = getattr(type(session._private), method)
 
-    def interrupted(self: Any, sql: str, parameters: object = None) -> Any:
+    def interrupted(self: Any, sql: str, *parameters: object) -> Any:
         if sql.startswith(step):
             session.interrupt()
             raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
-        return right(self, sql, parameters)
+        return right(self, sql, *parameters)
 
     with session:
-        monkeypatch.setattr(type(session._private), "_run", interrupted)
+        monkeypatch.setattr(type(session._private), method, interrupted)
         with pytest.raises(dp_sql.QueryError, match="interrupted before anything was spent"):
             session.sql(QUESTION)
         monkeypatch.undo()

@@ -15,12 +15,12 @@ import duckdb
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.parquet_files import folder_views
 from dp_sql.engines.duckdb.tickets import Tickets
-from dp_sql.errors import DpSqlError, NotPrivate, SourceError
+from dp_sql.errors import DpSqlError, InternalError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Scope
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
 from dp_sql.privacy.relation_tree import Parts
-from dp_sql.sql.formatting import full_name, literal
+from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded, tokenize
 
 Connection = duckdb.DuckDBPyConnection
@@ -54,7 +54,8 @@ _LISTED = """
         FROM system.main.duckdb_tables()
         UNION ALL SELECT database_name, schema_name, view_name, true
         FROM system.main.duckdb_views()) AS listed
-    WHERE system.main.lower(name) IN ({})"""
+    WHERE system.main.list_contains(
+        system.main.list_transform($1, lambda n: system.main.lower(n)), system.main.lower(name))"""
 _VIEW = """SELECT coalesce(sql, '') FROM system.main.duckdb_views()
     WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
 _MAX_LISTED = 100  # names that are asked for at once
@@ -65,6 +66,11 @@ _REGISTERED = re.compile(
 _WORD = re.compile(r"\w+")
 _KIND = re.compile(r"^(Binder|Catalog|Parser|Conversion) Error: ")
 _OFFERED = re.compile(r'"([^"\s]+)"')
+# What is evaluated in a frame with the caller's variables; compiled once.
+_CALL, _WITH_PARAMS, _WITH_PARAMETERS = (
+    compile(f"__dp_call(__dp_sql{given})", "<string>", "eval")
+    for given in ("", ", params=__dp_values", ", __dp_values")
+)
 _BUILTIN: dict[str, frozenset[str]] = {}
 
 
@@ -118,8 +124,7 @@ class Engine:
 
     def _listed(self, names: Sequence[str]) -> dict[str, _Listed]:
         """The search path, and the relations of each name, folded."""
-        lowered = (f"system.main.lower({literal(name)})" for name in names)
-        rows = self._fetch(_LISTED.format(", ".join(lowered)))
+        rows = self._fetch(_LISTED, [list(names)])
         ((path, database, schema),) = (row[:3] for row in rows if row[3] is None)
         found: dict[str, list[Any]] = {folded(name): [] for name in names}
         for row in rows:  # lower() folds more than DuckDB
@@ -205,15 +210,15 @@ class Engine:
 
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of the columns of a SELECT, bound and not run."""
-        return [(row[0], row[1]) for row in self._rows(f"DESCRIBE {select}")]
+        try:
+            return columns_of(self.relate(select))
+        except duckdb.Error as error:
+            raise source_error(error) from None
 
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data."""
-        return [row[0] for row in self._rows(select)]
-
-    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         try:
-            return self.run(sql).fetchall()
+            return [row[0] for row in self.run(select).fetchall()]
         except duckdb.Error as error:
             raise source_error(error) from None
 
@@ -226,7 +231,7 @@ class Engine:
     ) -> bool:
         """Whether DuckDB can bind a source, and reads it as reading exactly these base tables."""
         try:
-            self.run(f"DESCRIBE SELECT * FROM {source}").fetchall()
+            self.relate(f"SELECT * FROM {source}")  # binds it
         except duckdb.Error:
             return False
         # Extracting names binds no types, without which DuckDB refuses a collation.
@@ -275,11 +280,10 @@ class Engine:
         values = self._frame.f_locals if self._frame is not None and wanted else {}
         names = {name: values[name] for name in wanted if name in values}
         names |= {"__dp_call": getattr(self.connection, method), "__dp_sql": sql}
-        call = "__dp_call(__dp_sql)"
+        call = _CALL
         if parameters is not None:
             names["__dp_values"] = parameters
-            given = "params=__dp_values" if method == "sql" else "__dp_values"
-            call = f"__dp_call(__dp_sql, {given})"
+            call = _WITH_PARAMS if method == "sql" else _WITH_PARAMETERS
         outer = self._frame.f_globals if self._frame is not None else {}
         return eval(call, outer, names)
 
@@ -361,6 +365,13 @@ def _without_collations(sql: str) -> str:
             pieces.append(sql[position : token.start])
             position = tokens[stop].end
     return "".join([*pieces, sql[position:]])
+
+
+def columns_of(relation: duckdb.DuckDBPyRelation | None) -> list[tuple[str, str]]:
+    """Names and types of the columns of a SELECT's relation, as DESCRIBE shows them."""
+    if relation is None:
+        raise InternalError("A SELECT without columns.")
+    return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
 
 
 def source_error(error: duckdb.Error, *, offers: bool = True) -> SourceError:

@@ -32,19 +32,19 @@ class FrozenAnswers:
     def insert(self, columns: Columns, select: str, run: Run) -> str:
         """Freeze the rows of a SELECT, which is run once; returns a relation, as SQL."""
         number, table, names = next(self._numbers), _shared(columns), _names(columns)
-        _create(run, table, [("number", "BIGINT"), *columns])  # a ROLLBACK may have removed it
+        _create(run, table, [("__dp_number", "BIGINT"), *columns])  # a ROLLBACK may have removed it
         run(f"INSERT INTO {table} SELECT {number}, {names} FROM ({select})")
-        return f"(SELECT {names} FROM {table} WHERE number = {number})"
+        return f"(SELECT {names} FROM {table} WHERE __dp_number = {number})"
 
     def add(self, columns: Columns, rows: Rows) -> str:
         """Freeze rows; returns a relation, as SQL."""
         number, table, names = next(self._numbers), _shared(columns), _names(columns)
-        numbered = [("number", "BIGINT"), *columns]
+        numbered = [("__dp_number", "BIGINT"), *columns]
         if table not in self._tables:
             _create(self._run, table, numbered)
             self._tables.add(table)
         _fill(self._run, table, numbered, [(number, *row) for row in rows])
-        return f"(SELECT {names} FROM {table} WHERE number = {number})"
+        return f"(SELECT {names} FROM {table} WHERE __dp_number = {number})"
 
     def copy(self, columns: Columns, rows: Rows) -> str:
         """Copy a system table, and drop the oldest copy; returns a relation, as SQL."""

@@ -14,7 +14,13 @@ from typing import Any
 
 import duckdb
 
-from dp_sql.engines.duckdb.connection import Engine, open_database, restrict, source_error
+from dp_sql.engines.duckdb.connection import (
+    Engine,
+    columns_of,
+    open_database,
+    restrict,
+    source_error,
+)
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue, Names
 from dp_sql.engines.duckdb.spill import limit_private
@@ -119,8 +125,7 @@ class PrivateConnection:
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of a SELECT's columns, bound and not run; they do not change."""
         if select not in self._known:
-            rows = self._run(f"DESCRIBE {select}").fetchall()
-            self._known[select] = [(name, kind) for name, kind, *_ in rows]
+            self._known[select] = columns_of(self._bound(select))
             _forget_oldest(self._known)
         return self._known[select]
 
@@ -197,7 +202,7 @@ class PrivateConnection:
         """A ticket for one release, once DuckDB has bound its SQL; no row is read."""
         ticket = self.tickets.issue_once(plan, reservation)
         try:
-            self._run(f"DESCRIBE {_released_sql(plan, ticket)}").fetchall()
+            self._bound(_released_sql(plan, ticket))
         except Exception:
             self.tickets.withdraw(ticket)
             raise InternalError("DuckDB cannot bind the SQL generated for this query.") from None
@@ -212,6 +217,10 @@ class PrivateConnection:
         if rows is None or self.have_files_changed():
             raise QueryError(FAILED)
         return rows
+
+    def _bound(self, select: str) -> duckdb.DuckDBPyRelation:
+        """The relation of a SELECT: DuckDB has bound it, and runs it when it is read."""
+        return self._connection.sql(select)
 
     def _run(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
         return self._connection.execute(sql, parameters)
