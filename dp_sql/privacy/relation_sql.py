@@ -172,11 +172,16 @@ class _Writer:
             f"WHERE {is_found('o.__dp_found', f'w.c{linked.column}')}"
         )
 
+    @property
+    def _multiplied(self) -> tuple[object, ...]:
+        """What changes when lists, or joins that multiply rows, are written."""
+        return self.n_lists, self.made
+
     def _unnest(self, unnest: Unnest, need: Collection[int], every_row: bool) -> _Sql:
-        before, column = (self.n_lists, self.made), unnest.column
+        before, column = self._multiplied, unnest.column
         need = sorted({*need, column})
         inner = self.relation(unnest.relation, need, every_row)
-        if self.limits is not None and (self.n_lists, self.made) != before:
+        if self.limits is not None and self._multiplied != before:
             why = "A list is unnested here after another one, or after a join that multiplies rows."
             hint = "Unnest one list, and before the join: FROM (SELECT …, unnest(…) …) JOIN …"
             raise NotSupported(why, hint=hint)
@@ -206,14 +211,14 @@ class _Writer:
         group, values = select.group, {i: select.values[i] for i in sorted(need)}
         keys = () if group is None else group.keys
         used = columns_in([*values.values(), *keys])
-        made = self.made
+        before = self._multiplied
         source = self._from(select, used, every_row if group is None else group.counts_rows)
         person = [f"r{select.owner}p"] if select.is_private else []
         most, tail = source.most, where_sql(source.conditions)
         if group is not None:
             tail += f" GROUP BY {', '.join([*person, *keys])}"
             most = 1 if group.is_whole else most
-        if self.made != made and self.limits is not None:
+        if self._multiplied != before and self.limits is not None:
             _refuse_costly([*values.values(), *keys])
         reduced = source.multiplies and group is None and not every_row
         if reduced:
@@ -226,12 +231,12 @@ class _Writer:
     def _from(self, select: Select, used: Collection[str], every_row: bool) -> FromSql:
         """FROM and WHERE of a SELECT; `used` are the columns that its other clauses name."""
         own, rest = select.split_conditions()
-        made = self.made
+        before = self._multiplied
         order = select.join_order()
         on = {n: select.on_terms(n, order[:place]) for place, n in enumerate(order)}
         later = {*used, *columns_in(rest)}.union(*map(columns_in, on.values()))
         parts = [self._part(select, n, own.get(n, []), later, every_row) for n in order]
-        if self.made != made and self.limits is not None:
+        if self._multiplied != before and self.limits is not None:
             _refuse_costly([*rest, *(term for terms in own.values() for term in terms)])
         if len(parts) == 1:
             return FromSql(f"({parts[0].sql}) AS r{order[0]}", parts[0].most, False, rest)
@@ -348,17 +353,18 @@ class _Writer:
 
 
 def _refuse_costly(expressions: Iterable[str]) -> None:
-    """Refuse patterns and concatenations after a join that multiplies rows: one row costs many."""
+    """Refuse patterns and concatenations where a join or a list multiplies rows: one costs many."""
     for sql in expressions:
         if _PATTERN in sql:
             why = (
-                "A pattern with _ or an inner % would be matched after a join that multiplies rows."
+                "A pattern with _ or an inner % would be matched after a join or an unnest that "
+                "multiplies rows."
             )
-            hint = "Match it in a subquery, before the join: FROM (SELECT … WHERE … LIKE …) JOIN …"
+            hint = "Match it in a subquery, before it: FROM (SELECT … WHERE … LIKE …) JOIN …"
             raise NotSupported(why, hint=hint)
         if any(word in sql for word in _CONCATENATIONS):
-            why = "Strings would be concatenated after a join that multiplies rows."
-            hint = "Concatenate them in a subquery, before the join: FROM (SELECT … || …) JOIN …"
+            why = "Strings would be concatenated after a join or an unnest that multiplies rows."
+            hint = "Concatenate them in a subquery, before it: FROM (SELECT … || …) JOIN …"
             raise NotSupported(why, hint=hint)
 
 

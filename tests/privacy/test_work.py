@@ -156,6 +156,16 @@ TOO_MUCH = {
         LIMITS, "SELECT user_id, title || title || a FROM (SELECT r.user_id, r.title, f.a FROM ratings r JOIN four f ON r.four = f.k) AS t",
         "concatenated after a join",
     ),
+    "a concatenation with the elements of a list": (
+        LIMITS, "SELECT tag || title AS x FROM posts JOIN ratings USING (user_id), unnest(tags) AS t(tag)",
+        "after a join",
+    ),
+    "a concatenation after unnest": (
+        LIMITS, "SELECT tag || tag AS x FROM posts, unnest(tags) AS t(tag)", "concatenated after",
+    ),
+    "a pattern after unnest": (
+        LIMITS, "SELECT tag FROM posts, unnest(tags) AS t(tag) WHERE tag LIKE '%a_b%'", "matched after",
+    ),
     "two lists of one row": (
         LIMITS, "SELECT x, y FROM posts, unnest(tags) AS t(x), unnest(tags) AS u(y)", "unnested here after another",
     ),
