@@ -53,6 +53,7 @@ class Opened:
 @contextmanager
 def _owner(folder: Path, question: str = OWNERS, **ledger: Any) -> Iterator[Opened]:
     with dp_sql.connect(**ledger) as session:
+        session.execute("SET threads = 1")  # steps are counted in one thread
         session.execute(READING_LOG)
         yield Opened(session, question, session.connection)
 
@@ -62,7 +63,7 @@ def _analyst(folder: Path, more: str = "") -> Iterator[Opened]:
     database, policy = folder / "log.duckdb", folder / "policy.toml"
     with duckdb.connect(str(database)) as con:
         con.execute(READING_LOG)
-    policy.write_text(POLICY + more, "utf-8")
+    policy.write_text(f"{POLICY}[limits]\nthreads = 1\n{more}", "utf-8")
     with dp_sql.connect(str(database), policy=policy) as session:
         public: Any = session
         opened = Opened(session, ANALYSTS, public._public.connection)

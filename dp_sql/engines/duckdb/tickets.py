@@ -178,7 +178,8 @@ class Tickets:
             self._answers.move_to_end(key)
             while len(self._answers) > 1 and (
                 len(self._answers) > _MAX_ANSWERS
-                or sum(len(a.groups or ()) for a in self._answers.values()) > _MAX_PEOPLE
+                or sum(len(a.groups) for a in self._answers.values() if a.groups is not None)
+                > _MAX_PEOPLE
             ):
                 self._answers.popitem(last=False)
         return answer
