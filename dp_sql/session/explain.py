@@ -119,7 +119,7 @@ def explanation(
         plan.call, plan.mechanism.name, plan.loss.times(n_runs), shape.epsilon,
         (accuracy or "shown on the receipt, after the release") + offer,
         shape.alternatives(plan.mechanism, n_items, each), kept, _work(plan),
-        private_sql(plan, "ticket"),
+        private_sql([plan], ["ticket"]),
     )  # fmt: skip
 
 
