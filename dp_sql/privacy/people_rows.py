@@ -122,7 +122,8 @@ class PeopleRows:
         plan, item = self.plans[place], self._items[place]
         ctes = []
         if self._grouped and _lists_items(plan):
-            ctes = [f"__dp_rows AS (SELECT {item} AS __dp_item FROM __dp_read)"]
+            some = f"SELECT {item} AS __dp_item FROM __dp_read WHERE {item} IS NOT NULL"
+            ctes = [f"__dp_rows AS ({some})"]
         joined = ""
         if plan.groups is not None and plan.groups.cap is not None:
             joined = f" JOIN __dp_allowed{self._draws[plan.groups.cap]} USING ({self._person})"

@@ -15,7 +15,7 @@ from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.install import create_macros, number_of, register
-from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError
+from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, count_groups_sql
@@ -141,8 +141,10 @@ class OwnerSession(Session):
                     found = engine.release(
                         [one.plan for one in some], [one.ticket for one in some], self._frozen
                     )
-                except QueryError as error:  # what other calls have drawn is not shown
+                except DpSqlError as error:  # what other calls have drawn is not shown
                     self._tickets.record_failure((), self._number, n_before)
+                    if not isinstance(error, QueryError):
+                        raise
                     select, call = calls[places[0]]
                     raise error.at(select.text, call.start) from None
                 # One for each call; none if there was no group.
