@@ -154,6 +154,13 @@ class Shape(ABC):
         """A column of the source as the rows have it: compared byte by byte."""
         return exact(sql, kind)
 
+    def of_person(self) -> Mapping[str, str]:
+        """Aggregates over one person's rows, in one group, by name; {}: rows are not aggregated.
+
+        With aggregates, `lists` reads these and `__dp_privacy_unit` in place of the columns.
+        """
+        return {}
+
     @abstractmethod
     def lists(self, rows: Rows) -> list[str]:
         """CTEs over the rows; the last one is `__dp_lists`."""
@@ -172,6 +179,13 @@ class Shape(ABC):
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         """The sentence on accuracy from the size of the public domain; None: it needs the data."""
+        return None
+
+    def all_within(self, mechanism: Mechanism) -> int | None:
+        """How far all numbers of one answer are from the true ones, with probability 1 - beta.
+
+        None: not known before the release; a report says it.
+        """
         return None
 
     def alternatives(
