@@ -14,9 +14,10 @@ REAL = ("amazon_fashion_words", "gowalla")
 
 def tables(con: duckdb.DuckDBPyConnection) -> list[str]:
     """Make the tables in a connection and return their names. The generated ones are always equal."""
-    made = ["carts", "readers"]
+    made = ["carts", "readers", "homes"]
     _carts(con)
     _readers(con)
+    _homes(con)
     source = tpch(SCALE)
     if source is not None:
         for name, query in TPCH.items():
@@ -59,6 +60,15 @@ def _readers(con: duckdb.DuckDBPyConnection) -> None:
     person = np.repeat(np.arange(people), sizes)
     item = np.floor(60_000 * draw.random(len(person)) ** 2).astype(np.int64)
     _create(con, "readers", {"person": person, "item": item})
+
+
+def _homes(con: duckdb.DuckDBPyConnection) -> None:
+    """10,000 people in one to three of 400 cities each, few of them large."""
+    draw = np.random.default_rng(3)
+    people = 10_000
+    person = np.repeat(np.arange(people), draw.choice([1, 2, 3], people, p=[0.7, 0.2, 0.1]))
+    item = np.floor(400 * draw.random(len(person)) ** 4).astype(np.int64)
+    _create(con, "homes", {"person": person, "item": item})
 
 
 def _create(con: duckdb.DuckDBPyConnection, name: str, columns: dict[str, np.ndarray]) -> None:

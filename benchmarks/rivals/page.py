@@ -55,7 +55,7 @@ def _error_cell(results: Results, library: str, key: str) -> str:
         return f"wrong: {percent(one['error'])}"
     best = min(other["error"] for other in _answered(results, key).values())
     shown = percent(one["error"])
-    shown = f"**{shown}**" if one["error"] <= 1.05 * best else shown
+    shown = f"**{shown}**" if _ties(one["error"], best) else shown
     return f"{shown} ({percent(one['error_95'])})"
 
 
@@ -72,6 +72,11 @@ def errors(results: Results) -> list[str]:
     )
 
 
+def _ties(one: float, other: float) -> bool:
+    """Within 5 % of the larger, or closer than one person in ten thousand."""
+    return abs(one - other) <= max(0.05 * max(one, other), 0.0001)
+
+
 def compared(results: Results) -> list[str]:
     """Where the others are better and where dp_sql is, computed so that it stays true."""
     worse: list[str] = []
@@ -86,16 +91,16 @@ def compared(results: Results) -> list[str]:
         error = every[best]["error"]
         if ours is None:
             worse.append(f"- {title}: dp_sql gives no answer; {NAMES[best]} has {percent(error)}.")
-        elif ours["error"] > 1.05 * error:
-            times = f"{ours['error'] / error:.1f} ×" if error else "any number of times"
+        elif _ties(ours["error"], error):
+            equal += 1
+        elif ours["error"] > error:
+            times = f"{ours['error'] / error:.1f} ×" if error else "exact"
             worse.append(
                 f"- {title}: {NAMES[best]} has {percent(error)} where dp_sql has "
                 f"{percent(ours['error'])} ({times})."
             )
-        elif error > 1.05 * ours["error"]:
-            better += 1
         else:
-            equal += 1
+            better += 1
     lines = [
         f"Of {asked} questions that at least one other library answers, dp_sql has the smallest median "
         f"error in {better}, ties (within 5 %) in {equal}, and is behind in {len(worse)}"
@@ -154,16 +159,21 @@ def times(results: Results) -> list[str]:
 
 
 def needs(results: Results) -> list[str]:
-    """The bounds that each user had to know, and what was said about an answer."""
-    rows = []
-    for key, title in results["questions"].items():
-        for name in _present(results):
-            one = _of(results, name, key)
-            if name == OURS or not (one.get("needs") or one.get("note")):
-                continue
-            note = (one.get("wrong") or one["note"]).replace("|", "\\|")
-            rows.append([title, NAMES[name], one.get("needs", "") or "nothing", note])
-    return table(["question", "library", "bounds from the user", "note"], rows)
+    """The bounds that each user had to know, or why there is no answer."""
+    libraries = [name for name in _present(results) if name != OURS]
+
+    def cell(library: str, key: str) -> str:
+        one = _of(results, library, key)
+        said = [one.get("needs", ""), one.get("wrong") or one.get("note", "")]
+        return "; ".join(filter(None, said)).replace("|", "\\|") or "nothing"
+
+    return table(
+        ["question", *(NAMES[name] for name in libraries)],
+        (
+            [title, *(cell(name, key) for name in libraries)]
+            for key, title in results["questions"].items()
+        ),
+    )
 
 
 def statements(results: Results) -> list[str]:

@@ -14,7 +14,9 @@ from benchmarks.rivals.texts import NAMES, OURS
 PICTURE = Path(PAGE).with_suffix(".svg")
 FLOOR, CEILING = 1e-5, 2.0
 """The axis of errors; what is outside is drawn at its end."""
-COLOURS = dict(zip(NAMES, ("#c2410c", "#2563eb", "#0f766e", "#7c3aed", "#64748b", "#a16207"), strict=True))
+COLOURS = dict(
+    zip(NAMES, ("#c2410c", "#2563eb", "#0f766e", "#7c3aed", "#64748b", "#a16207"), strict=True)
+)
 MARKS = dict(zip(NAMES, ("o", "s", "^", "D", "v", "x"), strict=True))
 
 

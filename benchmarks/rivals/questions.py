@@ -107,10 +107,10 @@ QUESTIONS = (
     ),
     Question(
         "unknown",
-        "people per item, items unknown",
-        _BASKET,
+        "people per city, cities unknown",
+        "homes",
         "unknown_people",
-        _grouped("item", "count(DISTINCT person)", _BASKET),
+        _grouped("item", "count(DISTINCT person)", "homes"),
     ),
     Question(
         "q1_sum",

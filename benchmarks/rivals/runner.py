@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -162,4 +163,5 @@ def _result(check: Callable[[], object]) -> str:
 
 def _words(failed: Exception) -> str:
     """An error as one short line."""
-    return f"{type(failed).__name__}: {' '.join(str(failed).split())}"[:160].replace("`", "'")
+    words = f"{type(failed).__name__}: {' '.join(str(failed).split())}"
+    return textwrap.shorten(words.replace("\\n", " ").replace("`", "'"), 110, placeholder=" …")

@@ -22,34 +22,35 @@ INTRODUCTION = (
     "the sum of their true values; for the 10 best items it is the share of them that is missed. The smallest median is",
     "bold, with all that are within 5 % of it. **dp_sql was given no bound. The others were given bounds on each person's",
     "rows, groups or sums: the 95 % quantiles of the data itself, which is private information and favours them.**",
-    "",
 )
 
 FOUND = (
-    "## What each library asks of you, and where it goes wrong",
+    "## Who answers COUNT(DISTINCT) right?",
     "",
-    "*Who answers COUNT(DISTINCT item) right when people have many items?* No library here has an unbiased answer: each",
+    "That is, the number of different items when people have many items each. No library here has an unbiased answer: each",
     "must limit what one person contributes, and so counts too few items if the limit is low and adds much noise if it is",
     "high. They differ in who chooses the limit, and in what is lost below it:",
     "",
     "- **dp_sql** chooses the limit privately and counts what people with that limit can cover together (a maximum flow),",
     "  so an item is lost only if no person has room for it. Its [report](sql.md#reading-a-report) names the limit.",
     "- **OpenDP** (`n_unique`), **SmartNoise SQL** (`COUNT(DISTINCT …)`) and **Tumult Analytics** (`count_distinct`) keep a",
-    "  random choice of each person's rows, as many as you say. Popular items take the room of rare ones. We checked their",
-    "  noise: it is in proportion to the limit, so these answers are private for persons. They are too low, and nothing in",
-    "  the answer says by how much.",
+    "  random choice of each person's rows, as many as you say. Popular items take the room of rare ones. The scale of their",
+    "  noise is the limit over ε, as it must be for persons. Where people have more rows than the limit the answers are too",
+    "  low, and nothing in them says by how much.",
     "- **PipelineDP** counts people and rows, not distinct values.",
     "- **qrlew** answers wrong: its rewritten SQL counts rows. The SQL has no DISTINCT left, so this is no matter of noise",
     "  or bounds, and `count(*)` over `SELECT DISTINCT item` does the same.",
     "",
-    "What we found about the others. Lines marked *checked* were run as part of `make rivals`, on 1,000 people with one row",
-    "in each of 3 groups, and the results follow.",
+    "## Defaults, refusals and errors",
+    "",
+    "Lines marked *checked* are the results of small programs that `make rivals` runs; most ask about 1,000 people with one",
+    "row in each of 3 groups.",
     "",
 )
 
 CHECKED = {
     "opendp": (
-        "OpenDP refuses a query in which a person's rows are not limited, so it cannot be used for rows by mistake when the "
+        "OpenDP refuses a query in which a person's rows are not limited, once the "
         "identifier is declared. `truncate_num_groups(k)` keeps k − 1 groups instead of k: its ranks start at 1 and it keeps "
         "those below k. So counts per group are too low without any sign of it, and with k = 1 nothing is kept. We asked for "
         'one group more. Its default, a random choice of groups, fails; we used `keep="first"`, which favours early groups. '

@@ -8,6 +8,7 @@ from typing import Any
 import dp_sql
 from benchmarks.rivals.questions import DELTA, EPSILON, Asked
 from benchmarks.rivals.runner import Answerer, Refused, main
+from dp_sql.errors import ArgumentError
 from dp_sql.sql.functions import FUNCTIONS
 
 COMMON = f"epsilon := {EPSILON}, privacy_unit := person"
@@ -47,6 +48,10 @@ def prepare(asked: Asked, table: Path) -> Answerer:
     session.execute(f"CREATE TABLE {asked.question.table} AS FROM '{table}'")
     name = "item" if asked.question.kind == "top" else "grp"
     session.execute(f"CREATE TABLE public_set AS SELECT unnest({asked.public or [0]!r}) AS {name}")
+    try:
+        session.execute(f"EXPLAIN {sql}")
+    except ArgumentError as unknown:
+        raise Refused(f"not in this version: {unknown.args[0]}") from None
 
     def run() -> Any:
         rows = session.execute(sql).fetchall()

@@ -182,7 +182,14 @@ def _unlimited() -> float:
     return _number(_query(pl.LazyFrame({"person": [1, 1, 2]})).select(dp.len(signed=True)))
 
 
+def _scale(rows: int) -> float:
+    frame = pl.LazyFrame({"person": [1, 2], "item": [1, 2]})
+    query = _query(frame).truncate_per_group(rows).select(pl.col("item").dp.n_unique(signed=True))
+    return float(query.summarize()["scale"].item())
+
+
 CHECKS = {
+    "scale of the noise of `n_unique` with 50 rows a person, ε = 1": lambda: round(_scale(50)),
     'groups that `truncate_num_groups(k, keep="first")` keeps of 3, for k = 1, 2, 3': lambda: (
         ", ".join(map(_kept, (1, 2, 3)))
     ),

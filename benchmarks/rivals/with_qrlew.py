@@ -79,7 +79,9 @@ def prepare(asked: Asked, table: Path) -> Answerer:
         source = f"SELECT DISTINCT {unique} FROM '{table}'"  # rows are counted, see the checks
     con = _table(source)
     sql = f"SELECT {SELECTED[kind]} AS answer FROM t".format(value=f"least(value, {asked.high})")
-    where = [f"value >= {question.low} AND value <= {question.high}"] if "{" in SELECTED[kind] else []
+    where = (
+        [f"value >= {question.low} AND value <= {question.high}"] if "{" in SELECTED[kind] else []
+    )
     if grouped:
         sql = sql.replace("SELECT ", f"SELECT {key}, ", 1)
         if kind != "unknown_people":
@@ -98,7 +100,7 @@ def prepare(asked: Asked, table: Path) -> Answerer:
         answers = dict(found)
         return sorted(answers, key=lambda item: -answers[item])[:K] if kind == "top" else answers
 
-    needs = f"{most} rows a person" + (f", {groups} groups" if grouped else "")
+    needs = f"{most} row{'s' * (most > 1)} a person" + (f", {groups} groups" if grouped else "")
     needs += f", values up to {asked.high:g}" if "{" in SELECTED[kind] else ""
     wrong = "counts rows instead of distinct items" if kind == "distinct" else ""
     return Answerer(run, needs, wrong=wrong)

@@ -114,7 +114,19 @@ def _unlimited() -> object:
     return session.evaluate(QueryBuilder("t").count(), PureDPBudget(1)).collect()
 
 
-CHECKS = {"rows without a limit": _unlimited}
+def _noise() -> object:
+    frame = SPARK.createDataFrame([(1, 1), (1, 2)], ["person", "item"])
+    session = Session.from_dataframe(
+        PureDPBudget(1), "t", frame, protected_change=AddRowsWithID("person")
+    )
+    query = QueryBuilder("t").enforce(MaxRowsPerID(50)).count_distinct(columns=["item"])
+    return session._noise_info(query, PureDPBudget(1))[0]["noise_parameter"]
+
+
+CHECKS = {
+    "rows without a limit": _unlimited,
+    "scale of the noise of `count_distinct` with 50 rows a person, ε = 1": _noise,
+}
 
 if __name__ == "__main__":
     main(
