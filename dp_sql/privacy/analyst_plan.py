@@ -89,7 +89,7 @@ def analyst_plans(
             domain = _public_values(source, call, call.domain, rows.item, policy, "domain")
         groups = _groups(source, call, policy, side, cap) if source.values else None
         work = rows.written.work
-        plans.append(source.plan(call, rows, domain, groups, ("the policy",), work))
+        plans.append(source.plan(rows, domain, groups, ("the policy",), work))
     return plans
 
 

@@ -70,7 +70,7 @@ def owners_plan(
         kind = rows.item.type
         domain = declared_domain(select, call, call.domain, kind, own, schema, source.one_column)
     declared = assumptions(rows.relation, unit) + _assumed(select, call, groups, domain)
-    return source.plan(call, rows, domain, groups, declared)
+    return source.plan(rows, domain, groups, declared)
 
 
 def _source(

@@ -69,8 +69,10 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False, execution: str 
     ctes = [_rows(plan)]
     if grouped:
         ctes += _groups(plan, call)
+    elif shape.of_person():
+        ctes.append(f"__dp_kept AS ({_of_person(plan, [])} FROM __dp_rows GROUP BY ALL)")
     rows = Rows(
-        relation="__dp_kept" if grouped else "__dp_rows",
+        relation="__dp_kept" if grouped or shape.of_person() else "__dp_rows",
         types=_types(plan),
         mechanism=plan.mechanism,
         domain=None if plan.domain is None else plan.domain.select,
@@ -120,6 +122,7 @@ def _rows(plan: Plan) -> str:
         there = " AND ".join(f"{name} IS NOT NULL" for name in [*columns, *_keys(plan)])
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {there}"
     kept = bool(plan.keys) or (plan.keep_source and not shape.reads_rows_once)
+    kept = kept and not shape.of_person()  # which are read once
     return f"__dp_rows AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
 
 
@@ -139,11 +142,19 @@ def _groups(plan: Plan, call: str) -> list[str]:
     return [groups, *_kept(plan, plan.groups.cap, call)]
 
 
+def _of_person(plan: Plan, also: Sequence[str]) -> str:
+    """The SELECT of what one person has: distinct rows, or aggregates of them."""
+    if aggregates := plan.parameters.of_person():
+        listed = [*also, "__dp_privacy_unit", *(f"{sql} AS {n}" for n, sql in aggregates.items())]
+        return f"SELECT {', '.join(listed)}"
+    return f"SELECT DISTINCT {', '.join([*also, *(f'__dp_{name}' for name in plan.columns)])}"
+
+
 def _kept(plan: Plan, cap: int | None, call: str) -> list[str]:
-    """Each (group, person, item) once, of at most `cap` groups of each person."""
+    """What each person has in each group, once, of at most `cap` groups of each person."""
     same = " AND ".join(f"__dp_rows.{name} = __dp_groups.{name}" for name in _keys(plan))
-    columns = ", ".join(f"__dp_{name}" for name in plan.columns)
-    placed = f"SELECT DISTINCT __dp_group, {columns} FROM __dp_rows JOIN __dp_groups ON {same}"
+    by = " GROUP BY ALL" if plan.parameters.of_person() else ""
+    placed = f"{_of_person(plan, ['__dp_group'])} FROM __dp_rows JOIN __dp_groups ON {same}{by}"
     if cap is None:
         return [f"__dp_kept AS MATERIALIZED ({placed})"]
     # In an order of their own, so that another reading in the same execution has the same draw.

@@ -13,6 +13,7 @@ from dp_sql.udfs.mechanism import Mechanism
 from tests.udfs import (
     cases_bounded,
     cases_cdp_peel,
+    cases_contributions,
     cases_from_below,
     cases_gem,
     cases_limited,
@@ -38,6 +39,7 @@ MODULES = [
     cases_cdp_peel,
     cases_limited,
     cases_bounded,
+    cases_contributions,
     cases_sampling,
     cases_from_below,
     cases_select,
@@ -63,8 +65,23 @@ PUBLIC = {
     "bound": "gem",
 }
 
+
+def public_of(mechanism):
+    """Public numbers of each kind that it takes; the bound selected in its first way."""
+    selections = mechanism.bound_selections or ("gem",)
+    bound = "gem" if "gem" in selections else selections[0]
+    return {key: (PUBLIC | {"bound": bound})[key] for key in mechanism.parameters}
+
+
 MECHANISMS = {name: mechanism for named in REGISTRY.values() for name, mechanism in named.items()}
-DATA = {"topk": [np.array([3, 2, 1])], "count_distinct": GRAPH, "select": [[1, 2, 0], [1, 0, 2]]}
+DATA = {
+    "topk": [np.array([3, 2, 1])],
+    "count_distinct": GRAPH,
+    "count": [[1, 2], [1, 4]],
+    "people": [3],
+    "select": [[1, 2, 0], [1, 0, 2]],
+}
+FOLDERS = {"count": "contributions", "people": "contributions"}
 OF_PEOPLE = {
     name: mechanism
     for name, mechanism in REGISTRY["topk"].items()
@@ -77,7 +94,13 @@ def data_of(name):
     return "count_distinct" if name in OF_PEOPLE else MECHANISMS[name].function
 
 
-SIZE = {"topk": [1000], "count_distinct": [], "select": [[1, 2, Fraction(1, 2)]]}
+SIZE = {
+    "topk": [1000],
+    "count_distinct": [],
+    "count": [],
+    "people": [],
+    "select": [[1, 2, Fraction(1, 2)]],
+}
 """What an accuracy is asked for, before the public numbers."""
 
 each = pytest.mark.parametrize("name", MECHANISMS)
@@ -86,7 +109,7 @@ ROOT = Path(__file__).parents[2]
 
 def run(name, *data, **changed):
     mechanism = MECHANISMS[name]
-    public = PUBLIC | {"k": 2} | changed
+    public = PUBLIC | public_of(mechanism) | {"k": 2} | changed
     return mechanism.run(
         *(data or DATA[data_of(name)]), **{key: public[key] for key in mechanism.parameters}
     )
@@ -94,9 +117,8 @@ def run(name, *data, **changed):
 
 def accuracy(name, **changed):
     mechanism = MECHANISMS[name]
-    given = {parameter: PUBLIC[parameter] for parameter in mechanism.parameters}
     return mechanism.accuracy(
-        *SIZE[mechanism.function], **given | {"beta": PUBLIC["beta"]} | changed
+        *SIZE[mechanism.function], **public_of(mechanism) | {"beta": PUBLIC["beta"]} | changed
     )
 
 
@@ -122,6 +144,8 @@ def test_it_takes_data_and_the_declared_numbers_without_defaults(name):
     data = {
         "topk": ["counts"],
         "count_distinct": ["offsets", "people"],
+        "count": ["people", "sums"],
+        "people": ["people"],
         "select": ["scores", "sensitivities"],
     }
     assert list(inspect.signature(mechanism.run).parameters) == [
@@ -137,7 +161,8 @@ def test_it_takes_data_and_the_declared_numbers_without_defaults(name):
 @each
 def test_it_has_a_proof_next_to_it_and_states_its_privacy_and_source(name):
     mechanism = MECHANISMS[name]
-    proof = (ROOT / "udfs" / mechanism.function / f"{name}.md").read_text()
+    folder = FOLDERS.get(mechanism.function, mechanism.function)
+    proof = (ROOT / "udfs" / folder / f"{name}.md").read_text()
     for part in ("Precondition", "Pseudocode", "Postcondition", "Proof", "Differences"):
         assert f"## {part}" in proof
     docstring = inspect.getdoc(mechanism.run)
@@ -147,14 +172,14 @@ def test_it_has_a_proof_next_to_it_and_states_its_privacy_and_source(name):
 
 @each
 def test_it_costs_what_its_case_says(name):
-    given = {parameter: PUBLIC[parameter] for parameter in MECHANISMS[name].parameters}
+    given = public_of(MECHANISMS[name])
     assert MECHANISMS[name].loss(**given) == CASES[name].loss
 
 
 @each
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(7)])
 def test_it_costs_the_epsilon_and_the_delta_that_it_is_given(name, epsilon):
-    given = {parameter: PUBLIC[parameter] for parameter in MECHANISMS[name].parameters}
+    given = public_of(MECHANISMS[name])
     loss = MECHANISMS[name].loss(**given | {"epsilon": epsilon})
     assert loss.epsilon == epsilon
     assert loss.delta == given.get("delta", 0)
