@@ -77,21 +77,23 @@ class Mechanism:
     Args:
         run: run(data, **parameters). The data are the counts of items (topk), the offsets and the
             people of items (count_distinct, and topk that finds items without n_largest), scores
-            and sensitivities (select), a histogram of contributions (count), or a number (people).
+            and sensitivities (select), or histograms of people by what they contribute (count,
+            sum, avg).
         accuracy: accuracy(size, **parameters, beta) says in one sentence what holds for every
             data set; size is the number of items (topk) or the sensitivities (select), and is
-            left out for all others.
+            left out for the others.
         n_largest: n_largest(k) is how many of the largest counts a mechanism of topk takes; None:
             it takes all.
         ordered: whether a mechanism of count_distinct needs people and items in an order that
             other people's rows cannot move.
         is_set: whether a mechanism of topk returns a set, whose order says nothing.
-        bound_selections: how a mechanism may choose its contribution bound, the default first.
+        bound_selections: how a mechanism of count_distinct may choose its contribution bound, the
+            default first.
     """
 
     name: str  # what `mechanism :=` calls it
-    # What it answers, most often an SQL function.
-    function: Literal["topk", "count_distinct", "count", "people", "select"]
+    # The SQL function that it answers.
+    function: Literal["topk", "count_distinct", "select", "count", "sum", "avg", "people"]
     samples: str  # what one run draws, in words
     parameters: tuple[str, ...]  # names of the public numbers that `run` and `loss` take
     loss: Callable[..., PrivacyLoss]  # loss(**parameters) of one run

@@ -34,7 +34,7 @@ _COLUMN = re.compile(r'Referenced (?:column|table) "([^"]+)" not found')
 _STAR = re.compile(r'Function "+(\w+)"+ cannot be applied to a star')
 _FIELD = re.compile(r"Cannot extract field '(\w+)'")
 _OURS = re.compile(r'"?(?:__dp_groups\.)?(?:__dp_release_(\d+)\.?)?(?:__dp_value)?"?')
-_REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "epsilon"}
+_REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "epsilon", "noise"}
 _each = [f"{function.name} ({function.purpose})" for function in FUNCTIONS.values()]
 PURPOSES = f"{', '.join(_each[:-1])} and {_each[-1]}"
 

@@ -33,6 +33,9 @@ class Explanation:
     kept: str | None  # the id of a release that answers the same question for free
     work: str  # how many rows of one person are read and made, at most
     sql: str  # what DuckDB would run over private rows
+    all_within: int | None = (
+        None  # how far all its numbers are from the true ones; None: see a report
+    )
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ def explanation(
         plan.call, plan.mechanism.name, plan.loss.times(n_runs), shape.epsilon,
         (accuracy or "shown on the receipt, after the release") + offer,
         shape.alternatives(plan.mechanism, n_items, each), kept, _work(plan),
-        private_sql(plan, "ticket"),
+        private_sql(plan, "ticket"), shape.all_within(plan.mechanism),
     )  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -75,26 +74,29 @@ SOURCES = [
 ITEMS = {"*": "TRUE", "1": "TRUE", "region": "region IS NOT NULL"}
 
 
-def histogram(sizes: list[int], most: int) -> tuple[list[int], list[int]]:
-    kept = Counter(min(size, most) for size in sizes)
-    buckets = {size: next(j for j in range(64) if size <= 2**j) for size in kept}
-    n = max(buckets.values(), default=-1) + 1
-    return (
-        [sum(k for s, k in kept.items() if buckets[s] == j) for j in range(n)],
-        [sum(s * k for s, k in kept.items() if buckets[s] == j) for j in range(n)],
-    )
+Histogram = dict[int, tuple[int, int]]  # of each bucket the people, and their rows
+
+
+def histogram(sizes: list[int], most: int | None) -> Histogram:
+    found: Histogram = {}
+    for size in sizes:
+        kept = size if most is None else min(size, most)
+        bucket = next(j for j in range(64) if kept <= 2**j)
+        people, rows = found.get(bucket, (0, 0))
+        found[bucket] = people + 1, rows + kept
+    return found
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], list[int]]]:
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Histogram]:
     """What the mechanism gets, in the order of its runs."""
-    found: list[tuple[list[int], list[int]]] = []
+    found: list[Histogram] = []
     right = Count.draw
 
     def draw(self, mechanism, loss, *lists):  # type: ignore[no-untyped-def]
-        def run(people, sums, **public):  # type: ignore[no-untyped-def]
-            found.append((people, sums))
-            return mechanism.run(people, sums, **public)
+        def run(buckets, people, sums, **public):  # type: ignore[no-untyped-def]
+            found.append(dict(zip(buckets, zip(people, sums, strict=True), strict=True)))
+            return mechanism.run(buckets, people, sums, **public)
 
         return right(self, replace(mechanism, run=run), loss, *lists)
 
@@ -105,7 +107,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], list[int]]]:
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("most", [None, 2, 3])
 def test_the_mechanism_gets_the_rows_of_each_person(
-    owner: dp_sql.Session, analyst: dp_sql.Session, shop: Path, seen: list[object],
+    owner: dp_sql.Session, analyst: dp_sql.Session, shop: Path, seen: list[Histogram],
     source: str, most: int | None,
 ) -> None:  # fmt: skip
     bound = "" if most is None else f", contribution_bound := {most}"
@@ -115,7 +117,7 @@ def test_the_mechanism_gets_the_rows_of_each_person(
         sizes = owner.connection.execute(
             f"SELECT count(*) FROM {rows} AND user_id IS NOT NULL AND {ITEMS[item]} GROUP BY user_id"
         ).fetchall()
-        expected = histogram([size for (size,) in sizes], most or 1000)
+        expected = histogram([size for (size,) in sizes], most)
         for session, unit in ((owner, OWNERS), (analyst, "")):
             session.sql(
                 f"SELECT DP_COUNT({item}, epsilon := 9000{unit}{bound}) FROM {rows}"
@@ -124,30 +126,30 @@ def test_the_mechanism_gets_the_rows_of_each_person(
 
 
 def test_groups_count_the_rows_that_are_in_them(
-    owner: dp_sql.Session, analyst: dp_sql.Session, seen: list[object]
+    owner: dp_sql.Session, analyst: dp_sql.Session, seen: list[Histogram]
 ) -> None:
     for at in range(N_TABLES):
         expected = [
             histogram([n for (n,) in owner.connection.execute(
                 "SELECT count(*) FROM plays WHERE region = ? AND part = ? AND user_id IS NOT NULL "
-                "AND title IS NOT NULL GROUP BY user_id", [region, at]).fetchall()], 1000)
+                "AND title IS NOT NULL GROUP BY user_id", [region, at]).fetchall()], None)
             for region in ("north", "south", "west")
         ]  # fmt: skip
         for session, unit in ((owner, OWNERS), (analyst, "")):
-            call = (f"DP_COUNT(title, epsilon := 9000{unit}, max_contributions := 1000, "
+            call = (f"DP_COUNT(title, epsilon := 9000{unit}, contribution_bound := 100, "
                     "groups := regions.name, max_groups_contributed := 3)")  # fmt: skip
             found = session.sql(
                 f"SELECT region, {call} AS n FROM plays WHERE part = {at} GROUP BY region ORDER BY 1"
             ).fetchall()
             assert seen[-3:] == expected
             assert found == [
-                (region, sum(sums))
-                for region, (_, sums) in zip(("north", "south", "west"), expected, strict=True)
+                (region, sum(rows for _, rows in each.values()))
+                for region, each in zip(("north", "south", "west"), expected, strict=True)
             ]
 
 
 def test_a_person_in_many_groups_counts_with_all_rows_of_those_that_are_kept(
-    owner: dp_sql.Session, seen: list[tuple[list[int], list[int]]]
+    owner: dp_sql.Session, seen: list[Histogram]
 ) -> None:
     call = ("DP_COUNT(*, epsilon := 9000, privacy_unit := user_id, groups := ['a', 'b', 'c'], "
             "max_groups_contributed := 1)")  # fmt: skip
@@ -155,10 +157,10 @@ def test_a_person_in_many_groups_counts_with_all_rows_of_those_that_are_kept(
     people = owner.connection.execute(
         "SELECT count(DISTINCT user_id) FROM plays WHERE title IN ('a', 'b', 'c')"
     ).fetchall()
-    assert sum(sum(one) for one, _ in seen) == people[0][0]
+    assert sum(n for one in seen for n, _ in one.values()) == people[0][0]
     sizes = {n for (n,) in owner.connection.execute(
         "SELECT count(*) FROM plays WHERE user_id IS NOT NULL GROUP BY user_id, title").fetchall()}  # fmt: skip
-    assert sum(sum(sums) for _, sums in seen) >= min(sizes) * people[0][0]
+    assert sum(n for one in seen for _, n in one.values()) >= min(sizes) * people[0][0]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +220,7 @@ def test_people_by_group_and_by_a_mechanism_that_is_named(analyst: dp_sql.Sessio
 
 def test_the_limit_of_a_policy_holds_for_rows(analyst: dp_sql.Session) -> None:
     told = str(analyst.sql("EXPLAIN SELECT DP_COUNT(*, epsilon := 1) FROM plays").fetchall())
-    assert "up to 1000 " in told.replace("\\n", " ")
+    assert "up to 512;" in told.replace("\\n", " ")
     with pytest.raises(ArgumentError, match="at most 1000"):
         analyst.sql("SELECT DP_COUNT(*, epsilon := 1, contribution_bound := 1001) FROM plays")
 

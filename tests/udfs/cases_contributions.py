@@ -1,166 +1,329 @@
-"""Rows clipped at a bound, and people: distributions, neighbours and mutants."""
+"""Counts and sums under a chosen bound: small data, all neighbours, mutants.
+
+A data set lists each person's contribution: rows, or a net sum of either sign.
+"""
 
 import math
 from collections import Counter
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import chain, combinations_with_replacement
 
-from dp_sql.udfs.contributions import clipping, laplace
-from dp_sql.udfs.count_distinct import bounded
+import pytest
+
+from dp_sql.udfs.contributions import bound, bounded_count, bounded_sum, histogram, release
+from dp_sql.udfs.exact_sampling import Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
-from tests.udfs.cases_bounded import given_the_bound, release_distribution
-from tests.udfs.cases_difference import check_differences
-from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
-from tests.udfs.distributions import NotPrivateError, distribution_of, fits, samples
+from tests.udfs.choices import PowersOf
+from tests.udfs.conformance import (
+    Case,
+    Domain,
+    Mutant,
+    changed,
+    check_distribution,
+    times_two,
+    within,
+)
+from tests.udfs.distributions import (
+    NotPrivateError,
+    check_neighbours,
+    distribution_of,
+    fits,
+    normalized,
+    samples,
+)
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
 HALF = Fraction(1, 2)
-MOST = 6
-BOUNDS = [1, 2, 4, MOST]
+ROWS = (1, 2, 3, 5, 9)
+SUMS = (-3, -1, 0, 2, 9)
 
 
-def histogram_of(contributions, most=MOST):
-    """People and sums by buckets, 1, 2, 3 to 4, 5 to 8, of contributions up to `most`."""
-    people, sums = [0] * 5, [0] * 5
-    for contribution in contributions:
-        kept = min(contribution, most)
-        bucket = next(j for j in range(5) if kept <= 2**j)
-        people[bucket] += 1
-        sums[bucket] += kept
-    return people, sums
+def entries(data):
+    """What SQL hands over: (bucket, people, sum of sizes, negative), an entry a person."""
+    return [[(abs(v) - 1).bit_length(), 1, abs(v), int(v < 0)] for v in data if v]
 
 
-def data_sets(n_people, most=9):
-    return combinations_with_replacement(range(1, most + 1), n_people)
+def columns(data, n=4):
+    return [[entry[i] for entry in entries(data)] for i in range(n)]
 
 
-def neighbours(n_people, most=9):
-    for data in chain.from_iterable(data_sets(n, most) for n in range(n_people)):
-        for contribution in range(1, most + 1):
-            yield data, tuple(sorted((*data, contribution)))
+def added(contributions, n_people, several=1):
+    """Data sets of fewer people, each contribution `several` times, and each with one person more."""
+    for data in chain.from_iterable(
+        combinations_with_replacement(contributions, n) for n in range(n_people)
+    ):
+        yield from ((several * data, (*several * data, person)) for person in contributions)
 
 
-def shipped_sums(data, bounds=BOUNDS, most=MOST):
-    return tuple(clipping.clipped_sums(*histogram_of(data, most), bounds))
+# The choice of the bound: exp(-epsilon/4) is 1/2, which is one person of shortfall.
 
 
-def at_every_bound(data):
-    """F at 1, 2, 3, …, 6: each as the largest bound, or a power of 2 below it."""
-    return tuple(shipped_sums(data, [at], max(at, MOST if at in BOUNDS else at))[0]
-                 for at in range(1, MOST + 1))  # fmt: skip
-
-
-def check_moves(distribution, pairs):
-    """Raise unless one person more moves F(l) by 0 to l, and differences as difference.md says."""
-    pairs = list(pairs)
-    for smaller, data in pairs:
-        moves = [a - b for a, b in zip(distribution(data), distribution(smaller), strict=True)]
-        if not all(0 <= move <= at for at, move in enumerate(moves, start=1)):
-            raise NotPrivateError(f"{data} against {smaller}: {moves}")
-    check_differences(distribution, pairs)
-
-
-SUMS = Domain(
-    at_every_bound,
-    lambda: neighbours(3),
-    check_moves,
-    inputs=lambda: chain.from_iterable(data_sets(n) for n in range(4)),
-    defined=lambda data: tuple(
-        sum(min(at, one) for one in data) for at in range(1, MOST + 1)
-    ),
-)  # fmt: skip
-INSIDE = Domain(  # a bound inside a bucket of contributions that were not clipped at it
-    lambda data: (0, 0, shipped_sums(data, [3], 9)[0]), SUMS.pairs, check_moves
-)
-
-
-def released(after, factor):
-    def pairs():
-        found = neighbours(3, 3)
-        return {tuple(shipped_sums(one, [1, 2], 2) for one in pair) for pair in found}
-
-    def distribution(cover):
-        found = after(release_distribution(cover, "difference"))
-        return {release: p for release, p in found.items() if abs(release.estimate) <= 6}
-
-    return Domain(distribution, pairs, within(factor))
-
-
-RELEASE = released(lambda distribution: distribution, 16)
-GIVEN = released(given_the_bound, 4 * Fraction(11, 10))
-
-
-def fits_noise(run, expected, tenths, _):
-    """Noise on a number that is the same in every run, at exp(-epsilon/4)."""
-    q = math.exp(-1 / 4)
-    drawn = Counter(run(Fraction(tenths, 10)) - expected for _ in samples(6_000))
-    return fits(drawn, {x: (1 - q) / (1 + q) * q ** abs(x) for x in range(-200, 201)})
-
-
-CLIPPING = Case(
-    mechanism=clipping.CLIPPING,
-    domains={
-        "contributions clipped": SUMS, "a release": RELEASE, "a release given its bound": GIVEN,
-    },
-    mutants={
-        "a bound inside a bucket": Mutant(SUMS, distribution=INSIDE.distribution),
-        "people above the bound count with their rows": Mutant(
-            SUMS,
-            distribution=lambda data: tuple(sum(histogram_of(data)[1]) for _ in range(MOST)),
-        ),
-        "noise for the whole of epsilon": Mutant(GIVEN, times_two(bounded, "_noise_rate")),
-        "noise that forgets the bound": Mutant(
-            GIVEN, changed(bounded, "_noise_rate", lambda share, at: 2 * share)
-        ),
-    },
-    loss=PrivacyLoss(EPSILON, rho=Fraction(5, 32), bounded_range=Fraction(3, 2)),
-    says="with probability 95 %, the estimate exceeds the true number of rows by at most 5.106 "
-    "times the contribution bound, which is chosen from 1, 2, 4, ... up to 100 (bound selection "
-    "difference, epsilon = 1)",
-    fits=partial(
-        fits_noise,
-        lambda part: clipping.run([0, 2], [0, 4], part * HALF, BETA, 5, 2).estimate,
-        4,
-    ),
-)  # fmt: skip
-
-
-def people_distribution(people):
-    found, unfinished = distribution_of(
-        lambda draws: laplace.release(people, EPSILON, BETA, draws), {EPSILON: HALF}, limit=14
-    )
-    assert unfinished < Fraction(1, 100)
-    return {release: p for release, p in found.items() if abs(release.estimate) <= 6}
-
-
-PEOPLE = Domain(
-    people_distribution, lambda: ((n, n + 1) for n in range(4)), within(2),
-    inputs=lambda: range(3),
-    defined=lambda n: {
-        bounded.CountRelease(x, x - 2, 1): HALF ** abs(x - n) * Fraction(1, 3)
-        for x in range(-6, 7)
-    },
-)  # fmt: skip
-
-LAPLACE = Case(
-    mechanism=laplace.LAPLACE,
-    domains={"people": PEOPLE},
-    mutants={
-        "noise for twice epsilon": Mutant(
-            Domain(PEOPLE.distribution, PEOPLE.pairs, within(2)),
-            distribution=lambda n: {x: HALF ** (2 * abs(x - n)) for x in range(-6, 7)},
-        ),
-    },
-    loss=PrivacyLoss(EPSILON),
-    says="with probability 95 %, the estimate is within 3 of the number of people (epsilon = 1)",
-    fits=partial(fits_noise, lambda part: laplace.run(7, part * Fraction(1, 4), BETA).estimate, 7),
-    tight={
-        "the noise uses all of epsilon": Domain(
-            PEOPLE.distribution, PEOPLE.pairs, within(Fraction(19, 10))
+@cache
+def chosen(data, support, doublings, n_bounds):
+    """The distribution of the place of the bound; the choice has half of epsilon."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bound, "_SUPPORT", Fraction(support, 2))
+        patch.setattr(bound, "_DOUBLINGS", doublings)
+        above = histogram.read_histogram(*columns(data, 3)).above(n_bounds)
+        distribution, unfinished = distribution_of(
+            lambda draws: bound.choose_bound(above, EPSILON / 2, draws), PowersOf(HALF, EPSILON / 4)
         )
-    },
-)
+    assert unfinished == 0
+    return distribution
 
-CASES = [CLIPPING, LAPLACE]
+
+def defined_choice(data, support, doublings, n_bounds):
+    """The same, written down from bound.md."""
+    above = [sum(abs(v) > 2**i for v in data) for i in range(n_bounds)]
+    weights = {}
+    for i in range(n_bounds):
+        behind = [support * min(i - j, doublings) - above[j] for j in range(i)]
+        weights[i] = HALF ** max(0, above[i] - support, *behind)
+    return normalized(weights)
+
+
+def check_choice(distribution, pairs):
+    """Raise unless losses are at most epsilon/2, and lie in a range of epsilon/2."""
+    factor = HALF**-2
+    check_neighbours(distribution, pairs, factor)
+    for left, right in dict.fromkeys(pairs):
+        ratios = [distribution(left)[at] / distribution(right)[at] for at in distribution(left)]
+        if max(ratios) > factor * min(ratios):
+            raise NotPrivateError(f"{left} against {right}: a range of more than epsilon/2")
+
+
+def choice(contributions, support, doublings, n_bounds=5, remember=True):
+    def pairs():
+        return [*added(contributions, 3), *added(contributions, 3, several=3)]
+
+    def distribution(data):
+        of = chosen if remember else chosen.__wrapped__
+        return of(data, support, doublings, n_bounds)
+
+    return Domain(
+        distribution,
+        pairs,
+        check_choice,
+        inputs=lambda: dict.fromkeys(chain.from_iterable(pairs())),
+        defined=lambda data: defined_choice(data, support, doublings, n_bounds),
+    )
+
+
+AFRESH = choice(ROWS, 2, 16, remember=False)
+CHOICES = {
+    f"a bound, {support} people a doubling, up to {doublings}": choice(ROWS, support, doublings)
+    for support, doublings in ((1, 16), (2, 16), (3, 1))
+}
+
+
+def summed_above(these, n):
+    return [sum(its for at, its in these.sums.items() if at > i) for i in range(n)]
+
+
+WRONG_CHOICES = {
+    "a bound at twice its rate": Mutant(AFRESH, times_two(bound, "_rate")),
+    "a bound by what is above instead of who": Mutant(
+        AFRESH, changed(histogram.Histogram, "above", summed_above)
+    ),
+    "a bound for one person less": Mutant(
+        AFRESH,
+        changed(bound, "_needed", lambda doublings, support: support * doublings - 1),
+        check=check_distribution,
+    ),
+}
+
+
+def check_tightly(distribution, pairs):
+    check_neighbours(distribution, pairs, HALF**-2 * Fraction(99, 100))
+
+
+TIGHT = {
+    "a choice for less": Domain(
+        lambda data: chosen(data, 12, 16, 3), lambda: [((3,) * 13, (3,) * 14)], check_tightly
+    )
+}
+"""The bounds 1 and 2 lack a person each, and 4 has eleven too few above 1: a third person is for 4 alone."""
+
+
+# A whole release under the bounds 1 and 2: exp(-epsilon/4) is 1/2.
+
+
+def release_of(mechanism):
+    """The release of the shipped code, with draws as they are given to it."""
+
+    def drawn(data, given, draws):
+        given = [EPSILON, BETA, 2, given]
+        module, numbers = {
+            "count": (bounded_count, [*columns(data, 3), *given]),
+            "sum": (bounded_sum, [*columns(data), *given, False]),
+        }[mechanism]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "secret_draws", lambda: draws)
+            return module.run(*numbers)
+
+    return drawn
+
+
+NOISE = range(-12, 13)
+
+
+@cache
+def noise_odds(rate):
+    """Discrete Laplace noise within NOISE, and last what is beyond."""
+    inside = [((1, abs(x)), (-1, abs(x) + 1)) for x in NOISE]
+    return Odds([*inside, ((2, NOISE.stop),)], rate)
+
+
+def laplace_in_one_draw(rate, draws):
+    """Discrete Laplace noise, whose own steps are tested in cases_noise.py."""
+    return [*NOISE, 10**6][draws.choose(noise_odds(rate))]
+
+
+def released(mechanism, data, given=None, reach=5):
+    """The distribution of (estimate, bound) for small estimates."""
+    drawn = release_of(mechanism)
+
+    def run(draws):
+        found = drawn(data, given, draws)
+        return found.estimate, found.contribution_bound
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bound, "_SUPPORT", HALF)
+        patch.setattr(release, "discrete_laplace", laplace_in_one_draw)
+        distribution, unfinished = distribution_of(run, PowersOf(HALF, EPSILON / 4))
+    assert unfinished == 0
+    return {key: p for key, p in distribution.items() if abs(key[0]) <= reach}
+
+
+def defined_release(data, reach=5):
+    """The same, written down from the proof notes."""
+    weights = defined_choice(data, 1, 16, 2)
+    distribution = {}
+    for place, weight in weights.items():
+        q, at = HALF ** (2 - place), 2**place
+        kept = sum(max(-at, min(at, v)) for v in data)
+        for x in range(-reach, reach + 1):
+            distribution[x, at] = weight * (1 - q) / (1 + q) * q ** abs(x - kept)
+    return distribution
+
+
+def whole(mechanism, contributions, n_people=3, remember=True):
+    distribution = cache(partial(released, mechanism)) if remember else partial(released, mechanism)
+    return Domain(
+        distribution,
+        lambda: added(contributions, n_people),
+        within(HALF**-4),
+        inputs=lambda: chain.from_iterable(added(contributions, 2)),
+        defined=defined_release,
+    )
+
+
+def under(mechanism, contributions, at):
+    """A release under a bound that is given, and that all contributions keep to."""
+    return Domain(
+        lambda data: released(mechanism, data, at),
+        lambda: added([v for v in contributions if abs(v) <= at], 3),
+        within(HALF**-4),
+    )
+
+
+def unclipped(these, _):
+    return these.total
+
+
+def wrong_releases(mechanism, contributions):
+    afresh = whole(mechanism, contributions, 2, remember=False)
+    given = under(mechanism, contributions, 2)
+    return {
+        "contributions that are not clipped": Mutant(
+            afresh, changed(histogram.Histogram, "clipped", unclipped)
+        ),
+        "contributions that are clipped at twice the bound": Mutant(
+            afresh,
+            changed(
+                histogram.Histogram,
+                "clipped",
+                lambda these, i, right=histogram.Histogram.clipped: right(these, i + 1),
+            ),
+        ),
+        "noise that forgets the bound": Mutant(
+            given, changed(release, "noise_rate", lambda share, at: share)
+        ),
+        "noise for the whole of epsilon": Mutant(
+            afresh, times_two(release, "noise_rate"), check=check_distribution
+        ),
+    }
+
+
+# Draws.
+
+CROWD = (1,) * 40 + (2,) * 9 + (3,) * 2
+"""Whose bound may be 1, 2 or 4."""
+
+
+def crowd_distribution():
+    weights = dict.fromkeys(range(3), 0.0)
+    above = [sum(v > 2**i for v in CROWD) for i in range(3)]
+    for i in range(3):
+        behind = [9 * (i - j) - above[j] for j in range(i)]
+        weights[i] = math.exp(-max(0, above[i] - 9, *behind) / 4)
+    distribution = {}
+    for i, weight in weights.items():
+        q, kept = math.exp(-1 / 2 ** (i + 1)), sum(min(2**i, v) for v in CROWD)
+        noise = weight / sum(weights.values()) * (1 - q) / (1 + q)
+        distribution |= {(kept + x, 2**i): noise * q ** abs(x) for x in range(-150, 151)}
+    return distribution
+
+
+def crowd_fits(name, tenths, patch):
+    """The bound and the estimate of a crowd, at `tenths` of the rates."""
+    for module, rate in ((bound, "_rate"), (release, "noise_rate")):
+        right = getattr(module, rate)
+        patch.setattr(
+            module, rate, lambda *given, right=right: right(*given) * Fraction(tenths, 10)
+        )
+    given = [EPSILON, BETA, 4, None]
+    drawn = {
+        "count": lambda: bounded_count.run(*columns(CROWD, 3), *given),
+        "sum": lambda: bounded_sum.run(*columns(CROWD), *given, True),
+    }[name]
+    found = [drawn() for _ in samples(6_000)]
+    return fits(Counter((x.estimate, x.contribution_bound) for x in found), crowd_distribution())
+
+
+def case(mechanism, contributions, says):
+    name = mechanism.function
+    return Case(
+        mechanism=mechanism,
+        domains={
+            **CHOICES,
+            "a release": whole(name, contributions),
+            "a release under 1": under(name, contributions, 1),
+            "a release under 2": under(name, contributions, 2),
+        },
+        mutants={**WRONG_CHOICES, **wrong_releases(name, contributions)},
+        loss=PrivacyLoss(EPSILON, rho=Fraction(5, 32), bounded_range=Fraction(3, 2)),
+        says=says,
+        fits=partial(crowd_fits, name),
+        tight=TIGHT,
+    )
+
+
+CASES = [
+    case(
+        bounded_count.BOUNDED_COUNT,
+        ROWS,
+        "with probability 95 %, the estimate exceeds the true number of rows by at most 5.106 times "
+        "the contribution bound, chosen from 1, 2, 4, ... up to 64; a person's rows beyond the "
+        "bound are not counted (epsilon = 1)",
+    ),
+    case(
+        bounded_sum.BOUNDED_SUM,
+        SUMS,
+        "with probability 95 %, the estimate is within 6.492 times the contribution bound of the "
+        "sum under this bound; the part of a person's net sum beyond the bound is not counted "
+        "(epsilon = 1)",
+    ),
+]

@@ -20,6 +20,7 @@ from tests.udfs import (
     cases_lists,
     cases_noise,
     cases_peeling,
+    cases_people,
     cases_pnf_joint,
     cases_sampling,
     cases_select,
@@ -39,15 +40,16 @@ MODULES = [
     cases_cdp_peel,
     cases_limited,
     cases_bounded,
-    cases_contributions,
     cases_sampling,
     cases_from_below,
     cases_select,
     cases_gem,
     cases_noise,
+    cases_people,
     cases_stopping,
     cases_subset,
     cases_weighted,
+    cases_contributions,
 ]
 CASES = {case.mechanism.name: case for module in MODULES for case in module.CASES}
 
@@ -63,25 +65,28 @@ PUBLIC = {
     "beta": Fraction(1, 20),
     "max_contributions": 100,
     "bound": "gem",
+    "one_sided": False,
 }
-
-
-def public_of(mechanism):
-    """Public numbers of each kind that it takes; the bound selected in its first way."""
-    selections = mechanism.bound_selections or ("gem",)
-    bound = "gem" if "gem" in selections else selections[0]
-    return {key: (PUBLIC | {"bound": bound})[key] for key in mechanism.parameters}
-
+CONTRIBUTIONS = ("count", "sum")
+"""The functions whose mechanisms take histograms, and None for a bound that is to be chosen."""
 
 MECHANISMS = {name: mechanism for named in REGISTRY.values() for name, mechanism in named.items()}
 DATA = {
     "topk": [np.array([3, 2, 1])],
     "count_distinct": GRAPH,
-    "count": [[1, 2], [1, 4]],
-    "people": [3],
     "select": [[1, 2, 0], [1, 0, 2]],
+    "count": [[0, 2], [3, 1], [3, 4]],
+    "sum": [[0, 2], [3, 1], [3, 4], [0, 1]],
+    "people": [3],
 }
-FOLDERS = {"count": "contributions", "people": "contributions"}
+NAMES = {
+    "topk": ["counts"],
+    "count_distinct": ["offsets", "people"],
+    "select": ["scores", "sensitivities"],
+    "count": ["buckets", "people", "sums"],
+    "sum": ["buckets", "people", "sums", "negative"],
+    "people": ["people"],
+}
 OF_PEOPLE = {
     name: mechanism
     for name, mechanism in REGISTRY["topk"].items()
@@ -94,22 +99,23 @@ def data_of(name):
     return "count_distinct" if name in OF_PEOPLE else MECHANISMS[name].function
 
 
-SIZE = {
-    "topk": [1000],
-    "count_distinct": [],
-    "count": [],
-    "people": [],
-    "select": [[1, 2, Fraction(1, 2)]],
-}
+SIZE = {"topk": [1000], "select": [[1, 2, Fraction(1, 2)]]}
 """What an accuracy is asked for, before the public numbers."""
 
 each = pytest.mark.parametrize("name", MECHANISMS)
 ROOT = Path(__file__).parents[2]
 
 
+def given(name):
+    """The public numbers of a mechanism."""
+    mechanism = MECHANISMS[name]
+    chosen = {"bound": None} if mechanism.function in CONTRIBUTIONS else {}
+    return {key: (PUBLIC | chosen)[key] for key in mechanism.parameters}
+
+
 def run(name, *data, **changed):
     mechanism = MECHANISMS[name]
-    public = PUBLIC | public_of(mechanism) | {"k": 2} | changed
+    public = given(name) | {"k": 2} | changed
     return mechanism.run(
         *(data or DATA[data_of(name)]), **{key: public[key] for key in mechanism.parameters}
     )
@@ -118,7 +124,7 @@ def run(name, *data, **changed):
 def accuracy(name, **changed):
     mechanism = MECHANISMS[name]
     return mechanism.accuracy(
-        *SIZE[mechanism.function], **public_of(mechanism) | {"beta": PUBLIC["beta"]} | changed
+        *SIZE.get(mechanism.function, []), **given(name) | {"beta": PUBLIC["beta"]} | changed
     )
 
 
@@ -141,15 +147,8 @@ def test_it_is_registered_under_its_own_names(name):
 @each
 def test_it_takes_data_and_the_declared_numbers_without_defaults(name):
     mechanism = MECHANISMS[name]
-    data = {
-        "topk": ["counts"],
-        "count_distinct": ["offsets", "people"],
-        "count": ["people", "sums"],
-        "people": ["people"],
-        "select": ["scores", "sensitivities"],
-    }
     assert list(inspect.signature(mechanism.run).parameters) == [
-        *data[data_of(name)],
+        *NAMES[data_of(name)],
         *mechanism.parameters,
     ]
     assert list(inspect.signature(mechanism.loss).parameters) == list(mechanism.parameters)
@@ -161,8 +160,8 @@ def test_it_takes_data_and_the_declared_numbers_without_defaults(name):
 @each
 def test_it_has_a_proof_next_to_it_and_states_its_privacy_and_source(name):
     mechanism = MECHANISMS[name]
-    folder = FOLDERS.get(mechanism.function, mechanism.function)
-    proof = (ROOT / "udfs" / folder / f"{name}.md").read_text()
+    (file,) = (ROOT / "udfs").glob(f"*/{name}.md")
+    proof = file.read_text()
     for part in ("Precondition", "Pseudocode", "Postcondition", "Proof", "Differences"):
         assert f"## {part}" in proof
     docstring = inspect.getdoc(mechanism.run)
@@ -172,17 +171,16 @@ def test_it_has_a_proof_next_to_it_and_states_its_privacy_and_source(name):
 
 @each
 def test_it_costs_what_its_case_says(name):
-    given = public_of(MECHANISMS[name])
-    assert MECHANISMS[name].loss(**given) == CASES[name].loss
+    assert MECHANISMS[name].loss(**given(name)) == CASES[name].loss
 
 
 @each
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(7)])
 def test_it_costs_the_epsilon_and_the_delta_that_it_is_given(name, epsilon):
-    given = public_of(MECHANISMS[name])
-    loss = MECHANISMS[name].loss(**given | {"epsilon": epsilon})
+    public = given(name) | {"epsilon": epsilon}
+    loss = MECHANISMS[name].loss(**public)
     assert loss.epsilon == epsilon
-    assert loss.delta == given.get("delta", 0)
+    assert loss.delta == public.get("delta", 0)
     if not loss.delta:
         assert 0 < loss.rho <= epsilon**2 / 2
 
@@ -200,7 +198,8 @@ WRONG_TYPES = {
     "delta": [0.1, 0, True, "0.1", None],
     "k": [1.0, True, "1", None, Fraction(1), np.int64(1)],
     "max_contributions": [5.0, True, "5", None, Fraction(5)],
-    "bound": [2.0, True, None, Fraction(2)],
+    "bound": [2.0, True, Fraction(2)],
+    "one_sided": [1, None, "yes"],
 }
 WRONG_NUMBERS = {
     "epsilon": [Fraction(0), Fraction(-1)],
@@ -208,7 +207,8 @@ WRONG_NUMBERS = {
     "delta": [Fraction(0), Fraction(1), Fraction(-1, 10)],
     "k": [0, -1],
     "max_contributions": [0, -1],
-    "bound": [0, -3, "most"],
+    "bound": [0, -3],
+    "one_sided": [],
 }
 PARAMETERS = [
     (name, parameter)
@@ -231,7 +231,9 @@ def test_a_number_out_of_range_is_refused(name, parameter):
             run(name, **{parameter: wrong})
 
 
-@pytest.mark.parametrize("name", REGISTRY["count_distinct"])
+@pytest.mark.parametrize(
+    "name", [*REGISTRY["count_distinct"], *REGISTRY["count"], *REGISTRY["sum"]]
+)
 def test_a_count_refuses_a_beta_of_a_half(name):
     with pytest.raises(ValueError, match="beta"):
         run(name, beta=Fraction(1, 2))
@@ -264,6 +266,21 @@ WRONG_DATA = [
         for counts in (COUNTS[:, np.newaxis], np.array(3), COUNTS - 2, COUNTS + 2**62)
     ),
     *(("select", [[1, bad], [1, 1]], TypeError, "scores") for bad in NO_NUMBERS),
+    *(
+        (function, [*wrong, *DATA[function][3:]], error, words)
+        for function in CONTRIBUTIONS
+        for wrong, error, words in [
+            *(([[0, bad], [3, 1], [3, 4]], TypeError, "buckets") for bad in NO_NUMBERS),
+            *(([[0, 2], [3, bad], [3, 4]], TypeError, "people") for bad in NO_NUMBERS),
+            *(([[0, 2], [3, 1], [3, bad]], TypeError, "sums") for bad in NO_NUMBERS),
+            ([[0, 2], [3, 1], [3]], ValueError, "same length"),
+            ([[0, -1], [3, 1], [3, 4]], ValueError, "negative"),
+            ([[0, 2], [3, 0], [3, 4]], ValueError, "positive"),
+            *(([[0, 2], [3, 1], [n, 4]], ValueError, "fit") for n in (2, 4)),
+            *(([[0, 2], [3, 2], [3, n]], ValueError, "fit") for n in (5, 9)),
+        ]
+    ),
+    *(("sum", [*DATA["sum"][:3], bad], ValueError, "negative") for bad in ([0], [0, 2], [0, None])),
     *(("select", [[1, 1], [1, bad]], TypeError, "sensitivities") for bad in NO_NUMBERS),
     *(("select", [[1, 1], [1, bad]], ValueError, "sensitivities") for bad in (-1, Fraction(-1, 2))),
     *(
@@ -372,6 +389,13 @@ def test_without_people_nothing_is_counted(name):
     release = run(name, *nothing, epsilon=Fraction(10**4), max_contributions=3)
     assert (release.estimate, release.lower_bound) == (0, 0)
     assert "bound" in MECHANISMS[name].parameters or release.contribution_bound is None
+
+
+@pytest.mark.parametrize("name", [*REGISTRY["count"], *REGISTRY["sum"]])
+def test_without_people_there_is_noise_alone(name):
+    data = [[] for _ in DATA[MECHANISMS[name].function]]
+    release = run(name, *data, epsilon=Fraction(10**4))
+    assert (release.estimate, release.contribution_bound) == (0, 1)
 
 
 @pytest.mark.parametrize("name", ["matching", "greedy"])

@@ -1,1 +1,1 @@
-"""Numbers to which each person adds a contribution, such as rows: bounds on it, noise, proofs."""
+"""Mechanisms of DP_COUNT, DP_SUM and DP_AVG: histograms of what people contribute -> one number."""

@@ -3,13 +3,13 @@
 from fractions import Fraction
 
 from dp_sql.udfs.checks import check_epsilon, check_int, check_probability
-from dp_sql.udfs.count_distinct.bounded import CountRelease
+from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 
 
-def run(people: int, epsilon: Fraction, beta: Fraction) -> CountRelease:
+def run(people: int, epsilon: Fraction, beta: Fraction) -> BoundedRelease:
     """Count people.
 
     Privacy: epsilon-DP under adding or removing one person.
@@ -22,10 +22,11 @@ def run(people: int, epsilon: Fraction, beta: Fraction) -> CountRelease:
     return release(people, epsilon, beta, secret_draws())
 
 
-def release(people: int, epsilon: Fraction, beta: Fraction, draws: Draws) -> CountRelease:
+def release(people: int, epsilon: Fraction, beta: Fraction, draws: Draws) -> BoundedRelease:
     """Add noise, release."""
     estimate = people + discrete_laplace(epsilon, draws)
-    return CountRelease(estimate, estimate - (laplace_quantile(epsilon, beta) - 1), 1)
+    lower_bound = estimate - (laplace_quantile(epsilon, beta) - 1)
+    return BoundedRelease(estimate, lower_bound, _within(epsilon, beta), 1)
 
 
 def loss(epsilon: Fraction, beta: Fraction) -> PrivacyLoss:
@@ -36,9 +37,12 @@ def loss(epsilon: Fraction, beta: Fraction) -> PrivacyLoss:
 def accuracy(epsilon: Fraction, beta: Fraction) -> str:
     """State how far the estimate is from the number of people, from public numbers only."""
     _check(epsilon, beta)
-    most = laplace_quantile(epsilon, beta * Fraction(1, 2)) - 1  # in one direction
-    says = f"{with_probability(1 - beta)} the estimate is within {most} of the number of people"
-    return f"{says} (epsilon = {in_words(epsilon)})"
+    says = f"{with_probability(1 - beta)} the estimate is within {_within(epsilon, beta)}"
+    return f"{says} of the number of people (epsilon = {in_words(epsilon)})"
+
+
+def _within(epsilon: Fraction, beta: Fraction) -> int:
+    return laplace_quantile(epsilon, beta * Fraction(1, 2)) - 1
 
 
 def _check(epsilon: Fraction, beta: Fraction) -> None:

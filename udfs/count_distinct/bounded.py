@@ -163,17 +163,10 @@ def loss(
 
 def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int) -> str:
     """State how far a count may lie above the true number, from public numbers only."""
-    return accuracy_of("distinct items", epsilon, beta, max_contributions, bound)
-
-
-def accuracy_of(
-    counted: str, epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int
-) -> str:
-    """State the same of whatever is counted."""
     check_public(epsilon, beta, max_contributions, bound, _ALL)
     least, most = (1, max_contributions) if isinstance(bound, str) else (bound, bound)
     price = f"epsilon = {in_words(epsilon)}"
-    says = f"{with_probability(1 - beta)} the estimate exceeds the true number of {counted} by"
+    says = f"{with_probability(1 - beta)} the estimate exceeds the true number of distinct items by"
     if bound == DIFFERENCE:
         times = rounded_up(_log(beta) * Fraction(1, noise_share(epsilon, bound)) + Fraction(1, 2))
         chosen = f"the contribution bound, which is chosen from 1, 2, 4, ... up to {most}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dp_sql.sql import literals
-from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
+from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.sql.shape import Function, Rows
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
@@ -25,16 +25,19 @@ class Count(Bounded):
     counts_rows = True
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sums": "VARCHAR[]"}  # fmt: skip
-    udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": REPORT_TYPE}
+    udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": WITH_NOISE}
+    written: ClassVar = ("BIGINT", WITH_NOISE)
+    typed: ClassVar = ("NULL::BIGINT", f"NULL::{WITH_NOISE}")
     largest = open = MAX_ROWS_CONTRIBUTED
 
     def of_person(self) -> dict[str, str]:
         return {"__dp_contribution": "system.main.count(__dp_item)"}
 
     def lists(self, rows: Rows) -> list[str]:
-        """A row for each bucket of contributions: 1, 2, 3 and 4, 5 to 8, …; see clipping.md."""
-        most = self.bound if isinstance(self.bound, int) else self.max_contributions
-        n = f"system.main.least(__dp_contribution, {most})"
+        """A row for each bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""
+        n = "__dp_contribution"
+        if self.bound is not None:
+            n = f"system.main.least({n}, {self.bound})"
         sizes = (
             f"SELECT {rows.group}{n} AS n, system.main.count(*) AS people FROM {rows.relation} "
             f"GROUP BY {rows.group}n"
@@ -50,24 +53,16 @@ class Count(Bounded):
         return [rows.lists(histogram, columns, " ORDER BY bucket")]
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        people, sums = _dense(*lists)
-        found = mechanism.run(people, sums, **self.given_to(mechanism))
+        buckets, people, sums = lists
+        listed = buckets.tolist(), people.tolist(), [*map(int, sums)]
+        found = mechanism.run(*listed, **self.given_to(mechanism))
         return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
 
 
-def _dense(buckets: Any, numbers: Any, totals: Any) -> tuple[list[int], list[int]]:
-    """The people and the sum of each bucket up to the last that anyone is in."""
-    n_buckets = max(buckets.tolist(), default=-1) + 1
-    people, sums = [0] * n_buckets, [0] * n_buckets
-    for at, n, total in zip(buckets.tolist(), numbers.tolist(), totals, strict=True):
-        people[at], sums[at] = n, int(total)
-    return people, sums
-
-
 DP_COUNT = Function(
-    name="DP_COUNT", shape=Count, default_mechanism="clipping", purpose="how many rows",
+    name="DP_COUNT", shape=Count, default_mechanism="bounded_count", purpose="how many rows",
     positional=("item",),
-    named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism", "bound_selection",
+    named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism",
            "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_COUNT(*, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
 )  # fmt: skip

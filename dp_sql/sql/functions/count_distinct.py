@@ -11,6 +11,7 @@ from dp_sql.sql.literals import Given
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.udfs import REGISTRY
+from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 
@@ -22,6 +23,9 @@ class CountDistinct(Bounded):
     takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
     udfs: ClassVar = {"__dp_sql_count_distinct": "BIGINT",
                       "__dp_sql_count_distinct_report": REPORT_TYPE}  # fmt: skip
+    written: ClassVar = ("BIGINT", REPORT_TYPE)
+    typed: ClassVar = ("NULL::BIGINT", f"NULL::{REPORT_TYPE}")
+    selections = BOUND_SELECTIONS
     largest = MAX_CONTRIBUTIONS
     open = OPEN_CONTRIBUTIONS
 
