@@ -13,9 +13,11 @@ because the source and its condition are the owner's SQL.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, count
 
 from dp_sql.privacy.plan import Column, Plan
 from dp_sql.sql.shape import Rows
+from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import by_value, exact, sample
 
 KEEP_UDF = "__dp_sql_keep"
@@ -31,9 +33,17 @@ def release_columns(plan: Plan) -> list[tuple[str, str]]:
 
 
 def answer_columns(plan: Plan, keys: Sequence[str]) -> list[tuple[str, str]]:
-    """The columns of a plan's release as people read them: the keys by their names, and answer."""
-    columns = [(name, key.type) for name, key in zip(keys, plan.keys, strict=True)]
-    return [*columns, ("answer", _value_type(plan))]
+    """The columns of a plan's release as people read them: the keys by their names, and answer.
+
+    A name that is taken gets a number, as in a DuckDB table: answer_1.
+    """
+    names: dict[str, str] = {}  # by folded name
+    for name in [*keys, "answer"]:
+        numbered = (f"{name}_{n}" for n in count(1))
+        free = next(one for one in chain([name], numbered) if folded(one) not in names)
+        names[folded(free)] = free
+    types = [*(key.type for key in plan.keys), _value_type(plan)]
+    return list(zip(names.values(), types, strict=True))
 
 
 def stand_ins(plan: Plan) -> str:
