@@ -6,7 +6,7 @@ analyst_plan.py. Reads no private row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -16,14 +16,14 @@ from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value
 from dp_sql.privacy.declared_sources import inexact
 from dp_sql.privacy.domains import Domain, Values
 from dp_sql.privacy.from_clause import From, row_wise
-from dp_sql.privacy.plan import Column, Groups, Plan, plan_of
+from dp_sql.privacy.plan import Column, Groups, Plan, Shared, plan_of
 from dp_sql.privacy.relation_sql import Work, Written
 from dp_sql.privacy.relation_tree import Relation, reads_one_table
 from dp_sql.privacy.relations import Compiler
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.literals import PublicQuery, Reference
-from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
@@ -74,12 +74,38 @@ class Source:
         """
         item = _exact(self.select, call.item, self.scope, "item")
         relation = self.rows.select([item, *self.values])
-        found = self.written(relation)
-        listed = "".join(f", c{i + 1} AS __dp_g{i}" for i in range(len(self.values)))
-        sql = (
-            f"(SELECT __dp_person, c0 AS __dp_item{listed} FROM ({found.sql}) AS t) AS __dp_people"
+        return CallRows(item, relation, self._named(self.written(relation), ["__dp_item"]))
+
+    def _named(self, found: Written, items: Sequence[str]) -> Written:
+        """A relation of FROM, whose columns are the person, the items and the keys."""
+        names = [*items, *(f"__dp_g{i}" for i in range(len(self.values)))]
+        listed = "".join(f", c{i} AS {name}" for i, name in enumerate(names))
+        return replace(
+            found, sql=f"(SELECT __dp_person{listed} FROM ({found.sql}) AS t) AS __dp_people"
         )
-        return CallRows(item, relation, replace(found, sql=sql))
+
+    def shared(
+        self, reads: Sequence[CallRows]
+    ) -> tuple[Sequence[Written], Sequence[Shared | None]]:
+        """What the calls read, and for each call which of it, if not a source of its own.
+
+        Calls share a source unless a join in it multiplies rows: how many rows it makes, and which
+        rows of a person it keeps, depends on the columns that are needed.
+        """
+        items = {one.item.sql: one.item for one in reads}
+        alone = {one.written.sql: one.written for one in reads}
+        apart = [*alone.values()], [None] * len(reads)
+        if len(alone) == 1:
+            return apart
+        try:
+            found = self.compiler.written(self.rows.select([*items.values(), *self.values]))
+        except NotSupported:
+            return apart
+        if any(one.work.joined_rows_per_person is not None for one in (found, *alone.values())):
+            return apart
+        names = {sql: f"__dp_item_{i}" for i, sql in enumerate(items)}
+        found = self._named(found, [*names.values()])
+        return [found], [Shared(found.sql, f'"{names[one.item.sql]}"') for one in reads]
 
     def public_query(self, given: PublicQuery) -> tuple[str, list[Values]]:
         """A query over public tables as SQL with columns c0, c1, …; and the values of each.
@@ -124,6 +150,7 @@ class Source:
         groups: Groups | None,
         assumptions: tuple[str, ...],
         work: Work | None = None,
+        shared: Shared | None = None,
     ) -> Plan:
         """The plan of one call; the arguments are those of plan_of."""
         assert self.person_type is not None  # both callers have refused a public source
@@ -132,7 +159,7 @@ class Source:
             self.select, call, source=rows.written.sql, keys=self.keys, groups=groups,
             columns={"item": Column('"__dp_item"', rows.item.type), "privacy_unit": person},
             keep_source=work is not None or not reads_one_table(rows.relation),
-            domain=domain, assumptions=assumptions, work=work,
+            domain=domain, assumptions=assumptions, work=work, shared=shared,
         )  # fmt: skip
 
 
@@ -175,11 +202,22 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     if tree is None or isinstance(tree, exp.Alias):
         raise select.refused("This is not a column.", reference.position, kind=ParseError)
     try:
-        return row_wise(tree, scope)
+        value = row_wise(tree, scope)
+        return replace(value, image=_image(tree, scope)) if value.origin is None else value
     except Unreadable:
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:
         raise _placed(refusal, select, reference.position) from None
+
+
+def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
+    """The one column that an analyst's expression reads, and the expression over `item`."""
+    columns = {scope.column(node) for node in tree.find_all(exp.Column)}
+    if scope.as_written is not None or len(columns) != 1:
+        return None
+    (column,) = columns
+    over = replace(column, sql="item", origin=None)
+    return column, row_wise(tree, replace(scope, column=lambda _: over)).sql
 
 
 def _exact(select: DpSelect, reference: Reference, scope: Scope, what: str) -> Value:

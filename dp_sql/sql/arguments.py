@@ -123,7 +123,7 @@ _GROUPS = "groups (the public set of groups)"
 def missing(
     text: str, name: str, span: tuple[int, int], needed: Sequence[str], added: Sequence[str]
 ) -> ArgumentError:
-    """The refusal of a call in a text without all that it needs; `added` is what to add to it."""
+    """The refusal of a call that needs more arguments; `added` makes it complete."""
     start, end = span
     listed = needed[0] if len(needed) == 1 else f"{', '.join(needed[:-1])} and {needed[-1]}"
     written = f"{text[: end - 1]}, {', '.join(added)}{text[end - 1 :]}"

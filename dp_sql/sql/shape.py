@@ -154,6 +154,13 @@ class Shape(ABC):
         """A column of the source as the rows have it: compared byte by byte."""
         return exact(sql, kind)
 
+    def of_person(self) -> Mapping[str, str]:
+        """Aggregates over one person's rows, in one group, by name; {}: rows are not aggregated.
+
+        With aggregates, `lists` reads these and `__dp_privacy_unit` in place of the columns.
+        """
+        return {}
+
     @abstractmethod
     def lists(self, rows: Rows) -> list[str]:
         """CTEs over the rows; the last one is `__dp_lists`."""
