@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from benchmarks.rivals.page import PAGE, compared, errors, guesses, page, percent
+from benchmarks.rivals.page import PAGE, compared, errors, guesses, luckier, page, percent
 from benchmarks.rivals.questions import QUESTIONS, Asked, Question, ask
 from benchmarks.rivals.runner import Refused, at_95, error
 from benchmarks.rivals.with_dp_sql import prepare
@@ -73,6 +73,22 @@ def test_worse_guesses_are_shown_beside_dp_sql_which_needs_none() -> None:
         "| first | OpenDP | 9 rows a person | 50 % | 10 % | 7.0 % |",
         "| first | dp_sql | nothing | 1.0 % | 1.0 % | 1.0 % |",
     ]
+
+
+def test_a_guess_that_is_ahead_of_dp_sql_is_named() -> None:
+    results = canned()
+    assert luckier(results) == []
+    results["libraries"]["opendp"]["questions"]["a"]["guesses"]["5.0"]["error"] = 0.001
+    assert luckier(results)[-1] == (
+        "- first, five times the bound: OpenDP has 0.1 % where dp_sql has 1.0 %."
+    )
+
+
+def test_an_answer_to_another_question_is_wrong_and_never_ahead() -> None:
+    results = canned()
+    results["libraries"]["opendp"]["questions"]["b"]["wrong"] = "counts rows"
+    assert "| second | **20 %** (40 %) | wrong: 10 % | no such question |" in errors(results)
+    assert "- second:" not in "\n".join(compared(results))
 
 
 def test_a_library_that_could_not_run_and_a_check_are_on_the_page() -> None:
