@@ -21,6 +21,7 @@ from tests.udfs import (
     cases_mean,
     cases_noise,
     cases_peeling,
+    cases_people,
     cases_pnf_joint,
     cases_sampling,
     cases_select,
@@ -45,6 +46,7 @@ MODULES = [
     cases_select,
     cases_gem,
     cases_noise,
+    cases_people,
     cases_stopping,
     cases_subset,
     cases_weighted,
@@ -78,6 +80,7 @@ DATA = {
     "select": [[1, 2, 0], [1, 0, 2]],
     "count": [[0, 2], [3, 1], [3, 4]],
     "sum": [[0, 2], [3, 1], [3, 4], [0, 1]],
+    "people": [3],
     "avg": [[0, 2], [3, 1], [3, 4], [(0, 1, 2, 3, 10, 0), (2, 1, 3, 1, 7, 0)]],
 }
 NAMES = {
@@ -86,6 +89,7 @@ NAMES = {
     "select": ["scores", "sensitivities"],
     "count": ["buckets", "people", "sums"],
     "sum": ["buckets", "people", "sums", "negative"],
+    "people": ["people"],
     "avg": ["buckets", "people", "sums", "entries"],
 }
 OF_PEOPLE = {
