@@ -30,7 +30,7 @@ from dp_sql.privacy.domains import (
     label_values,
     list_values,
 )
-from dp_sql.privacy.groups import is_observed, listed_groups
+from dp_sql.privacy.groups import is_observed, listed_groups, spread
 from dp_sql.privacy.missing import refuse_missing, refuse_no_epsilon
 from dp_sql.privacy.plan import Groups, Plan
 from dp_sql.privacy.relation_tree import Parts
@@ -82,12 +82,17 @@ def analyst_plans(
             raise InternalError("The compiled SQL reads other tables than it should.")
         cap = None if _is_single(source, policy) else call.max_groups_contributed
         is_open = bool(source.values) and not _is_single(source, policy)
+        is_person, shape = rows.item.is_person, call.parameters
+        needs_cap = is_open and shape.vector(call.mechanism, is_person) is None
         declared = partial(_declared, policy=policy, side=side)
-        refuse_missing(source, call, rows.item, policy, declared, is_open)
+        refuse_missing(source, call, rows.item, policy, declared, needs_cap)
         domain = None
         if "domain" in call.function.named and not call.mechanism.finds_items:
             domain = _public_values(source, call, call.domain, rows.item, policy, "domain")
         groups = _groups(source, call, policy, side, cap) if source.values else None
+        if groups is not None and is_open:
+            accountant = None if policy.budget is None else policy.budget.accountant
+            call, groups = spread(call, groups, is_person, accountant)
         work = rows.written.work
         plans.append(source.plan(call, rows, domain, groups, ("the policy",), work))
     return plans
@@ -144,7 +149,7 @@ def _groups(source: Source, call: DpCall, policy: Policy, side: Schema, cap: int
     if n_groups > MAX_GROUPS:
         message = f"These are {n_groups} groups; {MAX_GROUPS} are the most."
         raise select.refused(message, call.start)
-    return Groups(groups, cap)
+    return Groups(groups, cap, n_groups)
 
 
 def _declared(item: Value, policy: Policy, side: Schema) -> object:

@@ -7,9 +7,12 @@ public tables lists the combinations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dp_sql.privacy.domains import PublicValues, Values
+from dp_sql.privacy.plan import Groups
 from dp_sql.privacy.sources import Source
+from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.literals import PublicQuery, PublicSet, Reference, SetPerKey
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import exact
@@ -62,6 +65,35 @@ def listed_groups(
         for i, domain in enumerate(domains)
     )
     return f"SELECT * FROM {crossed}", domains
+
+
+def spread(
+    call: DpCall, groups: Groups, counts_people: bool, accountant: str | None = None
+) -> tuple[DpCall, Groups]:
+    """The call as a vector over all groups where it needs no cap, or is closer than with this one.
+
+    Public numbers alone decide. The cap stays where the number of groups is not known, and under
+    the accountant "zcdp", whose rho is lower with a cap.
+    """
+    vector, cap, n = call.parameters.vector(call.mechanism, counts_people), groups.cap, groups.size
+    if vector is None:
+        return call, groups
+    free = None if n is None else vector.error_bound(n)
+    capped = None if n is None or cap is None else vector.capped_error_bound(n, cap)
+    is_closer = free is not None and capped is not None and free <= capped
+    if cap is not None and not (is_closer and accountant != "zcdp"):
+        why = f"a person counts in at most max_groups_contributed = {cap} of their groups"
+        if capped is not None:
+            why += f": all {n} counts are within ± {capped} of those kept"
+            why += f"; without it, all are within ± {free}"
+        return call, replace(groups, why=why)
+    why = "a person counts in all of their groups"
+    if free is not None:
+        why += f": all {n} counts are within ± {free}"
+    if capped is not None:
+        why += f"; with max_groups_contributed := {cap}, within ± {capped} of those kept"
+    groups = replace(groups, cap=None, why=why)
+    return replace(call, parameters=vector, mechanism=vector.mechanism), groups
 
 
 def is_observed(given: object) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 from dp_sql.errors import ArgumentError, NotPrivate, QueryError
 from dp_sql.privacy.as_written import check_sql
@@ -23,13 +24,13 @@ from dp_sql.privacy.domains import (
     Wanted,
     declared_domain,
 )
-from dp_sql.privacy.groups import is_observed, listed_groups
+from dp_sql.privacy.groups import is_observed, listed_groups, spread
 from dp_sql.privacy.plan import Groups, Plan
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
 from dp_sql.privacy.scores import scores_plan
 from dp_sql.privacy.sources import Source, compiled_source, value_of
-from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.arguments import CAP, DpCall, missing
 from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.literals import ListLiteral, PublicQuery, PublicSet
@@ -65,6 +66,11 @@ def owners_plan(
     relations |= {part.name for part in source.rows.parts if part.rows.private and part.name}
     own = Own(relations, {folded(unit), *(origin or ())[1:]})
     groups = _groups(source, call, own, schema) if select.keys else None
+    if groups is not None:
+        call, groups = spread(call, groups, rows.item.is_person)
+        if groups.cap is None and not call.parameters.is_vector:
+            span, added = (call.start, call.end), ["max_groups_contributed := 1"]
+            raise missing(select.text, call.function.name, span, [CAP], added)
     domain = None
     if call.domain is not None:
         kind = rows.item.type
@@ -145,7 +151,7 @@ def _check_strings(
 
 def _groups(source: Source, call: DpCall, own: Own, schema: OwnersSchema) -> Groups:
     select, given, cap = source.select, source.select.groups, call.max_groups_contributed
-    assert given is not None or cap is None  # both are asked for when the call is read
+    assert given is not None  # it is asked for when the call is read
 
     def domain(i: int, one: PublicSet) -> Domain:
         key, value = select.keys[i], source.values[i]
@@ -162,7 +168,10 @@ def _groups(source: Source, call: DpCall, own: Own, schema: OwnersSchema) -> Gro
         wanted = replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
         return Wanted(select, wanted, one, source.values[i].type, schema, "groups").domain(values)
 
-    return Groups(listed_groups(source, one_key, checked)[0], cap)
+    sql, factors = listed_groups(source, one_key, checked)
+    counted = [f"SELECT system.main.count(*) FROM ({factor}) AS t" for factor in factors]
+    size = None if is_observed(given) else prod(map(schema.public_number, counted))
+    return Groups(sql, cap, size)
 
 
 def _observed(source: Source, index: int) -> str:

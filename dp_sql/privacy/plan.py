@@ -31,11 +31,16 @@ class Groups:
     """The public groups of a plan, and in how many of them one person counts.
 
     select: SQL that lists each group once, its keys as `__dp_key_0`, `__dp_key_1`, …
-    cap: each person is kept in at most so many, drawn at random; None: all rows are in one group.
+    cap: each person is kept in at most so many, drawn at random; None: all rows of a person are in
+        one group, or the shape is a vector, which needs no cap.
+    size: how many groups there are; None: unknown before the release.
+    why: why people count in all of their groups, or only in some; "" where there is no choice.
     """
 
     select: str
     cap: int | None
+    size: int | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True)

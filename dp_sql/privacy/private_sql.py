@@ -119,7 +119,8 @@ def _rows(plan: Plan) -> str:
     if shape.reads_people:
         there = " AND ".join(f"{name} IS NOT NULL" for name in [*columns, *_keys(plan)])
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {there}"
-    kept = bool(plan.keys) or (plan.keep_source and not shape.reads_rows_once)
+    again = bool(plan.keys) and not shape.is_vector
+    kept = again or (plan.keep_source and not shape.reads_rows_once)
     return f"__dp_rows AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
 
 
@@ -140,10 +141,13 @@ def _groups(plan: Plan, call: str) -> list[str]:
 
 
 def _kept(plan: Plan, cap: int | None, call: str) -> list[str]:
-    """Each (group, person, item) once, of at most `cap` groups of each person."""
+    """Each (group, person, item) once, of at most `cap` groups of each person; a vector's rows."""
     same = " AND ".join(f"__dp_rows.{name} = __dp_groups.{name}" for name in _keys(plan))
     columns = ", ".join(f"__dp_{name}" for name in plan.columns)
-    placed = f"SELECT DISTINCT __dp_group, {columns} FROM __dp_rows JOIN __dp_groups ON {same}"
+    joined = f"__dp_group, {columns} FROM __dp_rows JOIN __dp_groups ON {same}"
+    if plan.parameters.is_vector:
+        return [f"__dp_kept AS NOT MATERIALIZED (SELECT {joined})"]
+    placed = f"SELECT DISTINCT {joined}"
     if cap is None:
         return [f"__dp_kept AS MATERIALIZED ({placed})"]
     # In an order of their own, so that another reading in the same execution has the same draw.

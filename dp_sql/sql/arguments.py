@@ -157,7 +157,9 @@ def _refuse_missing(
         wanted["domain"] = _DOMAIN, "observed"
     if function.shape.reads_people:
         groups = {"groups": (_GROUPS, "observed"), "max_groups_contributed": (CAP, "1")}
-        wanted |= {name: groups[name] for name in of_groups}
+        if function.shape.may_be_vector(given):
+            del groups["max_groups_contributed"]
+        wanted |= {name: groups[name] for name in of_groups if name in groups}
     needed = {n: v for n, v in wanted.items() if n in function.named and n not in named}
     if needed.keys() <= {"domain"}:
         return  # a mechanism may need none; else that is refused with what can be written

@@ -221,7 +221,7 @@ INCOMPLETE = [
     ("SELECT DP_TOPK(day, 3, epsilon := 1) FROM seen", 2, 1),
     ("SELECT DP_COUNT_DISTINCT(title) FROM seen", 2, 1),
     ("SELECT region, DP_TOPK(title, 2) AS best FROM seen GROUP BY region", 5, 3),
-    ("SELECT title, DP_COUNT_DISTINCT(user_id, epsilon := 1) AS n FROM seen GROUP BY title", 3, 2),
+    ("SELECT title, DP_COUNT_DISTINCT(user_id, epsilon := 1) AS n FROM seen GROUP BY title", 2, 1),
     ("SELECT region, day, DP_COUNT_DISTINCT(title) AS n FROM seen GROUP BY ALL", 4, 3),
 ]
 

@@ -15,6 +15,7 @@ from tests.udfs import (
     cases_cdp_peel,
     cases_from_below,
     cases_gem,
+    cases_histogram,
     cases_limited,
     cases_lists,
     cases_noise,
@@ -46,6 +47,7 @@ MODULES = [
     cases_stopping,
     cases_subset,
     cases_weighted,
+    cases_histogram,
 ]
 CASES = {case.mechanism.name: case for module in MODULES for case in module.CASES}
 
@@ -61,10 +63,12 @@ PUBLIC = {
     "beta": Fraction(1, 20),
     "max_contributions": 100,
     "bound": "gem",
+    "contribution_bound": 1,
 }
 
 MECHANISMS = {name: mechanism for named in REGISTRY.values() for name, mechanism in named.items()}
-DATA = {"topk": [np.array([3, 2, 1])], "count_distinct": GRAPH, "select": [[1, 2, 0], [1, 0, 2]]}
+DATA = {"topk": [np.array([3, 2, 1])], "count_distinct": GRAPH, "select": [[1, 2, 0], [1, 0, 2]],
+        "histogram": [np.array([3, 2, 1])]}  # fmt: skip
 OF_PEOPLE = {
     name: mechanism
     for name, mechanism in REGISTRY["topk"].items()
@@ -77,7 +81,12 @@ def data_of(name):
     return "count_distinct" if name in OF_PEOPLE else MECHANISMS[name].function
 
 
-SIZE = {"topk": [1000], "count_distinct": [], "select": [[1, 2, Fraction(1, 2)]]}
+SIZE = {
+    "topk": [1000],
+    "count_distinct": [],
+    "select": [[1, 2, Fraction(1, 2)]],
+    "histogram": [1000],
+}
 """What an accuracy is asked for, before the public numbers."""
 
 each = pytest.mark.parametrize("name", MECHANISMS)
@@ -123,6 +132,7 @@ def test_it_takes_data_and_the_declared_numbers_without_defaults(name):
         "topk": ["counts"],
         "count_distinct": ["offsets", "people"],
         "select": ["scores", "sensitivities"],
+        "histogram": ["counts"],
     }
     assert list(inspect.signature(mechanism.run).parameters) == [
         *data[data_of(name)],
@@ -175,6 +185,7 @@ WRONG_TYPES = {
     "delta": [0.1, 0, True, "0.1", None],
     "k": [1.0, True, "1", None, Fraction(1), np.int64(1)],
     "max_contributions": [5.0, True, "5", None, Fraction(5)],
+    "contribution_bound": [5.0, True, "5", None, Fraction(5)],
     "bound": [2.0, True, None, Fraction(2)],
 }
 WRONG_NUMBERS = {
@@ -183,6 +194,7 @@ WRONG_NUMBERS = {
     "delta": [Fraction(0), Fraction(1), Fraction(-1, 10)],
     "k": [0, -1],
     "max_contributions": [0, -1],
+    "contribution_bound": [0, -1],
     "bound": [0, -3, "most"],
 }
 PARAMETERS = [

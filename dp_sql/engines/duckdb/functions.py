@@ -86,14 +86,8 @@ def _draw(plan: Plan, *lists: Any) -> Drawn[Any]:
 
 def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
     """The answers of all groups, as one release."""
-    drawn = [_draw(plan, *group) for group in zip(*lists, strict=True)]
-    values, n = [one.value for one in drawn], len(drawn)
-    accuracy = drawn[0].accuracy if drawn else ""
-    if plan.parameters.reads_people:
-        cap = plan.groups.cap if plan.groups is not None and plan.groups.cap else 1
-        scope = f"for each of {n} groups, of which a person counts in at most {cap}: "
-        return Drawn(values, scope + accuracy)
-    return Drawn(values, f"{n} groups; of the first of them, {accuracy}" if n > 1 else accuracy, n)
+    cap = None if plan.groups is None else plan.groups.cap
+    return Drawn(*plan.parameters.draw_groups(plan.mechanism, plan.loss, cap, *lists))
 
 
 def keep_udf(issued: Tickets) -> Callable[..., Any]:

@@ -31,8 +31,8 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
-from dp_sql.sql.functions.count_distinct import REPORT_TYPE
 from dp_sql.sql.functions.topk import COUNTED
+from dp_sql.sql.functions.vectors import REPORT_TYPE
 from dp_sql.sql.tokens import folded, tokenize
 
 # The only message for an error after the debit.

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from dp_sql.errors import InternalError
 from dp_sql.sql import literals
+from dp_sql.sql.functions.vectors import REPORT_TYPE, People
 from dp_sql.sql.literals import Given
 from dp_sql.sql.ranges import (
     DEFAULT_BETA,
@@ -17,11 +18,10 @@ from dp_sql.sql.ranges import (
     OPEN_CONTRIBUTIONS,
 )
 from dp_sql.sql.shape import Function, Rows, Shape
+from dp_sql.sql.tokens import folded
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, DIFFERENCE
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
-REPORT_TYPE = """STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, \
-contribution_bound INTEGER, epsilon DOUBLE)"""
 _COUNT, _REPORT = "__dp_sql_count_distinct", "__dp_sql_count_distinct_report"
 
 
@@ -79,6 +79,21 @@ class CountDistinct(Shape):
         fixed = {"max_contributions": self.bound} if isinstance(self.bound, int) else {}
         return {**super().limited, **fixed}
 
+    @classmethod
+    def may_be_vector(cls, given: Given) -> bool:
+        """Whether the item looks like the privacy unit."""
+        unit = given.arguments.get("privacy_unit")
+        names = [one.tokens[-1].name for one in (given.arguments["item"], unit) if one] + [
+            "user_id"
+        ]
+        return folded(names[0] or "") == folded(names[1] or "")
+
+    def vector(self, mechanism: Mechanism, counts_people: bool) -> People | None:
+        chosen = mechanism is not DP_COUNT_DISTINCT.mechanisms[DP_COUNT_DISTINCT.default_mechanism]
+        if not counts_people or chosen or self.bound not in {1, DIFFERENCE}:
+            return None
+        return People(epsilon=self.epsilon, beta=self.beta, detailed=self.detailed)
+
     def value_type(self, types: Mapping[str, str]) -> str:
         return self.udfs[self.udf]
 
@@ -112,4 +127,5 @@ DP_COUNT_DISTINCT = Function(
     named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism", "bound_selection",
            "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)", table="reviews",
+    vector=People,
 )  # fmt: skip

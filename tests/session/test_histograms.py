@@ -1,0 +1,263 @@
+"""Counts of groups without a cap on groups per person: through SQL, for owners and under a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.integrations import dbapi
+from dp_sql.sql.functions import vectors
+from dp_sql.udfs.histogram import k_norm
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.range_norm import range_norm_quantile
+from tests.conftest import SURE
+from tests.databases import write_database
+
+PEOPLE = """
+CREATE TABLE visits AS SELECT * FROM (VALUES
+    (1, 'north', DATE '2026-01-03'), (1, 'north', '2026-01-03'), (1, 'south', '2026-02-11'),
+    (1, 'west', '2026-02-12'), (2, 'north', '2026-01-09'), (2, 'south', '2026-01-09'),
+    (3, 'north', '2026-02-01'), (3, NULL, '2026-02-01'), (4, 'mars', '2026-02-02'),
+    (NULL, 'south', '2026-01-01'), (5, NULL, NULL)) AS t(user_id, region, day);
+CREATE TABLE regions AS SELECT unnest(['north', 'south', 'west', 'east']) AS name;
+"""
+TRUE = {"north": 3, "south": 2, "west": 1, "east": 0}
+POLICY = """
+[tables.visits]
+privacy_unit = "user_id"
+[public]
+tables = ["regions"]
+[domains]
+"visits.region" = "regions.name"
+[budget]
+dataset = "visits"
+epsilon = 20
+{more}
+ledger = "{folder}/ledger.sqlite"
+keep_releases = true
+[budget.analysts.ann]
+epsilon = 20
+{delta}
+"""
+
+
+def rows(session: Any, text: str) -> list[Any]:
+    return session.sql(text).fetchall()  # type: ignore[no-any-return]
+
+
+def asked(
+    more: str = "epsilon := 1.0", unit: str = ", privacy_unit := user_id", end: str = ""
+) -> str:
+    groups = ", groups := regions.name" if unit else ""
+    return (
+        f"SELECT region, DP_COUNT_DISTINCT(user_id, {more}{unit}{groups}) AS people FROM visits "
+        f"GROUP BY region{end}"
+    )
+
+
+@pytest.fixture(scope="module")
+def owner() -> Iterator[dp_sql.OwnerSession]:
+    with dp_sql.connect() as session:
+        session.execute(PEOPLE)
+        yield session
+
+
+def analyst(folder: Path, accountant: str = "basic") -> dp_sql.Session:
+    delta = "delta = 1e-6" if accountant != "basic" else ""
+    more = f'accountant = "{accountant}"\n{delta}'
+    path = folder / "policy.toml"
+    path.write_text(POLICY.format(folder=folder, more=more, delta=delta), "utf-8")
+    database = folder / "visits.duckdb"
+    if not database.exists():
+        write_database(database, PEOPLE)
+    return dp_sql.connect(str(database), policy=str(path), analyst="ann")
+
+
+def test_a_person_counts_in_all_of_their_groups_for_one_epsilon(owner: dp_sql.Session) -> None:
+    assert dict(rows(owner, asked(SURE))) == TRUE
+    rows(owner, asked())
+    receipt = owner.receipts[-1]
+    assert receipt.loss == PrivacyLoss(Fraction(1))
+    assert receipt.mechanism == "k_norm"
+    most = range_norm_quantile(4, Fraction(1), Fraction(1, 20))
+    assert receipt.accuracy.startswith(
+        f"with probability 95 %, all 4 counts are within ± {most} of"
+    )
+
+
+def test_explain_says_the_same_and_why(owner: dp_sql.Session) -> None:
+    (call,) = owner.explain(asked()).calls
+    assert (call.mechanism, call.loss) == ("k_norm", PrivacyLoss(Fraction(1)))
+    rows(owner, asked())
+    assert owner.receipts[-1].accuracy == call.accuracy
+    assert call.groups.startswith(
+        "a person counts in all of their groups: all 4 counts are within ±"
+    )
+
+
+def test_where_a_cap_is_closer_it_is_used_and_else_it_is_not(owner: dp_sql.Session) -> None:
+    free = k_norm.within(4, Fraction(1), 1, Fraction(1, 20))
+    seen = set()
+    for cap in (1, 2, 3, 4, 9):
+        each = Fraction(1, 20 * 4)
+        capped = k_norm.within(1, Fraction(1, cap), 1, each)
+        text = asked(f"epsilon := 1.0, max_groups_contributed := {cap}")
+        (call,) = owner.explain(text).calls
+        assert (call.mechanism == "k_norm") is (free <= capped)
+        assert f"± {free}" in call.groups
+        assert f"± {capped}" in call.groups
+        assert len(rows(owner, text)) == 4
+        assert owner.receipts[-1].mechanism == call.mechanism
+        seen.add(call.mechanism == "k_norm")
+    assert seen == {True, False}
+
+
+def test_a_report_has_a_lower_bound_for_each_group(owner: dp_sql.Session) -> None:
+    found = rows(owner, asked("epsilon := 0.5, beta := 0.01, report := true"))
+    most = range_norm_quantile(4, Fraction(1, 2), Fraction(1, 100))
+    for _, report in found:
+        assert report["lower_bound"] == report["estimate"] - most
+        assert (report["confidence"], report["contribution_bound"]) == (0.99, 1)
+        assert report["epsilon"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        asked(SURE).replace("(user_id,", "(v.user_id,").replace("FROM visits", "FROM visits AS v"),
+        asked(SURE).replace("FROM visits", "FROM (SELECT user_id, region FROM visits) AS v"),
+        asked(SURE + ", mechanism := 'matching', max_groups_contributed := 3"),
+        asked(SURE + ", contribution_bound := 1"),
+    ],
+)
+def test_the_same_is_counted_however_it_is_written(owner: dp_sql.Session, text: str) -> None:
+    assert dict(rows(owner, text)) == TRUE
+
+
+@pytest.mark.parametrize("item", ["region", "user_id + 1", "day", "CAST(user_id AS VARCHAR)"])
+def test_other_items_need_a_cap_and_the_error_shows_a_statement(
+    owner: dp_sql.Session, item: str
+) -> None:
+    text = asked(SURE).replace("(user_id,", f"({item},")
+    with pytest.raises(dp_sql.QueryError, match="needs max_groups_contributed") as error:
+        owner.sql(text)
+    assert len(rows(owner, str(error.value.suggestion))) == 4
+
+
+def test_groups_can_be_several_keys_and_expressions(owner: dp_sql.Session) -> None:
+    text = (
+        f"SELECT region, month(day) AS m, DP_COUNT_DISTINCT(user_id, {SURE}, "
+        "privacy_unit := user_id, groups := (regions.name, [1, 2])) AS n FROM visits "
+        "GROUP BY region, m HAVING n > 0 ORDER BY ALL"
+    )
+    expected = [("north", 1, 2), ("north", 2, 1), ("south", 1, 1), ("south", 2, 1), ("west", 2, 1)]
+    assert rows(owner, text) == expected
+
+
+def test_observed_groups_need_no_cap_either(owner: dp_sql.Session) -> None:
+    text = asked(SURE).replace("regions.name", "observed")
+    assert dict(rows(owner, text)) == {"mars": 1, "north": 3, "south": 2, "west": 1}
+    (call,) = owner.explain(text).calls
+    assert call.groups == "a person counts in all of their groups"
+    assert "after the release" in call.accuracy
+
+
+def test_an_empty_set_of_groups_is_refused(owner: dp_sql.Session) -> None:
+    owner.execute("CREATE OR REPLACE TABLE nothing AS SELECT 'x' AS name WHERE false")
+    with pytest.raises(dp_sql.QueryError, match=r"The groups nothing\.name have no value"):
+        owner.sql(asked(SURE).replace("regions.name", "nothing.name"))
+
+
+# Privacy: exactly what is added to, through SQL.
+
+
+def released(
+    session: dp_sql.Session, text: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Any, Any]:
+    """What the answer is without noise, and which vectors of noise it takes."""
+    taken = []
+
+    def noise(k: int, rate: Fraction, draws: object) -> list[int]:
+        taken.append((k, rate))
+        return [0] * k
+
+    with monkeypatch.context() as patch:
+        patch.setattr(k_norm, "range_norm_noise", noise)
+        return rows(session, text), taken
+
+
+def moved(monkeypatch: pytest.MonkeyPatch, unit: str = "user_id") -> list[list[int]]:
+    """By how much each person moves each count."""
+    with dp_sql.connect() as session:
+        session.execute(PEOPLE)
+        text = asked(end=" ORDER BY region")
+        whole, taken = released(session, text, monkeypatch)
+        assert taken == [(4, Fraction(1))], "one vector at the rate epsilon"
+        found = []
+        for person in range(1, 6):
+            session.execute("BEGIN")
+            session.execute(f"DELETE FROM visits WHERE user_id = {person}")
+            without, again = released(session, text, monkeypatch)
+            session.execute("ROLLBACK")
+            assert taken == again, "nothing but the counts depends on a person"
+            found.append([a - b for (_, a), (_, b) in zip(whole, without, strict=True)])
+    return found
+
+
+def test_each_neighbour_moves_the_counts_by_zero_or_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = moved(monkeypatch)
+    assert [0, 1, 1, 1] in found
+    assert all(set(vector) <= {0, 1} for vector in found)
+
+
+def test_a_person_who_enters_a_group_twice_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = vectors.People.lists
+    rows_of = lambda self, rows: [  # noqa: E731
+        sql.replace("count(DISTINCT __dp_privacy_unit)", "count(*)") for sql in right(self, rows)
+    ]
+    monkeypatch.setattr(vectors.People, "lists", rows_of)
+    assert any(2 in vector for vector in moved(monkeypatch))
+
+
+# Under a policy, and in each way of asking.
+
+
+def test_under_a_policy_it_needs_nothing_but_epsilon(tmp_path: Path) -> None:
+    with analyst(tmp_path) as session:
+        text = asked("epsilon := 10.0", unit="")
+        found = rows(session, text)
+        assert found == rows(session, text), "kept"
+        assert len(session.receipts) == 1
+        assert {region for region, _ in found} == TRUE.keys()
+        spent = session.budget()[0]
+        assert (spent.epsilon_left, len(session.releases)) == (10, 1)
+        with pytest.raises(dp_sql.QueryError, match="needs max_groups_contributed"):
+            session.sql(text.replace("(user_id", "(day"))
+
+
+def test_a_cap_stays_where_rho_is_charged(tmp_path: Path) -> None:
+    capped = asked("epsilon := 1.0, max_groups_contributed := 4", unit="")
+    with analyst(tmp_path, "zcdp") as session:
+        (call,) = session.explain(capped).calls
+        assert call.loss.rho is not None
+        assert call.loss.rho < Fraction(1, 2)
+        (call,) = session.explain(asked(unit="")).calls
+        assert call.loss.rho == Fraction(1, 2)
+
+
+def test_plain_sql_dp_and_dbapi_answer_the_same() -> None:
+    connection = duckdb.connect()
+    dp_sql.install(connection)
+    connection.execute(PEOPLE)
+    assert dict(connection.sql(f"FROM dp($${asked(SURE)}$$)").fetchall()) == TRUE
+    with dbapi.connect() as opened:
+        cursor = opened.cursor()
+        cursor.execute(PEOPLE)
+        cursor.execute(asked(SURE))
+        assert dict(cursor.fetchall()) == TRUE
