@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from dp_sql.udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
+from dp_sql.udfs.groups import partition_selection
 from dp_sql.udfs.histogram import k_norm
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from dp_sql.udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
@@ -22,13 +23,13 @@ _ALL = (
     gem.GEM, gem.MGEM, gem.COMBINED_GEM,
     random_stopping.RANDOM_STOPPING, random_stopping.RANDOM_STOPPING_TNB,
     k_randomised_response.K_RANDOMISED_RESPONSE,
-    k_norm.K_NORM,
+    k_norm.K_NORM, partition_selection.PARTITION_SELECTION,
 )  # fmt: skip
 
 REGISTRY: Mapping[str, Mapping[str, Mechanism]] = MappingProxyType(
     {
         function: MappingProxyType({one.name: one for one in _ALL if one.function == function})
-        for function in ("topk", "count_distinct", "select", "histogram")
+        for function in ("topk", "count_distinct", "select", "histogram", "groups")
     }
 )
 """The mechanisms of each function, by the names that `mechanism :=` takes."""
