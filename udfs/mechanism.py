@@ -91,7 +91,9 @@ class Mechanism:
     """
 
     name: str  # what `mechanism :=` calls it
-    function: Literal["topk", "count_distinct", "select", "histogram", "groups"]  # the key in the registry
+    function: Literal[
+        "topk", "count_distinct", "select", "histogram", "groups"
+    ]  # the key in the registry
     samples: str  # what one run draws, in words
     parameters: tuple[str, ...]  # names of the public numbers that `run` and `loss` take
     loss: Callable[..., PrivacyLoss]  # loss(**parameters) of one run

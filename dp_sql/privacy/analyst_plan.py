@@ -30,7 +30,7 @@ from dp_sql.privacy.domains import (
     label_values,
     list_values,
 )
-from dp_sql.privacy.groups import is_observed, listed_groups, spread
+from dp_sql.privacy.groups import found_groups, is_observed, listed_groups, spread
 from dp_sql.privacy.missing import refuse_missing, refuse_no_epsilon
 from dp_sql.privacy.plan import Groups, Plan
 from dp_sql.privacy.relation_tree import Parts
@@ -83,14 +83,19 @@ def analyst_plans(
         cap = None if _is_single(source, policy) else call.max_groups_contributed
         is_open = bool(source.values) and not _is_single(source, policy)
         is_person, shape = rows.item.is_person, call.parameters
-        needs_cap = is_open and shape.vector(call.mechanism, is_person) is None
+        needs_cap = is_open and not call.finds_groups
+        needs_cap = needs_cap and shape.vector(call.mechanism, is_person) is None
         declared = partial(_declared, policy=policy, side=side)
         refuse_missing(source, call, rows.item, policy, declared, needs_cap)
         domain = None
         if "domain" in call.function.named and not call.mechanism.finds_items:
             domain = _public_values(source, call, call.domain, rows.item, policy, "domain")
-        groups = _groups(source, call, policy, side, cap) if source.values else None
-        if groups is not None and is_open:
+        groups = None
+        if call.finds_groups:
+            call, groups = found_groups(call, is_person, not is_open)
+        elif source.values:
+            groups = _groups(source, call, policy, side, cap)
+        if groups is not None and is_open and not call.finds_groups:
             accountant = None if policy.budget is None else policy.budget.accountant
             call, groups = spread(call, groups, is_person, accountant)
         work = rows.written.work

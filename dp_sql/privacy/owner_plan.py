@@ -24,7 +24,7 @@ from dp_sql.privacy.domains import (
     Wanted,
     declared_domain,
 )
-from dp_sql.privacy.groups import is_observed, listed_groups, spread
+from dp_sql.privacy.groups import found_groups, is_observed, listed_groups, spread
 from dp_sql.privacy.plan import Groups, Plan
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
@@ -65,12 +65,11 @@ def owners_plan(
     relations = {folded(table.name[-1]) for table in read if table.is_private} | tables.views
     relations |= {part.name for part in source.rows.parts if part.rows.private and part.name}
     own = Own(relations, {folded(unit), *(origin or ())[1:]})
-    groups = _groups(source, call, own, schema) if select.keys else None
-    if groups is not None:
-        call, groups = spread(call, groups, rows.item.is_person)
-        if groups.cap is None and not call.parameters.is_vector:
-            span, added = (call.start, call.end), ["max_groups_contributed := 1"]
-            raise missing(select.text, call.function.name, span, [CAP], added)
+    groups = None
+    if call.finds_groups:
+        call, groups = found_groups(call, rows.item.is_person, is_single=False)
+    elif select.keys:
+        call, groups = _public_groups(source, call, rows.item.is_person, own, schema)
     domain = None
     if call.domain is not None:
         kind = rows.item.type
@@ -149,6 +148,17 @@ def _check_strings(
             raise select.refused(refusal.message, place, refusal.hint or "", NotPrivate) from None
 
 
+def _public_groups(
+    source: Source, call: DpCall, counts_people: bool, own: Own, schema: OwnersSchema
+) -> tuple[DpCall, Groups]:
+    """The groups that the statement names; refuses a call that needs a cap and has none."""
+    call, groups = spread(call, _groups(source, call, own, schema), counts_people)
+    if groups.cap is None and not call.parameters.is_vector:
+        text, span = source.select.text, (call.start, call.end)
+        raise missing(text, call.function.name, span, [CAP], ["max_groups_contributed := 1"])
+    return call, groups
+
+
 def _groups(source: Source, call: DpCall, own: Own, schema: OwnersSchema) -> Groups:
     select, given, cap = source.select, source.select.groups, call.max_groups_contributed
     assert given is not None  # it is asked for when the call is read
@@ -187,7 +197,8 @@ def _assumed(
 ) -> tuple[str, ...]:
     """What the owner declares by naming groups and a domain; a list is public by being written."""
     said: tuple[str, ...] = ()
-    if groups is not None and not isinstance(select.groups, ListLiteral):
+    is_stated = groups is not None and groups.finding is None
+    if is_stated and not isinstance(select.groups, ListLiteral):
         said = (f"the set of groups, {select.groups and select.groups.text}, is public",)
     if isinstance(domain, ObservedValues):
         also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"

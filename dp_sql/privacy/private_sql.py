@@ -18,7 +18,7 @@ from dp_sql.privacy.plan import Column, Plan
 from dp_sql.sql.shape import Rows
 from dp_sql.sql.types import by_value, exact, sample
 
-KEEP_UDF = "__dp_sql_keep"
+KEEP_UDF, FIND_UDF = "__dp_sql_keep", "__dp_sql_find"
 GROUPS = "_groups"  # the end of the name of a UDF that answers all groups at once
 EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
 
@@ -119,8 +119,9 @@ def _rows(plan: Plan) -> str:
     if shape.reads_people:
         there = " AND ".join(f"{name} IS NOT NULL" for name in [*columns, *_keys(plan)])
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {there}"
+    finds = plan.groups is not None and plan.groups.finding is not None
     again = bool(plan.keys) and not shape.is_vector
-    kept = again or (plan.keep_source and not shape.reads_rows_once)
+    kept = finds or again or (plan.keep_source and not shape.reads_rows_once)
     return f"__dp_rows AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
 
 
@@ -135,9 +136,34 @@ def _groups(plan: Plan, call: str) -> list[str]:
             f"__dp_groups AS (SELECT DISTINCT __dp_group, {names} FROM __dp_kept)",
         ]
     number = f"system.main.row_number() OVER (ORDER BY {by_keys}) AS __dp_group"
-    listed = f"({plan.groups.select}) AS __dp_crossed"
+    found, listed = [], f"({plan.groups.select}) AS __dp_crossed"
+    if plan.groups.finding is not None:
+        found, listed = _found(plan, names, by_keys, call), "__dp_found"
     groups = f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})"
-    return [groups, *_kept(plan, plan.groups.cap, call)]
+    return [*found, groups, *_kept(plan, plan.groups.cap, call)]
+
+
+def _found(plan: Plan, names: str, by_keys: str, call: str) -> list[str]:
+    """`__dp_found`, the keys of the groups that a UDF finds by the people who are in them.
+
+    Only these are numbered: a place among all groups would depend on those that are not found.
+    """
+    same = " AND ".join(f"__dp_rows.{name} = __dp_seen.{name}" for name in _keys(plan))
+    return [
+        f"__dp_seen AS MATERIALIZED (SELECT {names}, system.main.row_number() OVER (ORDER BY "
+        f"{by_keys}) AS seen FROM (SELECT DISTINCT {names} FROM __dp_rows) AS s)",
+        f"__dp_within AS MATERIALIZED (SELECT DISTINCT seen, __dp_privacy_unit FROM __dp_rows "
+        f"JOIN __dp_seen ON {same})",
+        "__dp_coded AS MATERIALIZED (SELECT __dp_privacy_unit, CAST(system.main.row_number() "
+        "OVER () - 1 AS INTEGER) AS code FROM (SELECT DISTINCT __dp_privacy_unit FROM __dp_within) "
+        "AS persons)",
+        "__dp_members_of AS (SELECT seen, system.main.list(code) AS people FROM __dp_within JOIN "
+        "__dp_coded USING (__dp_privacy_unit) GROUP BY seen)",
+        f"__dp_places AS MATERIALIZED (SELECT {FIND_UDF}({call}, coalesce(system.main.list(people "
+        "ORDER BY seen ASC), [])) AS places FROM __dp_members_of)",
+        f"__dp_found AS MATERIALIZED (SELECT {names} FROM __dp_seen JOIN (SELECT unnest(places) AS "
+        "seen FROM __dp_places) AS f USING (seen))",
+    ]
 
 
 def _kept(plan: Plan, cap: int | None, call: str) -> list[str]:

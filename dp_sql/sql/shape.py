@@ -84,6 +84,8 @@ class Shape(ABC):
     reads_people: ClassVar[bool] = True
     # Whether `lists` reads the rows once, so that DuckDB need not keep them.
     reads_rows_once: ClassVar[bool] = False
+    # Whether its delta finds items; else it finds groups.
+    finds_items: ClassVar[bool] = False
     is_vector: ClassVar[bool] = False  # whether one draw answers all groups, without a cap
     offer: ClassVar[str] = ""  # how to get more than a bare number, as the end of a sentence
     takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types

@@ -15,6 +15,7 @@ from tests.udfs import (
     cases_cdp_peel,
     cases_from_below,
     cases_gem,
+    cases_groups,
     cases_histogram,
     cases_limited,
     cases_lists,
@@ -48,6 +49,7 @@ MODULES = [
     cases_subset,
     cases_weighted,
     cases_histogram,
+    cases_groups,
 ]
 CASES = {case.mechanism.name: case for module in MODULES for case in module.CASES}
 
@@ -78,7 +80,9 @@ OF_PEOPLE = {
 
 
 def data_of(name):
-    return "count_distinct" if name in OF_PEOPLE else MECHANISMS[name].function
+    if name in OF_PEOPLE or name in REGISTRY["groups"]:
+        return "count_distinct"
+    return MECHANISMS[name].function
 
 
 SIZE = {
@@ -86,6 +90,7 @@ SIZE = {
     "count_distinct": [],
     "select": [[1, 2, Fraction(1, 2)]],
     "histogram": [1000],
+    "groups": [],
 }
 """What an accuracy is asked for, before the public numbers."""
 

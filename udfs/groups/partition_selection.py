@@ -1,5 +1,6 @@
 """Which groups may be shown, where none are public. The proof is in partition_selection.md."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -69,10 +70,11 @@ def accuracy(epsilon: Fraction, delta: Fraction, max_contributions: int, beta: F
     if constants is None:
         return f"no group is found, because epsilon is too small {given}"
     n = len(constants.weights)
-    return (
-        f"{with_probability(1 - beta)} a group is found if {people_needed(constants, beta)} people "
-        f"are in it, each in at most {n} group{'s' * (n > 1)} {given}"
-    )
+    alone = people_needed(replace(constants, weights=constants.weights[:1]), beta)
+    says = f"{with_probability(1 - beta)} a group is found if {alone} people are in no other"
+    if n > 1:
+        says += f", or {people_needed(constants, beta)} are in up to {n} groups each"
+    return f"{says} {given}"
 
 
 def _public_constants(

@@ -124,8 +124,8 @@ class CountDistinct(Shape):
 DP_COUNT_DISTINCT = Function(
     name="DP_COUNT_DISTINCT", shape=CountDistinct, default_mechanism="matching",
     positional=("item",),
-    named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism", "bound_selection",
-           "contribution_bound", "report", "groups", "max_groups_contributed"),
+    named=("epsilon", "delta", "privacy_unit", "beta", "max_contributions", "mechanism",
+           "bound_selection", "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)", table="reviews",
     vector=People,
 )  # fmt: skip

@@ -38,6 +38,7 @@ class TopK(Shape):
     """
 
     registry = "topk"
+    finds_items = True
     columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
     reads_rows_once = True
     takes: ClassVar = {"__dp_counts": "BIGINT[]"}
