@@ -56,7 +56,7 @@ def partition_selection(
 
 def loss(epsilon: Fraction, delta: Fraction, max_contributions: int) -> PrivacyLoss:
     """Price one run, however many groups it finds."""
-    _public_constants(epsilon, delta, max_contributions)
+    _check(epsilon, delta, max_contributions)
     slack = delta * Fraction(1, 2)
     rho = largest_rho(epsilon, slack)
     return PrivacyLoss(epsilon, delta, approximate=(rho, slack) if rho else None)
@@ -80,10 +80,14 @@ def accuracy(epsilon: Fraction, delta: Fraction, max_contributions: int, beta: F
 def _public_constants(
     epsilon: Fraction, delta: Fraction, max_contributions: int
 ) -> Constants | None:
+    _check(epsilon, delta, max_contributions)
+    return finding_constants(epsilon, delta, max_contributions)
+
+
+def _check(epsilon: Fraction, delta: Fraction, max_contributions: int) -> None:
     check_epsilon(epsilon)
     check_probability("delta", delta)
     check_positive_int("max_contributions", max_contributions)
-    return finding_constants(epsilon, delta, max_contributions)
 
 
 PARTITION_SELECTION = Mechanism(
