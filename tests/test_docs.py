@@ -232,7 +232,8 @@ def test_every_function_argument_and_mechanism_is_described(name: str) -> None:
 
 @pytest.mark.parametrize("mechanism", [name for names in REGISTRY.values() for name in names])
 def test_every_mechanism_is_described(mechanism: str) -> None:
-    assert f"`{mechanism}`" in SQL
+    in_sql = any(mechanism in function.mechanisms for function in FUNCTIONS.values())
+    assert f"`{mechanism}`" in SQL or not in_sql
     row = rf"^\| `{mechanism}` .*\(\[proof\]\("
     assert re.search(row, TEXT["mechanisms.md"], re.MULTILINE)
 

@@ -34,6 +34,9 @@ class Explanation:
     groups: str  # in which groups a person counts, and why; "" where there is no choice
     work: str  # how many rows of one person are read and made, at most
     sql: str  # what DuckDB would run over private rows
+    all_within: int | None = (
+        None  # how far all its numbers are from the true ones; None: see a report
+    )
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ def explanation(
         (accuracy or "shown on the receipt, after the release") + offer,
         shape.alternatives(plan.mechanism, n_items, each), kept,
         "" if plan.groups is None else plan.groups.why, _work(plan),
-        private_sql(plan, "ticket"),
+        private_sql(plan, "ticket"), shape.all_within(plan.mechanism, n_items),
     )  # fmt: skip
 
 

@@ -204,6 +204,13 @@ class Shape(ABC):
         """The sentence on accuracy from the size of the public domain; None: it needs the data."""
         return None
 
+    def all_within(self, mechanism: Mechanism, n_items: int | None) -> int | None:
+        """How far all numbers of one answer are from the true ones, with probability 1 - beta.
+
+        None: not known before the release; a report says it.
+        """
+        return None
+
     def alternatives(
         self, mechanism: Mechanism, n_items: int | None, delta: Fraction | None
     ) -> Mapping[str, str]:

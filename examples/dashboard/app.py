@@ -1,4 +1,4 @@
-"""A page for one analyst: questions and their cost, answers, and the budget that is left.
+"""A page for one analyst: any question of the policy's tables, its cost, its answer, the budget.
 
     streamlit run examples/dashboard/app.py
 
@@ -7,35 +7,48 @@ Streamlit runs this file from top to bottom after each click. Only the button as
 
 from __future__ import annotations
 
+import datetime
 import math
 import os
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import menu
 import pictures
 import streamlit as st
+from answers import Number, named, shown
 from make_example import make
-from questions import REGIONS, Question, in_decimals, most_read, n_searches
-from shared import LOSSES, Shared, burn_down, connected, cost, largest
+from menu import Menu, as_sql
+from questions import POSITIONAL, WORDS, Question, in_decimals
+from shared import LOSSES, Shared, burn_down, connected, cost, is_answerable, largest
 
 import dp_sql
 from dp_sql.budget.account import BudgetRow
-from dp_sql.releases import Receipt, Release
+from dp_sql.releases import Release
 from dp_sql.session.explain import Cost
-from dp_sql.sql.ranges import DEFAULT_BETA
-from dp_sql.udfs.topk.counts import within
+from dp_sql.sql.formatting import as_written
+from dp_sql.sql.functions import FUNCTIONS
 
 HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("DP_DASHBOARD_FOLDER", HERE / ".cache" / "example"))
 ANALYST = os.environ.get("DP_DASHBOARD_ANALYST", "reporting")
-BOOKS, SEARCHES = "The most read books", "How many different searches"
 CLOSED = "Nothing can be answered now. The terminal that runs this page shows the reason."
+EVERY, ALL = "– all rows", "– one answer for all"
+LABELS = {"k": "How many", "q": "Which quantiles"}
 AT_ONCE, ROOM = 4, 260  # lines of the history that are shown without scrolling, and their pixels
+TALL = 15  # bars that are shown without scrolling
 HELP = ":material/lightbulb:"
 CALM = """<style>
 .block-container { padding-top: 2.5rem; max-width: 76rem; }
 h1 { padding-top: 0; }
+@media (max-width: 640px) {
+  .block-container { padding: 1rem 1rem 3rem; }
+  h1 { font-size: 1.4rem !important; padding-bottom: 0; }
+  h3 { font-size: 1.15rem !important; }
+}
 </style>"""
 
 
@@ -45,10 +58,16 @@ def opened(folder: Path, analyst: str) -> Shared:
     return connected(make(folder), analyst)
 
 
+@st.cache_data(show_spinner="Reading what can be asked …", max_entries=50)
+def lists(_shared: Shared, analyst: str, table: str) -> Menu:
+    """What may be chosen for a table."""
+    return menu.menu(_shared, FOLDER / "policy.toml", table)
+
+
 @st.cache_data(show_spinner=False, max_entries=500)
-def answer(_shared: Shared, analyst: str, release: str) -> Any:
-    """A release, read again; it never changes, so it is read once."""
-    return _shared.rows(f"FROM dp_release('{release}')")[0][-1]
+def answer(_shared: Shared, analyst: str, release: str) -> list[tuple[Any, ...]]:
+    """The rows of a release; it never changes, so it is read once."""
+    return _shared.rows(f"FROM dp_release('{release}') ORDER BY ALL")
 
 
 @st.cache_data(show_spinner=False, max_entries=50)
@@ -62,87 +81,172 @@ def main() -> None:
     st.html(CALM)
     shared = opened(FOLDER, ANALYST)
     st.title("What people read", anchor=False)
-    st.caption(
-        "All answers together reveal little about any one reader: how little is a fixed budget. "
-        "**Asking** spends some of it. **Looking** is free: move the slider, reload, as you like."
-    )
-    asking, books = st.columns([5, 3], gap="large")
-    with asking:
-        question = chosen()
-        release = quoted(shared, question)
-        answered(shared, question, release)
-    with books:
+    answers_side, choices_side = st.columns([5, 3], gap="large")
+    with choices_side:  # on a phone, below the answer
+        question, hundredths = chosen(shared)
         budget(shared)
         history(shared)
+    with answers_side:
+        about(shared, question, hundredths)
+        st.caption(
+            "All answers together reveal little about any one reader: how little is a fixed "
+            "budget. **Asking** spends some of it. **Looking** is free."
+        )
 
 
-def chosen() -> Question:
+# --- what is asked --------------------------------------------------------------------------------
+
+
+def chosen(shared: Shared) -> tuple[Question, int]:
     """The controls. The page's address holds their values, so that a reload keeps them."""
-    kind = st.segmented_control(
-        "Question", [BOOKS, SEARCHES], default=BOOKS, required=True, key="question",
-        bind="query-params", label_visibility="collapsed",
-    )  # fmt: skip
-    where, how_many = st.columns([3, 2])
-    region = where.segmented_control(
-        "Where", REGIONS, default=REGIONS[0], required=True, key="region", bind="query-params"
-    )
-    if kind == SEARCHES:
-        return n_searches(region)
-    k = how_many.segmented_control(
-        "How many", [5, 10, 15], default=10, required=True, key="k", bind="query-params"
-    )
-    return most_read(k, region)
+    table = pick("Table", menu.tables(shared), "table")
+    offer = lists(shared, ANALYST, table)
+    function = pick("Question", [*offer.items], "ask", lambda name: WORDS.get(name, (name,))[0])
+    items = offer.items[function]
 
+    def named(item: str) -> str:
+        return {menu.ALL_ROWS: "all rows", offer.person: f"{item} (people)"}.get(item, item)
 
-def quoted(shared: Shared, question: Question) -> str | None:
-    """The price, before anything is spent, and the button; the release that answers, if any."""
-    st.slider(
+    item = next(iter(items))
+    if len(items) > 1:
+        item = pick("Column", [*items], f"column_{function}", named)
+    question = replace(menu.first(table, function, item), counts_people=item == offer.person)
+    for name in FUNCTIONS[function].positional[1:]:
+        question = question.given(**{name: pick(LABELS[name], POSITIONAL[name], name)})
+    if items[item]:
+        question = bounded(question, offer.columns[item])
+    question = grouped(shared, filtered(question, offer), offer)
+    epsilon = st.slider(
         "Privacy loss ε", 0.01, 1.5, 0.25, 0.01, key="epsilon", bind="query-params",
         help="How much the odds that somebody is in the data may change: by a factor of e^ε. "
         "More ε, better answer, less budget.",
     )  # fmt: skip
-    hundredths = round(100 * st.session_state["epsilon"])
+    return question, round(100 * epsilon)
+
+
+def pick(label: str, options: Any, key: str, words: Any = str) -> Any:
+    return st.selectbox(label, options, key=key, format_func=words, bind="query-params")
+
+
+def bounded(question: Question, kind: str) -> Question:
+    """The range of values that are looked at: it must not come from the data."""
+    lower, upper = menu.bounds(kind)
+    if isinstance(lower, datetime.date):
+        ends = st.date_input("Dates between", (lower, upper), key="between")
+        lower, upper = ends if len(ends) == 2 else (lower, upper)
+    else:
+        left, right = st.columns(2)
+        lower = left.number_input("Values from", value=lower, step=1, key="lower")
+        upper = right.number_input("to", value=upper, step=1, key="upper")
+    return question.given(lower=as_sql(lower), upper=as_sql(upper))
+
+
+def filtered(question: Question, offer: Menu) -> Question:
+    """A condition on one column."""
+    column = pick("Only where", [EVERY, *offer.columns], f"where_{offer.table}")
+    if column == EVERY:
+        return question
+    name, kind = as_written(column), offer.columns[column]
+    if kind.startswith(menu.DATES):
+        first, last = menu.bounds(kind)
+        days = offer.values.get(column) or (first, last)
+        ends = st.date_input(
+            f"{column} between", (days[0], days[-1]), days[0], days[-1], key=f"is_{column}"
+        )
+        if len(ends) < 2:  # the visitor has chosen the first day only
+            return question
+        first, last = ends
+        sql = f"{name} BETWEEN {as_sql(first)} AND {as_sql(last)}"
+        return replace(question, where=(sql, f"{first} to {last}"))
+    if column in offer.values:
+        value = pick(f"{column} is", offer.values[column], f"is_{column}")
+    elif kind.startswith(menu.STRINGS):
+        value = st.text_input(f"{column} is", key=f"is_{column}", bind="query-params")
+    else:
+        value = st.number_input(f"{column} at least", value=0, step=1, key=f"is_{column}")
+        return replace(question, where=(f"{name} >= {value}", f"{column} at least {value}"))
+    where = f"{name} = {as_sql(value)}", f"{column} = {value}"
+    return replace(question, where=where) if value != "" else question
+
+
+def grouped(shared: Shared, question: Question, offer: Menu) -> Question:
+    """One answer, or one for each value of a column."""
+    keys = {time or key: (key, time) for key, time in offer.keys if time or key != question.item}
+    name = pick("For each", [ALL, *keys], f"each_{offer.table}")
+    if name == ALL:
+        return question
+    key, time = keys[name]
+    question = replace(question, key=key, each=time, days=offer.days.get(key))
+    if is_answerable(shared, question):
+        return question
+    most = st.number_input(
+        "Groups that one person counts in, at most", 1, 100, 3, key="groups", bind="query-params",
+        help="Someone in more groups counts in that many of them, drawn at random. Fewer groups "
+        "mean less noise.",
+    )  # fmt: skip
+    return question.given(max_groups_contributed=str(most))
+
+
+# --- what it costs, and the answer ----------------------------------------------------------------
+
+
+def about(shared: Shared, question: Question, hundredths: int) -> None:
+    """The answer if there is one; otherwise the price, and the button."""
     sql = question.at(hundredths)
-    with st.container(border=True, key="price"):
-        try:
-            price = cost(shared, question, hundredths)
-        except dp_sql.QueryError as refused:
-            helped(shared, question, hundredths, refused)
-            return None
-        known = price.calls[0].kept or answers().get(sql)
-        quote(price, hundredths, known is not None)
-        if known is None and not price.fits:
-            helped(shared, question, hundredths, None)
-        # The key: a click counts for the statement that was on the page, and for no other.
-        elif known is None and st.button(
-            f"Ask, for ε = {in_decimals(hundredths)}", type="primary", key=f"ask {sql}"
-        ):
-            asked(shared, sql)
-    return known
+    st.subheader(question.words, anchor=False)
+    try:
+        price = cost(shared, question, hundredths)
+    except (dp_sql.QueryError, duckdb.Error) as refused:
+        helped(shared, question, hundredths, refused)
+        st.code(sql, language="sql", wrap_lines=True)
+        return
+    call = price.calls[0]
+    known = call.kept or answers().get(sql)
+    if known is not None:
+        drawn(question, answer(shared, ANALYST, known), call.all_within)
+    quote(price, hundredths, known is not None)
+    if known is None and not price.fits:
+        helped(shared, question, hundredths, None)
+    # The key: a click counts for the statement that was on the page, and for no other.
+    elif known is None and st.button(
+        f"Ask, for ε = {in_decimals(hundredths)}", type="primary", key=f"ask {sql}"
+    ):
+        asked(shared, sql)
+    st.markdown(f"**How exact:** {call.accuracy}.")
+    st.code(sql, language="sql", wrap_lines=True)
 
 
 def quote(price: Cost, hundredths: int, is_known: bool) -> None:
-    """What it costs, what is left, how good the answer will be."""
-    costs, after, factor = st.columns(3)
-    costs.metric("Costs", "nothing" if is_known else f"ε {in_decimals(hundredths)}")
+    """What it costs, and what is left."""
     spends = price.fits and not is_known
     left = tightest(price.after if spends else price.before)
-    after.metric("Left afterwards" if spends else "Left", f"ε {left}" if left else "no limit")
-    factor.metric("Odds change by at most", f"× {math.exp(hundredths / 100):.2f}")
-    if is_known:
-        st.caption("This is answered already: reading it again is free.")
-    sentence = price.calls[0].accuracy
-    st.markdown(f"**How exact:** {sentence}.")
+    costs = (
+        "This is answered: looking is free"
+        if is_known
+        else f"Costs **ε {in_decimals(hundredths)}**"
+    )
+    odds = f"odds about anyone change by at most × {math.exp(hundredths / 100):.2f}"
+    budget = (
+        "no limit" if left is None else f"**ε {left}** {'left afterwards' if spends else 'left'}"
+    )
+    st.markdown(f"{costs} · {budget} · {odds}")
 
 
 def helped(
-    shared: Shared, question: Question, hundredths: int, refused: dp_sql.QueryError | None
+    shared: Shared,
+    question: Question,
+    hundredths: int,
+    refused: dp_sql.QueryError | duckdb.Error | None,
 ) -> None:
     """Why a question is not answered, and what would be."""
     fits = largest(shared, question, hundredths)
-    why = refused.message if refused else "This costs more than is left of the budget."
+    why = (
+        getattr(refused, "message", str(refused))
+        if refused
+        else "This costs more than is left of the budget."
+    )
     then = (
-        "Nothing fits any more. What was answered can still be read below."
+        "Nothing fits any more. What was answered can still be read."
         if fits is None
         else f"The largest ε that fits is {in_decimals(fits)}."
     )
@@ -173,50 +277,52 @@ def answers() -> dict[str, str]:
     return known
 
 
-def answered(shared: Shared, question: Question, release: str | None) -> None:
-    """The answer to what is chosen, if it was asked."""
-    st.subheader(question.words, anchor=False)
-    if release is None:
-        st.caption("Not asked yet at this ε.")
+def drawn(question: Question, rows: list[tuple[Any, ...]], within: int | None) -> None:
+    """An answer as a picture with its uncertainty; as a table where no interval is known."""
+    found = named(rows, within) or []
+    numbers = [one for _, one in found if one is not None]
+    if not numbers or numbers[0].low is None:
+        listed(question, rows)
         return
-    receipts = {known.id: known.receipt for known in shared.session.releases}
-    drawn(answer(shared, ANALYST, release), receipts[release])
+    unit, first = question.unit, numbers[0]
+    words = "; ".join(f"{shown(name)}: {shown(one and one.value)}" for name, one in found)
+    if question.each:
+        picture = pictures.over_time([(name, one) for name, one in found if name], unit)
+    elif question.key or len(found) > 1:
+        ink = "#e8eeec" if st.context.theme.type == "dark" else "#24302f"
+        picture = pictures.bars([(shown(name), one) for name, one in found], unit, ink)
+    else:
+        words = shown(first.value)
+        st.metric(unit, words if first.is_open else f"{words} ± {shown(first.high - first.value)}")
+        picture = pictures.on_a_line(first, unit)
+    with st.container(height=520 if len(found) > TALL and not question.each else "content"):
+        st.altair_chart(picture, alt=words)
+    st.caption(explained(rows[0][-1], first))
 
 
-def drawn(value: Any, receipt: Receipt) -> None:
-    """An answer as a picture, with what it does and does not say."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        books = [(str(one["item"]), int(one["count"])) for one in value]
-        bound = within(len(books), receipt.loss.epsilon, DEFAULT_BETA)
-        st.altair_chart(
-            pictures.counted(books, bound), alt="; ".join(f"{item}: {n}" for item, n in books)
-        )
-        st.caption(
-            f"The bars are noisy counts of people. With 95 % confidence all of them are within "
-            f"± {bound} people of the true ones, as the lines show."
-        )
-        return
-    if isinstance(value, list):
-        items = [str(item) for item in value]
-        st.altair_chart(
-            pictures.ranking(items), alt="; ".join(f"{i}: {x}" for i, x in enumerate(items, 1))
-        )
-        st.caption(
-            "Best first. The bars are equally long on purpose: the answer is an order. How many "
-            "people read each book is not part of the answer."
-        )
-        return
-    sure = f"{100 * value['confidence']:.0f} %"
-    estimate, bound = st.columns(2)
-    estimate.metric("Estimate", f"{value['estimate']:,}")
-    bound.metric(f"At least, with {sure} confidence", f"{max(value['lower_bound'], 0):,}")
-    picture = pictures.at_least(value["estimate"], value["lower_bound"])
-    st.altair_chart(picture, alt="The estimate, on a line that begins at the lower bound")
-    st.caption(
-        "The line begins at the lower bound and is open at the other end: no upper bound is "
-        f"promised. Each person was counted with at most {value['contribution_bound']} of their "
-        "searches, which keeps the noise small."
+def explained(value: Any, one: Number) -> str:
+    """What the lines of a picture say."""
+    confidence = value.get("confidence", 0.95) if isinstance(value, dict) else 0.95
+    sure = f"with {100 * confidence:.0f} % confidence"
+    if not one.is_open:
+        return f"The lines show where the true numbers are, {sure}."
+    return (
+        f"Each true number is at least where its line begins, {sure}. The dotted or pale end shows "
+        "the noise alone: the true number may be larger, as one person counts only up to a bound."
     )
+
+
+def listed(question: Question, rows: list[tuple[Any, ...]]) -> None:
+    """An answer as a table."""
+    if question.key:
+        head = question.each or question.key
+        st.table([{head: shown(row[0]), question.unit: shown(row[-1])} for row in rows],
+                 border="horizontal")  # fmt: skip
+    else:
+        st.metric(question.unit, shown(rows[0][-1]))
+
+
+# --- the budget, and what was asked ---------------------------------------------------------------
 
 
 def budget(shared: Shared) -> None:
@@ -240,9 +346,9 @@ def budget(shared: Shared) -> None:
 def bar(row: BudgetRow) -> None:
     whose = "All analysts together" if row.analyst is None else f"Yours ({row.analyst})"
     if row.epsilon_total is None or row.epsilon_left is None:
-        st.markdown(f"{whose}: ε {shown(row.epsilon_spent)} spent, no cap of its own")
+        st.markdown(f"{whose}: ε {rounded(row.epsilon_spent)} spent, no cap of its own")
         return
-    words = f"{whose}: **ε {shown(row.epsilon_left)}** of {shown(row.epsilon_total)} left"
+    words = f"{whose}: **ε {rounded(row.epsilon_left)}** of {rounded(row.epsilon_total)} left"
     st.progress(float(row.epsilon_left / row.epsilon_total), words)
 
 
@@ -254,34 +360,37 @@ def history(shared: Shared) -> None:
         st.caption("Nothing yet.")
         return
     with st.container(height=ROOM if len(releases) > AT_ONCE else "content"):
-        st.table([listed(release) for release in releases.values()], border="horizontal")
+        st.table([line(release) for release in releases.values()], border="horizontal")
     name = st.selectbox(
         "Read one again, for nothing", releases, index=None, key="again",
-        format_func=lambda name: " · ".join(listed(releases[name]).values()),
+        format_func=lambda name: " · ".join(line(releases[name]).values()),
         placeholder="Choose an answer",
     )  # fmt: skip
     if name is not None:
-        drawn(answer(shared, ANALYST, name), releases[name].receipt)
+        heads = [column for column, _ in releases[name].columns]
+        rows = answer(shared, ANALYST, name)
+        st.table([dict(zip(heads, map(shown, row), strict=True)) for row in rows],
+                 border="horizontal")  # fmt: skip
         with st.expander("Receipt"):
             st.code(str(releases[name].receipt), language=None, wrap_lines=True)
 
 
-def listed(release: Release) -> dict[str, str]:
+def line(release: Release) -> dict[str, str]:
     """A line of the history; a receipt says nothing of the data."""
     receipt = release.receipt
     return {
         "asked": f"{receipt.call} from {receipt.source}",
-        "ε": shown(receipt.loss.epsilon),
+        "ε": rounded(receipt.loss.epsilon),
         "UTC": release.time[5:16].replace("T", " "),
     }
 
 
 def tightest(rows: tuple[BudgetRow, ...]) -> str | None:
     left = [row.epsilon_left for row in rows if row.epsilon_left is not None]
-    return shown(min(left)) if left else None
+    return rounded(min(left)) if left else None
 
 
-def shown(x: Any) -> str:
+def rounded(x: Any) -> str:
     """A number, rounded for the page: the ledger has it exactly."""
     return f"{float(x):.4f}".rstrip("0").rstrip(".")
 

@@ -24,6 +24,8 @@ Swann's Way; Zeno's Conscience; The Leopard; Pan Tadeusz; The Tale of Genji; Kok
 """
 READING_LOG = """
 CREATE TABLE catalog AS SELECT unnest($1::VARCHAR[]) AS title;
+CREATE TABLE calendar AS
+SELECT CAST(range AS DATE) AS day FROM range(DATE '2025-01-01', DATE '2026-01-01', INTERVAL 1 DAY);
 CREATE TABLE people AS
 SELECT i AS user_id, list_extract(['north', 'south', 'east', 'west'],
        CAST(1 + floor(4 * pow(random(), 1.4)) AS INTEGER)) AS region
@@ -32,7 +34,9 @@ FROM range(20000) AS r(i);
 CREATE TABLE ratings AS  -- each region has its own favourites: it begins elsewhere on the shelf
 WITH shelf AS (SELECT title, row_number() OVER (ORDER BY hash(title)) - 1 AS place FROM catalog),
      wishes AS (SELECT user_id, region, unnest(range(6)) FROM people)
-SELECT user_id, region, title
+SELECT user_id, region, title,
+       DATE '2025-01-01' + CAST(floor(182 + 182 * sin(3 * random() - 1.5)) AS INTEGER) AS day,
+       CAST(10 + 50 * -ln(random() + 1e-6) + 8 * start AS USMALLINT) AS minutes
 FROM (SELECT *, hash(region) % 5 AS start,
              CAST(floor(48 * pow(random(), 1.5)) AS BIGINT) AS wanted FROM wishes)
 JOIN shelf ON place = (wanted + start) % 48;
@@ -53,10 +57,11 @@ privacy_unit = "user_id"
 unique_per_person = ["region"]
 
 [public]
-tables = ["catalog"]
+tables = ["catalog", "calendar"]
 
 [domains]
 "ratings.title" = "catalog.title"
+"ratings.day" = "calendar.day"
 "ratings.region" = ["north", "south", "east", "west"]
 "searches.region" = ["north", "south", "east", "west"]
 
@@ -66,11 +71,11 @@ max_k = 20
 
 [budget]
 dataset = "reading"
-epsilon = 3               # all analysts together
+epsilon = 5               # all analysts together
 keep_releases = true      # a dashboard that asks the same question again spends nothing
 
 [budget.analysts.reporting]
-epsilon = 2
+epsilon = 4
 """
 
 

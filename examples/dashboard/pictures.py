@@ -1,95 +1,85 @@
-"""The pictures of the page: of what was released, and of the budget. Each shows only what is known.
+"""The pictures of the page: what was released with its uncertainty, and the budget.
 
-A list without counts has no numbers in it, so its bars are equally long.
+A solid line ends where the true number lies with the confidence of the answer. A dotted line has
+no such end: it is as long as the noise may be, and the true number may be above it.
 """
 
 from __future__ import annotations
 
+import datetime
 import importlib
 from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
+from answers import Number, shown
 
 # Altair uses pandas where it is loaded, and of two browsers that come first one would find it
 # half loaded. The import here waits.
 importlib.import_module("pandas")
 
-INK, PALE, GREEN = "#24302f", "#b9c9c4", "#2f6b66"
-FAINT = (0.34, 0.10)
+GREEN, GREY = "#2f8a80", "#8a9994"
+DOTS = [2, 4]
+ROW, BELOW = 38, 8  # pixels of a bar with its name, and how far the bar is below the middle of them
+LONG = 280  # pixels of a name; the rest is in its tooltip
+
+Named = Sequence[tuple[str, Number | None]]
 
 
-def ranking(items: Sequence[str]) -> Any:
-    """Items in the order of their rank: equal bars that fade, with the rank in them."""
+def bars(named: Named, unit: str, ink: str) -> Any:
+    """A bar for each name, with its number and its interval; a name without a number has no bar."""
     rows = [
-        {"rank": i, "title": item, "weight": _faded(i, len(items))}
-        for i, item in enumerate(items, 1)
+        {**_row(number), "name": name, "place": f"{place:06}"}
+        for place, (name, number) in enumerate(named, 1)
     ]
-    bars = _ranked(rows).encode(
-        x=alt.datum(0, type="quantitative", axis=None, scale=alt.Scale(domain=[0, 1])),
-        x2=alt.datum(1),
-        opacity=alt.Opacity("weight:Q", scale=None, legend=None),
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        y=alt.Y("place:N", axis=None, scale=alt.Scale(padding=0)),
+        tooltip=[alt.Tooltip("name:N"), alt.Tooltip("words:N", title=unit)],
     )
-    return _titled(rows, bars.mark_bar(color=GREEN, cornerRadius=5))
-
-
-def counted(items: Sequence[tuple[str, int]], within: int) -> Any:
-    """Items with their noisy counts as bars, and the interval around each that all of them keep."""
-    rows = [
-        {
-            "rank": i, "title": title, "count": count, "bar": max(count, 0),
-            "from": max(count - within, 0), "to": max(count + within, 0),
-        }
-        for i, (title, count) in enumerate(items, 1)
-    ]  # fmt: skip
-    axis = alt.Axis(title="people", tickCount=5, format=",d", grid=False, domainColor=PALE)
-    bars = _ranked(rows).mark_bar(color=GREEN, cornerRadius=5, opacity=FAINT[0])
-    whiskers = _ranked(rows).mark_rule(color=GREEN, strokeWidth=2)
-    return _titled(
-        rows,
-        bars.encode(x=alt.X("bar:Q", axis=axis), tooltip=["title:N", "count:Q"]),
-        whiskers.encode(x=alt.X("from:Q"), x2="to:Q"),
+    text: dict[str, Any] = {"color": ink, "fontSize": 14, "dy": -BELOW, "limit": LONG}
+    name = base.mark_text(align="left", **text).encode(x=alt.value(0), text="name:N")
+    number = base.mark_text(align="right", **text).encode(x=alt.value("width"), text="number:N")
+    bar = base.mark_bar(color=GREEN, opacity=0.45, size=11, cornerRadius=3, yOffset=BELOW)
+    x = alt.X("value:Q", axis=_axis(unit), scale=alt.Scale(nice=False))
+    return _plain(
+        alt.layer(bar.encode(x=x, x2=alt.datum(0)), *_whiskers(base, BELOW), name, number),
+        height=alt.Step(ROW),
     )
 
 
-def _ranked(rows: Sequence[dict[str, Any]]) -> Any:
-    """A chart with a line for each rank."""
-    return alt.Chart(alt.InlineData(values=rows)).encode(
-        y=alt.Y("rank:O", axis=None, scale=alt.Scale(paddingInner=0.22, paddingOuter=0.1)),
-        tooltip=[alt.Tooltip("rank:O", title="rank"), alt.Tooltip("title:N", title="title")],
+def over_time(points: Sequence[tuple[datetime.date, Number | None]], unit: str) -> Any:
+    """A line over time in a band; a time without a number is a gap."""
+    rows = [{**_row(number), "time": f"{time:%Y-%m-%d}T00:00:00Z"} for time, number in points]
+    time = alt.X(
+        "time:T",
+        scale=alt.Scale(type="utc"),
+        axis=alt.Axis(title=None, grid=False, tickCount=6, labelOverlap=True),
     )
-
-
-def _titled(rows: Sequence[dict[str, Any]], *layers: Any) -> Any:
-    """Layers of a ranking, and on them ranks and titles."""
-    left = alt.datum(0, type="quantitative")
-    base = _ranked(rows)
-    rank = base.mark_text(align="right", color=GREEN, fontSize=14, fontWeight="bold", dx=32)
-    name = base.mark_text(align="left", color=INK, fontSize=15, dx=46)
-    texts = rank.encode(x=left, text="rank:O"), name.encode(x=left, text="title:N")
-    return _plain(alt.layer(*layers, *texts), height=34 * len(rows) + 8)
-
-
-def at_least(estimate: int, lower_bound: int) -> Any:
-    """An estimate on a line that begins at the lower bound; nothing is said about its other end."""
-    end = estimate + max(estimate - lower_bound, 1)
-    rows = [{"from": max(lower_bound, 0), "estimate": estimate, "to": end}]
-    base = alt.Chart(alt.InlineData(values=rows))
-    axis = alt.Axis(title=None, tickCount=5, format=",d", grid=False, domainColor=PALE)
-    x = alt.X("from:Q", axis=axis, scale=alt.Scale(zero=False, nice=False, padding=24))
-    tail = base.mark_rule(color=GREEN, strokeWidth=3, strokeDash=[2, 5], opacity=0.45)
-    line = base.mark_rule(color=GREEN, strokeWidth=3)
-    bound = base.mark_tick(color=GREEN, thickness=3, size=26)
-    dot = base.mark_point(color=GREEN, filled=True, size=190, opacity=1)
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        x=time,
+        tooltip=[alt.Tooltip("time:T", format="%d %b %Y"), alt.Tooltip("words:N", title=unit)],
+    )
+    y = alt.Y("value:Q", axis=_axis(unit, grid=True))
     return _plain(
         alt.layer(
-            tail.encode(x=alt.X("estimate:Q"), x2="to:Q"),
-            line.encode(x=x, x2="estimate:Q"),
-            bound.encode(x="from:Q"),
-            dot.encode(x="estimate:Q", tooltip=["estimate:Q"]),
+            base.mark_area(color=GREEN, opacity=0.28).encode(y="low:Q", y2="solid:Q"),
+            base.mark_area(color=GREEN, opacity=0.12).encode(y="solid:Q", y2="high:Q"),
+            base.mark_line(color=GREEN, strokeWidth=2.5).encode(y=y),
+            base.mark_point(color=GREEN, filled=True, size=45, opacity=1).encode(y=y),
         ),
-        height=84,
+        height=260,
     )
+
+
+def on_a_line(number: Number, unit: str) -> Any:
+    """One number on an axis, with its interval."""
+    base = alt.Chart(alt.InlineData(values=[_row(number)]))
+    x = alt.X("value:Q", axis=_axis(unit), scale=alt.Scale(zero=False, nice=False, padding=24))
+    ends = [base.mark_tick(color=GREEN, thickness=3, size=24).encode(x="low:Q")]
+    if not number.is_open:
+        ends.append(base.mark_tick(color=GREEN, thickness=3, size=24).encode(x="high:Q"))
+    dot = base.mark_point(color=GREEN, filled=True, size=190, opacity=1)
+    return _plain(alt.layer(*_whiskers(base), *ends, dot.encode(x=x)), height=96)
 
 
 def budget_left(left: Sequence[float], total: float) -> Any:
@@ -105,23 +95,43 @@ def budget_left(left: Sequence[float], total: float) -> Any:
     y = alt.Y(
         "left:Q",
         scale=alt.Scale(domain=[0, total]),
-        axis=alt.Axis(title="ε left", tickCount=4, gridColor="#ebe7dd", domain=False),
+        axis=alt.Axis(title="ε left", tickCount=4, domain=False),
     )
     base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, y=y)
     area = base.mark_area(interpolate="step-after", color=GREEN, opacity=0.1)
     line = base.mark_line(interpolate="step-after", color=GREEN, strokeWidth=2.5)
-    return _plain(alt.layer(area, line), height=190)
+    return _plain(alt.layer(area, line), height=170)
 
 
-def _faded(rank: int, n: int) -> float:
-    """How strong the bar of a rank is: in even steps, whatever the counts were."""
-    strong, weak = FAINT
-    return strong - (strong - weak) * (rank - 1) / max(n - 1, 1)
+def _row(number: Number | None) -> dict[str, Any]:
+    """What is drawn of a number."""
+    if number is None:
+        return {"number": "no answer", "words": "no answer"}
+    value, low, high = number.value, number.low, number.high
+    words = shown(value)
+    if low is not None:
+        words += (
+            f", at least {shown(max(low, 0))}" if number.is_open else f" ± {shown(high - value)}"
+        )
+    solid = value if number.is_open else high
+    drawn = {"value": value, "low": low, "solid": solid, "high": high}
+    if number.is_count:  # only its noise can be below zero
+        drawn = {k: None if v is None else max(v, 0) for k, v in drawn.items()}
+    numbers = {k: None if v is None else float(v) for k, v in drawn.items()}
+    return {**numbers, "number": shown(value), "words": words}
 
 
-def _plain(chart: Any, height: int) -> Any:
-    return (
-        chart.properties(height=height)
-        .configure_view(stroke=None)
-        .configure_axis(labelColor=INK, titleColor=INK, tickColor=PALE, titleFontWeight="normal")
-    )
+def _whiskers(base: Any, below: int = 0) -> list[Any]:
+    """The interval: a line to where it ends, and dots beyond."""
+    line = base.mark_rule(color=GREEN, strokeWidth=2.5, yOffset=below)
+    dots = base.mark_rule(color=GREEN, strokeWidth=2.5, strokeDash=DOTS, yOffset=below)
+    return [line.encode(x="low:Q", x2="solid:Q"), dots.encode(x="solid:Q", x2="high:Q")]
+
+
+def _axis(unit: str, grid: bool = False) -> Any:
+    short = "format(datum.value, '~s')"  # 12k; of zero, 0
+    return alt.Axis(title=unit, tickCount=4, labelExpr=short, grid=grid, domain=False)
+
+
+def _plain(chart: Any, height: Any) -> Any:
+    return chart.properties(height=height).configure_view(stroke=None)

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
 from questions import Question
 
 import dp_sql
@@ -62,6 +63,15 @@ def largest(shared: Shared, question: Question, below: int) -> int | None:
         middle = (fits + too_much) // 2
         fits, too_much = (middle, too_much) if _fits(shared, question, middle) else (fits, middle)
     return fits or None
+
+
+def is_answerable(shared: Shared, question: Question) -> bool:
+    """Whether a question is one that dp_sql answers here, whatever is left of the budget."""
+    try:
+        cost(shared, question, 1)
+    except (dp_sql.QueryError, duckdb.Error):
+        return False
+    return True
 
 
 def _fits(shared: Shared, question: Question, hundredths: int) -> bool:

@@ -7,6 +7,8 @@ import importlib
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import pytest
 
 import dp_sql
 from dp_sql.budget.ledger import Ledger
+from dp_sql.sql.functions import FUNCTIONS
 
 pytest.importorskip("streamlit", reason="the dashboard's extra is not installed")
 
@@ -24,7 +27,6 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 DASHBOARD = Path(__file__).parents[2] / "examples" / "dashboard"
-SEARCHES = "How many different searches"
 
 Opened = Callable[[], AppTest]
 
@@ -72,8 +74,21 @@ def change_policy(folder: Path, old: str, new: str) -> None:
     policy.write_text(text.replace(old, new), "utf-8")
 
 
-def metrics(page: AppTest) -> dict[str, str]:
-    return {metric.label: metric.value for metric in page.metric}
+def price(page: AppTest) -> str:
+    """What the question on the page costs, and what is left."""
+    (said,) = [one.value for one in page.markdown if "odds about anyone" in one.value]
+    return str(said).split(" · odds")[0].replace("**", "")
+
+
+FREE = "This is answered: looking is free"
+
+
+def choose(page: AppTest, **values: str) -> AppTest:
+    """Choose from lists, in this order."""
+    for key, value in values.items():
+        page.selectbox(key=key).set_value(value).run()
+        assert not page.exception, page.exception
+    return page
 
 
 def spoken(page: AppTest) -> str:
@@ -108,12 +123,11 @@ def test_the_page_shows_cost_and_accuracy_before_anything_is_spent(
     opened: Opened, folder: Path
 ) -> None:
     page = opened()
-    shown = metrics(page)
-    assert (shown["Costs"], shown["Left afterwards"]) == ("ε 0.25", "ε 1.75")
+    assert price(page) == "Costs ε 0.25 · ε 3.75 left afterwards"
     assert "all counts are within ± 136 people" in spoken(page)
     assert bars(page) == [
-        "Yours (reporting): **ε 2** of 2 left",
-        "All analysts together: **ε 3** of 3 left",
+        "Yours (reporting): **ε 4** of 4 left",
+        "All analysts together: **ε 5** of 5 left",
     ]
     assert kinds(folder) == []
 
@@ -124,7 +138,7 @@ def test_moving_the_slider_changes_the_price_and_spends_nothing(
     page = opened()
     before = spoken(page)
     page.slider(key="epsilon").set_value(0.5).run()
-    assert metrics(page)["Costs"] == "ε 0.5" and spoken(page) != before
+    assert price(page).startswith("Costs ε 0.5 ") and spoken(page) != before
     assert kinds(folder) == []
 
 
@@ -141,12 +155,12 @@ def test_every_position_of_the_slider_is_a_number_without_an_error_of_rounding(
 
 def test_a_click_spends_once_and_looking_again_does_not(opened: Opened, folder: Path) -> None:
     page = ask(opened())
-    assert bars(page)[0] == "Yours (reporting): **ε 1.75** of 2 left"
+    assert bars(page)[0] == "Yours (reporting): **ε 3.75** of 4 left"
     for _ in range(3):
         page.run()
-    page.segmented_control(key="region").set_value("north").run()
-    page.segmented_control(key="region").set_value("everywhere").run()
-    assert metrics(page)["Costs"] == "nothing" and buttons(page) == []
+    choose(page, each_ratings="region")
+    choose(page, each_ratings="– one answer for all")
+    assert price(page) == f"{FREE} · ε 3.75 left" and buttons(page) == []
     assert kinds(folder) == ["reserved", "answered"]
 
 
@@ -164,7 +178,7 @@ def test_another_analyst_has_a_session_a_price_and_answers_of_their_own(
     monkeypatch.setenv("DP_DASHBOARD_ANALYST", "bob")
     page = opened()
     assert buttons(page) == ["Ask, for ε = 0.25"] and "Nothing yet." in spoken(page)
-    assert bars(page) == ["All analysts together: **ε 2.75** of 3 left"]
+    assert bars(page) == ["All analysts together: **ε 4.75** of 5 left"]
     assert "Yours (bob): ε 0 spent, no cap of its own" in spoken(page)
     assert kinds(folder) == ["reserved", "answered"]
 
@@ -173,7 +187,7 @@ def test_an_address_full_of_nonsense_opens_the_page_and_asks_nothing(
     folder: Path,
 ) -> None:
     page = AppTest.from_file(str(DASHBOARD / "app.py"), default_timeout=60)
-    for name, value in (("epsilon", "99"), ("region", "' OR 1=1"), ("k", "x"), ("ask", "1")):
+    for name, value in (("epsilon", "99"), ("table", "' OR 1=1"), ("k", "x"), ("ask", "1")):
         page.query_params[name] = value
     page.run()
     assert not page.exception and buttons(page) == ["Ask, for ε = 0.25"]
@@ -196,7 +210,7 @@ def test_without_stored_releases_a_browser_keeps_its_own_answers(
     change_policy(folder, "keep_releases = true", "keep_releases = false")
     page = ask(opened())
     page.run()
-    assert metrics(page)["Costs"] == "nothing" and buttons(page) == []
+    assert FREE in price(page) and buttons(page) == []
     assert kinds(folder) == ["reserved", "answered"]
     assert buttons(opened()) == ["Ask, for ε = 0.25"]
 
@@ -206,9 +220,9 @@ def test_a_click_on_a_button_that_was_for_another_question_asks_nothing(
 ) -> None:
     page = opened()
     (button,) = page.button
-    page.segmented_control(key="region").set_value("west")
+    page.selectbox(key="each_ratings").set_value("region")
     button.click().run()
-    assert metrics(page)["Costs"] == "ε 0.25" and kinds(folder) == []
+    assert price(page).startswith("Costs ε 0.25") and kinds(folder) == []
 
 
 def test_many_threads_share_a_session_and_get_their_own_answers_for_one_price(
@@ -240,17 +254,57 @@ def test_many_threads_share_a_session_and_get_their_own_answers_for_one_price(
     assert kinds(folder) == ["reserved", "answered"]
 
 
+# --- what may be chosen ---------------------------------------------------------------------------
+
+
+def test_the_questions_are_dp_sqls_own_functions(opened: Opened, folder: Path) -> None:
+    page, questions = opened(), importlib.import_module("questions")
+    listed = {questions.WORDS.get(name, (name,))[0] for name in questions.OFFERED}
+    assert set(page.selectbox(key="ask").options) <= listed
+    reading_people = {name for name, f in FUNCTIONS.items() if f.shape.reads_people}
+    assert set(questions.OFFERED) == reading_people, "a function that the page cannot ask"
+    assert kinds(folder) == []
+
+
+def test_every_choice_is_a_statement_that_dp_sql_plans(folder: Path) -> None:
+    menu, questions = importlib.import_module("menu"), importlib.import_module("questions")
+    shared = importlib.import_module("shared").connected(folder, "reporting")
+    asked = 0
+    for table in menu.tables(shared):
+        offer = menu.menu(shared, folder / "policy.toml", table)
+        assert offer.person == "user_id" and offer.person not in offer.columns
+        for function, items in offer.items.items():
+            for item, needs_bounds in items.items():
+                question = menu.first(table, function, item)
+                if needs_bounds:
+                    question = menu.bounded(question, offer.columns[item])
+                for key, time in [(None, None), *offer.keys]:
+                    by = replace(question, key=key, each=time, days=offer.days.get(key))
+                    capped = by.given(max_groups_contributed="3")
+                    assert any(menu.is_answerable(shared, one) for one in (by, capped)), by.at(1)
+                    asked += 1
+    assert asked > 30 and kinds(folder) == []
+    assert offer.values["region"] == ["north", "south", "east", "west"]
+    shared.session.close()
+    assert (
+        questions.Question("my table", "DP_TOPK", "x", {"k": "5"}).at(5).endswith('FROM "my table"')
+    )
+
+
+def test_the_statement_on_the_page_is_the_one_that_is_asked(opened: Opened, folder: Path) -> None:
+    page = choose(opened(), where_ratings="title", is_title="A Doll's House", each_ratings="region")
+    page = choose(page, ask="DP_COUNT_DISTINCT", column_DP_COUNT_DISTINCT="user_id")
+    ask(page)
+    (sql,) = [one.value for one in page.code]
+    assert "WHERE title = 'A Doll''s House'" in sql and "GROUP BY region" in sql
+    with dp_sql.connect(
+        str(folder / "reading.duckdb"), policy=folder / "policy.toml", analyst="reporting"
+    ) as session:
+        assert session.explain(sql).calls[0].kept is not None
+    assert "Number of people by region, title = A Doll's House" in spoken(page)
+
+
 # --- what is drawn --------------------------------------------------------------------------------
-
-
-def test_the_bars_of_a_ranking_say_the_order_and_nothing_of_the_counts(made: Path) -> None:
-    ranking = importlib.import_module("pictures").ranking
-    one, other = (ranking(items).to_dict() for items in (["a", "bb", "c"], ["xxx", "y", "z"]))
-    (rows,), (others,) = (list(chart["datasets"].values()) for chart in (one, other))
-    assert [set(row) for row in rows] == [{"rank", "title", "weight"}] * 3
-    assert [row["weight"] for row in rows] == [row["weight"] for row in others]
-    bar = one["layer"][0]["encoding"]
-    assert (bar["x"]["datum"], bar["x2"]["datum"]) == (0, 1)
 
 
 def test_the_books_are_drawn_with_their_counts_and_the_interval_around_them(
@@ -263,21 +317,41 @@ def test_the_books_are_drawn_with_their_counts_and_the_interval_around_them(
     ) as session:
         (release,) = session.releases
         ((best,),) = session.sql(f"FROM dp_release('{release.id}')").fetchall()
-    assert [(row["title"], row["count"]) for row in ranking] == [
+    assert [(row["name"], row["value"]) for row in ranking] == [
         (one["item"], one["count"]) for one in best
     ]
-    within = (ranking[0]["to"] - ranking[0]["from"]) // 2
+    within = int(ranking[0]["high"] - ranking[0]["low"]) // 2
     assert f"all counts are within ± {within} people" in release.receipt.accuracy
-    assert f"± {within} people" in spoken(page)
 
 
-def test_a_count_is_shown_with_its_lower_bound_and_confidence(opened: Opened) -> None:
-    page = opened()
-    page.segmented_control(key="question").set_value(SEARCHES).run()
-    ask(page)
-    shown = metrics(page)
-    estimate = int(shown["Estimate"].replace(",", ""))
-    assert int(shown["At least, with 95 % confidence"].replace(",", "")) < estimate
+def test_a_report_is_drawn_from_its_lower_bound_on(opened: Opened) -> None:
+    page = choose(opened(), ask="DP_COUNT_DISTINCT")
+    for by, n in (("– one answer for all", 1), ("region", 4), ("month", 12)):
+        rows = pictures(ask(choose(page, each_ratings=by)))[0]
+        assert len(rows) == n
+        for row in rows:
+            assert 0 <= row["low"] <= row["solid"] == row["value"] <= row["high"]
+        assert "at least where its line begins, with 95 % confidence" in spoken(page)
+
+
+def test_noise_below_zero_and_missing_numbers_are_drawn_as_such(made: Path) -> None:
+    answers, drawing = importlib.import_module("answers"), importlib.import_module("pictures")
+    report = {"estimate": -3, "lower_bound": -40, "confidence": 0.95}
+    named = answers.named([("a" * 200, report), ("b", None), ("c", {**report, "estimate": 7})])
+    chart = drawing.bars(named, "rows", "black").to_dict()
+    (rows,) = chart["datasets"].values()
+    assert [(row["number"], row.get("value")) for row in rows] == [
+        ("-3", 0),
+        ("no answer", None),
+        ("7", 7),
+    ]
+    assert rows[0]["low"] == 0 and rows[0]["words"] == "-3, at least 0"
+    signed = answers.number(
+        {"estimate": Decimal("-5.50"), "lower_bound": None, "noise": Decimal("1.25")}
+    )
+    assert (signed.low, signed.high, signed.is_open) == (Decimal("-6.75"), Decimal("-4.25"), False)
+    ((row,),) = drawing.on_a_line(signed, "minutes").to_dict()["datasets"].values()
+    assert row["low"] == -6.75 and row["words"] == "-5.50 ± 1.25"
 
 
 def test_the_burn_down_has_a_step_for_each_question(opened: Opened) -> None:
@@ -285,15 +359,15 @@ def test_the_burn_down_has_a_step_for_each_question(opened: Opened) -> None:
     page.slider(key="epsilon").set_value(0.5).run()
     ask(page)
     left = [row["left"] for row in pictures(page)[-1]]
-    assert left == [2, 1.75, 1.25, 1.25]
+    assert left == [4, 3.75, 3.25, 3.25]
 
 
 def test_an_old_answer_is_read_again_with_its_receipt(opened: Opened, folder: Path) -> None:
     page = ask(opened())
-    page.segmented_control(key="k").set_value(5).run()
+    choose(page, k="5")
     assert len(pictures(page)) == 1  # the budget's
     page.selectbox(key="again").select_index(0).run()
-    assert len(pictures(page)) == 2 and "mechanism  subset" in page.code[0].value
+    assert "mechanism  subset" in page.code[1].value and page.table[1].value.shape[0] == 1
     assert kinds(folder) == ["reserved", "answered"]
 
 
@@ -302,7 +376,7 @@ def test_a_policy_without_a_budget_is_shown_as_such(opened: Opened, folder: Path
     policy.write_text(policy.read_text("utf-8").split("[budget]")[0], "utf-8")
     page = opened()
     assert "This policy has no budget" in spoken(page)
-    assert metrics(page)["Left afterwards"] == "no limit"
+    assert price(page) == "Costs ε 0.25 · no limit"
 
 
 # --- refusals as help -----------------------------------------------------------------------------
@@ -311,17 +385,17 @@ def test_a_policy_without_a_budget_is_shown_as_such(opened: Opened, folder: Path
 def test_what_is_more_than_is_left_is_not_asked_and_the_largest_that_fits_is_one_click_away(
     opened: Opened, folder: Path
 ) -> None:
-    change_policy(folder, "epsilon = 2", "epsilon = 0.43")
+    change_policy(folder, "epsilon = 4", "epsilon = 0.43")
     page = ask(opened())
-    assert metrics(page)["Costs"] == "nothing"
-    page.segmented_control(key="k").set_value(15).run()
+    assert FREE in price(page)
+    choose(page, k="15")
     assert buttons(page) == ["Take ε = 0.18"]
     assert "more than is left of the budget. The largest ε that fits is 0.18." in spoken(page)
     page.button[0].click().run()
     assert buttons(page) == ["Ask, for ε = 0.18"]
     assert kinds(folder) == ["reserved", "answered"]
     ask(page)
-    page.segmented_control(key="k").set_value(5).run()
+    choose(page, k="5")
     assert buttons(page) == [] and "Nothing fits any more" in spoken(page)
 
 
@@ -342,15 +416,15 @@ def test_the_slower_of_two_analysts_is_refused_and_spends_nothing(
     def priced_and_then_overtaken(*asked: Any) -> Any:
         fitted = price(*asked)
         with module.connected(folder, "quick").session as session:
-            for k in (1, 2, 3):
-                session.sql(f"SELECT DP_TOPK(title, {k}, epsilon := 0.95) AS best FROM ratings")
+            for k in range(1, 6):
+                session.sql(f"SELECT DP_TOPK(title, {k}, epsilon := 0.97) AS best FROM ratings")
         return fitted
 
     monkeypatch.setattr(module, "cost", priced_and_then_overtaken)
     ask(page)
-    assert "costs epsilon = 0.25, and 0.15 of 3 is left" in spoken(page)
+    assert "costs epsilon = 0.25, and 0.15 of 5 is left" in spoken(page)
     assert "largest epsilon that still fits is 0.15" in spoken(page)
-    assert not page.exception and kinds(folder) == ["reserved", "answered"] * 3
+    assert not page.exception and kinds(folder) == ["reserved", "answered"] * 5
 
 
 def test_a_ledger_that_cannot_be_trusted_closes_the_page_and_says_nothing_of_files(
@@ -367,7 +441,7 @@ def test_a_ledger_that_cannot_be_trusted_closes_the_page_and_says_nothing_of_fil
 # --- the rest -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["questions", "shared"])
+@pytest.mark.parametrize("name", ["answers", "questions", "shared"])
 def test_the_examples_in_the_modules_are_true(made: Path, name: str) -> None:
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted and not found.failed

@@ -40,6 +40,9 @@ FLAGS = (
     "--disable-dev-shm-usage", "--window-size=1280,1180",
 )  # fmt: skip
 SAID = "return document.body.innerText"
+CHART = "document.querySelector('[data-testid=stVegaLiteChart]')"
+DRAWN = f"return [...{CHART}.querySelectorAll('.role-mark text')].map(text => text.textContent)"
+CORNER = f"const box = {CHART}.getBoundingClientRect(); return [box.right, box.bottom]"
 LOADED = "return performance.getEntriesByType('resource').map(entry => entry.name)"
 
 pytestmark = pytest.mark.skipif(
@@ -125,11 +128,19 @@ def press(browser: webdriver.Chrome, keys: str) -> None:
 
 
 def books_drawn(browser: webdriver.Chrome) -> list[str]:
-    """The titles in the ranking, best first."""
-    heading, caption = "The 10 most read books everywhere", "The bars are noisy counts"
-    assert sees(browser, heading, caption)
-    said: str = browser.execute_script(SAID)
-    return said.split(heading)[1].split(caption)[0].strip().split("\n")[-10:]
+    """The titles in the picture, and then their counts."""
+    assert sees(browser, "The lines show where the true numbers are", "A Doll's House")
+    return [str(text) for text in browser.execute_script(DRAWN)]
+
+
+def is_above_the_fold(browser: webdriver.Chrome, width: int, height: int) -> bool:
+    """Whether a screen of this size shows the whole picture of the answer without scrolling."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.refresh()
+    assert sees(browser, "The lines show where the true numbers are")
+    right, bottom = browser.execute_script(CORNER)
+    return bool(0 < right <= width and 0 < bottom <= height)
 
 
 def spent(folder: Path) -> list[str]:
@@ -142,26 +153,27 @@ def test_a_browser_opens_moves_epsilon_spends_sees_the_budget_move_and_reloads_f
     opened: Callable[[], webdriver.Chrome], folder: Path, page: str
 ) -> None:
     browser = opened()
-    assert sees(browser, "Costs\n\nε 0.25", "Left afterwards\n\nε 1.75", "within ± 136 people")
+    assert sees(browser, "Costs ε 0.25 · ε 3.75 left afterwards", "within ± 136 people")
     press(browser, Keys.ARROW_RIGHT * 5)
-    assert sees(browser, "Costs\n\nε 0.3", "Left afterwards\n\nε 1.7", "within ± 113 people")
-    assert sees(browser, "Yours (reporting): ε 2 of 2 left") and spent(folder) == []
+    assert sees(browser, "Costs ε 0.3 · ε 3.7 left afterwards", "within ± 113 people")
+    assert sees(browser, "Yours (reporting): ε 4 of 4 left") and spent(folder) == []
 
     ActionChains(browser).double_click(ask_button(browser)).perform()
-    assert sees(browser, "Yours (reporting): ε 1.7 of 2 left", "All analysts together: ε 2.7 of 3")
-    assert sees(browser, "Costs\n\nnothing", "dp_topk(title, 10) from ratings")
+    assert sees(browser, "Yours (reporting): ε 3.7 of 4 left", "All analysts together: ε 4.7 of 5")
+    assert sees(browser, "looking is free", "dp_topk(title, 10) from ratings")
     assert spent(folder) == ["reserved", "answered"]
 
     before = books_drawn(browser)
-    assert len(before) == len(set(before)) == 10
+    assert len(before) == 20 and len({*before[:10]}) == 10
     browser.refresh()
-    assert sees(browser, "Costs\n\nnothing", "Yours (reporting): ε 1.7 of 2 left")
+    assert sees(browser, "looking is free", "Yours (reporting): ε 3.7 of 4 left")
     assert "epsilon=0.3" in browser.current_url
     assert books_drawn(browser) == before
 
     another = opened()
     another.get(f"{page}?epsilon=0.3")
-    assert sees(another, "Costs\n\nnothing", "Yours (reporting): ε 1.7 of 2 left")
+    assert sees(another, "looking is free", "Yours (reporting): ε 3.7 of 4 left")
+    assert is_above_the_fold(another, 390, 844)
     assert spent(folder) == ["reserved", "answered"]
     loaded = browser.execute_script(LOADED)
     assert [name for name in loaded if not name.startswith((page, "data:", "blob:"))] == []
@@ -176,7 +188,7 @@ def test_browsers_that_come_first_at_the_same_time_are_all_served(
         browser.execute_script("window.open(arguments[0], '_blank')", page)
     for window in browser.window_handles:
         browser.switch_to.window(window)
-        assert sees(browser, "Costs\n\nε 0.25", "ε left")
+        assert sees(browser, "Costs ε 0.25", "ε left")
 
 
 @pytest.mark.slow
@@ -184,9 +196,9 @@ def test_a_browser_is_helped_where_the_policy_allows_less(
     opened: Callable[[], webdriver.Chrome], folder: Path
 ) -> None:
     browser = opened()
-    assert sees(browser, "Costs")
+    assert sees(browser, "Costs ε")
     press(browser, Keys.END)
     assert sees(browser, "more than the policy allows: at most 1. The largest ε that fits is 1.")
     browser.find_element(By.XPATH, "//button[contains(., 'Take ε = 1')]").click()
-    assert sees(browser, "Costs\n\nε 1", "Left afterwards\n\nε 1")
+    assert sees(browser, "Costs ε 1 · ε 3 left afterwards")
     assert ask_button(browser).is_enabled() and spent(folder) == []

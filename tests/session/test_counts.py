@@ -101,6 +101,7 @@ def test_explain_and_the_receipt_state_the_same_exact_bound(session: dp_sql.Sess
     bound = range_norm_quantile(3, rate, Fraction(1, 100))
     assert cost.accuracy == receipt.accuracy
     assert f"with probability 99 %, all counts are within ± {bound} people" in cost.accuracy
+    assert cost.all_within == bound
     assert cost.loss == receipt.loss
     assert cost.loss.rho == (Fraction(1, 2) - rate) ** 2 / 8 + rate**2 / 2
 

@@ -13,6 +13,7 @@ from dp_sql.udfs.mechanism import Mechanism
 from tests.udfs import (
     cases_bounded,
     cases_cdp_peel,
+    cases_contributions,
     cases_from_below,
     cases_gem,
     cases_groups,
@@ -50,6 +51,7 @@ MODULES = [
     cases_weighted,
     cases_histogram,
     cases_groups,
+    cases_contributions,
 ]
 CASES = {case.mechanism.name: case for module in MODULES for case in module.CASES}
 
@@ -66,11 +68,28 @@ PUBLIC = {
     "max_contributions": 100,
     "bound": "gem",
     "contribution_bound": 1,
+    "one_sided": False,
 }
+CONTRIBUTIONS = ("count", "sum")
+"""The functions whose mechanisms take histograms, and None for a bound that is to be chosen."""
 
 MECHANISMS = {name: mechanism for named in REGISTRY.values() for name, mechanism in named.items()}
-DATA = {"topk": [np.array([3, 2, 1])], "count_distinct": GRAPH, "select": [[1, 2, 0], [1, 0, 2]],
-        "histogram": [np.array([3, 2, 1])]}  # fmt: skip
+DATA = {
+    "topk": [np.array([3, 2, 1])],
+    "count_distinct": GRAPH,
+    "select": [[1, 2, 0], [1, 0, 2]],
+    "count": [[0, 2], [3, 1], [3, 4]],
+    "sum": [[0, 2], [3, 1], [3, 4], [0, 1]],
+    "histogram": [np.array([3, 2, 1])],
+}
+NAMES = {
+    "topk": ["counts"],
+    "count_distinct": ["offsets", "people"],
+    "select": ["scores", "sensitivities"],
+    "count": ["buckets", "people", "sums"],
+    "sum": ["buckets", "people", "sums", "negative"],
+    "histogram": ["counts"],
+}
 OF_PEOPLE = {
     name: mechanism
     for name, mechanism in REGISTRY["topk"].items()
@@ -85,22 +104,23 @@ def data_of(name):
     return MECHANISMS[name].function
 
 
-SIZE = {
-    "topk": [1000],
-    "count_distinct": [],
-    "select": [[1, 2, Fraction(1, 2)]],
-    "histogram": [1000],
-    "groups": [],
-}
+SIZE = {"topk": [1000], "select": [[1, 2, Fraction(1, 2)]], "histogram": [1000]}
 """What an accuracy is asked for, before the public numbers."""
 
 each = pytest.mark.parametrize("name", MECHANISMS)
 ROOT = Path(__file__).parents[2]
 
 
+def given(name):
+    """The public numbers of a mechanism."""
+    mechanism = MECHANISMS[name]
+    chosen = {"bound": None} if mechanism.function in CONTRIBUTIONS else {}
+    return {key: (PUBLIC | chosen)[key] for key in mechanism.parameters}
+
+
 def run(name, *data, **changed):
     mechanism = MECHANISMS[name]
-    public = PUBLIC | {"k": 2} | changed
+    public = given(name) | {"k": 2} | changed
     return mechanism.run(
         *(data or DATA[data_of(name)]), **{key: public[key] for key in mechanism.parameters}
     )
@@ -108,9 +128,8 @@ def run(name, *data, **changed):
 
 def accuracy(name, **changed):
     mechanism = MECHANISMS[name]
-    given = {parameter: PUBLIC[parameter] for parameter in mechanism.parameters}
     return mechanism.accuracy(
-        *SIZE[mechanism.function], **given | {"beta": PUBLIC["beta"]} | changed
+        *SIZE.get(mechanism.function, []), **given(name) | {"beta": PUBLIC["beta"]} | changed
     )
 
 
@@ -133,14 +152,8 @@ def test_it_is_registered_under_its_own_names(name):
 @each
 def test_it_takes_data_and_the_declared_numbers_without_defaults(name):
     mechanism = MECHANISMS[name]
-    data = {
-        "topk": ["counts"],
-        "count_distinct": ["offsets", "people"],
-        "select": ["scores", "sensitivities"],
-        "histogram": ["counts"],
-    }
     assert list(inspect.signature(mechanism.run).parameters) == [
-        *data[data_of(name)],
+        *NAMES[data_of(name)],
         *mechanism.parameters,
     ]
     assert list(inspect.signature(mechanism.loss).parameters) == list(mechanism.parameters)
@@ -152,7 +165,8 @@ def test_it_takes_data_and_the_declared_numbers_without_defaults(name):
 @each
 def test_it_has_a_proof_next_to_it_and_states_its_privacy_and_source(name):
     mechanism = MECHANISMS[name]
-    proof = (ROOT / "udfs" / mechanism.function / f"{name}.md").read_text()
+    (file,) = (ROOT / "udfs").glob(f"*/{name}.md")
+    proof = file.read_text()
     for part in ("Precondition", "Pseudocode", "Postcondition", "Proof", "Differences"):
         assert f"## {part}" in proof
     docstring = inspect.getdoc(mechanism.run)
@@ -162,17 +176,16 @@ def test_it_has_a_proof_next_to_it_and_states_its_privacy_and_source(name):
 
 @each
 def test_it_costs_what_its_case_says(name):
-    given = {parameter: PUBLIC[parameter] for parameter in MECHANISMS[name].parameters}
-    assert MECHANISMS[name].loss(**given) == CASES[name].loss
+    assert MECHANISMS[name].loss(**given(name)) == CASES[name].loss
 
 
 @each
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(7)])
 def test_it_costs_the_epsilon_and_the_delta_that_it_is_given(name, epsilon):
-    given = {parameter: PUBLIC[parameter] for parameter in MECHANISMS[name].parameters}
-    loss = MECHANISMS[name].loss(**given | {"epsilon": epsilon})
+    public = given(name) | {"epsilon": epsilon}
+    loss = MECHANISMS[name].loss(**public)
     assert loss.epsilon == epsilon
-    assert loss.delta == given.get("delta", 0)
+    assert loss.delta == public.get("delta", 0)
     if not loss.delta:
         assert 0 < loss.rho <= epsilon**2 / 2
 
@@ -191,7 +204,8 @@ WRONG_TYPES = {
     "k": [1.0, True, "1", None, Fraction(1), np.int64(1)],
     "max_contributions": [5.0, True, "5", None, Fraction(5)],
     "contribution_bound": [5.0, True, "5", None, Fraction(5)],
-    "bound": [2.0, True, None, Fraction(2)],
+    "bound": [2.0, True, Fraction(2)],
+    "one_sided": [1, None, "yes"],
 }
 WRONG_NUMBERS = {
     "epsilon": [Fraction(0), Fraction(-1)],
@@ -200,7 +214,8 @@ WRONG_NUMBERS = {
     "k": [0, -1],
     "max_contributions": [0, -1],
     "contribution_bound": [0, -1],
-    "bound": [0, -3, "most"],
+    "bound": [0, -3],
+    "one_sided": [],
 }
 PARAMETERS = [
     (name, parameter)
@@ -223,7 +238,9 @@ def test_a_number_out_of_range_is_refused(name, parameter):
             run(name, **{parameter: wrong})
 
 
-@pytest.mark.parametrize("name", REGISTRY["count_distinct"])
+@pytest.mark.parametrize(
+    "name", [*REGISTRY["count_distinct"], *REGISTRY["count"], *REGISTRY["sum"]]
+)
 def test_a_count_refuses_a_beta_of_a_half(name):
     with pytest.raises(ValueError, match="beta"):
         run(name, beta=Fraction(1, 2))
@@ -256,6 +273,21 @@ WRONG_DATA = [
         for counts in (COUNTS[:, np.newaxis], np.array(3), COUNTS - 2, COUNTS + 2**62)
     ),
     *(("select", [[1, bad], [1, 1]], TypeError, "scores") for bad in NO_NUMBERS),
+    *(
+        (function, [*wrong, *DATA[function][3:]], error, words)
+        for function in CONTRIBUTIONS
+        for wrong, error, words in [
+            *(([[0, bad], [3, 1], [3, 4]], TypeError, "buckets") for bad in NO_NUMBERS),
+            *(([[0, 2], [3, bad], [3, 4]], TypeError, "people") for bad in NO_NUMBERS),
+            *(([[0, 2], [3, 1], [3, bad]], TypeError, "sums") for bad in NO_NUMBERS),
+            ([[0, 2], [3, 1], [3]], ValueError, "same length"),
+            ([[0, -1], [3, 1], [3, 4]], ValueError, "negative"),
+            ([[0, 2], [3, 0], [3, 4]], ValueError, "positive"),
+            *(([[0, 2], [3, 1], [n, 4]], ValueError, "fit") for n in (2, 4)),
+            *(([[0, 2], [3, 2], [3, n]], ValueError, "fit") for n in (5, 9)),
+        ]
+    ),
+    *(("sum", [*DATA["sum"][:3], bad], ValueError, "negative") for bad in ([0], [0, 2], [0, None])),
     *(("select", [[1, 1], [1, bad]], TypeError, "sensitivities") for bad in NO_NUMBERS),
     *(("select", [[1, 1], [1, bad]], ValueError, "sensitivities") for bad in (-1, Fraction(-1, 2))),
     *(
@@ -364,6 +396,13 @@ def test_without_people_nothing_is_counted(name):
     release = run(name, *nothing, epsilon=Fraction(10**4), max_contributions=3)
     assert (release.estimate, release.lower_bound) == (0, 0)
     assert "bound" in MECHANISMS[name].parameters or release.contribution_bound is None
+
+
+@pytest.mark.parametrize("name", [*REGISTRY["count"], *REGISTRY["sum"]])
+def test_without_people_there_is_noise_alone(name):
+    data = [[] for _ in DATA[MECHANISMS[name].function]]
+    release = run(name, *data, epsilon=Fraction(10**4))
+    assert (release.estimate, release.contribution_bound) == (0, 1)
 
 
 @pytest.mark.parametrize("name", ["matching", "greedy"])

@@ -192,6 +192,9 @@ class TopK(Shape):
             n_items = 0  # has no effect: it would be private
         return None if n_items is None else self._accuracy(mechanism, n_items)
 
+    def all_within(self, mechanism: Mechanism, n_items: int | None) -> int | None:
+        return counts.within(self.k, self.epsilon, self.beta) if self.detailed else None
+
     def alternatives(
         self, mechanism: Mechanism, n_items: int | None, delta: Fraction | None
     ) -> Mapping[str, str]:

@@ -71,6 +71,9 @@ class People(Vector):
             return None
         return str(mechanism.accuracy(n_items, **self.given_to(mechanism), beta=self.beta))
 
+    def all_within(self, mechanism: Mechanism, n_items: int | None) -> int | None:
+        return None if n_items is None else self.error_bound(n_items)
+
     def error_bound(self, n_groups: int) -> int:
         return k_norm.within(n_groups, **self.given_to(self.mechanism), beta=self.beta)
 

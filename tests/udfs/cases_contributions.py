@@ -1,0 +1,329 @@
+"""Counts and sums under a chosen bound: small data, all neighbours, mutants.
+
+A data set lists each person's contribution: rows, or a net sum of either sign.
+"""
+
+import math
+from collections import Counter
+from fractions import Fraction
+from functools import cache, partial
+from itertools import chain, combinations_with_replacement
+
+import pytest
+
+from dp_sql.udfs.contributions import bound, bounded_count, bounded_sum, histogram, release
+from dp_sql.udfs.exact_sampling import Odds
+from dp_sql.udfs.mechanism import PrivacyLoss
+from tests.udfs.choices import PowersOf
+from tests.udfs.conformance import (
+    Case,
+    Domain,
+    Mutant,
+    changed,
+    check_distribution,
+    times_two,
+    within,
+)
+from tests.udfs.distributions import (
+    NotPrivateError,
+    check_neighbours,
+    distribution_of,
+    fits,
+    normalized,
+    samples,
+)
+
+EPSILON = Fraction(1)
+BETA = Fraction(1, 20)
+HALF = Fraction(1, 2)
+ROWS = (1, 2, 3, 5, 9)
+SUMS = (-3, -1, 0, 2, 9)
+
+
+def entries(data):
+    """What SQL hands over: (bucket, people, sum of sizes, negative), an entry a person."""
+    return [[(abs(v) - 1).bit_length(), 1, abs(v), int(v < 0)] for v in data if v]
+
+
+def columns(data, n=4):
+    return [[entry[i] for entry in entries(data)] for i in range(n)]
+
+
+def added(contributions, n_people, several=1):
+    """Data sets of fewer people, each contribution `several` times, and each with one person more."""
+    for data in chain.from_iterable(
+        combinations_with_replacement(contributions, n) for n in range(n_people)
+    ):
+        yield from ((several * data, (*several * data, person)) for person in contributions)
+
+
+# The choice of the bound: exp(-epsilon/4) is 1/2, which is one person of shortfall.
+
+
+@cache
+def chosen(data, support, doublings, n_bounds):
+    """The distribution of the place of the bound; the choice has half of epsilon."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bound, "_SUPPORT", Fraction(support, 2))
+        patch.setattr(bound, "_DOUBLINGS", doublings)
+        above = histogram.read_histogram(*columns(data, 3)).above(n_bounds)
+        distribution, unfinished = distribution_of(
+            lambda draws: bound.choose_bound(above, EPSILON / 2, draws), PowersOf(HALF, EPSILON / 4)
+        )
+    assert unfinished == 0
+    return distribution
+
+
+def defined_choice(data, support, doublings, n_bounds):
+    """The same, written down from bound.md."""
+    above = [sum(abs(v) > 2**i for v in data) for i in range(n_bounds)]
+    weights = {}
+    for i in range(n_bounds):
+        behind = [support * min(i - j, doublings) - above[j] for j in range(i)]
+        weights[i] = HALF ** max(0, above[i] - support, *behind)
+    return normalized(weights)
+
+
+def check_choice(distribution, pairs):
+    """Raise unless losses are at most epsilon/2, and lie in a range of epsilon/2."""
+    factor = HALF**-2
+    check_neighbours(distribution, pairs, factor)
+    for left, right in dict.fromkeys(pairs):
+        ratios = [distribution(left)[at] / distribution(right)[at] for at in distribution(left)]
+        if max(ratios) > factor * min(ratios):
+            raise NotPrivateError(f"{left} against {right}: a range of more than epsilon/2")
+
+
+def choice(contributions, support, doublings, n_bounds=5, remember=True):
+    def pairs():
+        return [*added(contributions, 3), *added(contributions, 3, several=3)]
+
+    def distribution(data):
+        of = chosen if remember else chosen.__wrapped__
+        return of(data, support, doublings, n_bounds)
+
+    return Domain(
+        distribution,
+        pairs,
+        check_choice,
+        inputs=lambda: dict.fromkeys(chain.from_iterable(pairs())),
+        defined=lambda data: defined_choice(data, support, doublings, n_bounds),
+    )
+
+
+AFRESH = choice(ROWS, 2, 16, remember=False)
+CHOICES = {
+    f"a bound, {support} people a doubling, up to {doublings}": choice(ROWS, support, doublings)
+    for support, doublings in ((1, 16), (2, 16), (3, 1))
+}
+
+
+def summed_above(these, n):
+    return [sum(its for at, its in these.sums.items() if at > i) for i in range(n)]
+
+
+WRONG_CHOICES = {
+    "a bound at twice its rate": Mutant(AFRESH, times_two(bound, "_rate")),
+    "a bound by what is above instead of who": Mutant(
+        AFRESH, changed(histogram.Histogram, "above", summed_above)
+    ),
+    "a bound for one person less": Mutant(
+        AFRESH,
+        changed(bound, "_needed", lambda doublings, support: support * doublings - 1),
+        check=check_distribution,
+    ),
+}
+
+
+def check_tightly(distribution, pairs):
+    check_neighbours(distribution, pairs, HALF**-2 * Fraction(99, 100))
+
+
+TIGHT = {
+    "a choice for less": Domain(
+        lambda data: chosen(data, 12, 16, 3), lambda: [((3,) * 13, (3,) * 14)], check_tightly
+    )
+}
+"""The bounds 1 and 2 lack a person each, and 4 has eleven too few above 1: a third person is for 4 alone."""
+
+
+# A whole release under the bounds 1 and 2: exp(-epsilon/4) is 1/2.
+
+
+def release_of(mechanism):
+    """The release of the shipped code, with draws as they are given to it."""
+
+    def drawn(data, given, draws):
+        given = [EPSILON, BETA, 2, given]
+        module, numbers = {
+            "count": (bounded_count, [*columns(data, 3), *given]),
+            "sum": (bounded_sum, [*columns(data), *given, False]),
+        }[mechanism]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "secret_draws", lambda: draws)
+            return module.run(*numbers)
+
+    return drawn
+
+
+NOISE = range(-12, 13)
+
+
+@cache
+def noise_odds(rate):
+    """Discrete Laplace noise within NOISE, and last what is beyond."""
+    inside = [((1, abs(x)), (-1, abs(x) + 1)) for x in NOISE]
+    return Odds([*inside, ((2, NOISE.stop),)], rate)
+
+
+def laplace_in_one_draw(rate, draws):
+    """Discrete Laplace noise, whose own steps are tested in cases_noise.py."""
+    return [*NOISE, 10**6][draws.choose(noise_odds(rate))]
+
+
+def released(mechanism, data, given=None, reach=5):
+    """The distribution of (estimate, bound) for small estimates."""
+    drawn = release_of(mechanism)
+
+    def run(draws):
+        found = drawn(data, given, draws)
+        return found.estimate, found.contribution_bound
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bound, "_SUPPORT", HALF)
+        patch.setattr(release, "discrete_laplace", laplace_in_one_draw)
+        distribution, unfinished = distribution_of(run, PowersOf(HALF, EPSILON / 4))
+    assert unfinished == 0
+    return {key: p for key, p in distribution.items() if abs(key[0]) <= reach}
+
+
+def defined_release(data, reach=5):
+    """The same, written down from the proof notes."""
+    weights = defined_choice(data, 1, 16, 2)
+    distribution = {}
+    for place, weight in weights.items():
+        q, at = HALF ** (2 - place), 2**place
+        kept = sum(max(-at, min(at, v)) for v in data)
+        for x in range(-reach, reach + 1):
+            distribution[x, at] = weight * (1 - q) / (1 + q) * q ** abs(x - kept)
+    return distribution
+
+
+def whole(mechanism, contributions, n_people=3, remember=True):
+    distribution = cache(partial(released, mechanism)) if remember else partial(released, mechanism)
+    return Domain(
+        distribution,
+        lambda: added(contributions, n_people),
+        within(HALF**-4),
+        inputs=lambda: chain.from_iterable(added(contributions, 2)),
+        defined=defined_release,
+    )
+
+
+def under(mechanism, contributions, at):
+    """A release under a bound that is given, and that all contributions keep to."""
+    return Domain(
+        lambda data: released(mechanism, data, at),
+        lambda: added([v for v in contributions if abs(v) <= at], 3),
+        within(HALF**-4),
+    )
+
+
+def unclipped(these, _):
+    return these.total
+
+
+def wrong_releases(mechanism, contributions):
+    afresh = whole(mechanism, contributions, 2, remember=False)
+    given = under(mechanism, contributions, 2)
+    return {
+        "contributions that are not clipped": Mutant(
+            afresh, changed(histogram.Histogram, "clipped", unclipped)
+        ),
+        "contributions that are clipped at twice the bound": Mutant(
+            afresh,
+            changed(
+                histogram.Histogram,
+                "clipped",
+                lambda these, i, right=histogram.Histogram.clipped: right(these, i + 1),
+            ),
+        ),
+        "noise that forgets the bound": Mutant(
+            given, changed(release, "noise_rate", lambda share, at: share)
+        ),
+        "noise for the whole of epsilon": Mutant(
+            afresh, times_two(release, "noise_rate"), check=check_distribution
+        ),
+    }
+
+
+# Draws.
+
+CROWD = (1,) * 40 + (2,) * 9 + (3,) * 2
+"""Whose bound may be 1, 2 or 4."""
+
+
+def crowd_distribution():
+    weights = dict.fromkeys(range(3), 0.0)
+    above = [sum(v > 2**i for v in CROWD) for i in range(3)]
+    for i in range(3):
+        behind = [9 * (i - j) - above[j] for j in range(i)]
+        weights[i] = math.exp(-max(0, above[i] - 9, *behind) / 4)
+    distribution = {}
+    for i, weight in weights.items():
+        q, kept = math.exp(-1 / 2 ** (i + 1)), sum(min(2**i, v) for v in CROWD)
+        noise = weight / sum(weights.values()) * (1 - q) / (1 + q)
+        distribution |= {(kept + x, 2**i): noise * q ** abs(x) for x in range(-150, 151)}
+    return distribution
+
+
+def crowd_fits(name, tenths, patch):
+    """The bound and the estimate of a crowd, at `tenths` of the rates."""
+    for module, rate in ((bound, "_rate"), (release, "noise_rate")):
+        right = getattr(module, rate)
+        patch.setattr(
+            module, rate, lambda *given, right=right: right(*given) * Fraction(tenths, 10)
+        )
+    given = [EPSILON, BETA, 4, None]
+    drawn = {
+        "count": lambda: bounded_count.run(*columns(CROWD, 3), *given),
+        "sum": lambda: bounded_sum.run(*columns(CROWD), *given, True),
+    }[name]
+    found = [drawn() for _ in samples(6_000)]
+    return fits(Counter((x.estimate, x.contribution_bound) for x in found), crowd_distribution())
+
+
+def case(mechanism, contributions, says):
+    name = mechanism.function
+    return Case(
+        mechanism=mechanism,
+        domains={
+            **CHOICES,
+            "a release": whole(name, contributions),
+            "a release under 1": under(name, contributions, 1),
+            "a release under 2": under(name, contributions, 2),
+        },
+        mutants={**WRONG_CHOICES, **wrong_releases(name, contributions)},
+        loss=PrivacyLoss(EPSILON, rho=Fraction(5, 32), bounded_range=Fraction(3, 2)),
+        says=says,
+        fits=partial(crowd_fits, name),
+        tight=TIGHT,
+    )
+
+
+CASES = [
+    case(
+        bounded_count.BOUNDED_COUNT,
+        ROWS,
+        "with probability 95 %, the estimate exceeds the true number of rows by at most 5.106 times "
+        "the contribution bound, chosen from 1, 2, 4, ... up to 64; a person's rows beyond the "
+        "bound are not counted (epsilon = 1)",
+    ),
+    case(
+        bounded_sum.BOUNDED_SUM,
+        SUMS,
+        "with probability 95 %, the estimate is within 6.492 times the contribution bound of the "
+        "sum under this bound; the part of a person's net sum beyond the bound is not counted "
+        "(epsilon = 1)",
+    ),
+]

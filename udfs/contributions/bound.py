@@ -1,0 +1,49 @@
+"""A contribution bound among 1, 2, 4, ..., chosen by how many people contribute more. See bound.md.
+
+One person moves the number of people above any bound by at most 1, and all of these numbers in one
+direction. The choice depends on them alone, so it is the same for rows, for sums in any unit, and
+for a person's largest count among groups.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dp_sql.udfs.exact_sampling import Draws, Odds
+
+# Privacy holds for any values of these.
+_SUPPORT = Fraction(9, 2)  # a doubling of the bound needs so many people above it, by epsilon
+_DOUBLINGS = 16  # a larger jump between bounds needs no more people than this one
+
+
+def choose_bound(above: Sequence[int], epsilon: Fraction, draws: Draws) -> int:
+    """Choose a place i, for the bound 2**i; above[i] people contribute more than 2**i.
+
+    Privacy: epsilon-DP with losses in a range of epsilon, if a person who is added moves some of
+        `above` up by 1 and leaves the others as they are.
+    Source: the exponential mechanism of McSherry and Talwar 2007, on a score of our own.
+    """
+    return draws.choose(odds_of_bounds(above, epsilon))
+
+
+def odds_of_bounds(above: Sequence[int], epsilon: Fraction) -> Odds:
+    """Weigh each bound."""
+    shortfalls = shortfalls_of_bounds(above, -(-_SUPPORT // epsilon))
+    return Odds([((1, s),) for s in shortfalls], _rate(epsilon))
+
+
+def shortfalls_of_bounds(above: Sequence[int], support: int) -> list[int]:
+    """Compute how many people each bound is from being the right one; one person moves it by 1."""
+    return [
+        max(0, n - support, *(_needed(i - j, support) - above[j] for j in range(i)))
+        for i, n in enumerate(above)
+    ]
+
+
+def _needed(doublings: int, support: int) -> int:
+    """Return how many people must be above a bound for one so many doublings larger."""
+    return support * min(doublings, _DOUBLINGS)
+
+
+def _rate(epsilon: Fraction) -> Fraction:
+    """Price one person of shortfall: shortfalls move up and down, by 1 each."""
+    return epsilon * Fraction(1, 2)

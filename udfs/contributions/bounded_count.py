@@ -1,0 +1,67 @@
+"""DP_COUNT: rows, each person's up to a contribution bound. The proofs are in bounded_count.md."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dp_sql.udfs.contributions import release
+from dp_sql.udfs.contributions.histogram import read_histogram
+from dp_sql.udfs.contributions.release import BoundedRelease
+from dp_sql.udfs.discrete_laplace import laplace_quantile
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.mechanism import Mechanism, in_words, with_probability
+
+
+def run(
+    buckets: Sequence[int],
+    people: Sequence[int],
+    sums: Sequence[int],
+    epsilon: Fraction,
+    beta: Fraction,
+    max_contributions: int,
+    bound: int | None,
+) -> BoundedRelease:
+    """Count rows, nearly.
+
+    Entry i says how many people have more than 2**(buckets[i]-1) and at most 2**buckets[i] rows,
+    and how many rows they have together. Where a bound is given, no one may have more rows.
+
+    Raises TypeError for numbers of another type, ValueError for numbers out of their range.
+
+    Privacy: epsilon-DP under adding or removing one person with all their rows: epsilon/2 for the
+        bound, from 1, 2, 4, ... up to max_contributions, and epsilon/2 for the noise, or all for
+        the noise where the bound is given.
+    Source: contribution bounding, as in Wilson et al. 2020; the choice of the bound, see bound.md.
+    """
+    release.check_public(epsilon, beta, max_contributions, bound)
+    rows = read_histogram(buckets, people, sums)
+
+    def kept(place: int | None) -> int:
+        return rows.total if place is None else rows.clipped(place)
+
+    draws = secret_draws()
+    return release.release(rows, kept, epsilon, beta, max_contributions, bound, draws)
+
+
+def accuracy(epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None) -> str:
+    """State how far a count may lie above the true number, from public numbers only."""
+    release.check_public(epsilon, beta, max_contributions, bound)
+    says = f"{with_probability(1 - beta)} the estimate exceeds the true number of rows by at most"
+    price = f"epsilon = {in_words(epsilon)}"
+    left_out = "a person's rows beyond the bound are not counted"
+    if bound is not None:
+        most = laplace_quantile(release.noise_rate(epsilon, bound), beta) - 1
+        return f"{says} {most}; {left_out} (contribution bound {bound}, {price})"
+    times = release.times_the_bound(epsilon, beta, bound)
+    chosen = f"chosen from 1, 2, 4, ... up to {release.largest_bound(max_contributions)}"
+    return f"{says} {times} times the contribution bound, {chosen}; {left_out} ({price})"
+
+
+BOUNDED_COUNT = Mechanism(
+    "bounded_count",
+    "count",
+    "a contribution bound, then integer noise on the rows within it",
+    ("epsilon", "beta", "max_contributions", "bound"),
+    release.loss,
+    run,
+    accuracy,
+)

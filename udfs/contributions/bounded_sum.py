@@ -1,0 +1,113 @@
+"""DP_SUM: each person's net sum, up to a contribution bound. The proofs are in bounded_sum.md."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dp_sql.udfs.contributions import release
+from dp_sql.udfs.contributions.histogram import Histogram, read_histogram
+from dp_sql.udfs.contributions.release import BoundedRelease
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
+
+
+def run(
+    buckets: Sequence[int],
+    people: Sequence[int],
+    sums: Sequence[int],
+    negative: Sequence[int],
+    epsilon: Fraction,
+    beta: Fraction,
+    max_contributions: int,
+    bound: int | None,
+    one_sided: bool,
+) -> BoundedRelease:
+    """Add up people's net sums, nearly.
+
+    Entry i says how many people have a net sum of a size of more than 2**(buckets[i]-1) and at
+    most 2**buckets[i], and what these sizes add up to; negative[i] is 1 where the net sums are
+    below 0, else 0. People whose net sum is 0 are in no entry. Where a bound is given, no size is
+    larger. There is a lower bound if the sum is one-sided: if it is public that no net sum is
+    below 0.
+
+    Raises TypeError for numbers of another type, ValueError for numbers out of their range.
+
+    Privacy: epsilon-DP under adding or removing one person with all their rows: epsilon/2 for the
+        bound, from 1, 2, 4, ... up to max_contributions, and epsilon/2 for the noise, or all for
+        the noise where the bound is given.
+    Source: contribution bounding, as in Wilson et al. 2020; the choice of the bound, see bound.md.
+    """
+    check_public(epsilon, beta, max_contributions, bound, one_sided)
+    sizes = read_histogram(buckets, people, sums)
+    sides = signed_histograms(buckets, people, sums, negative)
+    if one_sided and sides[1].people:
+        raise ValueError("negative must be 0 where the sum is one-sided")
+
+    def kept(place: int | None) -> int:
+        up, down = (one.total if place is None else one.clipped(place) for one in sides)
+        return up - down
+
+    draws = secret_draws()
+    found = release.release(sizes, kept, epsilon, beta, max_contributions, bound, draws)
+    return found if one_sided else replace(found, lower_bound=None)
+
+
+def signed_histograms(
+    buckets: Sequence[int], people: Sequence[int], sums: Sequence[int], negative: Sequence[int]
+) -> tuple[Histogram, Histogram]:
+    """Part the entries into those of net sums above 0 and below 0."""
+    if len(negative) != len(buckets) or not all(side in (0, 1) for side in negative):
+        raise ValueError("negative must be 0 or 1, as often as there are buckets")
+    entries = [*zip(buckets, people, sums, negative, strict=True)]
+    up, down = ([entry[:3] for entry in entries if entry[3] == side] for side in (0, 1))
+    return read_histogram(*_columns(up)), read_histogram(*_columns(down))
+
+
+def _columns(entries: Sequence[tuple[int, ...]]) -> Sequence[Sequence[int]]:
+    return [[entry[i] for entry in entries] for i in range(3)]
+
+
+def loss(
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None, one_sided: bool
+) -> PrivacyLoss:
+    """Price one run: noise, and before it the choice of the bound where none is given."""
+    return release.loss(epsilon, beta, max_contributions, bound)
+
+
+def accuracy(
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None, one_sided: bool
+) -> str:
+    """State how far a sum may lie from that of what is kept, from public numbers only."""
+    check_public(epsilon, beta, max_contributions, bound, one_sided)
+    within = beta if one_sided else beta * Fraction(1, 2)
+    times = release.times_the_bound(epsilon, within, bound)
+    says = with_probability(1 - beta)
+    if one_sided:
+        says += (
+            f" the estimate exceeds the true sum by at most {times} times the contribution bound"
+        )
+    else:
+        says += f" the estimate is within {times} times the contribution bound of the sum"
+        says += " under this bound"
+    price = f"(epsilon = {in_words(epsilon)})"
+    return f"{says}; the part of a person's net sum beyond the bound is not counted {price}"
+
+
+def check_public(
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None, one_sided: bool
+) -> None:
+    """Refuse numbers of another type or out of their range."""
+    release.check_public(epsilon, beta, max_contributions, bound)
+    if not isinstance(one_sided, bool):
+        raise TypeError("one_sided must be True or False")
+
+
+BOUNDED_SUM = Mechanism(
+    "bounded_sum",
+    "sum",
+    "a contribution bound, then integer noise on the net sums within it",
+    ("epsilon", "beta", "max_contributions", "bound", "one_sided"),
+    loss,
+    run,
+    accuracy,
+)

@@ -1,0 +1,103 @@
+"""From contributions to one noisy number: what counts and sums share. See bounded_count.md."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
+from dp_sql.udfs.contributions.bound import choose_bound
+from dp_sql.udfs.contributions.histogram import Histogram
+from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
+from dp_sql.udfs.exact_sampling import Draws
+from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss
+from dp_sql.udfs.select.selection import rounded_up
+
+_HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class BoundedRelease:
+    """All that a count or a sum releases: integers of any size."""
+
+    estimate: int  # nearly the count or sum of what is kept; the noise may make it negative
+    lower_bound: int | None  # at most the true number, with probability at least 1 - beta
+    noise: int  # at least the distance to what is kept, with probability at least 1 - beta
+    contribution_bound: int
+
+
+def release(
+    contributions: Histogram,
+    kept: Callable[[int | None], int],
+    epsilon: Fraction,
+    beta: Fraction,
+    max_contributions: int,
+    bound: int | None,
+    draws: Draws,
+) -> BoundedRelease:
+    """Choose a bound where none is given, add noise in proportion to it, release.
+
+    kept(i) is the count or sum if each person contributes at most 2**i; kept(None) that of all
+    contributions, which are within the given bound.
+    """
+    share = noise_share(epsilon, bound)
+    if bound is None:
+        above = contributions.above(max_contributions.bit_length())
+        place = choose_bound(above, epsilon - share, draws)
+        exact, bound = kept(place), 1 << place
+    else:
+        if any(at > (bound - 1).bit_length() for at in contributions.people):
+            raise ValueError("contributions must be within the given bound")
+        exact = kept(None)
+    rate = noise_rate(share, bound)
+    estimate = exact + discrete_laplace(rate, draws)
+    below, around = laplace_quantile(rate, beta) - 1, laplace_quantile(rate, beta * _HALF) - 1
+    return BoundedRelease(estimate, estimate - below, around, bound)
+
+
+def noise_share(epsilon: Fraction, bound: int | None) -> Fraction:
+    """Return the part of epsilon that goes to the noise: all of it where the bound is given."""
+    return epsilon if bound is not None else epsilon * _HALF
+
+
+def noise_rate(share: Fraction, at: int) -> Fraction:
+    """Return the rate of noise that costs `share` on a number of sensitivity `at`."""
+    return share * Fraction(1, at)
+
+
+def loss(
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None
+) -> PrivacyLoss:
+    """Price one run: noise, and before it the choice of the bound where none is given."""
+    noise = PrivacyLoss(noise_share(epsilon, bound))
+    if bound is not None:
+        return noise
+    choice = exponential_loss(epsilon - noise.epsilon)
+    # Given the data the choice comes first, so no answer moves its interval.
+    return replace(choice + noise, bounded_range=choice.epsilon + 2 * noise.epsilon)
+
+
+def times_the_bound(epsilon: Fraction, beta: Fraction, bound: int | None) -> str:
+    """Write the noise that is exceeded with probability <= beta, in units of the bound."""
+    scales = ln_enclosure(Fraction(1, 2 * beta), 64)[1]
+    return rounded_up(scales * Fraction(1, noise_share(epsilon, bound)) + _HALF)
+
+
+def largest_bound(max_contributions: int) -> int:
+    """Return the largest candidate: a power of 2.
+
+    >>> largest_bound(1), largest_bound(100), largest_bound(128)
+    (1, 64, 128)
+    """
+    return 1 << max_contributions.bit_length() - 1
+
+
+def check_public(
+    epsilon: Fraction, beta: Fraction, max_contributions: int, bound: int | None
+) -> None:
+    """Refuse numbers of another type or out of their range."""
+    check_epsilon(epsilon)
+    check_probability("beta", beta, _HALF)
+    check_positive_int("max_contributions", max_contributions)
+    if bound is not None:
+        check_positive_int("bound", bound)
