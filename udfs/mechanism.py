@@ -93,7 +93,7 @@ class Mechanism:
 
     name: str  # what `mechanism :=` calls it
     function: Literal[  # its key in the registry
-        "topk", "count_distinct", "select", "count", "sum", "avg", "histogram", "groups"
+        "topk", "count_distinct", "select", "count", "sum", "avg", "people", "histogram", "groups"
     ]  # fmt: skip
     samples: str  # what one run draws, in words
     parameters: tuple[str, ...]  # names of the public numbers that `run` and `loss` take

@@ -78,13 +78,12 @@ def analyst_plans(
         parameters = asked.parameters.within(policy.limits.max_contributions)
         call = replace(asked, parameters=parameters)
         rows = source.read_by(call)
+        call = rows.call
         if not side.agrees(rows.written.sql, rows.written.tables):
             raise InternalError("The compiled SQL reads other tables than it should.")
         cap = None if _is_single(source, policy) else call.max_groups_contributed
         is_open = bool(source.values) and not _is_single(source, policy)
-        is_person, shape = rows.item.is_person, call.parameters
-        needs_cap = is_open and not call.finds_groups
-        needs_cap = needs_cap and shape.vector(call.mechanism, is_person) is None
+        needs_cap = is_open and not call.finds_groups and call.parameters.vector() is None
         declared = partial(_declared, policy=policy, side=side)
         refuse_missing(source, call, rows.item, policy, declared, needs_cap)
         domain = None
@@ -92,14 +91,15 @@ def analyst_plans(
             domain = _public_values(source, call, call.domain, rows.item, policy, "domain")
         groups = None
         if call.finds_groups:
-            call, groups = found_groups(call, is_person, not is_open)
+            call, groups = found_groups(call, not is_open)
         elif source.values:
             groups = _groups(source, call, policy, side, cap)
         if groups is not None and is_open and not call.finds_groups:
             accountant = None if policy.budget is None else policy.budget.accountant
-            call, groups = spread(call, groups, is_person, accountant)
+            call, groups = spread(call, groups, accountant)
         work = rows.written.work
-        plans.append(source.plan(call, rows, domain, groups, ("the policy",), work))
+        rows = replace(rows, call=call)
+        plans.append(source.plan(rows, domain, groups, ("the policy",), work))
     return plans
 
 

@@ -72,15 +72,13 @@ def listed_groups(
     return f"SELECT * FROM {crossed}", domains
 
 
-def spread(
-    call: DpCall, groups: Groups, counts_people: bool, accountant: str | None = None
-) -> tuple[DpCall, Groups]:
+def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple[DpCall, Groups]:
     """The call as a vector over all groups where it needs no cap, or is closer than with this one.
 
     Public numbers alone decide. The cap stays where the number of groups is not known, and under
     the accountant "zcdp", whose rho is lower with a cap.
     """
-    vector, cap, n = call.parameters.vector(call.mechanism, counts_people), groups.cap, groups.size
+    vector, cap, n = call.parameters.vector(), groups.cap, groups.size
     if vector is None:
         return call, groups
     free = None if n is None else vector.error_bound(n)
@@ -101,7 +99,7 @@ def spread(
     return replace(call, parameters=vector, mechanism=vector.mechanism), groups
 
 
-def found_groups(call: DpCall, counts_people: bool, is_single: bool) -> tuple[DpCall, Groups]:
+def found_groups(call: DpCall, is_single: bool) -> tuple[DpCall, Groups]:
     """The groups that a part of epsilon and delta finds, and the call that answers these.
 
     is_single: whether all rows of a person have the same keys. Without a cap in the statement a
@@ -116,7 +114,7 @@ def found_groups(call: DpCall, counts_people: bool, is_single: bool) -> tuple[Dp
         max_contributions=1 if is_single else cap or MAX_GROUPS_FOUND_BY,
     )
     why = f"unknown: {finding.accuracy(shape.beta)}"
-    vector = None if is_single or cap else shape.vector(call.mechanism, counts_people)
+    vector = None if is_single or cap else shape.vector()
     if vector is not None:
         why += "; a person counts in all groups found"
         call = replace(call, parameters=vector, mechanism=vector.mechanism)

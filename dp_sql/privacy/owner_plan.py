@@ -56,6 +56,7 @@ def owners_plan(
     tables = DeclaredTables(schema, folded(unit), origin)
     source = _source(select, call, bodies, tables)
     rows = source.read_by(call)
+    call = rows.call
     read = read_tables(rows.relation)[0]
     functions = {table.function for table in read if table.function}
     if not engine.agrees(rows.written.sql, rows.written.tables, functions):
@@ -67,15 +68,15 @@ def owners_plan(
     own = Own(relations, {folded(unit), *(origin or ())[1:]})
     groups = None
     if call.finds_groups:
-        call, groups = found_groups(call, rows.item.is_person, is_single=False)
+        call, groups = found_groups(call, is_single=False)
     elif select.keys:
-        call, groups = _public_groups(source, call, rows.item.is_person, own, schema)
+        call, groups = _public_groups(source, call, own, schema)
     domain = None
     if call.domain is not None:
         kind = rows.item.type
         domain = declared_domain(select, call, call.domain, kind, own, schema, source.one_column)
     declared = assumptions(rows.relation, unit) + _assumed(select, call, groups, domain)
-    return source.plan(call, rows, domain, groups, declared)
+    return source.plan(replace(rows, call=call), domain, groups, declared)
 
 
 def _source(
@@ -149,10 +150,10 @@ def _check_strings(
 
 
 def _public_groups(
-    source: Source, call: DpCall, counts_people: bool, own: Own, schema: OwnersSchema
+    source: Source, call: DpCall, own: Own, schema: OwnersSchema
 ) -> tuple[DpCall, Groups]:
     """The groups that the statement names; refuses a call that needs a cap and has none."""
-    call, groups = spread(call, _groups(source, call, own, schema), counts_people)
+    call, groups = spread(call, _groups(source, call, own, schema))
     if groups.cap is None and not call.parameters.is_vector:
         text, span = source.select.text, (call.start, call.end)
         raise missing(text, call.function.name, span, [CAP], ["max_groups_contributed := 1"])

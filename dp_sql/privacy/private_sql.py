@@ -13,9 +13,11 @@ because the source and its condition are the owner's SQL.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, count
 
 from dp_sql.privacy.plan import Column, Plan
 from dp_sql.sql.shape import Rows
+from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import by_value, exact, sample
 
 KEEP_UDF, FIND_UDF = "__dp_sql_keep", "__dp_sql_find"
@@ -31,9 +33,17 @@ def release_columns(plan: Plan) -> list[tuple[str, str]]:
 
 
 def answer_columns(plan: Plan, keys: Sequence[str]) -> list[tuple[str, str]]:
-    """The columns of a plan's release as people read them: the keys by their names, and answer."""
-    columns = [(name, key.type) for name, key in zip(keys, plan.keys, strict=True)]
-    return [*columns, ("answer", _value_type(plan))]
+    """The columns of a plan's release as people read them: the keys by their names, and answer.
+
+    A name that is taken gets a number, as in a DuckDB table: answer_1.
+    """
+    names: dict[str, str] = {}  # by folded name
+    for name in [*keys, "answer"]:
+        numbered = (f"{name}_{n}" for n in count(1))
+        free = next(one for one in chain([name], numbered) if folded(one) not in names)
+        names[folded(free)] = free
+    types = [*(key.type for key in plan.keys), _value_type(plan)]
+    return list(zip(names.values(), types, strict=True))
 
 
 def stand_ins(plan: Plan) -> str:
@@ -69,8 +79,10 @@ def private_sql(plan: Plan, ticket: str, *, again: bool = False, execution: str 
     ctes = [_rows(plan)]
     if grouped:
         ctes += _groups(plan, call)
+    elif shape.of_person():
+        ctes.append(f"__dp_kept AS ({_of_person(plan, [])} FROM __dp_rows GROUP BY ALL)")
     rows = Rows(
-        relation="__dp_kept" if grouped else "__dp_rows",
+        relation="__dp_kept" if grouped or shape.of_person() else "__dp_rows",
         types=_types(plan),
         mechanism=plan.mechanism,
         domain=None if plan.domain is None else plan.domain.select,
@@ -120,8 +132,8 @@ def _rows(plan: Plan) -> str:
         there = " AND ".join(f"{name} IS NOT NULL" for name in [*columns, *_keys(plan)])
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {there}"
     finds = plan.groups is not None and plan.groups.finding is not None
-    again = bool(plan.keys) and not shape.is_vector
-    kept = finds or again or (plan.keep_source and not shape.reads_rows_once)
+    kept = bool(plan.keys) or (plan.keep_source and not shape.reads_rows_once)
+    kept = finds or (kept and not shape.of_person())  # which are read once
     return f"__dp_rows AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
 
 
@@ -166,14 +178,19 @@ def _found(plan: Plan, names: str, by_keys: str, call: str) -> list[str]:
     ]
 
 
+def _of_person(plan: Plan, also: Sequence[str]) -> str:
+    """The SELECT of what one person has: distinct rows, or aggregates of them."""
+    if aggregates := plan.parameters.of_person():
+        listed = [*also, "__dp_privacy_unit", *(f"{sql} AS {n}" for n, sql in aggregates.items())]
+        return f"SELECT {', '.join(listed)}"
+    return f"SELECT DISTINCT {', '.join([*also, *(f'__dp_{name}' for name in plan.columns)])}"
+
+
 def _kept(plan: Plan, cap: int | None, call: str) -> list[str]:
-    """Each (group, person, item) once, of at most `cap` groups of each person; a vector's rows."""
+    """What each person has in each group, once, of at most `cap` groups of each person."""
     same = " AND ".join(f"__dp_rows.{name} = __dp_groups.{name}" for name in _keys(plan))
-    columns = ", ".join(f"__dp_{name}" for name in plan.columns)
-    joined = f"__dp_group, {columns} FROM __dp_rows JOIN __dp_groups ON {same}"
-    if plan.parameters.is_vector:
-        return [f"__dp_kept AS NOT MATERIALIZED (SELECT {joined})"]
-    placed = f"SELECT DISTINCT {joined}"
+    by = " GROUP BY ALL" if plan.parameters.of_person() else ""
+    placed = f"{_of_person(plan, ['__dp_group'])} FROM __dp_rows JOIN __dp_groups ON {same}{by}"
     if cap is None:
         return [f"__dp_kept AS MATERIALIZED ({placed})"]
     # In an order of their own, so that another reading in the same execution has the same draw.

@@ -84,13 +84,8 @@ def read_call(
     if not under_policy:
         _refuse_missing(function, given, (tokens[index].start, tokens[close].end), of_groups)
     item = positional[0]
-    if item.written == "*":
-        unit = named["privacy_unit"].written if "privacy_unit" in named else "user_id"
-        raise item.refuse(
-            f"{function.name} takes a column, not *.",
-            "To count people, name the privacy unit.",
-            [item.put(unit)],
-        )
+    if item.written == "*" and not function.shape.counts_rows:
+        raise _star(function, tokens[index], item)
     columns = {
         name: reader(found[name], f"the {name}" if name == function.positional[0] else name)
         for name, reader in function.shape.columns.items()
@@ -120,6 +115,16 @@ def read_call(
     )
 
 
+def _star(function: Function, name: Token, item: Argument) -> ArgumentError:
+    """The refusal of * where a column is needed, and the function that takes it."""
+    others = [other.name for other in FUNCTIONS.values() if other.shape.counts_rows]
+    instead = [put([name], other) for other in others] if len(function.positional) == 1 else []
+    hint = (
+        f"{' and '.join(others)} takes *: every row counts. To count people, name the privacy unit."
+    )
+    return item.refuse(f"{function.name} takes a column, not *.", hint, instead)
+
+
 EPSILON = "epsilon := <number> (the privacy loss)"
 CAP = "max_groups_contributed := <number> (in how many groups one person may count)"
 _UNIT = "privacy_unit := <column> (the column that identifies the person each row belongs to)"
@@ -130,7 +135,7 @@ _GROUPS = "groups (the public set of groups)"
 def missing(
     text: str, name: str, span: tuple[int, int], needed: Sequence[str], added: Sequence[str]
 ) -> ArgumentError:
-    """The refusal of a call in a text without all that it needs; `added` is what to add to it."""
+    """The refusal of a call that needs more arguments; `added` makes it complete."""
     start, end = span
     listed = needed[0] if len(needed) == 1 else f"{', '.join(needed[:-1])} and {needed[-1]}"
     written = f"{text[: end - 1]}, {', '.join(added)}{text[end - 1 :]}"
@@ -310,7 +315,7 @@ def _refuse_modifiers(tokens: Sequence[Token], function: Function) -> None:
         return token.error(NotSupported, message, example, [put([token], "")])
 
     if tokens[0].upper in {"DISTINCT", "ALL"} and len(tokens) > 1:
-        people = function.shape.reads_people
+        people = function.shape.reads_people and not function.shape.counts_rows
         why = "; each person counts once for each item anyway" if people else ""
         raise refused(tokens[0], tokens[0].upper, why)
     for token, after in pairwise(tokens[1:]):

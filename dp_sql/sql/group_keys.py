@@ -33,13 +33,14 @@ def group_keys(
     if [tokens[a].upper for a, b in parts if b - a == 1] == ["ALL"]:
         listed = [_without_alias(tokens, item)[0] for item in beside]
         parts = [part for part in listed if _has_column(tokens, part)]
-    keys: dict[str, Reference] = {}
+    keys: dict[tuple[str, ...], Reference] = {}
     names: set[str] = set()
     for part in parts:
         start, key = _key(tokens, part, items, beside)
-        if key.text.lower() in keys:
+        same = tuple(map(_same, tokenize(key.text)))
+        if same in keys:
             continue
-        keys[key.text.lower()] = key
+        keys[same] = key
         name = key.parts[-1].lower()
         if name.startswith("__dp_") or name in names:
             wrong = f"more than one column {key.parts[-1]}"

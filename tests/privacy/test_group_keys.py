@@ -125,7 +125,7 @@ def test_a_person_of_many_combinations_counts_in_some_of_them(owner: dp_sql.Sess
     owner.execute(
         "CREATE OR REPLACE TABLE many AS SELECT p AS user_id, a, b FROM range(90) t(p), range(3) u(a), range(3) v(b)"
     )
-    call = count("([0, 1, 2], [0, 1, 2])", "privacy_unit := user_id, ", 2)
+    call = count("([0, 1, 2], [0, 1, 2])", "privacy_unit := user_id, mechanism := 'matching', ", 2)
     found = owner.sql(f"SELECT a, b, {call} FROM many GROUP BY a, b").fetchall()
     assert len(found) == 9 and sum(n for *_, n in found) == 180
 

@@ -212,14 +212,29 @@ def test_a_change_of_the_schema_is_seen(change: str, n: int, together: bool) -> 
         assert session.sql(asked).fetchall() == [(n,)]
 
 
-def test_a_group_key_may_have_the_name_of_the_column_that_tells_answers_apart(
-    tmp_path: Path,
+@pytest.mark.parametrize("session", ["owner", "analyst"])
+@pytest.mark.parametrize(
+    ("keys", "stored"),
+    [
+        ("number", ["number", "answer"]),  # as the column that tells answers apart
+        ("answer", ["answer", "answer_1"]),
+        ('"Answer"', ["Answer", "answer_1"]),
+        ("answer, Answer_1", ["answer", "Answer_1", "answer_2"]),
+        ("year + 0, YEAR +  0, answer", ["year + 0", "answer", "answer_1"]),
+    ],
+)
+def test_a_group_key_may_have_any_name(
+    session: str, keys: str, stored: list[str], tmp_path: Path
 ) -> None:
-    with _analyst(tmp_path) as opened:
-        opened.ask(
-            "SELECT number, DP_COUNT_DISTINCT(title, epsilon := 100, groups := [2000], "
-            "max_groups_contributed := 1) AS n FROM (SELECT *, year AS number FROM ratings) "
-            "GROUP BY number"
-        )
-        stored = opened.ask(f"FROM dp_release('{opened.session.releases[-1].id}')")
-        assert stored.columns == ["number", "answer"]
+    names = {name for name in stored[:-1] if "+" not in name}
+    source = "".join(f', year AS "{name}"' for name in sorted(names))
+    groups = ", ".join(["[2000]"] * (len(stored) - 1))
+    unit = ", privacy_unit := user_id" if session == "owner" else ""
+    with SESSIONS[session](tmp_path) as opened:
+        answer = opened.ask(
+            f"SELECT {keys}, DP_COUNT_DISTINCT(title, {SURE}{unit}, groups := ({groups}), "
+            f"max_groups_contributed := 1) AS n FROM (SELECT *{source} FROM ratings) GROUP BY {keys}"
+        ).fetchall()
+        again = opened.ask(f"FROM dp_release('{opened.session.releases[-1].id}')")
+        assert again.columns == stored
+        assert again.fetchall() == [(*[2000] * (len(stored) - 1), answer[0][-1])]

@@ -101,7 +101,12 @@ def test_explain_says_the_same_and_why(owner: dp_sql.Session) -> None:
     (call,) = owner.explain(asked()).calls
     assert (call.mechanism, call.loss) == ("k_norm", PrivacyLoss(Fraction(1)))
     rows(owner, asked())
-    assert owner.receipts[-1].accuracy == call.accuracy
+    assert (
+        call.accuracy
+        == f"{owner.receipts[-1].accuracy}; add report := true to get a lower bound with "
+        "the answer"
+    )
+    assert call.all_within == range_norm_quantile(4, Fraction(1), Fraction(1, 20))
     assert call.groups.startswith(
         "a person counts in all of their groups: all 4 counts are within ±"
     )
@@ -223,11 +228,12 @@ def test_each_neighbour_moves_the_counts_by_zero_or_one(monkeypatch: pytest.Monk
 
 
 def test_a_person_who_enters_a_group_twice_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = vectors.People.lists
+    right = vectors.PeopleOfGroups.lists
+    wrong = "CAST(system.main.sum(coalesce(__dp_contribution, 0)) AS BIGINT)"
     rows_of = lambda self, rows: [  # noqa: E731
-        sql.replace("count(DISTINCT __dp_privacy_unit)", "count(*)") for sql in right(self, rows)
+        sql.replace("system.main.count(__dp_contribution)", wrong) for sql in right(self, rows)
     ]
-    monkeypatch.setattr(vectors.People, "lists", rows_of)
+    monkeypatch.setattr(vectors.PeopleOfGroups, "lists", rows_of)
     assert any(2 in vector for vector in moved(monkeypatch))
 
 

@@ -223,7 +223,7 @@ def test_no_folder_of_one_person_changes_a_type(folder: Path, partition: str) ->
 
 
 class Shelf:
-    """Stands in for the server that holds answers."""
+    """A server that keeps what it is given."""
 
     def hold(self, rows: Any) -> tuple[str, str]:
         return "it", str(rows.table.to_pylist())

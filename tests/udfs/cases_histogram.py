@@ -6,7 +6,6 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 
-import numpy as np
 import pytest
 
 from dp_sql.udfs.histogram import k_norm
@@ -41,7 +40,7 @@ def released(bound, counts):
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(k_norm, "range_norm_noise", drawn)
-            answer = tuple(k_norm.K_NORM.run(np.array(counts), EPSILON, bound))
+            answer = tuple(k_norm.K_NORM.run([*counts], EPSILON, bound))
         if all(-1 <= y <= 3 for y in answer):
             window[answer] = noise
     ((k, rate),) = asked
@@ -84,7 +83,7 @@ right_rate = k_norm._rate
 def fit(tenths, patch):
     patch.setattr(k_norm, "_rate", lambda *given: right_rate(*given) * Fraction(tenths, 10))
     near = {z: norm(z) for z in product(range(-40, 41), repeat=2)}
-    answers = (tuple(k_norm.K_NORM.run(np.array([7, 5]), EPSILON, 1)) for _ in samples(20_000))
+    answers = (tuple(k_norm.K_NORM.run([7, 5], EPSILON, 1)) for _ in samples(20_000))
     seen = Counter(min(norm((a - 7, b - 5)), 12) for a, b in answers)
     expected: Counter = Counter()
     for size in near.values():

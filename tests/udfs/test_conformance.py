@@ -22,6 +22,7 @@ from tests.udfs import (
     cases_lists,
     cases_noise,
     cases_peeling,
+    cases_people,
     cases_pnf_joint,
     cases_sampling,
     cases_select,
@@ -46,6 +47,7 @@ MODULES = [
     cases_select,
     cases_gem,
     cases_noise,
+    cases_people,
     cases_stopping,
     cases_subset,
     cases_weighted,
@@ -67,7 +69,6 @@ PUBLIC = {
     "beta": Fraction(1, 20),
     "max_contributions": 100,
     "bound": "gem",
-    "contribution_bound": 1,
     "one_sided": False,
 }
 CONTRIBUTIONS = ("count", "sum")
@@ -80,7 +81,8 @@ DATA = {
     "select": [[1, 2, 0], [1, 0, 2]],
     "count": [[0, 2], [3, 1], [3, 4]],
     "sum": [[0, 2], [3, 1], [3, 4], [0, 1]],
-    "histogram": [np.array([3, 2, 1])],
+    "histogram": [[3, 2, 1]],
+    "people": [3],
 }
 NAMES = {
     "topk": ["counts"],
@@ -89,6 +91,7 @@ NAMES = {
     "count": ["buckets", "people", "sums"],
     "sum": ["buckets", "people", "sums", "negative"],
     "histogram": ["counts"],
+    "people": ["people"],
 }
 OF_PEOPLE = {
     name: mechanism
@@ -115,6 +118,8 @@ def given(name):
     """The public numbers of a mechanism."""
     mechanism = MECHANISMS[name]
     chosen = {"bound": None} if mechanism.function in CONTRIBUTIONS else {}
+    if mechanism.function == "histogram":
+        chosen = {"bound": 1}
     return {key: (PUBLIC | chosen)[key] for key in mechanism.parameters}
 
 
@@ -203,7 +208,6 @@ WRONG_TYPES = {
     "delta": [0.1, 0, True, "0.1", None],
     "k": [1.0, True, "1", None, Fraction(1), np.int64(1)],
     "max_contributions": [5.0, True, "5", None, Fraction(5)],
-    "contribution_bound": [5.0, True, "5", None, Fraction(5)],
     "bound": [2.0, True, Fraction(2)],
     "one_sided": [1, None, "yes"],
 }
@@ -213,7 +217,6 @@ WRONG_NUMBERS = {
     "delta": [Fraction(0), Fraction(1), Fraction(-1, 10)],
     "k": [0, -1],
     "max_contributions": [0, -1],
-    "contribution_bound": [0, -1],
     "bound": [0, -3],
     "one_sided": [],
 }

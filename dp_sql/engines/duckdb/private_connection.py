@@ -31,8 +31,8 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
+from dp_sql.sql.functions.bounded import REPORT_TYPE, WITH_NOISE
 from dp_sql.sql.functions.topk import COUNTED
-from dp_sql.sql.functions.vectors import REPORT_TYPE
 from dp_sql.sql.tokens import folded, tokenize
 
 # The only message for an error after the debit.
@@ -248,6 +248,6 @@ def _released_sql(plan: Plan, ticket: str) -> str:
         string = "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
         if kind.startswith(COUNTED.partition("{")[0]):
             string = f"{COUNTED.format('VARCHAR')}[]"
-        is_exact = kind.startswith("BIGINT") or kind == REPORT_TYPE
+        is_exact = kind.startswith("BIGINT") or kind in {REPORT_TYPE, WITH_NOISE}
         listed.append(name if is_exact else f"CAST({name} AS {string})")
     return f"SELECT {', '.join(listed)} FROM ({private_sql(plan, ticket)})"

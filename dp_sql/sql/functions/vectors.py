@@ -2,69 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-import numpy as np
-
+from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
 from dp_sql.sql.shape import Rows, Vector
+from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.histogram import k_norm
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
-REPORT_TYPE = """STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, \
-contribution_bound INTEGER, epsilon DOUBLE)"""
-
 
 @dataclass(frozen=True, kw_only=True)
-class People(Vector):
+class PeopleOfGroups(Vector, Bounded):
     """Takes the number of people of each group; returns all of them with one vector of noise."""
 
     registry = "histogram"
     mechanism = k_norm.K_NORM
-    columns: ClassVar = {}
-    takes: ClassVar = {"__dp_n": "BIGINT"}
-    udfs: ClassVar = {
-        "__dp_sql_people_vector": "BIGINT",
-        "__dp_sql_people_vector_report": REPORT_TYPE,
-    }
+    takes: ClassVar = {"__dp_number": "BIGINT"}
+    udfs: ClassVar = {"__dp_sql_people_vector": "BIGINT",
+                      "__dp_sql_people_vector_report": REPORT_TYPE}  # fmt: skip
 
-    contribution_bound: int = 1
+    bound: int
 
-    def value_type(self, types: Mapping[str, str]) -> str:
-        return self.udfs[self.udf]
+    def of_person(self) -> dict[str, str]:
+        return {"__dp_contribution": "system.main.count(__dp_item)"}
 
     def lists(self, rows: Rows) -> list[str]:
-        people = (
-            f"SELECT {rows.group}system.main.count(DISTINCT __dp_privacy_unit) AS n "
-            f"FROM {rows.relation} GROUP BY __dp_group"
-        )
         return [
-            "__dp_lists AS MATERIALIZED (SELECT __dp_group, coalesce(n, 0) AS __dp_n FROM "
-            f"__dp_groups LEFT JOIN ({people}) AS counted USING (__dp_group))"
+            "__dp_lists AS MATERIALIZED (SELECT __dp_group, system.main.count(__dp_contribution) "
+            f"AS __dp_number FROM __dp_groups LEFT JOIN {rows.relation} USING (__dp_group) "
+            "GROUP BY __dp_group)"
         ]
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
-        values, accuracy, _ = self.draw_groups(mechanism, loss, None, lists)
+        values, accuracy, _ = self.draw_groups(mechanism, loss, None, *([one] for one in lists))
         return values[0], accuracy
 
     def draw_groups(
         self, mechanism: Mechanism, loss: PrivacyLoss, cap: int | None, *lists: Sequence[Any]
     ) -> tuple[list[Any], str, int]:
-        (counts,) = lists
-        noisy = mechanism.run(np.array(counts, np.int64), **self.given_to(mechanism))
-        accuracy = str(self.public_accuracy(mechanism, len(counts)))
-        if not self.detailed:
-            return noisy, accuracy, 1
-        within = self.error_bound(len(counts))
-        report = {
-            "confidence": float(1 - self.beta),
-            "contribution_bound": self.contribution_bound,
-            "epsilon": float(loss.epsilon),
-        }
-        answers = [{"estimate": x, "lower_bound": x - within, **report} for x in noisy]
-        return answers, accuracy, 1
+        counts = [int(count) for count in lists[0]]
+        noisy, within = (
+            mechanism.run(counts, **self.given_to(mechanism)),
+            self.error_bound(len(counts)),
+        )
+        releases = (BoundedRelease(n, n - within, within, self.bound) for n in noisy)
+        accuracy = self.public_accuracy(mechanism, len(counts))
+        return [self.answer(one, loss) for one in releases], str(accuracy), 1
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         if n_items is None:
