@@ -158,7 +158,13 @@ def _groups(source: Source, call: DpCall, policy: Policy, side: Schema, cap: int
 
 
 def _declared(item: Value, policy: Policy, side: Schema) -> object:
-    """What the policy declares as the domain of a column; None where it declares none."""
+    """What the policy declares as the domain of a column; None where it declares none.
+
+    Of what is computed from one column, the domain is computed from that column's public values.
+    """
+    if item.image is not None:
+        declared = _declared(item.image[0], policy, side)
+        return declared if isinstance(declared, tuple) else None
     return next(
         (
             domain
@@ -207,7 +213,8 @@ def _stated(
     wanted = Wanted(source.select, call, given, item.type, side, what)
     stated = wanted.domain(values, partial(_cast_item, item, call))
     declared = _declared(item, policy, side)
-    if declared is not None:
+    # Of an expression of a column, other values are answered too: coalesce(region, 'none').
+    if declared is not None and item.image is None:
         _check_overlap(wanted, stated, _declared_values(declared, item, side))
     return stated
 
@@ -236,6 +243,11 @@ def _check_overlap(wanted: Wanted, stated: PublicValues, declared: Values) -> No
 
 
 def _declared_values(declared: object, item: Value, side: Schema) -> Values:
+    if item.image is not None:
+        read, sql = item.image
+        of = _declared_values(declared, read, side)
+        listed = f"SELECT {sql} AS value FROM ({items_sql(of, read.type)}) AS listed"
+        return Values(listed, f"computed from {of.described}")
     match declared:
         case "observed" if item.origin is not None:
             # The owner calls the values of the whole column public, not those that WHERE keeps.

@@ -23,7 +23,7 @@ from dp_sql.privacy.relations import Compiler
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.literals import EVERY_ROW, PublicQuery, Reference
-from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
@@ -182,11 +182,22 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     if tree is None or isinstance(tree, exp.Alias):
         raise select.refused("This is not a column.", reference.position, kind=ParseError)
     try:
-        return row_wise(tree, scope)
+        value = row_wise(tree, scope)
+        return replace(value, image=_image(tree, scope)) if value.origin is None else value
     except Unreadable:
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:
         raise _placed(refusal, select, reference.position) from None
+
+
+def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
+    """The one column that an analyst's expression reads, and the expression over `item`."""
+    columns = {scope.column(node) for node in tree.find_all(exp.Column)}
+    if scope.as_written is not None or len(columns) != 1:
+        return None
+    (column,) = columns
+    over = replace(column, sql="item", origin=None)
+    return column, row_wise(tree, replace(scope, column=lambda _: over)).sql
 
 
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
