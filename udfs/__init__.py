@@ -6,7 +6,7 @@ Calling a mechanism here charges no budget: the caller must pay for it first.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from dp_sql.udfs.contributions import bounded_count, bounded_sum, laplace
+from dp_sql.udfs.contributions import bounded_count, bounded_mean, bounded_sum, laplace
 from dp_sql.udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
 from dp_sql.udfs.groups import partition_selection
 from dp_sql.udfs.histogram import k_norm
@@ -24,8 +24,8 @@ _ALL = (
     gem.GEM, gem.MGEM, gem.COMBINED_GEM,
     random_stopping.RANDOM_STOPPING, random_stopping.RANDOM_STOPPING_TNB,
     k_randomised_response.K_RANDOMISED_RESPONSE,
-    bounded_count.BOUNDED_COUNT, bounded_sum.BOUNDED_SUM, laplace.LAPLACE,
-    k_norm.K_NORM, partition_selection.PARTITION_SELECTION,
+    bounded_count.BOUNDED_COUNT, bounded_sum.BOUNDED_SUM, bounded_mean.BOUNDED_MEAN,
+    laplace.LAPLACE, k_norm.K_NORM, partition_selection.PARTITION_SELECTION,
 )  # fmt: skip
 
 REGISTRY: Mapping[str, Mapping[str, Mechanism]] = MappingProxyType(

@@ -125,7 +125,7 @@ def explanation(
         (accuracy or "shown on the receipt, after the release") + offer,
         shape.alternatives(plan.mechanism, n_items, each), kept,
         "" if plan.groups is None else plan.groups.why, _work(plan),
-        private_sql(plan, "ticket"), shape.all_within(plan.mechanism, n_items),
+        private_sql([plan], ["ticket"]), shape.all_within(plan.mechanism, n_items),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from dp_sql.sql.literals import Given, Reader, Reference
+from dp_sql.sql.literals import Argument, Given, Reader, Reference
 from dp_sql.sql.types import EXACT_TYPES, by_value, exact
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
@@ -167,6 +167,13 @@ class Shape(ABC):
         `__dp_privacy_unit` in place of the columns.
         """
         return {}
+
+    def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
+        """The same for an item of a type, once it is known; ArgumentError where they do not fit.
+
+        `item` is as written; `given` are the arguments of the call.
+        """
+        return self
 
     def of_people(self) -> tuple[Shape, Mechanism] | None:
         """What answers the call where the item is the privacy unit; None: the same as always."""

@@ -16,7 +16,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import frozen
 from dp_sql.integrations import dbapi
-from dp_sql.privacy import groups, private_sql
+from dp_sql.privacy import groups, people_rows
 from dp_sql.sql.functions import vectors
 from dp_sql.udfs.groups import partition_selection
 from dp_sql.udfs.histogram import k_norm
@@ -396,17 +396,17 @@ def test_found_groups_are_numbered_among_themselves(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_number_among_all_groups_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = private_sql._groups
+    right = people_rows.PeopleRows._groups
 
-    def wrong(plan: Any, call: str) -> list[str]:
+    def wrong(self: Any) -> list[str]:
         among_found = r"system\.main\.row_number\(\).* (AS __dp_group FROM __dp_found)"
-        *found, groups, kept = right(plan, call)
+        *found, groups = right(self)
         all_keys = (
             sql.replace("(SELECT __dp_key_0 FROM", "(SELECT __dp_key_0, seen FROM") for sql in found
         )
-        return [*all_keys, re.sub(among_found, r"seen \1", groups), kept]
+        return [*all_keys, re.sub(among_found, r"seen \1", groups)]
 
-    monkeypatch.setattr(private_sql, "_groups", wrong)
+    monkeypatch.setattr(people_rows.PeopleRows, "_groups", wrong)
     with pytest.raises(AssertionError):
         test_found_groups_are_numbered_among_themselves(monkeypatch)
 
