@@ -2,8 +2,8 @@
 
 Public groups are all answered, also if no one is in them; unknown ones are found first. A person in
 more groups than a cap is kept in some of them, drawn at random from that person's own groups: those
-where any of the calls has an item. Calls with the same cap share the draw, which budget/accountants.md allows under
-"Releases that draw first".
+where any of the calls has an item. Calls with the same cap share the draw, which
+budget/accountants.md allows under "Releases that draw first".
 
 Per-person values (sql.shape.Shape.of_person) of all calls are computed by one GROUP BY, so that
 people are grouped once. Columns of what is shared are numbered: `__dp_item_0` is the first item.
