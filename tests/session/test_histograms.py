@@ -237,6 +237,64 @@ def test_a_person_who_enters_a_group_twice_is_found_out(monkeypatch: pytest.Monk
     assert any(2 in vector for vector in moved(monkeypatch))
 
 
+# Rows, with one bound for all groups.
+
+
+def counted(more: str) -> str:
+    return asked(more).replace("DP_COUNT_DISTINCT(user_id", "DP_COUNT(*")
+
+
+@pytest.mark.parametrize(("bound", "north"), [(1, 3), (2, 4), (7, 4)])
+def test_rows_count_up_to_a_bound_in_each_group(
+    owner: dp_sql.Session, bound: int, north: int
+) -> None:
+    found = rows(owner, counted(f"{SURE}, contribution_bound := {bound}"))
+    assert dict(found) == TRUE | {"north": north}
+    (call,) = owner.explain(counted(f"epsilon := 1, contribution_bound := {bound}")).calls
+    assert (call.mechanism, call.loss) == ("k_norm", PrivacyLoss(Fraction(1)))
+    assert call.all_within == k_norm.within(4, Fraction(1), bound, Fraction(1, 20))
+    assert f"a person's rows beyond {bound} in a group are not counted" in call.accuracy
+
+
+def test_a_person_moves_all_rows_in_one_direction_and_each_group_by_at_most_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with dp_sql.connect() as session:
+        session.execute(PEOPLE)
+        session.execute("INSERT INTO visits SELECT 2, 'south', NULL FROM range(9)")
+        text = f"{counted('epsilon := 1.0, contribution_bound := 3')} ORDER BY region"
+        whole, taken = released(session, text, monkeypatch)
+        assert taken == [(4, Fraction(1, 3))], "one vector at the rate epsilon / 3"
+        moves = []
+        for person in range(1, 6):
+            session.execute("BEGIN")
+            session.execute(f"DELETE FROM visits WHERE user_id = {person}")
+            without, _ = released(session, text, monkeypatch)
+            session.execute("ROLLBACK")
+            moves.append([a - b for (_, a), (_, b) in zip(whole, without, strict=True)])
+        assert all(0 <= move <= 3 for vector in moves for move in vector)
+        assert [0, 1, 3, 0] in moves
+
+
+def test_rows_whose_bound_is_chosen_need_a_cap(owner: dp_sql.Session) -> None:
+    with pytest.raises(dp_sql.QueryError, match="needs max_groups_contributed") as error:
+        owner.sql(counted("epsilon := 1"))
+    assert len(rows(owner, str(error.value.suggestion))) == 4
+
+
+def test_people_and_rows_of_one_select_share_their_source(owner: dp_sql.Session) -> None:
+    text = asked(SURE).replace(
+        " FROM",
+        f", DP_COUNT(*, {SURE}, contribution_bound := 5, privacy_unit := user_id) AS n, "
+        f"DP_COUNT(*, {SURE}, max_groups_contributed := 1, privacy_unit := user_id) AS m FROM",
+    )
+    found = rows(owner, text)
+    assert {region: (people, n) for region, people, n, _ in found} == {
+        "north": (3, 4), "south": (2, 2), "west": (1, 1), "east": (0, 0),
+    }  # fmt: skip
+    assert 3 <= sum(m for *_, m in found) <= 4  # of each person one group
+
+
 # Under a policy, and in each way of asking.
 
 

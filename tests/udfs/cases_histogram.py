@@ -110,7 +110,7 @@ K_NORM = Case(
         ),
     },
     loss=PrivacyLoss(EPSILON),
-    says="with probability 95 %, all 1000 counts are within ± 980 of the true ones (epsilon = 1)",
+    says="with probability 95 %, all 1000 counts are within ± 980 of those without noise (epsilon = 1)",
     fits=fit,
     tight={
         "a person who enters a group twice": domain(2, 1, [((0, 0), (2, 0))]),

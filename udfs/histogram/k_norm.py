@@ -50,8 +50,8 @@ def accuracy(size: int, epsilon: Fraction, bound: int, beta: Fraction) -> str:
     check_probability("beta", beta)
     most = within(size, epsilon, bound, beta)
     return (
-        f"{with_probability(1 - beta)} all {size} counts are within ± {most} of the true ones "
-        f"(epsilon = {in_words(epsilon)})"
+        f"{with_probability(1 - beta)} all {size} counts are within ± {most} of those without "
+        f"noise (epsilon = {in_words(epsilon)})"
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
+from dp_sql.sql.functions.bounded import REPORT_TYPE, WITH_NOISE, Bounded
 from dp_sql.sql.shape import Rows, Vector
 from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.histogram import k_norm
@@ -66,3 +66,28 @@ class PeopleOfGroups(Vector, Bounded):
     def capped_error_bound(self, n_groups: int, cap: int) -> int:
         each = self.given_to(self.mechanism) | {"epsilon": self.epsilon / cap}
         return k_norm.within(1, **each, beta=self.beta * Fraction(1, max(1, n_groups)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsOfGroups(PeopleOfGroups):
+    """Takes the rows of each group, of which each person adds at most `bound` to each."""
+
+    counts_rows = True
+    udfs: ClassVar = {"__dp_sql_rows_vector": "BIGINT",
+                      "__dp_sql_rows_vector_report": WITH_NOISE}  # fmt: skip
+
+    def lists(self, rows: Rows) -> list[str]:
+        kept = (  # least ignores NULL, which a group that no one is in has
+            f"system.main.sum(system.main.least(__dp_contribution, {self.bound})) "
+            "FILTER (WHERE __dp_contribution IS NOT NULL)"
+        )
+        total = f"CAST(system.main.least(coalesce({kept}, 0), {(1 << 63) - 1}) AS BIGINT)"
+        return [
+            f"__dp_lists AS MATERIALIZED (SELECT __dp_group, {total} AS __dp_number FROM "
+            f"__dp_groups LEFT JOIN {rows.relation} USING (__dp_group) GROUP BY __dp_group)"
+        ]
+
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
+        says = super().public_accuracy(mechanism, n_items)
+        left_out = f"a person's rows beyond {self.bound} in a group are not counted"
+        return says and f"{says}; {left_out}"
