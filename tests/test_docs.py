@@ -35,7 +35,7 @@ README, SQL, POLICY = TEXT["README.md"], TEXT["sql.md"], TEXT["policy.md"]
 MAKE_SHOP = """
 CREATE TABLE catalog AS SELECT 'Book ' || i AS title, 'novel' AS genre, 1890 + i AS year FROM range(12) AS r(i);
 CREATE TABLE regions AS SELECT unnest(['north', 'south']) AS name;
-CREATE TABLE ratings AS SELECT user_id, title, 'north' AS region FROM range(900) AS r(user_id), catalog;
+CREATE TABLE ratings AS SELECT user_id, title, 'north' AS region, 4 AS stars FROM range(900) AS r(user_id), catalog;
 CREATE TABLE reviews AS SELECT user_id, 'good' AS word, 'A good book' AS review FROM range(9) AS r(user_id);
 CREATE TABLE scores AS FROM (VALUES ('north', 'tree', 810, 4)) AS s(region, model, accuracy, sensitivity)
 """  # fmt: skip
