@@ -114,7 +114,7 @@ def chosen(shared: Shared) -> tuple[Question, int]:
     for name in FUNCTIONS[function].positional[1:]:
         question = question.given(**{name: pick(LABELS[name], POSITIONAL[name], name)})
     if items[item]:
-        question = bounded(question, offer.columns[item])
+        question = bounded(question, *menu.bounds(offer.columns[item], offer.values.get(item, ())))
     question = grouped(shared, filtered(question, offer), offer)
     epsilon = st.slider(
         "Privacy loss ε", 0.01, 1.5, 0.25, 0.01, key="epsilon", bind="query-params",
@@ -128,9 +128,8 @@ def pick(label: str, options: Any, key: str, words: Any = str) -> Any:
     return st.selectbox(label, options, key=key, format_func=words, bind="query-params")
 
 
-def bounded(question: Question, kind: str) -> Question:
+def bounded(question: Question, lower: Any, upper: Any) -> Question:
     """The range of values that are looked at: it must not come from the data."""
-    lower, upper = menu.bounds(kind)
     if isinstance(lower, datetime.date):
         ends = st.date_input("Dates between", (lower, upper), key="between")
         lower, upper = ends if len(ends) == 2 else (lower, upper)
@@ -148,15 +147,12 @@ def filtered(question: Question, offer: Menu) -> Question:
         return question
     name, kind = as_written(column), offer.columns[column]
     if kind.startswith(menu.DATES):
-        first, last = menu.bounds(kind)
-        days = offer.values.get(column) or (first, last)
-        ends = st.date_input(
-            f"{column} between", (days[0], days[-1]), days[0], days[-1], key=f"is_{column}"
-        )
+        days = menu.bounds(kind, offer.values.get(column, ()))
+        ends = st.date_input(f"{column} between", days, *days, key=f"is_{column}")
         if len(ends) < 2:  # the visitor has chosen the first day only
             return question
         first, last = ends
-        sql = f"{name} BETWEEN {as_sql(first)} AND {as_sql(last)}"
+        sql = f"{name} >= '{first}' AND {name} < '{last + datetime.timedelta(days=1)}'"
         return replace(question, where=(sql, f"{first} to {last}"))
     if column in offer.values:
         value = pick(f"{column} is", offer.values[column], f"is_{column}")
@@ -313,13 +309,19 @@ def explained(value: Any, one: Number) -> str:
 
 
 def listed(question: Question, rows: list[tuple[Any, ...]]) -> None:
-    """An answer as a table."""
-    if question.key:
-        head = question.each or question.key
-        st.table([{head: shown(row[0]), question.unit: shown(row[-1])} for row in rows],
-                 border="horizontal")  # fmt: skip
+    """An answer as a table; several quantiles have a column each."""
+    quantiles = question.arguments.get("q", "").strip("[]").split(", ")
+    head = question.each or question.key
+    lines = []
+    for row in rows:
+        values = row[-1] if isinstance(row[-1], list) and len(quantiles) > 1 else [row[-1]]
+        names = quantiles if len(values) > 1 else [question.unit]
+        key = {head: shown(row[0])} if head else {}
+        lines.append(key | dict(zip(names, map(shown, values), strict=True)))
+    if len(lines) == len(lines[0]) == 1:
+        st.metric(question.unit, *lines[0].values())
     else:
-        st.metric(question.unit, shown(rows[0][-1]))
+        st.table(lines, border="horizontal")
 
 
 # --- the budget, and what was asked ---------------------------------------------------------------

@@ -301,7 +301,7 @@ def test_the_statement_on_the_page_is_the_one_that_is_asked(opened: Opened, fold
         str(folder / "reading.duckdb"), policy=folder / "policy.toml", analyst="reporting"
     ) as session:
         assert session.explain(sql).calls[0].kept is not None
-    assert "Number of people by region, title = A Doll's House" in spoken(page)
+    assert "Number of people in ratings by region, title = A Doll's House" in spoken(page)
 
 
 # --- what is drawn --------------------------------------------------------------------------------
