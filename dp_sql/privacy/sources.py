@@ -6,7 +6,7 @@ analyst_plan.py. Reads no private row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -16,13 +16,13 @@ from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value
 from dp_sql.privacy.declared_sources import inexact
 from dp_sql.privacy.domains import Domain, Values
 from dp_sql.privacy.from_clause import From, row_wise
-from dp_sql.privacy.plan import Column, Groups, Plan, plan_of
+from dp_sql.privacy.plan import Column, Groups, Plan, Shared, plan_of
 from dp_sql.privacy.relation_sql import Work, Written
 from dp_sql.privacy.relation_tree import Relation, reads_one_table
 from dp_sql.privacy.relations import Compiler
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.literals import PublicQuery, Reference
+from dp_sql.sql.literals import EVERY_ROW, PublicQuery, Reference
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
@@ -31,8 +31,12 @@ _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
 
 @dataclass(frozen=True)
 class CallRows:
-    """What one call reads: its item, and the rows as a tree and as a relation of FROM."""
+    """What one call reads: its item, and the rows as a tree and as a relation of FROM.
 
+    call: the same, or what answers it where its item is the privacy unit.
+    """
+
+    call: DpCall
     item: Value
     relation: Relation
     written: Written
@@ -59,10 +63,10 @@ class Source:
         """The columns of GROUP BY as the plan's source names them."""
         return tuple(Column(f'"__dp_g{i}"', value.type) for i, value in enumerate(self.values))
 
-    def written(self, relation: Relation) -> Written:
+    def written(self, relation: Relation, *, every_row: bool = False) -> Written:
         """Rows of the source as SQL, or NotSupported where they could cause too much work."""
         try:
-            return self.compiler.written(relation)
+            return self.compiler.written(relation, every_row=every_row)
         except NotSupported as refusal:
             raise refusal.at(self.select.text, self.select.source[0]) from None
 
@@ -72,14 +76,49 @@ class Source:
         Raises NotPrivate where the item is not known to be total, ArgumentError where its equality
         is not exact, and NotSupported where the source could cause too much work.
         """
-        item = _exact(self.select, call.item, self.scope, "item")
+        item = _item(self.select, call, self.scope)
+        if item.is_person and "mechanism" not in call.given:
+            of_people = call.parameters.of_people()
+            if of_people is not None:
+                call = replace(call, parameters=of_people[0], mechanism=of_people[1])
+        numbers = call.parameters.for_item(call.given, call.item.text, item.type)
+        call = replace(call, parameters=numbers)
         relation = self.rows.select([item, *self.values])
-        found = self.written(relation)
-        listed = "".join(f", c{i + 1} AS __dp_g{i}" for i in range(len(self.values)))
-        sql = (
-            f"(SELECT __dp_person, c0 AS __dp_item{listed} FROM ({found.sql}) AS t) AS __dp_people"
+        found = self.written(relation, every_row=call.parameters.counts_rows)
+        return CallRows(call, item, relation, self._named(found, ["__dp_item"]))
+
+    def _named(self, found: Written, items: Sequence[str]) -> Written:
+        """A relation of FROM, whose columns are the person, the items and the keys."""
+        names = [*items, *(f"__dp_g{i}" for i in range(len(self.values)))]
+        listed = "".join(f", c{i} AS {name}" for i, name in enumerate(names))
+        return replace(
+            found, sql=f"(SELECT __dp_person{listed} FROM ({found.sql}) AS t) AS __dp_people"
         )
-        return CallRows(item, relation, replace(found, sql=sql))
+
+    def shared(
+        self, reads: Sequence[CallRows]
+    ) -> tuple[Sequence[Written], Sequence[Shared | None]]:
+        """What the calls read, and for each call which of it, if not a source of its own.
+
+        Calls share a source unless a join in it multiplies rows: how many rows it makes, and which
+        rows of a person it keeps, depends on the columns that are needed.
+        """
+        items = {one.item.sql: one.item for one in reads}
+        alone = {one.written.sql: one.written for one in reads}
+        apart = [*alone.values()], [None] * len(reads)
+        if len(alone) == 1:
+            return apart
+        try:
+            relation = self.rows.select([*items.values(), *self.values])
+            every_row = any(one.call.parameters.counts_rows for one in reads)
+            found = self.compiler.written(relation, every_row=every_row)
+        except NotSupported:
+            return apart
+        if any(one.work.joined_rows_per_person is not None for one in (found, *alone.values())):
+            return apart
+        names = {sql: f"__dp_item_{i}" for i, sql in enumerate(items)}
+        found = self._named(found, [*names.values()])
+        return [found], [Shared(found.sql, f'"{names[one.item.sql]}"') for one in reads]
 
     def public_query(self, given: PublicQuery) -> tuple[str, list[Values]]:
         """A query over public tables as SQL with columns c0, c1, …; and the values of each.
@@ -118,21 +157,21 @@ class Source:
 
     def plan(
         self,
-        call: DpCall,
         rows: CallRows,
         domain: Domain | None,
         groups: Groups | None,
         assumptions: tuple[str, ...],
         work: Work | None = None,
+        shared: Shared | None = None,
     ) -> Plan:
         """The plan of one call; the arguments are those of plan_of."""
         assert self.person_type is not None  # both callers have refused a public source
         person = Column('"__dp_person"', self.person_type)
         return plan_of(
-            self.select, call, source=rows.written.sql, keys=self.keys, groups=groups,
+            self.select, rows.call, source=rows.written.sql, keys=self.keys, groups=groups,
             columns={"item": Column('"__dp_item"', rows.item.type), "privacy_unit": person},
             keep_source=work is not None or not reads_one_table(rows.relation),
-            domain=domain, assumptions=assumptions, work=work,
+            domain=domain, assumptions=assumptions, work=work, shared=shared,
         )  # fmt: skip
 
 
@@ -193,9 +232,21 @@ def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
     return column, row_wise(tree, replace(scope, column=lambda _: over)).sql
 
 
-def _exact(select: DpSelect, reference: Reference, scope: Scope, what: str) -> Value:
+def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
+    if call.item.text == EVERY_ROW:
+        return Value(EVERY_ROW, "INTEGER")
+    return _exact(select, call.item, scope, "item", call.function.shape.item_types)
+
+
+def _exact(
+    select: DpSelect,
+    reference: Reference,
+    scope: Scope,
+    what: str,
+    types: frozenset[str] | None = EXACT_TYPES,
+) -> Value:
     value = value_of(select, reference, scope)
-    if family(value.type) not in EXACT_TYPES:
+    if types is not None and family(value.type) not in types:
         start, end = reference.position, reference.position + len(reference.text)
         before, after = select.text[:start], select.text[end:]
         casts = [f"CAST({reference.text} AS VARCHAR)"]
