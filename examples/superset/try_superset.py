@@ -67,8 +67,8 @@ BEST = """SELECT generate_subscripts(best, 1) AS rank, unnest(best) AS title
 FROM (SELECT DP_TOPK(title, 5, epsilon := 1) AS best FROM ratings)"""
 DIFFERENT = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1) AS n FROM ratings"
 METRICS = {
-    "readings": "DP_COUNT(*, epsilon := 1)",
-    "minutes read": "DP_SUM(minutes, epsilon := 1)",
+    "readings": "DP_COUNT(*, epsilon := 1, max_groups_contributed := 6)",
+    "readers": "DP_COUNT_DISTINCT(user_id, epsilon := 1)",
 }
 N_QUESTIONS = 5
 BUDGET = "SELECT analyst, loss, spent, remaining, total FROM dp_budget()"
@@ -136,7 +136,7 @@ def build(api: Api, folder: Path) -> tuple[int, int]:
     report("making a dataset of the table ratings")
     chart("Readings per month", ratings, axis("echarts_timeseries_line", "day", "readings"))
     chart("Readings by region", ratings, axis("echarts_timeseries_bar", "region", "readings"))
-    chart("Minutes by region", ratings, axis("echarts_timeseries_bar", "region", "minutes read"))
+    chart("Readers by region", ratings, axis("echarts_timeseries_bar", "region", "readers"))
     for title, sql, form in (
         ("The five most read", BEST, table("rank", "title")),
         ("Different titles", DIFFERENT, number("n")),
@@ -255,7 +255,8 @@ def take_pictures(base: str, password: str, pages: dict[str, str], folder: Path)
         for name, page in pages.items():
             browser.get(f"{base}/{page}")
             waiting.until(lambda page: page.find_elements(By.CSS_SELECTOR, ".chart-slice, canvas"))
-            time.sleep(8)  # the other charts, and what moves
+            waiting.until(lambda page: "Waiting on" not in page.page_source)
+            time.sleep(8)  # what moves
             browser.save_screenshot(str(folder / name))
     finally:
         browser.quit()
