@@ -235,18 +235,25 @@ def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
     if call.item.text == EVERY_ROW:
         return Value(EVERY_ROW, "INTEGER")
-    return _exact(select, call.item, scope, "item", call.function.shape.item_types)
-
-
-def _exact(
-    select: DpSelect,
-    reference: Reference,
-    scope: Scope,
-    what: str,
-    types: frozenset[str] | None = EXACT_TYPES,
-) -> Value:
-    value = value_of(select, reference, scope)
+    types = call.function.shape.item_types
+    if types == EXACT_TYPES:
+        return _exact(select, call.item, scope, "item")
+    value = value_of(select, call.item, scope)
     if types is not None and family(value.type) not in types:
+        item = call.given["item"]
+        is_text = family(value.type) in BINARY_TYPES | {"VARCHAR"}
+        cast = f"TRY_CAST({item.written} AS DECIMAL(18, 2))" if is_text else ""
+        raise item.refuse(
+            f"{call.function.name} takes integers and decimals; {item.written} is {value.type}.",
+            f"Write {cast}: the sum of decimals is exact." if cast else None,
+            [item.put(cast)] if cast else [],
+        )
+    return value
+
+
+def _exact(select: DpSelect, reference: Reference, scope: Scope, what: str) -> Value:
+    value = value_of(select, reference, scope)
+    if family(value.type) not in EXACT_TYPES:
         start, end = reference.position, reference.position + len(reference.text)
         before, after = select.text[:start], select.text[end:]
         casts = [f"CAST({reference.text} AS VARCHAR)"]
