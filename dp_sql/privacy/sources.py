@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value
-from dp_sql.privacy.declared_sources import inexact
+from dp_sql.privacy.declared_sources import inexact, no_amount
 from dp_sql.privacy.domains import Domain, Values
 from dp_sql.privacy.from_clause import From, row_wise
 from dp_sql.privacy.plan import Column, Groups, Plan, Shared, plan_of
@@ -235,32 +235,28 @@ def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
     if call.item.text == EVERY_ROW:
         return Value(EVERY_ROW, "INTEGER")
-    types = call.function.shape.item_types
-    if types == EXACT_TYPES:
-        return _exact(select, call.item, scope, "item")
-    value = value_of(select, call.item, scope)
-    if types is not None and family(value.type) not in types:
-        item = call.given["item"]
-        is_text = family(value.type) in BINARY_TYPES | {"VARCHAR"}
-        cast = f"TRY_CAST({item.written} AS DECIMAL(18, 2))" if is_text else ""
-        raise item.refuse(
-            f"{call.function.name} takes integers and decimals; {item.written} is {value.type}.",
-            f"Write {cast}: the sum of decimals is exact." if cast else None,
-            [item.put(cast)] if cast else [],
-        )
-    return value
+    return _exact(select, call.item, scope, "item", call.function.shape.item_types)
 
 
-def _exact(select: DpSelect, reference: Reference, scope: Scope, what: str) -> Value:
+def _exact(
+    select: DpSelect,
+    reference: Reference,
+    scope: Scope,
+    what: str,
+    types: frozenset[str] | None = EXACT_TYPES,
+) -> Value:
     value = value_of(select, reference, scope)
-    if family(value.type) not in EXACT_TYPES:
+    if types is not None and family(value.type) not in types:
         start, end = reference.position, reference.position + len(reference.text)
         before, after = select.text[:start], select.text[end:]
-        casts = [f"CAST({reference.text} AS VARCHAR)"]
-        if family(value.type) in BINARY_TYPES:
+        casts = [f"CAST({reference.text} AS VARCHAR)"] if "VARCHAR" in types else []
+        if family(value.type) in BINARY_TYPES or not casts:
             casts.insert(0, f"TRY_CAST({reference.text} AS DECIMAL(18, 2))")
         instead = [f"{before}{cast}{after}" for cast in casts]
-        raise inexact(what, reference.text, value.type).at(select.text, start, instead)
+        refusal = inexact(what, reference.text, value.type)
+        if "VARCHAR" not in types:
+            refusal = no_amount(reference.text, value.type)
+        raise refusal.at(select.text, start, instead)
     return value
 
 

@@ -530,7 +530,7 @@ def test_most_statements_of_the_documents_run_on_a_plain_connection(con: Con) ->
                 (other,) = re.findall(r"^Write: (.+\$\$\))$", str(error), re.MULTILINE | re.DOTALL)
                 assert shop.sql(other).fetchall()
     assert len(works) >= 9
-    assert len(works) >= 0.8 * (len(works) + len(refused)), refused
+    assert len(works) >= 0.75 * (len(works) + len(refused)), refused
 
 
 def test_a_file_says_what_is_missing_where_dp_sql_is_not_loaded(tmp_path: Path) -> None:

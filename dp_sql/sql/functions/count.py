@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dp_sql.sql import literals
+from dp_sql.sql.functions.amounts import bucket
 from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.sql.shape import Function, Rows
@@ -42,11 +43,9 @@ class Count(Bounded):
             f"SELECT {rows.group}{n} AS n, system.main.count(*) AS people FROM {rows.relation} "
             f"GROUP BY {rows.group}n"
         )
-        # bin writes a number without leading zeros.
-        bucket = "CASE WHEN n = 1 THEN 0 ELSE system.main.length(system.main.bin(n - 1)) END"
         histogram = (
-            f"SELECT {rows.group}{bucket} AS bucket, CAST(system.main.sum(people) AS BIGINT) AS "
-            "people, CAST(system.main.sum(CAST(n AS HUGEINT) * people) AS VARCHAR) AS total "
+            f"SELECT {rows.group}{bucket('n')} AS bucket, "
+            "CAST(system.main.sum(people) AS BIGINT) AS people, CAST(system.main.sum(CAST(n AS HUGEINT) * people) AS VARCHAR) AS total "
             f"FROM ({sizes}) AS sizes GROUP BY {rows.group}bucket"
         )
         columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_buckets": "bucket"}

@@ -14,11 +14,12 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from dp_sql.sql import literals
+from dp_sql.sql.functions.amounts import AMOUNT_TYPES, bucket, scale_of
 from dp_sql.sql.functions.bounded import Bounded
 from dp_sql.sql.literals import Argument, Given
 from dp_sql.sql.ranges import DEFAULT_BETA
 from dp_sql.sql.shape import Function, Rows
-from dp_sql.sql.types import INTEGERS, family
+from dp_sql.sql.types import family
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 _MOST = 1 << 126  # of one person, in units
@@ -34,7 +35,7 @@ class Sum(Bounded):
     """Takes a histogram of the sizes of net sums; returns one number, as a string."""
 
     registry = "sum"
-    item_types = INTEGERS | {"DECIMAL"}
+    item_types = AMOUNT_TYPES | {"UHUGEINT"}
     counts_rows = True
     offer = "add report := true to get its noise with the answer"
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
@@ -67,12 +68,12 @@ class Sum(Bounded):
     def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
         bound = None
         if self.fixed is not None:
-            units = self.fixed * 10 ** _scale(kind)
+            units = self.fixed * 10 ** scale_of(kind)
             argument = given["contribution_bound"]
             if units.denominator != 1:
-                unit = in_words(Fraction(1, 10 ** _scale(kind)))
+                unit = in_words(Fraction(1, 10 ** scale_of(kind)))
                 message = f"contribution_bound must be a multiple of {unit}, as {item} is {kind}."
-                rounded = Fraction(-(-units.numerator // units.denominator), 10 ** _scale(kind))
+                rounded = Fraction(-(-units.numerator // units.denominator), 10 ** scale_of(kind))
                 raise argument.refuse(message, instead=[argument.put(in_words(rounded))])
             bound = int(units)
             if bound > _MOST:
@@ -91,7 +92,7 @@ class Sum(Bounded):
         return int(found[1]) > 18 if found else family(self.kind) in {"HUGEINT", "UHUGEINT"}
 
     def value_type(self, types: Mapping[str, str]) -> str:
-        number = f"DECIMAL(38,{_scale(self.kind)})" if "DECIMAL" in self.kind else "HUGEINT"
+        number = f"DECIMAL(38,{scale_of(self.kind)})" if "DECIMAL" in self.kind else "HUGEINT"
         return self.udfs[self.udf].replace("VARCHAR", number)
 
     def column(self, name: str, sql: str, kind: str) -> str:
@@ -121,14 +122,12 @@ class Sum(Bounded):
             f"SELECT {rows.group}{size} AS n, CAST(net < 0 AS INTEGER) AS side "
             f"FROM ({nets}) AS nets WHERE net {'>' if self.one_sided else '<>'} 0"
         )
-        # bin writes a number without leading zeros.
-        bucket = "CASE WHEN n = 1 THEN 0 ELSE system.main.length(system.main.bin(n - 1)) END"
         total = "CAST(system.main.sum(n) AS VARCHAR)"
         if self._is_wide:
             halves = (f"CAST(system.main.sum(n {sign} {_HALF}) AS VARCHAR)" for sign in ("//", "%"))
             total = " || ' ' || ".join(halves)
         histogram = (
-            f"SELECT {rows.group}side, {bucket} AS bucket, system.main.count(*) AS people, "
+            f"SELECT {rows.group}side, {bucket('n')} AS bucket, system.main.count(*) AS people, "
             f"{total} AS total FROM ({sizes}) AS sizes GROUP BY {rows.group}side, bucket"
         )
         columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_sides": "side",
@@ -150,7 +149,7 @@ class Sum(Bounded):
 
     def number(self, units: int) -> str:
         """Units as a decimal that the type of the answer holds."""
-        scale, is_decimal = _scale(self.kind), "DECIMAL" in self.kind
+        scale, is_decimal = scale_of(self.kind), "DECIMAL" in self.kind
         most = 10**38 - 1 if is_decimal else (1 << 127) - 1
         digits = str(min(abs(units), most)).rjust(scale + 1, "0")
         whole, places = digits[: len(digits) - scale], digits[len(digits) - scale :]
@@ -166,12 +165,6 @@ def _clamped(sql: str, most: int) -> str:
 # Both halves fit HUGEINT whatever the rows are, and so does what is clamped, with what is added.
 _HIGH = _clamped(f"__dp_high + __dp_low // {_HALF}", 1 << 62)
 _WIDE = _clamped(f"{_HIGH} * {_HALF} + __dp_low % {_HALF}", _MOST)
-
-
-def _scale(kind: str) -> int:
-    """The decimal places of a type."""
-    found = _DECIMAL.match(kind)
-    return int(found[2]) if found else 0
 
 
 def _units(sql: str, kind: str) -> str:
