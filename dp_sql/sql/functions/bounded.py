@@ -82,5 +82,5 @@ class Bounded(Shape):
         """A released number in the type of the answer, or the nearest that it has."""
         return max(_BIGINT[0], min(x, _BIGINT[1]))
 
-    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         return mechanism.accuracy(**self.given_to(mechanism))

@@ -177,7 +177,7 @@ def _units(sql: str, kind: str) -> str:
 DP_SUM = Function(
     name="DP_SUM", shape=Sum, default_mechanism="bounded_sum", positional=("item",),
     purpose="what a column adds up to",
-    named=("epsilon", "privacy_unit", "beta", "lower", "mechanism", "contribution_bound", "report",
-           "groups", "max_groups_contributed"),
+    named=("epsilon", "delta", "privacy_unit", "beta", "lower", "mechanism",
+           "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_SUM(minutes, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
 )  # fmt: skip
