@@ -12,10 +12,10 @@ SELECT day, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ra
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT score, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY score
 
--- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
+-- released
 SELECT upper(region), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY upper(region)
 
--- NotPrivate|ArgumentError
+-- released
 SELECT region || 'x', DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region || 'x'
 
 -- NotPrivate
