@@ -9,6 +9,7 @@ from types import MappingProxyType
 from dp_sql.udfs.contributions import bounded_count, bounded_sum, laplace
 from dp_sql.udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs.quantile import recursive
 from dp_sql.udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
 from dp_sql.udfs.topk import joint, limited_domain, peeling, subset, weighted_gaussian
 
@@ -23,12 +24,15 @@ _ALL = (
     random_stopping.RANDOM_STOPPING, random_stopping.RANDOM_STOPPING_TNB,
     k_randomised_response.K_RANDOMISED_RESPONSE,
     bounded_count.BOUNDED_COUNT, bounded_sum.BOUNDED_SUM, laplace.LAPLACE,
+    recursive.RECURSIVE,
 )  # fmt: skip
 
 REGISTRY: Mapping[str, Mapping[str, Mechanism]] = MappingProxyType(
     {
         function: MappingProxyType({one.name: one for one in _ALL if one.function == function})
-        for function in ("topk", "count_distinct", "select", "count", "sum", "people")
+        for function in (
+            "topk", "count_distinct", "select", "count", "sum", "people", "quantile",
+        )
     }
 )
 """The mechanisms of each function, by the names that `mechanism :=` takes."""

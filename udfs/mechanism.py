@@ -78,7 +78,7 @@ class Mechanism:
         run: run(data, **parameters). The data are the counts of items (topk), the offsets and the
             people of items (count_distinct, and topk that finds items without n_largest), scores
             and sensitivities (select), or histograms of people by what they contribute (count,
-            sum, avg).
+            sum, avg), or votes (quantile).
         accuracy: accuracy(size, **parameters, beta) says in one sentence what holds for every
             data set; size is the number of items (topk) or the sensitivities (select), and is
             left out for the others.
@@ -93,7 +93,7 @@ class Mechanism:
 
     name: str  # what `mechanism :=` calls it
     # The SQL function that it answers.
-    function: Literal["topk", "count_distinct", "select", "count", "sum", "avg", "people"]
+    function: Literal["topk", "count_distinct", "select", "count", "sum", "avg", "people", "quantile"]
     samples: str  # what one run draws, in words
     parameters: tuple[str, ...]  # names of the public numbers that `run` and `loss` take
     loss: Callable[..., PrivacyLoss]  # loss(**parameters) of one run

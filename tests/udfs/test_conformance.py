@@ -22,6 +22,7 @@ from tests.udfs import (
     cases_peeling,
     cases_people,
     cases_pnf_joint,
+    cases_quantile,
     cases_sampling,
     cases_select,
     cases_stopping,
@@ -50,6 +51,7 @@ MODULES = [
     cases_subset,
     cases_weighted,
     cases_contributions,
+    cases_quantile,
 ]
 CASES = {case.mechanism.name: case for module in MODULES for case in module.CASES}
 
@@ -66,6 +68,8 @@ PUBLIC = {
     "max_contributions": 100,
     "bound": "gem",
     "one_sided": False,
+    "quantiles": (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)),
+    "n_steps": 1000,
 }
 CONTRIBUTIONS = ("count", "sum")
 """The functions whose mechanisms take histograms, and None for a bound that is to be chosen."""
@@ -78,6 +82,7 @@ DATA = {
     "count": [[0, 2], [3, 1], [3, 4]],
     "sum": [[0, 2], [3, 1], [3, 4], [0, 1]],
     "people": [3],
+    "quantile": [np.array([3, 2, 1])],
 }
 NAMES = {
     "topk": ["counts"],
@@ -86,6 +91,7 @@ NAMES = {
     "count": ["buckets", "people", "sums"],
     "sum": ["buckets", "people", "sums", "negative"],
     "people": ["people"],
+    "quantile": ["votes"],
 }
 OF_PEOPLE = {
     name: mechanism
@@ -200,6 +206,8 @@ WRONG_TYPES = {
     "max_contributions": [5.0, True, "5", None, Fraction(5)],
     "bound": [2.0, True, Fraction(2)],
     "one_sided": [1, None, "yes"],
+    "quantiles": [Fraction(1, 2), 0.5, (0.5,), [Fraction(1, 2)], (1,), (), None],
+    "n_steps": [5.0, True, "5", None, Fraction(5)],
 }
 WRONG_NUMBERS = {
     "epsilon": [Fraction(0), Fraction(-1)],
@@ -209,6 +217,8 @@ WRONG_NUMBERS = {
     "max_contributions": [0, -1],
     "bound": [0, -3],
     "one_sided": [],
+    "quantiles": [(Fraction(0),), (Fraction(1),), (Fraction(1, 2), Fraction(3, 2))],
+    "n_steps": [-1, 2**62 + 1],
 }
 PARAMETERS = [
     (name, parameter)
@@ -264,6 +274,11 @@ WRONG_DATA = [
     *(
         ("topk", [counts], ValueError, "counts")
         for counts in (COUNTS[:, np.newaxis], np.array(3), COUNTS - 2, COUNTS + 2**62)
+    ),
+    *(("quantile", [votes], TypeError, "votes") for votes in NO_COUNTS),
+    *(
+        ("quantile", [votes], ValueError, "votes")
+        for votes in (COUNTS[:, np.newaxis], np.array(3), COUNTS - 2, COUNTS + 1000)
     ),
     *(("select", [[1, bad], [1, 1]], TypeError, "scores") for bad in NO_NUMBERS),
     *(
