@@ -31,7 +31,13 @@ REGISTRY: Mapping[str, Mapping[str, Mechanism]] = MappingProxyType(
     {
         function: MappingProxyType({one.name: one for one in _ALL if one.function == function})
         for function in (
-            "topk", "count_distinct", "select", "count", "sum", "people", "quantile",
+            "topk",
+            "count_distinct",
+            "select",
+            "count",
+            "sum",
+            "people",
+            "quantile",
         )
     }
 )

@@ -93,21 +93,9 @@ class Draws:
                 return drawn
         return 0
 
-    def each_below(self, sizes: _Int64s) -> _Int64s:
-        """Draw for each n >= 1 of `sizes`, independently, one of 0, ..., n - 1 as `below` does."""
-        if sizes.size and sizes.min() < 1:
-            raise ValueError("each_below(sizes) needs sizes of at least 1")
-        masks = (sizes - 1).astype(np.uint64)
-        for shift in (1, 2, 4, 8, 16, 32):  # ones from the highest bit down
-            masks |= masks >> np.uint64(shift)
-        drawn = np.zeros(sizes.size, dtype=np.int64)
-        left = np.flatnonzero(masks)
-        while left.size:
-            numbers = (self._words(left.size) & masks[left]).astype(np.int64)
-            hit = numbers < sizes[left]
-            drawn[left[hit]] = numbers[hit]
-            left = left[~hit]
-        return drawn
+    def words(self, n: int) -> _Int64s:
+        """Draw n independent integers, each of 64 fair bits."""
+        return self._words(n).view(np.int64)
 
     def choose(self, odds: Odds) -> int:
         """Draw outcome j with probability proportional to its weight, exactly."""

@@ -81,6 +81,8 @@ class Source:
             of_people = call.parameters.of_people()
             if of_people is not None:
                 call = replace(call, parameters=of_people[0], mechanism=of_people[1])
+        parameters = call.parameters.for_item(call.given, item.type)
+        call = replace(call, parameters=parameters)
         relation = self.rows.select([item, *self.values])
         found = self.written(relation, every_row=call.parameters.counts_rows)
         listed = "".join(f", c{i + 1} AS __dp_g{i}" for i in range(len(self.values)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from dp_sql.sql.literals import Given, Reader, Reference
+from dp_sql.sql.literals import Argument, Given, Reader, Reference
 from dp_sql.sql.types import EXACT_TYPES, by_value, exact
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
@@ -85,8 +85,10 @@ class Shape(ABC):
     reads_people: ClassVar[bool] = True
     # Whether `lists` reads the rows once, so that DuckDB need not keep them.
     reads_rows_once: ClassVar[bool] = False
-    # Whether it matters how often a row occurs; * is then an item that every row has.
-    counts_rows: ClassVar[bool] = False
+    counts_rows: ClassVar[bool] = False  # whether it matters how often a row occurs
+    takes_star: ClassVar[bool] = False  # whether * is an item, which every row has
+    # The named arguments that a call needs besides epsilon: what each is, and values to try.
+    needs: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {}
     offer: ClassVar[str] = ""  # how to get more than a bare number, as the end of a sentence
     takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types
     # Its UDF, and that of a detailed answer; what each returns for one group.
@@ -118,6 +120,10 @@ class Shape(ABC):
         """The numbers that a mechanism takes, by name."""
         return {name: getattr(self, name) for name in mechanism.parameters}
 
+    def question(self, mechanism: Mechanism) -> dict[str, Any]:
+        """The numbers that decide the distribution of an answer, by name."""
+        return self.given_to(mechanism)
+
     def loss(self, mechanism: Mechanism) -> PrivacyLoss:
         """The loss of one run of a mechanism."""
         return mechanism.loss(**self.given_to(mechanism))
@@ -148,6 +154,15 @@ class Shape(ABC):
     def udf(self) -> str:
         """The UDF that answers this call."""
         return [*self.udfs][self.detailed]
+
+    @property
+    def told_apart_by(self) -> tuple[Fraction, ...]:
+        """Public numbers without a name, which tell two calls of one statement apart."""
+        return () if self.n_listed is None else (Fraction(self.n_listed),)
+
+    def for_item(self, given: Mapping[str, Argument], kind: str) -> Self:
+        """The same for an item of a type; ArgumentError where the arguments do not fit it."""
+        return self
 
     @abstractmethod
     def value_type(self, types: Mapping[str, str]) -> str:

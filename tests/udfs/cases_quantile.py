@@ -275,7 +275,7 @@ RECURSIVE = Case(
     },
     loss=PrivacyLoss(EPSILON, rho=Fraction(1, 16)),
     says="with probability 95 %, at most 67 people lie between any answer and its exact quantile "
-    "(grid of 1001 values, epsilon = 1)",
+    "(one row of each person, grid of 1001 values, epsilon = 1)",
     fits=quantiles_fit,
     tight={
         "less than epsilon": private_by_definition(

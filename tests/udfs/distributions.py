@@ -51,9 +51,6 @@ class _Path:
     def below(self, n: int) -> int:
         return self._step([1] * n, n)
 
-    def each_below(self, sizes: Any) -> Any:
-        return np.array([self.below(n) for n in sizes.tolist()], dtype=np.int64)
-
     def choose(self, odds: Odds) -> int:
         return self._step(*self.weights_of(odds))
 

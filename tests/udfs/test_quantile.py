@@ -2,21 +2,21 @@
 
 from collections import defaultdict
 from fractions import Fraction
+from functools import cache
 from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.quantile import recursive
-from dp_sql.udfs.quantile.drawn import one_of_each
 from dp_sql.udfs.quantile.ranks import Ranks
 from dp_sql.udfs.quantile.split import Stretch, into_blocks
 from tests.udfs import cases_quantile as cases
 from tests.udfs.conformance import within
-from tests.udfs.distributions import NotPrivateError, distribution_of
+from tests.udfs.distributions import NotPrivateError
 
 HALF = Fraction(1, 2)
 MANY = tuple(Fraction(i, 21) for i in range(1, 21))
@@ -109,41 +109,17 @@ def test_blocks_hold_each_outcome_once_and_no_error_is_below_its_block(drawn):
 # One vote from each person's own rows.
 
 
-def test_each_row_of_a_person_is_drawn_equally_often():
-    rows, ends = np.array([7, 1, 1, 4, 9], np.int64), np.array([0, 1, 4, 5])
-    found, unfinished = distribution_of(
-        lambda draws: tuple(one_of_each(ends, rows, draws).tolist()), {}
-    )
-    assert unfinished == 0
-    assert found == {(7, 1, 9): Fraction(2, 3), (7, 4, 9): Fraction(1, 3)}
-
-
-def test_each_below_reads_as_many_bits_as_it_must():
-    """Of 2**6 words for sizes 3 and 5, the accepted ones are equally many for each pair."""
-    counted = defaultdict(int)
-    for first, second in product(range(4), range(8)):
-        words = iter([first | second << 64, 0, 0])
-        numbers = Draws(lambda _, words=words: next(words)).each_below(np.array([3, 5]))
-        if first < 3 and second < 5:
-            counted[tuple(numbers.tolist())] += 1
-    assert counted == dict.fromkeys(product(range(3), range(5)), 1)
-    with pytest.raises(ValueError, match="at least 1"):
-        secret_draws().each_below(np.array([1, 0]))
-
-
 def with_drawn_votes(people, quantiles, n_steps):
-    """The exact distribution for people with these rows, through the shipped draw."""
-    sizes = [len(rows) for rows in people]
-    offsets = np.cumsum([0, *sizes])
-    rows = np.array([row for own in people for row in own], np.int64)
-    drawn, _ = distribution_of(lambda d: tuple(sorted(one_of_each(offsets, rows, d).tolist())), {})
+    """The exact distribution for people with these rows, one of which is drawn for each."""
     mixed = defaultdict(Fraction)
-    for votes, p in drawn.items():
-        for answers, p_answers in cases.shipped(votes, quantiles, n_steps).items():
-            mixed[answers] += p * p_answers
+    n_draws = prod(map(len, people))
+    for votes in product(*people):
+        for answers, p in shipped(tuple(sorted(votes)), quantiles, n_steps).items():
+            mixed[answers] += p / n_draws
     return mixed
 
 
+shipped = cache(cases.shipped)
 OTHERS = [((0, 2), (1,)), ((0, 0, 1), (2, 2)), ((1,),), ()]
 ROWS = [(0,), (0, 2), (1, 1, 2), (2, 2, 2, 2)]
 

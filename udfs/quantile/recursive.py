@@ -125,7 +125,7 @@ def accuracy(quantiles: Quantiles, n_steps: int, epsilon: Fraction, beta: Fracti
     if len(quantiles) > 1:
         which = "any answer and its exact quantile"
     bound = error_bound(quantiles, n_steps, epsilon, beta)
-    given = f"(grid of {n_steps + 1} values, epsilon = {in_words(epsilon)})"
+    given = f"(one row of each person, grid of {n_steps + 1} values, epsilon = {in_words(epsilon)})"
     return f"{with_probability(1 - beta)} at most {bound} people lie between {which} {given}"
 
 

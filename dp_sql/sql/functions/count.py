@@ -22,7 +22,7 @@ class Count(Bounded):
         "privacy_unit": literals.read_reference,
     }
     item_types = None
-    counts_rows = True
+    counts_rows = takes_star = True
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sums": "VARCHAR[]"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": WITH_NOISE}
