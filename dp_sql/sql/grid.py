@@ -145,6 +145,16 @@ class Grid:
         return f"CAST({literal(str(x))} AS HUGEINT)"
 
 
+def check_written(given: Written) -> None:
+    """Refuse a bound or a step that is no literal; what it must be depends on the column."""
+    for name, argument in given.items():
+        *words, last = argument.tokens
+        literal_of_time = name != "step" and last.kind == "string" and len(words) <= 1
+        interval = name == "step" and argument.tokens[0].upper == "INTERVAL"
+        if not (literal_of_time or interval):
+            read_number(argument, name)
+
+
 def grid_of(call: str, item: Argument, kind: str, given: Written) -> Grid:
     """The grid of a call for a column of a type.
 

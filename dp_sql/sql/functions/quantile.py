@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
 from dp_sql.sql import literals
-from dp_sql.sql.grid import Grid, grid_of
+from dp_sql.sql.grid import Grid, check_written, grid_of
 from dp_sql.sql.literals import Argument, Given
 from dp_sql.sql.ranges import DEFAULT_BETA, MAX_QUANTILES
 from dp_sql.sql.shape import Function, Rows, Shape
@@ -63,6 +63,7 @@ class _Quantiles(Shape):
                 instead = [last.put(f"{last.written}, {end} := {value}") for value in values]
                 hint = "The bounds are public: they must not come from the data."
                 raise given.refuse(f"{given.name} needs {described}.", hint, instead)
+        check_written({name: given.arguments[name] for name in _BOUNDS if name in given.arguments})
         quantiles, is_list = cls.asked(given)
         return cls(
             epsilon=given.read("epsilon", literals.read_epsilon),
