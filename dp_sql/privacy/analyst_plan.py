@@ -72,14 +72,14 @@ def analyst_plans(
         message = "This source is public: it contains no private rows."
         hint = "Ask it without DP: SELECT … FROM it is free."
         raise select.refused(message, select.source[0], hint, NotPrivate)
+    calls = [_limited(select, call, policy) for call in select.calls]
+    reads = [source.read_by(call) for call in calls]
+    sources, shares = source.shared(reads)
+    if not all(side.agrees(one.sql, one.tables) for one in sources):
+        raise InternalError("The compiled SQL reads other tables than it should.")
     plans = []
-    for asked in select.calls:
-        _check_limits(select, asked, policy)
-        parameters = asked.parameters.within(policy.limits.max_contributions)
-        call = replace(asked, parameters=parameters)
-        rows = source.read_by(call)
-        if not side.agrees(rows.written.sql, rows.written.tables):
-            raise InternalError("The compiled SQL reads other tables than it should.")
+    for rows, shared in zip(reads, shares, strict=True):
+        call = rows.call
         cap = None if _is_single(source, policy) else call.max_groups_contributed
         is_open = bool(source.values) and not _is_single(source, policy)
         declared = partial(_declared, policy=policy, side=side)
@@ -89,8 +89,14 @@ def analyst_plans(
             domain = _public_values(source, call, call.domain, rows.item, policy, "domain")
         groups = _groups(source, call, policy, side, cap) if source.values else None
         work = rows.written.work
-        plans.append(source.plan(rows, domain, groups, ("the policy",), work))
+        plans.append(source.plan(rows, domain, groups, ("the policy",), work, shared))
     return plans
+
+
+def _limited(select: DpSelect, call: DpCall, policy: Policy) -> DpCall:
+    """A call whose numbers keep to the policy's limits, or a refusal."""
+    _check_limits(select, call, policy)
+    return replace(call, parameters=call.parameters.within(policy.limits.max_contributions))
 
 
 def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
@@ -148,7 +154,13 @@ def _groups(source: Source, call: DpCall, policy: Policy, side: Schema, cap: int
 
 
 def _declared(item: Value, policy: Policy, side: Schema) -> object:
-    """What the policy declares as the domain of a column; None where it declares none."""
+    """What the policy declares as the domain of a column; None where it declares none.
+
+    Of what is computed from one column, the domain is computed from that column's public values.
+    """
+    if item.image is not None:
+        declared = _declared(item.image[0], policy, side)
+        return declared if isinstance(declared, tuple) else None
     return next(
         (
             domain
@@ -197,7 +209,8 @@ def _stated(
     wanted = Wanted(source.select, call, given, item.type, side, what)
     stated = wanted.domain(values, partial(_cast_item, item, call))
     declared = _declared(item, policy, side)
-    if declared is not None:
+    # Of an expression of a column, other values are answered too: coalesce(region, 'none').
+    if declared is not None and item.image is None:
         _check_overlap(wanted, stated, _declared_values(declared, item, side))
     return stated
 
@@ -226,6 +239,11 @@ def _check_overlap(wanted: Wanted, stated: PublicValues, declared: Values) -> No
 
 
 def _declared_values(declared: object, item: Value, side: Schema) -> Values:
+    if item.image is not None:
+        read, sql = item.image
+        of = _declared_values(declared, read, side)
+        listed = f"SELECT {sql} AS value FROM ({items_sql(of, read.type)}) AS listed"
+        return Values(listed, f"computed from {of.described}")
     match declared:
         case "observed" if item.origin is not None:
             # The owner calls the values of the whole column public, not those that WHERE keeps.

@@ -62,6 +62,8 @@ class Value:
     bound: the most bytes of a string, or the years from 0 to the farthest date; None: not known.
     literal: the SQL of a literal whose type depends on what is beside it.
     is_unnested: whether it is a list of which each element becomes a row.
+    image: of an item or key that is computed from one column alone: that column, and the SQL over
+        its values in a column `item`.
     """
 
     sql: str
@@ -72,6 +74,7 @@ class Value:
     is_unnested: bool = False
     bound: int | None = None
     literal: str = ""
+    image: tuple[Value, str] | None = None
 
     @property
     def shape(self) -> str:

@@ -45,7 +45,10 @@ def refuse_missing(
     without = [key.text for key, value in keys if declared(value) is None]
     if without and select.groups is None:
         needed.append(_set("groups", "groups", without))
-        sets = [_public_set(source, key, value, policy, declared(value), 1) for key, value in keys]
+        sets = [
+            _public_set(source, key, value, policy, None if value.image else declared(value), 1)
+            for key, value in keys
+        ]
         added.append(f"groups := {sets[0] if len(sets) == 1 else '(' + ', '.join(sets) + ')'}")
     if needs_cap and call.max_groups_contributed is None:
         needed.append(CAP)

@@ -37,40 +37,58 @@ from dp_sql.sql.tokens import Token, folded
 from dp_sql.sql.types import exact
 
 
-def owners_plan(
-    select: DpSelect, call: DpCall, tokens: Sequence[Token], engine: OwnersEngine
-) -> Plan:
-    """The plan of one call of a SELECT on the owner's connection.
+def owners_plans(select: DpSelect, tokens: Sequence[Token], engine: OwnersEngine) -> list[Plan]:
+    """The plans of the calls of one SELECT on the owner's connection.
 
     `tokens` are those of the whole statement, for its CTEs. Raises QueryError where the source is
-    not provably person-level, or the call cannot be planned.
+    not provably person-level, or a call cannot be planned.
     """
-    if not call.parameters.reads_people:
-        return scores_plan(select, call, engine)
-    bodies = _bodies(select, tokens)
-    _check_strings(select, call, bodies.values(), engine)
+    plans: dict[int, Plan] = {}
+    of_unit: dict[Parts, list[DpCall]] = {}
+    for call in select.calls:
+        if call.parameters.reads_people:
+            of_unit.setdefault(call.privacy_unit.parts, []).append(call)
+        else:
+            plans[call.start] = scores_plan(select, call, engine)
+    for calls in of_unit.values():
+        found = _plans(select, calls, _bodies(select, tokens), engine)
+        plans |= {call.start: plan for call, plan in zip(calls, found, strict=True)}
+    return [plans[call.start] for call in select.calls]
+
+
+def _plans(
+    select: DpSelect, calls: Sequence[DpCall], bodies: Mapping[str, str], engine: OwnersEngine
+) -> list[Plan]:
+    """The plans of calls that have one privacy unit; their source is compiled once."""
+    _check_strings(select, calls, bodies.values(), engine)
     schema = OwnersSchema(engine)
-    unit = call.privacy_unit.parts[-1]
-    origin = _origin(select, call, bodies, schema)
+    unit = calls[0].privacy_unit.parts[-1]
+    origin = _origin(select, calls[0], bodies, schema)
     tables = DeclaredTables(schema, folded(unit), origin)
-    source = _source(select, call, bodies, tables)
-    rows = source.read_by(call)
-    read = read_tables(rows.relation)[0]
+    source = _source(select, calls[0], bodies, tables)
+    reads = [source.read_by(call) for call in calls]
+    read = read_tables(reads[0].relation)[0]
     functions = {table.function for table in read if table.function}
-    if not engine.agrees(rows.written.sql, rows.written.tables, functions):
-        message = "DuckDB does not read this source as dp_sql does."
-        hint = "Make it a table (CREATE TABLE … AS …) and name that table."
-        raise select.refused(message, select.source[0], hint, NotPrivate)
+    sources, shares = source.shared(reads)
+    for one in sources:
+        if not engine.agrees(one.sql, one.tables, functions):
+            message = "DuckDB does not read this source as dp_sql does."
+            hint = "Make it a table (CREATE TABLE … AS …) and name that table."
+            raise select.refused(message, select.source[0], hint, NotPrivate)
     relations = {folded(table.name[-1]) for table in read if table.is_private} | tables.views
     relations |= {part.name for part in source.rows.parts if part.rows.private and part.name}
     own = Own(relations, {folded(unit), *(origin or ())[1:]})
-    groups = _groups(source, call, own, schema) if select.keys else None
-    domain = None
-    if call.domain is not None:
-        kind = rows.item.type
-        domain = declared_domain(select, call, call.domain, kind, own, schema, source.one_column)
-    declared = assumptions(rows.relation, unit) + _assumed(select, call, groups, domain)
-    return source.plan(rows, domain, groups, declared)
+    plans = []
+    for rows, shared in zip(reads, shares, strict=True):
+        call = rows.call
+        groups = _groups(source, call, own, schema) if select.keys else None
+        domain = None
+        if call.domain is not None:
+            kind, one_column = rows.item.type, source.one_column
+            domain = declared_domain(select, call, call.domain, kind, own, schema, one_column)
+        declared = assumptions(rows.relation, unit) + _assumed(select, call, groups, domain)
+        plans.append(source.plan(rows, domain, groups, declared, shared=shared))
+    return plans
 
 
 def _source(
@@ -131,10 +149,11 @@ def _bodies(select: DpSelect, tokens: Sequence[Token]) -> dict[str, str]:
 
 
 def _check_strings(
-    select: DpSelect, call: DpCall, bodies: Iterable[str], engine: OwnersEngine
+    select: DpSelect, calls: Sequence[DpCall], bodies: Iterable[str], engine: OwnersEngine
 ) -> None:
     """Refuse SQL that sqlglot and DuckDB, or this database and another, may read differently."""
-    for sql in (select.source_text, select.condition_text or "", call.item.text, *bodies):
+    items = (call.item.text for call in calls)
+    for sql in (select.source_text, select.condition_text or "", *items, *bodies):
         try:
             check_sql(sql, engine)
         except NotPrivate as refusal:

@@ -39,6 +39,14 @@ class Groups:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """A source that all calls of a SELECT read, as Plan.source, and a call's item in it."""
+
+    source: str
+    item: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """What one release reads, which mechanism runs on it, and what it costs.
 
@@ -55,6 +63,7 @@ class Plan:
     call: the DP call as DuckDB would name it.
     assumptions: what the receipt says the promise rests on.
     work: None: not limited.
+    shared: what the release reads in place of `source`, with the other calls of its SELECT.
     """
 
     function: Function
@@ -71,6 +80,7 @@ class Plan:
     call: str
     assumptions: tuple[str, ...]
     work: Work | None = None
+    shared: Shared | None = None
 
 
 def loss_at(plan: Plan, factor: Fraction) -> PrivacyLoss:
@@ -92,6 +102,7 @@ def plan_of(
     keep_source: bool = False,
     domain: Domain | None = None,
     work: Work | None = None,
+    shared: Shared | None = None,
 ) -> Plan:
     """The plan of a call, once its source is read and it is known what is public about it.
 
@@ -112,5 +123,5 @@ def plan_of(
         function=call.function, mechanism=call.mechanism, parameters=parameters, loss=loss,
         source=source, written=select.source_text + where, columns=columns, keys=keys,
         groups=groups, keep_source=keep_source, domain=domain, call=call.display,
-        assumptions=assumptions, work=work,
+        assumptions=assumptions, work=work, shared=shared,
     )  # fmt: skip

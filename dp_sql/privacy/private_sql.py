@@ -1,9 +1,8 @@
 """The SQL that reads people's rows, from a plan. Writes; never runs.
 
 It makes lists in DuckDB and passes them to one UDF, which runs the mechanism; sql/functions says
-what the lists hold. With GROUP BY, groups are public: each is answered, also if no one is in it. A
-person in more groups than the cap is kept in some of them, drawn at random from that person's own;
-one call of the UDF answers all groups, in the order of the keys.
+what the lists hold, people_rows.py which rows they are made from. With GROUP BY, one call of the
+UDF answers all groups, in the order of the keys. Plans that share a source are one statement.
 
 Functions are written with their full name (system.main.list): a macro in the user's database may be
 called `list` or `count`, and must not be what is called here. All other names begin with __dp,
@@ -15,21 +14,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, count
 
-from dp_sql.privacy.plan import Column, Plan
+from dp_sql.privacy.people_rows import PeopleRows, by_keys, keys_of, keys_sql
+from dp_sql.privacy.plan import Plan
 from dp_sql.sql.shape import Rows
 from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import by_value, exact, sample
+from dp_sql.sql.types import sample
 
-KEEP_UDF = "__dp_sql_keep"
 GROUPS = "_groups"  # the end of the name of a UDF that answers all groups at once
 EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
 
 
 def release_columns(plan: Plan) -> list[tuple[str, str]]:
     """Names and types of the columns of a plan's release; with keys, of one row per group."""
-    value = ("__dp_value", _value_type(plan))
-    keys = [(name, key.type) for name, key in _keys(plan).items()]
-    return [("__dp_group", "BIGINT"), *keys, value] if keys else [value]
+    return [*_key_columns(plan), ("__dp_value", _value_type(plan))]
+
+
+def released_columns(plans: Sequence[Plan]) -> list[tuple[str, str]]:
+    """The same for the release of several plans: a value for each of them."""
+    values = [(_value_name(n), _value_type(plan)) for n, plan in enumerate(plans, 1)]
+    return [*_key_columns(plans[0]), *values]
+
+
+def one_of(plan: Plan, relation: str, number: int) -> str:
+    """The release of one plan as a relation, from that of several; `number` counts from 1."""
+    columns = "".join(f"{name}, " for name, _ in _key_columns(plan))
+    value = f"{_value_name(number)} AS __dp_value"
+    return f"(SELECT {columns}{value} FROM {relation} AS __dp_released)"
+
+
+def _value_name(number: int) -> str:
+    return "__dp_value" if number == 1 else f"__dp_value_{number}"
+
+
+def _key_columns(plan: Plan) -> list[tuple[str, str]]:
+    keys = [(name, key.type) for name, key in keys_of(plan).items()]
+    return [("__dp_group", "BIGINT"), *keys] if keys else []
 
 
 def answer_columns(plan: Plan, keys: Sequence[str]) -> list[tuple[str, str]]:
@@ -64,46 +83,70 @@ def _value_type(plan: Plan) -> str:
 
 def count_groups_sql(plan: Plan) -> str:
     """How many groups a plan's keys make in its source."""
-    groups = f"SELECT DISTINCT {', '.join(_keys_sql(plan))} FROM {plan.source}\n"
+    groups = f"SELECT DISTINCT {', '.join(keys_sql(plan))} FROM {plan.source}\n"
     return f"SELECT system.main.count(*) FROM ({groups}) AS __dp_groups"
 
 
-def private_sql(plan: Plan, ticket: str, *, again: bool = False, execution: str = EXECUTION) -> str:
-    """A SELECT of the columns of `release_columns`: the release that a UDF knows by its `ticket`.
+def private_sql(
+    plans: Sequence[Plan],
+    tickets: Sequence[str],
+    *,
+    again: bool = False,
+    execution: str = EXECUTION,
+) -> str:
+    """A SELECT of the columns of `released_columns`: each release is what a UDF knows by a ticket.
 
-    `again`: whether one execution may run it more than once, as in sql.shape.Rows. `execution`: for
-    which connection and query the release is made, if not for its own.
+    The plans are those of one bundle, as people_rows.bundles says. `again`: whether one execution
+    may run it more than once, as in sql.shape.Rows. `execution`: for which connection and query the
+    releases are made, if not for its own.
     """
+    calls = [f"'{ticket}', {execution}" for ticket in tickets]
+    if not plans[0].parameters.reads_people:
+        (plan,), (call,) = plans, calls
+        return f"WITH {', '.join(_score_rows(plan))}, {_answer(plan, call, again, 1)}"
+    people = PeopleRows(plans, calls)
+    if len(plans) == 1:
+        ctes = [*people.shared(), *people.of(0)]
+        return f"WITH {', '.join(ctes)}, {_answer(plans[0], calls[0], again, 1)}"
+    ctes, names = people.shared(), [f"__dp_answer_{n}" for n, _ in enumerate(plans, 1)]
+    for n, (plan, call, name) in enumerate(zip(plans, calls, names, strict=True)):
+        answer = f"WITH {', '.join(people.of(n))}, {_answer(plan, call, again, n + 1)}"
+        ctes.append(f"{name} AS MATERIALIZED ({answer})")
+    columns = [*(f"{names[0]}.{name}" for name, _ in _key_columns(plans[0]))]
+    columns += [f"{name}.{_value_name(n)}" for n, name in enumerate(names, 1)]
+    listed = f"WITH {', '.join(ctes)} SELECT {', '.join(columns)} FROM {names[0]}"
+    if not plans[0].keys:
+        return ", ".join([listed, *names[1:]])
+    joined = "".join(f" JOIN {name} USING (__dp_group)" for name in names[1:])
+    return f"{listed}{joined} ORDER BY {names[0]}.__dp_group ASC"
+
+
+def _answer(plan: Plan, call: str, again: bool, number: int) -> str:
+    """The lists of a plan, and the SELECT of its release; the `number` of its value."""
     shape, grouped = plan.parameters, bool(plan.keys)
-    call = f"'{ticket}', {execution}"
-    ctes = [_rows(plan)]
-    if grouped:
-        ctes += _groups(plan, call)
-    elif shape.of_person():
-        ctes.append(f"__dp_kept AS ({_of_person(plan, [])} FROM __dp_rows GROUP BY ALL)")
     rows = Rows(
-        relation="__dp_kept" if grouped or shape.of_person() else "__dp_rows",
+        relation="__dp_kept",
         types=_types(plan),
         mechanism=plan.mechanism,
         domain=None if plan.domain is None else plan.domain.select,
         grouped=grouped,
         again=again,
     )
-    ctes += shape.lists(rows)
+    ctes = shape.lists(rows)
     if not grouped:
         value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})", rows)
-        return f"WITH {', '.join(ctes)} SELECT {value} AS __dp_value FROM __dp_lists"
+        return f"{', '.join(ctes)} SELECT {value} AS {_value_name(number)} FROM __dp_lists"
     lists = ", ".join(
         f"coalesce(system.main.list({name} ORDER BY __dp_group ASC), [])" for name in shape.takes
     )
     answers = f"{shape.udf}{GROUPS}({call}, {lists}) AS __dp_answers"
     ctes.append(f"__dp_drawn AS MATERIALIZED (SELECT {answers} FROM __dp_lists)")
-    keys = ", ".join(f"__dp_groups.{name}" for name in _keys(plan))
+    keys = ", ".join(f"__dp_groups.{name}" for name in keys_of(plan))
     value = shape.value("system.main.list_extract(__dp_answers, __dp_groups.__dp_group)", rows)
     return (
-        f"WITH {', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "
-        f"{value} AS __dp_value FROM __dp_groups JOIN __dp_lists USING (__dp_group), __dp_drawn "
-        "ORDER BY __dp_groups.__dp_group ASC"
+        f"{', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "
+        f"{value} AS {_value_name(number)} FROM __dp_groups JOIN __dp_lists USING (__dp_group), "
+        "__dp_drawn ORDER BY __dp_groups.__dp_group ASC"
     )
 
 
@@ -111,75 +154,18 @@ def _types(plan: Plan) -> dict[str, str]:
     return {name: column.type for name, column in plan.columns.items()}
 
 
-def _keys(plan: Plan) -> dict[str, Column]:
-    return {f"__dp_key_{i}": key for i, key in enumerate(plan.keys)}
-
-
-def _keys_sql(plan: Plan) -> list[str]:
-    return [f"{exact(key.sql, key.type)} AS {name}" for name, key in _keys(plan).items()]
-
-
-def _rows(plan: Plan) -> str:
-    """The source's rows: the columns of the call and the keys; of people's rows, without NULLs."""
-    shape = plan.parameters
-    columns = {
-        f"__dp_{name}": shape.column(name, column.sql, column.type)
+def _score_rows(plan: Plan) -> list[str]:
+    """Rows that are no people's, as `__dp_kept`, and their own groups; NULL is one."""
+    listed = [
+        f"{plan.parameters.column(name, column.sql, column.type)} AS __dp_{name}"
         for name, column in plan.columns.items()
-    }
-    listed = ", ".join([*(f"{sql} AS {name}" for name, sql in columns.items()), *_keys_sql(plan)])
-    rows = f"SELECT {listed} FROM {plan.source}\n"
-    if shape.reads_people:
-        there = " AND ".join(f"{name} IS NOT NULL" for name in [*columns, *_keys(plan)])
-        rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {there}"
-    kept = bool(plan.keys) or (plan.keep_source and not shape.reads_rows_once)
-    kept = kept and not shape.of_person()  # which are read once
-    return f"__dp_rows AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
-
-
-def _groups(plan: Plan, call: str) -> list[str]:
-    """`__dp_groups`, numbered in the order of the keys, and the rows that count in them."""
-    names = ", ".join(_keys(plan))
-    by_keys = ", ".join(by_value(name, key.type) for name, key in _keys(plan).items())
-    if plan.groups is None:  # rows that are no people's have their own groups; NULL is one
-        number = f"system.main.dense_rank() OVER (ORDER BY {by_keys}) AS __dp_group"
-        return [
-            f"__dp_kept AS MATERIALIZED (SELECT *, {number} FROM __dp_rows)",
-            f"__dp_groups AS (SELECT DISTINCT __dp_group, {names} FROM __dp_kept)",
-        ]
-    number = f"system.main.row_number() OVER (ORDER BY {by_keys}) AS __dp_group"
-    listed = f"({plan.groups.select}) AS __dp_crossed"
-    groups = f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})"
-    return [groups, *_kept(plan, plan.groups.cap, call)]
-
-
-def _of_person(plan: Plan, also: Sequence[str]) -> str:
-    """The SELECT of what one person has: distinct rows, or aggregates of them."""
-    if aggregates := plan.parameters.of_person():
-        listed = [*also, "__dp_privacy_unit", *(f"{sql} AS {n}" for n, sql in aggregates.items())]
-        return f"SELECT {', '.join(listed)}"
-    return f"SELECT DISTINCT {', '.join([*also, *(f'__dp_{name}' for name in plan.columns)])}"
-
-
-def _kept(plan: Plan, cap: int | None, call: str) -> list[str]:
-    """What each person has in each group, once, of at most `cap` groups of each person."""
-    same = " AND ".join(f"__dp_rows.{name} = __dp_groups.{name}" for name in _keys(plan))
-    by = " GROUP BY ALL" if plan.parameters.of_person() else ""
-    placed = f"{_of_person(plan, ['__dp_group'])} FROM __dp_rows JOIN __dp_groups ON {same}{by}"
-    if cap is None:
-        return [f"__dp_kept AS MATERIALIZED ({placed})"]
-    # In an order of their own, so that another reading in the same execution has the same draw.
-    person = "__dp_privacy_unit"
-    by_person = by_value(person, plan.columns["privacy_unit"].type)
+    ]
+    rows = f"SELECT {', '.join([*listed, *keys_sql(plan)])} FROM {plan.source}\n"
+    if not plan.keys:
+        return [f"__dp_kept AS MATERIALIZED ({rows})"]
+    number = f"system.main.dense_rank() OVER (ORDER BY {by_keys(plan)}) AS __dp_group"
+    names = ", ".join(keys_of(plan))
     return [
-        f"__dp_placed AS MATERIALIZED ({placed})",
-        f"__dp_members AS MATERIALIZED (SELECT {person}, "
-        "system.main.list(__dp_group ORDER BY __dp_group ASC) AS own, "
-        f"system.main.row_number() OVER (ORDER BY {by_person}) AS place FROM "
-        f"(SELECT DISTINCT {person}, __dp_group FROM __dp_placed) AS m GROUP BY {person})",
-        f"__dp_counted AS MATERIALIZED (SELECT {KEEP_UDF}({call}, coalesce(system.main.list("
-        f"system.main.len(own) ORDER BY place ASC), []), {cap}) AS counted FROM __dp_members)",
-        f"__dp_allowed AS (SELECT {person}, unnest(system.main.list_select(own, "
-        "system.main.list_extract(counted, place))) AS __dp_group FROM __dp_members, __dp_counted)",
-        "__dp_kept AS MATERIALIZED (SELECT p.* "
-        f"FROM __dp_placed AS p JOIN __dp_allowed USING (__dp_group, {person}))",
+        f"__dp_kept AS MATERIALIZED (SELECT *, {number} FROM ({rows}) AS __dp_rows)",
+        f"__dp_groups AS (SELECT DISTINCT __dp_group, {names} FROM __dp_kept)",
     ]

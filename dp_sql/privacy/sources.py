@@ -6,7 +6,7 @@ analyst_plan.py. Reads no private row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -16,14 +16,14 @@ from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value
 from dp_sql.privacy.declared_sources import inexact
 from dp_sql.privacy.domains import Domain, Values
 from dp_sql.privacy.from_clause import From, row_wise
-from dp_sql.privacy.plan import Column, Groups, Plan, plan_of
+from dp_sql.privacy.plan import Column, Groups, Plan, Shared, plan_of
 from dp_sql.privacy.relation_sql import Work, Written
 from dp_sql.privacy.relation_tree import Relation, reads_one_table
 from dp_sql.privacy.relations import Compiler
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.literals import EVERY_ROW, PublicQuery, Reference
-from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
 _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
@@ -81,15 +81,44 @@ class Source:
             of_people = call.parameters.of_people()
             if of_people is not None:
                 call = replace(call, parameters=of_people[0], mechanism=of_people[1])
-        parameters = call.parameters.for_item(call.given, item.type)
-        call = replace(call, parameters=parameters)
+        numbers = call.parameters.for_item(call.given, call.item.text, item.type)
+        call = replace(call, parameters=numbers)
         relation = self.rows.select([item, *self.values])
         found = self.written(relation, every_row=call.parameters.counts_rows)
-        listed = "".join(f", c{i + 1} AS __dp_g{i}" for i in range(len(self.values)))
-        sql = (
-            f"(SELECT __dp_person, c0 AS __dp_item{listed} FROM ({found.sql}) AS t) AS __dp_people"
+        return CallRows(call, item, relation, self._named(found, ["__dp_item"]))
+
+    def _named(self, found: Written, items: Sequence[str]) -> Written:
+        """A relation of FROM, whose columns are the person, the items and the keys."""
+        names = [*items, *(f"__dp_g{i}" for i in range(len(self.values)))]
+        listed = "".join(f", c{i} AS {name}" for i, name in enumerate(names))
+        return replace(
+            found, sql=f"(SELECT __dp_person{listed} FROM ({found.sql}) AS t) AS __dp_people"
         )
-        return CallRows(call, item, relation, replace(found, sql=sql))
+
+    def shared(
+        self, reads: Sequence[CallRows]
+    ) -> tuple[Sequence[Written], Sequence[Shared | None]]:
+        """What the calls read, and for each call which of it, if not a source of its own.
+
+        Calls share a source unless a join in it multiplies rows: how many rows it makes, and which
+        rows of a person it keeps, depends on the columns that are needed.
+        """
+        items = {one.item.sql: one.item for one in reads}
+        alone = {one.written.sql: one.written for one in reads}
+        apart = [*alone.values()], [None] * len(reads)
+        if len(alone) == 1:
+            return apart
+        try:
+            relation = self.rows.select([*items.values(), *self.values])
+            every_row = any(one.call.parameters.counts_rows for one in reads)
+            found = self.compiler.written(relation, every_row=every_row)
+        except NotSupported:
+            return apart
+        if any(one.work.joined_rows_per_person is not None for one in (found, *alone.values())):
+            return apart
+        names = {sql: f"__dp_item_{i}" for i, sql in enumerate(items)}
+        found = self._named(found, [*names.values()])
+        return [found], [Shared(found.sql, f'"{names[one.item.sql]}"') for one in reads]
 
     def public_query(self, given: PublicQuery) -> tuple[str, list[Values]]:
         """A query over public tables as SQL with columns c0, c1, …; and the values of each.
@@ -133,6 +162,7 @@ class Source:
         groups: Groups | None,
         assumptions: tuple[str, ...],
         work: Work | None = None,
+        shared: Shared | None = None,
     ) -> Plan:
         """The plan of one call; the arguments are those of plan_of."""
         assert self.person_type is not None  # both callers have refused a public source
@@ -141,7 +171,7 @@ class Source:
             self.select, rows.call, source=rows.written.sql, keys=self.keys, groups=groups,
             columns={"item": Column('"__dp_item"', rows.item.type), "privacy_unit": person},
             keep_source=work is not None or not reads_one_table(rows.relation),
-            domain=domain, assumptions=assumptions, work=work,
+            domain=domain, assumptions=assumptions, work=work, shared=shared,
         )  # fmt: skip
 
 
@@ -184,11 +214,22 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
     if tree is None or isinstance(tree, exp.Alias):
         raise select.refused("This is not a column.", reference.position, kind=ParseError)
     try:
-        return row_wise(tree, scope)
+        value = row_wise(tree, scope)
+        return replace(value, image=_image(tree, scope)) if value.origin is None else value
     except Unreadable:
         raise _unreadable(select) from None
     except (Refused, Unbound) as refusal:
         raise _placed(refusal, select, reference.position) from None
+
+
+def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
+    """The one column that an analyst's expression reads, and the expression over `item`."""
+    columns = {scope.column(node) for node in tree.find_all(exp.Column)}
+    if scope.as_written is not None or len(columns) != 1:
+        return None
+    (column,) = columns
+    over = replace(column, sql="item", origin=None)
+    return column, row_wise(tree, replace(scope, column=lambda _: over)).sql
 
 
 def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:

@@ -276,10 +276,11 @@ class AnalystSession(Session):
         """The rows of new releases, one for each plan; None: they failed or were abandoned."""
         question.check(is_spent=False)
         n_before, private = self.n_receipts, self._private
-        with reserved(self._account, plans, lambda plan, r, _: private.issue(plan, r)) as releases:
-            answers = question.run(
-                lambda: [private.release(one.plan, one.ticket) for one in releases]
-            )
+        with reserved(
+            self._account, plans, lambda plans, r, _: private.issue(plans, r)
+        ) as releases:
+            tickets = [one.ticket for one in releases]
+            answers = question.run(lambda: private.release(plans, tickets))
             for one in releases:
                 one.is_answered = answers is not None
             if answers is None:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
-from dp_sql.privacy.owner_plan import owners_plan
+from dp_sql.privacy.owner_plan import owners_plans as plans_of_select
+from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import private_sql
+from dp_sql.privacy.private_sql import one_of, private_sql
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.select_list import check_list
@@ -37,12 +38,18 @@ def with_ctes(
     text: str, tokens: Sequence[Token], selects: Sequence[DpSelect], engine: Engine
 ) -> str:
     """The query written as `tokens`, with its releases as CTEs in front."""
-    releases = []
-    for number, plan in enumerate(owners_plans(selects, tokens, engine), 1):
-        ticket = engine.tickets.issue(plan, text, number)
-        releases.append((f"__dp_release_{number}", private_sql(plan, ticket, again=True)))
+    plans = owners_plans(selects, tokens, engine)
+    tickets = [engine.tickets.issue(plan, text, number) for number, plan in enumerate(plans, 1)]
+    releases, relations = [], [""] * len(plans)
+    for number, places in enumerate(bundles(plans), 1):
+        name = f"__dp_released_{number}"
+        some = [plans[i] for i in places]
+        sql = private_sql(some, [tickets[i] for i in places], again=True)
+        releases.append((name, sql))
+        for n, i in enumerate(places, 1):
+            relations[i] = one_of(plans[i], name, n)
     start, stop = tokens[0].start, tokens[-1].end
-    body = outer_sql(text, (start, stop), selects, [name for name, _ in releases])
+    body = outer_sql(text, (start, stop), selects, relations)
     return with_releases(body, tokens, start, releases) if releases else body
 
 
@@ -56,7 +63,7 @@ def owners_plans(
     with engine.looked_up({token.name for token in tokens if token.name is not None}):
         for select in selects:
             check_list(select, engine)
-            plans += [owners_plan(select, call, tokens, engine) for call in select.calls]
+            plans += plans_of_select(select, tokens, engine)
     return plans
 
 

@@ -122,7 +122,7 @@ def explanation(
         plan.call, plan.mechanism.name, plan.loss.times(n_runs), shape.epsilon,
         (accuracy or "shown on the receipt, after the release") + offer,
         shape.alternatives(plan.mechanism, n_items, each), kept, _work(plan),
-        private_sql(plan, "ticket"), shape.all_within(plan.mechanism),
+        private_sql([plan], ["ticket"]), shape.all_within(plan.mechanism),
     )  # fmt: skip
 
 

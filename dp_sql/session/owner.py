@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from itertools import islice
 from types import FrameType
 
 from dp_sql.budget.account import Account
@@ -14,7 +15,8 @@ from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.install import create_macros, number_of, register
-from dp_sql.errors import NotSupported, ParseError, QueryError, SourceError
+from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
+from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, count_groups_sql
 from dp_sql.releases import Release
@@ -122,27 +124,37 @@ class OwnerSession(Session):
             engine.bind(empty, params, statement.tokens[0].upper)
 
     def _release(self, statement: Statement, plans: Sequence[Plan], engine: Engine) -> list[str]:
-        relations = []
         calls = [(select, call) for select in statement.selects for call in select.calls]
         runs = [_n_runs(plan, engine) for plan in plans] if self._account is not None else None
+        relations = [""] * len(plans)
 
-        def issue(plan: Plan, reservation: str | None, n_runs: int) -> str:
-            return self._tickets.issue_once(plan, reservation, n_runs if runs is not None else None)
+        def issue(
+            plans: Sequence[Plan], reservations: Sequence[str | None], n_runs: Sequence[int]
+        ) -> list[str]:
+            most = n_runs if runs is not None else [None] * len(plans)
+            return [*map(self._tickets.issue_once, plans, reservations, most)]
 
         with reserved(self._account, plans, issue, runs) as releases:
-            for (select, call), one in zip(calls, releases, strict=True):
-                n_before = self.n_receipts
+            for places in bundles(plans):
+                n_before, some = self.n_receipts, [releases[i] for i in places]
                 try:
-                    relation = engine.release(one.plan, one.ticket, self._frozen)
-                except QueryError as error:
+                    found = engine.release(
+                        [one.plan for one in some], [one.ticket for one in some], self._frozen
+                    )
+                except DpSqlError as error:  # what other calls have drawn is not shown
+                    self._tickets.record_failure((), self._number, n_before)
+                    if not isinstance(error, QueryError):
+                        raise
+                    select, call = calls[places[0]]
                     raise error.at(select.text, call.start) from None
-                one.is_answered = True
-                relations.append(relation)
-                columns = answer_columns(one.plan, [key.parts[-1] for key in select.keys])
-                # None if there was no group.
-                for receipt in self._tickets.receipts(self._number, n_before):
-                    release = new_release(receipt, columns)
-                    self._releases[release.id] = release, relation
+                # One for each call; none if there was no group.
+                receipts = iter(self._tickets.receipts(self._number, n_before))
+                for i, relation in zip(places, found, strict=True):
+                    relations[i], releases[i].is_answered = relation, True
+                    keys = [key.parts[-1] for key in calls[i][0].keys]
+                    for receipt in islice(receipts, 1):
+                        release = new_release(receipt, answer_columns(plans[i], keys))
+                        self._releases[release.id] = release, relation
         return relations
 
     def _read_again(self, release_id: str, engine: Engine) -> str | None:

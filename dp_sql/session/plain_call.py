@@ -48,8 +48,8 @@ def answer_of(asked: Asked, engine: Engine) -> str:
         ) from None
     plans = owners_plans(statement.selects, statement.tokens, engine)
 
-    def issue(plan: Plan, reservation: str | None, n_runs: int) -> str:
-        return engine.tickets.issue_once(plan, reservation)
+    def issue(plans: Sequence[Plan], reservations: Sequence[str | None], _: object) -> list[str]:
+        return [*map(engine.tickets.issue_once, plans, reservations)]
 
     with reserved(engine.tickets.account, [plans[index]], issue) as (one,):
         try:

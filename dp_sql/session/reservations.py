@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from dp_sql.budget.account import Account
 from dp_sql.privacy.plan import Plan, loss_at
 
+# Plans, their reservations, and how often each loss counts → tickets.
+Issue = Callable[[Sequence[Plan], Sequence[str | None], Sequence[int]], Sequence[str]]
+
 
 @dataclass
 class Reserved:
@@ -24,25 +27,24 @@ class Reserved:
 def reserved(
     account: Account | None,
     plans: Sequence[Plan],
-    issue: Callable[[Plan, str | None, int], str],
+    issue: Issue,
     runs: Sequence[int] | None = None,
 ) -> Iterator[list[Reserved]]:
     """Reserve all losses at the beginning, durably, and settle them at the end.
 
-    `issue` returns the engine's ticket for a plan, its reservation and how often its loss counts
-    (once by default). If it raises, no row was read, and all reservations are cancelled.
+    `issue` returns the engine's tickets for the plans, their reservations and how often each loss
+    counts (once by default). If it raises, no row was read, and all reservations are cancelled.
     """
-    counted = list(zip(plans, runs or [1] * len(plans), strict=True))
+    runs = runs or [1] * len(plans)
+    counted = list(zip(plans, runs, strict=True))
     reservations: Sequence[str | None] = [None] * len(plans)
     if account is not None and plans:
         reservations = account.reserve(
             lambda factor: [loss_at(plan, factor).times(n) for plan, n in counted]
         )
     try:
-        releases = [
-            Reserved(plan, reservation, issue(plan, reservation, n))
-            for (plan, n), reservation in zip(counted, reservations, strict=True)
-        ]
+        tickets = issue(plans, reservations, runs)
+        releases = list(map(Reserved, plans, reservations, tickets))
     except BaseException:
         if account is not None:
             account.cancel([one for one in reservations if one is not None])

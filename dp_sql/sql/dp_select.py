@@ -238,9 +238,9 @@ def _read_select(
         condition=behind(select.clause("WHERE")),
         ctes=select.ctes,
     )
-    if under_policy and group is None:
+    if under_policy and group is None and any(call.k is not None for call in calls):
         for clause in filter(None, (select.clause("LIMIT"), select.clause("OFFSET"))):
-            # The answer has one row, so it would look as if it limited people's rows.
+            # The answer has one row, so it would look as if it limited the list or people's rows.
             message = f"{clause.keyword} next to a DP call does not limit the source."
             hint = "Choose k, or limit the answer in an outer query."
             instead = [put(tokens[clause.start : clause.stop], "")]

@@ -160,10 +160,6 @@ class Shape(ABC):
         """Public numbers without a name, which tell two calls of one statement apart."""
         return () if self.n_listed is None else (Fraction(self.n_listed),)
 
-    def for_item(self, given: Mapping[str, Argument], kind: str) -> Self:
-        """The same for an item of a type; ArgumentError where the arguments do not fit it."""
-        return self
-
     @abstractmethod
     def value_type(self, types: Mapping[str, str]) -> str:
         """The type of the answer, from the types of the columns."""
@@ -179,6 +175,13 @@ class Shape(ABC):
         `__dp_privacy_unit` in place of the columns.
         """
         return {}
+
+    def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
+        """The same for an item of a type, once it is known; ArgumentError where they do not fit.
+
+        `item` is as written; `given` are the arguments of the call.
+        """
+        return self
 
     def of_people(self) -> tuple[Shape, Mechanism] | None:
         """What answers the call where the item is the privacy unit; None: the same as always."""

@@ -176,7 +176,7 @@ def grouped(shared: Shared, question: Question, offer: Menu) -> Question:
     if name == ALL:
         return question
     key, time = keys[name]
-    question = replace(question, key=key, each=time, days=offer.days.get(key))
+    question = replace(question, key=key, each=time)
     if is_answerable(shared, question):
         return question
     most = st.number_input(

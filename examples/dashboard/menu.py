@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ class Menu:
     Args:
         columns: their types by name, without the one that identifies the person.
         values: the public values of columns that have them declared.
-        days: for columns whose values are declared by a public column of dates: that column.
+        days: those of them that are dates.
         items: for each function the columns that it takes, and whether it needs bounds of values.
     """
 
@@ -35,7 +35,7 @@ class Menu:
     person: str | None
     columns: Mapping[str, str]
     values: Mapping[str, Sequence[Any]]
-    days: Mapping[str, tuple[str, str]]
+    days: Collection[str]
     items: dict[str, dict[str, bool]] = field(default_factory=dict)
 
     @property
@@ -56,7 +56,8 @@ def menu(shared: Shared, file: Path, table: str) -> Menu:
     types = dict(shared.rows(f"DESCRIBE {as_written(table)}"))
     unit = next(t.unit for name, t in policy.tables.items() if ".".join(name) == table)
     person = unit if isinstance(unit, str) else unit.column
-    values, days = _declared(shared, policy, table)
+    values = _declared(shared, policy, table)
+    days = {c for c, listed in values.items() if listed and isinstance(listed[0], datetime.date)}
     found = Menu(table, person, {c: t for c, t in types.items() if c != person}, values, days)
     for function in OFFERED:
         items = {item: _needs(shared, table, function, item, kind)
@@ -103,21 +104,16 @@ def as_sql(value: Any) -> str:
     return f"DATE '{value}'" if isinstance(value, datetime.date) else literal(value)
 
 
-def _declared(
-    shared: Shared, policy: Policy, table: str
-) -> tuple[dict[str, list[Any]], dict[str, tuple[str, str]]]:
-    """The public values of columns; and which of them are days, with their public column."""
+def _declared(shared: Shared, policy: Policy, table: str) -> dict[str, list[Any]]:
+    """The public values of columns."""
     values: dict[str, list[Any]] = {}
-    days: dict[str, tuple[str, str]] = {}
     for (name, column), domain in policy.domains.items():
         if ".".join(name) != table or isinstance(domain, str):
             continue
-        if not (isinstance(domain[0], tuple) and len(domain) == 2):
+        if isinstance(domain[0], tuple) and len(domain) == 2:
+            public, of = full_name(domain[0]), as_written(str(domain[1]))
+            listed = f"SELECT DISTINCT {of} FROM {public} WHERE {of} IS NOT NULL ORDER BY 1"
+            values[column] = [value for (value,) in shared.rows(listed)]
+        else:
             values[column] = [*domain]
-            continue
-        public, of = full_name(domain[0]), as_written(str(domain[1]))
-        rows = shared.rows(f"SELECT DISTINCT {of} FROM {public} WHERE {of} IS NOT NULL ORDER BY 1")
-        values[column] = [value for (value,) in rows]
-        if values[column] and isinstance(values[column][0], datetime.date):
-            days[column] = (".".join(map(as_written, domain[0])), of)
-    return values, days
+    return values

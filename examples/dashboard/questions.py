@@ -38,7 +38,6 @@ class Question:
         item: the column that the call reads, or *.
         arguments: the values of its other arguments as SQL, by name.
         key: the column of GROUP BY; with `each`, one of TIMES, the days are grouped by that.
-        days: the public column of days, for `each`: table and column.
         where: a condition as SQL, and in words.
         counts_people: whether the item identifies the person.
     """
@@ -49,7 +48,6 @@ class Question:
     arguments: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None
     each: str | None = None
-    days: tuple[str, str] | None = None
     where: tuple[str, str] | None = None
     counts_people: bool = False
 
@@ -59,13 +57,9 @@ class Question:
         listed = [self.item, *(given.pop(name) for name in declared.positional[1:])]
         named = {"epsilon": in_decimals(hundredths), **given}
         named |= {name: "true" for name in DETAILS if name in declared.named}
-        key, source = self.key, as_written(self.table)
-        if self.each and self.days:
-            day, (table, column) = as_written(str(key)), self.days
-            key = f"date_trunc('{self.each}', {day})"
-            named["groups"] = f"(SELECT DISTINCT date_trunc('{self.each}', {column}) FROM {table})"
-        elif key:
-            key = as_written(key)
+        key, source = self.key and as_written(self.key), as_written(self.table)
+        if self.each:
+            key = f"date_trunc('{self.each}', {key})"
         call = ", ".join([*listed, *(f"{name} := {value}" for name, value in named.items())])
         lines = [f"SELECT {self.function}({call}) AS answer", f"FROM {source}"]
         if self.where:

@@ -143,8 +143,8 @@ _TABLE = r'SELECT \* FROM "shop"\."\w+"\."\w+"$'
 _FORMS = {
     "execute": re.compile(
         r"DESCRIBE SELECT |SELECT CAST\('|SELECT system\.main\.count\(\*\) FROM \(SELECT "
-        r"|SELECT CAST\(__dp_value AS |SELECT (__dp_group, .*)?__dp_value FROM \(WITH __dp_rows AS "
-        r"|SELECT __dp_group, (CAST\()?__dp_key_0.* FROM \(WITH __dp_rows AS "
+        r"|SELECT CAST\(__dp_value AS |SELECT (__dp_group, .*)?__dp_value FROM \(WITH __dp_(read|kept) AS "
+        r"|SELECT __dp_group, (CAST\()?__dp_key_0.* FROM \(WITH __dp_(read|kept) AS "
         r"|SET disabled_optimizers = '(\w+(,\w+)*)?'$"
         r"|SELECT sql FROM system\.main\.duckdb_views\(\)\s"
         r"|SELECT greatest\(1, coalesce\(system\.main\.max\(n\), 1\)\) FROM \(SELECT "

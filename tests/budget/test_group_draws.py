@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from itertools import combinations_with_replacement
+from itertools import chain, combinations, combinations_with_replacement, product
 
 import pytest
 
@@ -285,3 +285,69 @@ def test_draws_that_are_seen_tell_more_than_answers_alone() -> None:
 def test_releases_at_twice_the_rate_exceed_the_cap() -> None:
     n = n_that_fit("pld", Fraction(1, 4))
     assert worst_of_answers(menu(exactly(16)), n) > Fraction(1, 4)
+
+
+# --- two releases that share their draws ----------------------------------------------------------
+
+Held = Sequence[int]  # the item that a person has in each group
+_Answers = tuple[int, ...]  # one item for each group
+
+
+def answered(kept: Sequence[tuple[int, int]], answer: _Answers, weight: int) -> Fraction:
+    """The probability of an answer: in each group an item of two, in weight^(its people)."""
+    found = Fraction(1)
+    for group, item in enumerate(answer):
+        weights = [weight ** sum(one == (group, i) for one in kept) for i in range(2)]
+        found *= Fraction(weights[item], sum(weights))
+    return found
+
+
+def choices(person: Held, cap: int) -> list[list[tuple[int, int]]]:
+    """In which groups a person may be kept, each with the same probability."""
+    return [[(g, person[g]) for g in kept] for kept in combinations(range(len(person)), cap)]
+
+
+def shares_draws(
+    others: Sequence[Held], person: Held, cap: int, paid_for: int, weight: int
+) -> bool:
+    """Whether the second answer, given the others' draws and the first, has the range it declares.
+
+    Also whether no pair of answers is likelier than both losses allow.
+    """
+    answers = list(product(range(2), repeat=len(person)))
+    mine = choices(person, cap)
+    bound = weight**paid_for
+    with_a: dict[object, Fraction] = {}
+    without: dict[object, Fraction] = {}
+    for draw in product(*(choices(other, cap) for other in others)):
+        kept = [*chain.from_iterable(draw)]
+        for first in answers:
+            ratios = []
+            for second in answers:
+                both = [answered([*kept, *r], y, weight) for r in mine for y in (first, second)]
+                joint = sum(a * b for a, b in zip(both[::2], both[1::2], strict=True)) / len(mine)
+                alone = answered(kept, first, weight) * answered(kept, second, weight)
+                ratios.append(joint / alone)
+                with_a[first, second] = with_a.get((first, second), Fraction(0)) + joint
+                without[first, second] = without.get((first, second), Fraction(0)) + alone
+            if max(ratios) > bound * min(ratios):
+                return False
+    both_losses = bound**2
+    return all(
+        with_a[y] <= both_losses * without[y] and without[y] <= both_losses * with_a[y]
+        for y in with_a
+    )
+
+
+HELD = list(product(range(2), repeat=2))
+
+
+@pytest.mark.parametrize("person", HELD)
+def test_two_releases_may_share_their_draws(person: Held) -> None:
+    for others in ([], *([one] for one in HELD), *([a, b] for a in HELD for b in HELD)):
+        assert shares_draws(others, person, cap=1, paid_for=1, weight=3)
+        assert shares_draws(others, person, cap=2, paid_for=2, weight=3)
+
+
+def test_a_person_in_more_groups_than_are_paid_for_is_noticed() -> None:
+    assert not shares_draws([HELD[1]], HELD[0], cap=2, paid_for=1, weight=3)

@@ -279,7 +279,7 @@ def test_every_choice_is_a_statement_that_dp_sql_plans(folder: Path) -> None:
                 if needs_bounds:
                     question = menu.bounded(question, offer.columns[item])
                 for key, time in [(None, None), *offer.keys]:
-                    by = replace(question, key=key, each=time, days=offer.days.get(key))
+                    by = replace(question, key=key, each=time)
                     capped = by.given(max_groups_contributed="3")
                     assert any(menu.is_answerable(shared, one) for one in (by, capped)), by.at(1)
                     asked += 1

@@ -58,6 +58,16 @@ def analyst(path: Path) -> Iterator[dp_sql.Session]:
         yield session
 
 
+@pytest.fixture(scope="module")
+def declaring(path: Path, analyst: dp_sql.Session) -> Iterator[dp_sql.Session]:
+    """An analyst whose policy declares more values."""
+    policy = path.with_name("declaring.toml")
+    policy.write_text(POLICY + '"seen.day" = "weeks.week"\n"seen.title" = "observed"\n')
+    other = path.with_name("analyst.duckdb")
+    with dp_sql.connect(other, policy=policy, analyst="ann") as session:
+        yield session
+
+
 def count(groups: str = "", unit: str = "", cap: int = 9) -> str:
     """How many people each group has."""
     given = f", groups := {groups}" if groups else ""
@@ -119,6 +129,41 @@ def test_three_keys_and_one_set_of_a_query(owner: dp_sql.Session, analyst: dp_sq
 def test_the_policy_declares_the_sets_of_keys(analyst: dp_sql.Session) -> None:
     found = analyst.sql(f"SELECT region, {count()} FROM seen GROUP BY region ORDER BY region")
     assert found.fetchall() == [("north", 42), ("south", 42)]
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["upper(region)", "region LIKE 'n%'", "coalesce(seen.region, 'none')", "region || region",
+     "CASE WHEN region = 'north' THEN 1 ELSE 2 END", "DATE_TRUNC('MONTH', day)", "dayofmonth(day)",
+     "date_trunc('week', day)"],
+)  # fmt: skip
+def test_the_groups_of_an_expression_follow_from_the_declared_values_of_its_column(
+    key: str, owner: dp_sql.Session, declaring: dp_sql.Session
+) -> None:
+    declared = "(SELECT name AS region, week AS day FROM regions, weeks) AS seen"
+    expected = owner.sql(f"SELECT DISTINCT {key} AS k FROM {declared} ORDER BY k").fetchall()
+    found = declaring.sql(
+        f"SELECT {key} AS k, {count()} FROM seen GROUP BY k ORDER BY k"
+    ).fetchall()
+    assert [(k,) for k, _ in found] == expected  # `day` has more values than are declared
+    top = f"DP_TOPK({key}, {len(expected)}, {SURE})"
+    ((listed,),) = declaring.sql(f"SELECT {top} FROM seen").fetchall()
+    assert sorted((k,) for k in listed) == expected
+
+
+def test_other_values_of_an_expression_may_be_stated(declaring: dp_sql.Session) -> None:
+    call, key = count("['none', 'north']"), "coalesce(nullif(region, 'south'), 'none')"
+    found = declaring.sql(f"SELECT {key} AS k, {call} FROM seen GROUP BY k ORDER BY k").fetchall()
+    assert found == [("none", 42), ("north", 42)]
+    call = count("['none']")
+    text = f"SELECT coalesce(region, '') AS k, {call} FROM seen GROUP BY k"
+    assert declaring.sql(text).fetchall() == [("none", 0)]
+
+
+@pytest.mark.parametrize("key", ["region || title", "lower(title)", "user_id + 1", "region || day"])
+def test_of_other_expressions_nothing_is_known(key: str, declaring: dp_sql.Session) -> None:
+    with pytest.raises(dp_sql.QueryError, match="needs groups"):
+        declaring.sql(f"SELECT {key} AS k, {count()} FROM seen GROUP BY k")
 
 
 def test_a_person_of_many_combinations_counts_in_some_of_them(owner: dp_sql.Session) -> None:

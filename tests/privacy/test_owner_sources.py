@@ -17,7 +17,7 @@ from dp_sql.privacy import owner_plan
 from dp_sql.privacy.comparisons import Value
 from dp_sql.privacy.declared_sources import DeclaredTables
 from dp_sql.privacy.from_clause import Rows
-from dp_sql.privacy.owner_plan import owners_plan
+from dp_sql.privacy.owner_plan import owners_plans
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.statement import parse
 from tests.conftest import READING_LOG, SURE
@@ -126,7 +126,7 @@ def pairs(session: dp_sql.Session, item: str, unit: str, source: str) -> set[tup
     (statement,) = parse(text)
     (select,) = statement.selects
     engine = Engine(session.connection, Tickets())
-    plan = owners_plan(select, select.calls[0], statement.tokens, engine)
+    (plan,) = owners_plans(select, statement.tokens, engine)
     sql = f"SELECT __dp_person::VARCHAR, __dp_item::VARCHAR FROM {plan.source}"
     found = session.connection.execute(sql).fetchall()
     return {(person, item) for person, item in found if None not in (person, item)}

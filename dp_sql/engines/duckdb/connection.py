@@ -18,7 +18,7 @@ from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Scope
 from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import private_sql, release_columns
+from dp_sql.privacy.private_sql import one_of, private_sql, released_columns
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded, tokenize
@@ -287,17 +287,17 @@ class Engine:
         outer = self._frame.f_globals if self._frame is not None else {}
         return eval(call, outer, names)
 
-    def release(self, plan: Plan, ticket: str, frozen: FrozenAnswers) -> str:
-        """Run the private SQL of a plan once and freeze its answer.
+    def release(
+        self, plans: Sequence[Plan], tickets: Sequence[str], frozen: FrozenAnswers
+    ) -> list[str]:
+        """Run the private SQL of a bundle of plans once and freeze its answers.
 
-        Returns a relation with the columns of the release, as SQL. Raises what the mechanism
-        refused, or a SourceError.
+        Returns relations with the columns of each release, as SQL. Raises what a mechanism refused,
+        or a SourceError.
         """
-        return self._redeem(
-            plan,
-            ticket,
-            lambda: frozen.insert(release_columns(plan), private_sql(plan, ticket), self.run),
-        )
+        columns, sql = released_columns(plans), private_sql(plans, tickets)
+        relation = self._redeem(plans[0], tickets, lambda: frozen.insert(columns, sql, self.run))
+        return [one_of(plan, relation, number) for number, plan in enumerate(plans, 1)]
 
     def answer(self, plan: Plan, ticket: str, execution: tuple[int, int]) -> str:
         """Run the private SQL of a plan without groups once; its value in a JSON list.
@@ -306,24 +306,26 @@ class Engine:
         what the mechanism refused, or a SourceError.
         """
         shape = plan.parameters
-        release = private_sql(plan, ticket, execution="{}, {}".format(*execution))
+        release = private_sql([plan], [ticket], execution="{}, {}".format(*execution))
         written = f"system.main.list_value(CAST(__dp_value AS {shape.written[shape.detailed]}))"
         sql = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM ({release})"
-        return self._redeem(plan, ticket, lambda: str(self.run(sql).fetchall()[0][0]))
+        return self._redeem(plan, [ticket], lambda: str(self.run(sql).fetchall()[0][0]))
 
-    def _redeem(self, plan: Plan, ticket: str, run: Callable[[], str]) -> str:
-        """Run what redeems a ticket, and forget the ticket."""
+    def _redeem(self, plan: Plan, tickets: Sequence[str], run: Callable[[], str]) -> str:
+        """Run what redeems the tickets of a plan and others on its source, and forget them."""
         refusal: DpSqlError
         try:
             return run()
         except duckdb.Error as error:
             # DuckDB's message may contain a value (a failed cast shows it); its type does not.
-            refusal = self.tickets.error_of(ticket) or SourceError(
+            errors = filter(None, map(self.tickets.error_of, tickets))
+            refusal = next(errors, None) or SourceError(
                 f"DuckDB could not compute the source ({type(error).__name__}).",
                 hint=f"See why with: SELECT count(*) FROM {plan.written} …",
             )
         finally:
-            self.tickets.withdraw(ticket)
+            for ticket in tickets:
+                self.tickets.withdraw(ticket)
         raise refusal  # outside the handler, so that DuckDB's error is not its context
 
 

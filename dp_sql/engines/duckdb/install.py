@@ -29,7 +29,7 @@ from dp_sql.engines.duckdb.plain_macros import (
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.around import IN_DP
-from dp_sql.privacy.private_sql import KEEP_UDF
+from dp_sql.privacy.people_rows import KEEP_UDF
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions.quantile import WORD_UDF
 

@@ -21,14 +21,16 @@ from dp_sql.engines.duckdb.connection import (
     restrict,
     source_error,
 )
+from dp_sql.engines.duckdb.frozen import Rows
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue, Names
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import view_body
+from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import private_sql, release_columns
+from dp_sql.privacy.private_sql import private_sql, released_columns
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.functions.bounded import REPORT_TYPE, WITH_NOISE
@@ -198,25 +200,38 @@ class PrivateConnection:
 
     # --- releases ---
 
-    def issue(self, plan: Plan, reservation: str | None) -> str:
-        """A ticket for one release, once DuckDB has bound its SQL; no row is read."""
-        ticket = self.tickets.issue_once(plan, reservation)
+    def issue(self, plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
+        """A ticket for each release, once DuckDB has bound their SQL; no row is read."""
+        tickets = [*map(self.tickets.issue_once, plans, reservations)]
         try:
-            self._bound(_released_sql(plan, ticket))
+            for _, sql in _statements(plans, tickets):
+                self._bound(sql)
         except Exception:
-            self.tickets.withdraw(ticket)
+            self._withdraw(tickets)
             raise InternalError("DuckDB cannot bind the SQL generated for this query.") from None
-        return ticket
+        return tickets
 
-    def release(self, plan: Plan, ticket: str) -> list[tuple[object, ...]]:
-        """Release once; every failure is one constant sentence, and its cost is spent."""
-        rows = None
+    def release(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Rows]:
+        """Release all once: rows for each plan.
+
+        Every failure of any of them is one constant sentence, and the cost of all is spent.
+        """
+        answers: list[Rows] = [()] * len(plans)
+        is_done = False
         with contextlib.suppress(Exception):  # of any type: a rarer one would show as much
-            rows = self._run(_released_sql(plan, ticket)).fetchall()
-        self.tickets.withdraw(ticket)
-        if rows is None or self.have_files_changed():
+            for places, sql in _statements(plans, tickets):
+                rows, n = self._run(sql).fetchall(), len(places)
+                for number, place in enumerate(places):
+                    answers[place] = [(*row[:-n], row[number - n]) for row in rows]
+            is_done = True
+        self._withdraw(tickets)
+        if not is_done or self.have_files_changed():
             raise QueryError(FAILED)
-        return rows
+        return answers
+
+    def _withdraw(self, tickets: Sequence[str]) -> None:
+        for ticket in tickets:
+            self.tickets.withdraw(ticket)
 
     def _bound(self, select: str) -> duckdb.DuckDBPyRelation:
         """The relation of a SELECT: DuckDB has bound it, and runs it when it is read."""
@@ -241,13 +256,21 @@ def _forget_oldest(known: dict[str, Any]) -> None:
         del known[next(iter(known))]
 
 
-def _released_sql(plan: Plan, ticket: str) -> str:
-    """The release of a plan; values without an exact equivalent in Python are strings."""
+def _statements(
+    plans: Sequence[Plan], tickets: Sequence[str]
+) -> Iterator[tuple[Sequence[int], str]]:
+    """The places of the plans that each statement releases, and its SQL."""
+    for places in bundles(plans):
+        yield places, _released_sql([plans[i] for i in places], [tickets[i] for i in places])
+
+
+def _released_sql(plans: Sequence[Plan], tickets: Sequence[str]) -> str:
+    """The release of a bundle; values without an exact equivalent in Python are strings."""
     listed = []
-    for name, kind in release_columns(plan):
+    for name, kind in released_columns(plans):
         string = "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
         if kind.startswith(COUNTED.partition("{")[0]):
             string = f"{COUNTED.format('VARCHAR')}[]"
         is_exact = kind.startswith("BIGINT") or kind in {REPORT_TYPE, WITH_NOISE}
         listed.append(name if is_exact else f"CAST({name} AS {string})")
-    return f"SELECT {', '.join(listed)} FROM ({private_sql(plan, ticket)})"
+    return f"SELECT {', '.join(listed)} FROM ({private_sql(plans, tickets)})"

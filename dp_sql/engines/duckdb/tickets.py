@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
-from heapq import merge
+from itertools import chain
 from operator import itemgetter
 from typing import Generic, TypeVar
 
@@ -56,11 +56,14 @@ class _Answer:
 
 
 class Tickets:
-    """Plans that wait for their execution, and receipts of what was released."""
+    """Plans that wait for their execution, and receipts of what was released.
+
+    Receipts are in the order in which their tickets were issued, the order of the calls.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._once: dict[str, tuple[Plan, int | None]] = {}
+        self._once: dict[str, tuple[Plan, int | None, int]] = {}
         self._again: OrderedDict[str, Plan] = OrderedDict()
         self._answers: OrderedDict[tuple[str, int, int], _Answer] = OrderedDict()
         self._receipts: defaultdict[int, list[tuple[int, Receipt]]] = defaultdict(list)
@@ -87,9 +90,9 @@ class Tickets:
     def receipts(self, connection: int | None = None, after: int = 0) -> tuple[Receipt, ...]:
         """One receipt per release, oldest first: of one connection after its first ones, or all."""
         with self._lock:
-            if connection is not None:
-                return tuple(receipt for _, receipt in self._receipts[connection][after:])
-            return tuple(receipt for _, receipt in merge(*self._receipts.values(), key=_number))
+            of_one = self._receipts[connection][after:] if connection is not None else ()
+            every = of_one if connection is not None else chain(*self._receipts.values())
+            return tuple(receipt for _, receipt in sorted(every, key=_number))
 
     def n_receipts(self, connection: int) -> int:
         """How many releases one connection made."""
@@ -115,8 +118,9 @@ class Tickets:
     ) -> str:
         """A ticket for exactly one release of a plan; one that takes more than `n_runs` fails."""
         with self._lock:
-            ticket = f"{_ONCE}{reservation or next(self._numbers)}"
-            self._once[ticket] = plan, n_runs
+            number = next(self._numbers)
+            ticket = f"{_ONCE}{reservation or number}"
+            self._once[ticket] = plan, n_runs, number
         return ticket
 
     def issue(self, plan: Plan, text: str, number: int) -> str:
@@ -163,11 +167,11 @@ class Tickets:
         answer = self._answer(ticket, execution)
         with answer.lock:
             if not answer.is_done:
-                plan, n_runs = self._take(ticket)
+                plan, n_runs, number = self._take(ticket)
                 drawn = run(plan) if ticket.startswith(_ONCE) else self._charged(plan, run)
                 if n_runs is not None and drawn.n_runs > n_runs:
                     raise InternalError("There are more groups than were paid for; none is shown.")
-                self._record(plan, drawn, execution[0])
+                self._record(plan, drawn, execution[0], number)
                 answer.value, answer.is_done = drawn.value, True
             return answer.value  # type: ignore[return-value]
 
@@ -184,14 +188,15 @@ class Tickets:
                 self._answers.popitem(last=False)
         return answer
 
-    def _take(self, ticket: str) -> tuple[Plan, int | None]:
+    def _take(self, ticket: str) -> tuple[Plan, int | None, int]:
         with self._lock:
             once, again = self._once.pop(ticket, None), self._again.get(ticket)
+            number = next(self._numbers)
         if once is None and again is None:
             raise InternalError(
                 "This ticket is unknown or used; nothing was released. Write the query again."
             )
-        return once or (again, None)  # type: ignore[return-value]
+        return once or (again, None, number)  # type: ignore[return-value]
 
     def _charged(self, plan: Plan, run: Callable[[Plan], Drawn[T]]) -> Drawn[T]:
         """Reserve, run and settle, if there is a ledger."""
@@ -211,21 +216,22 @@ class Tickets:
         finally:
             account.settle(reservation, "failed" if drawn is None else "answered")
 
-    def _record(self, plan: Plan, drawn: Drawn[T], connection: int) -> None:
+    def _record(self, plan: Plan, drawn: Drawn[T], connection: int, number: int) -> None:
         if not drawn.n_runs:  # no group, nothing drawn
             return
         loss, mechanism = plan.loss.times(drawn.n_runs), plan.mechanism.name
         asked = (plan.call, plan.written, mechanism)
         with self._lock:
             receipt = shared(Receipt(*asked, loss, drawn.accuracy, plan.assumptions))
-            self._receipts[connection].append((next(self._numbers), receipt))
+            self._receipts[connection].append((number, receipt))
 
     def record_failure(self, plans: Sequence[Plan], connection: int, n_before: int) -> None:
         """Replace the receipts of a connection after its first `n_before`: these plans failed."""
         with self._lock:
             del self._receipts[connection][n_before:]
         for plan in plans:
-            self._record(plan, Drawn(None, "it failed, and nothing was released"), connection)
+            drawn = Drawn(None, "it failed, and nothing was released")
+            self._record(plan, drawn, connection, next(self._numbers))
 
     def record_error(self, ticket: str, error: DpSqlError) -> None:
         """Hold an error that DuckDB is about to turn into text, for the session that asked."""

@@ -71,7 +71,7 @@ class _Quantiles(Shape):
             name=given.name, quantiles=quantiles, detailed=is_list,
         )  # fmt: skip
 
-    def for_item(self, given: Mapping[str, Argument], kind: str) -> Self:
+    def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
         """With the grid of the bounds in the item's type."""
         written = {name: given[name] for name in _BOUNDS if name in given}
         return replace(self, grid=grid_of(self.name, given["item"], kind, written))

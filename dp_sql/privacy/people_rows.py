@@ -1,0 +1,215 @@
+"""People's rows as CTEs: read, placed in groups and kept once for all calls that share a source.
+
+Groups are public: each is answered, also if no one is in it. A person in more groups than a cap is
+kept in some of them, drawn at random from that person's own groups: those where any of the calls
+has an item. Calls with the same cap share the draw, which budget/accountants.md allows under
+"Releases that draw first".
+
+Per-person values (sql.shape.Shape.of_person) of all calls are computed by one GROUP BY, so that
+people are grouped once. Columns of what is shared are numbered: `__dp_item_0` is the first item.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dp_sql.privacy.plan import Column, Plan
+from dp_sql.sql.types import by_value, exact
+
+KEEP_UDF = "__dp_sql_keep"
+_ITEM = re.compile(r"\b__dp_item\b")
+_PERSON = "__dp_privacy_unit"
+
+
+def keys_of(plan: Plan) -> dict[str, Column]:
+    """The columns of GROUP BY, by their names in the private SQL."""
+    return {f"__dp_key_{i}": key for i, key in enumerate(plan.keys)}
+
+
+def keys_sql(plan: Plan) -> list[str]:
+    """The columns of GROUP BY, read from the source."""
+    return [f"{exact(key.sql, key.type)} AS {name}" for name, key in keys_of(plan).items()]
+
+
+def by_keys(plan: Plan) -> str:
+    """The order of the groups."""
+    return ", ".join(by_value(name, key.type) for name, key in keys_of(plan).items())
+
+
+def bundles(plans: Sequence[Plan]) -> list[list[int]]:
+    """The places of plans that one statement releases: they share their source and their groups."""
+    found: dict[object, list[int]] = {}
+    for place, plan in enumerate(plans):
+        groups = None if plan.groups is None else plan.groups.select
+        same = (read_together(plan).source, plan.keys, groups)
+        found.setdefault(same if plan.parameters.reads_people else place, []).append(place)
+    return list(found.values())
+
+
+def read_together(plan: Plan) -> Plan:
+    """The plan over the source that it shares with the other calls of its SELECT."""
+    if plan.shared is None:
+        return plan
+    item = replace(plan.columns["item"], sql=plan.shared.item)
+    return replace(plan, source=plan.shared.source, columns={**plan.columns, "item": item})
+
+
+@dataclass
+class PeopleRows:
+    """The CTEs of plans that share a source.
+
+    calls: the first arguments of the UDF that draws for a plan.
+    """
+
+    plans: Sequence[Plan]
+    calls: Sequence[str]
+
+    def __post_init__(self) -> None:
+        self.plans = [read_together(plan) for plan in self.plans]
+        self._first = self.plans[0]
+        items = [_item(plan) for plan in self.plans]
+        self._columns = {sql: f"__dp_item_{i}" for i, sql in enumerate(dict.fromkeys(items))}
+        self._items = [self._columns[sql] for sql in items]
+        self._values: dict[str, str] = {}
+        for plan, item in zip(self.plans, self._items, strict=True):
+            for value in plan.parameters.of_person().values():
+                self._values.setdefault(_ITEM.sub(item, value), f"__dp_own_{len(self._values)}")
+        self._grouped = bool(self._first.keys)
+        self._n_of_rows = sum(not plan.parameters.of_person() for plan in self.plans)
+        self._n_of_persons = len(self.plans) - self._n_of_rows
+        self._draws: dict[int, str] = {}  # cap → the end of its CTEs' names
+        for plan in self.plans:
+            if plan.groups is not None and plan.groups.cap is not None:
+                self._draws.setdefault(plan.groups.cap, f"_{len(self._draws)}")
+
+    @property
+    def _person(self) -> str:
+        """The columns that tell one person's rows in one group."""
+        return f"__dp_group, {_PERSON}" if self._grouped else _PERSON
+
+    @property
+    def _is_distinct(self) -> bool:
+        """Whether it does not matter how often a row occurs."""
+        return len(self._columns) == 1 and not self._n_of_persons
+
+    @property
+    def _n_readers(self) -> int:
+        """How often `__dp_read` is read."""
+        if self._grouped:
+            return 1 + sum(map(_lists_items, self.plans))
+        return self._n_of_rows + bool(self._n_of_persons)
+
+    def shared(self) -> list[str]:
+        """The CTEs that all plans read."""
+        ctes = [self._read()]
+        rows = "__dp_read"
+        if self._grouped:
+            ctes.append(self._groups())
+            rows = f"({self._placed()})"
+            if self._n_of_rows:
+                ctes.append(f"__dp_placed AS MATERIALIZED {rows}")
+                rows = "__dp_placed"
+        if self._n_of_persons:
+            ctes.append(f"__dp_persons AS MATERIALIZED ({self._persons(rows)})")
+        for cap, end in self._draws.items():
+            ctes += self._allowed(cap, end)
+        return ctes
+
+    def of(self, place: int) -> list[str]:
+        """The CTEs of one plan; the last one is `__dp_kept`, which its lists read."""
+        plan, item = self.plans[place], self._items[place]
+        ctes = []
+        if self._grouped and _lists_items(plan):
+            some = f"SELECT {item} AS __dp_item FROM __dp_read WHERE {item} IS NOT NULL"
+            ctes = [f"__dp_rows AS ({some})"]
+        joined = ""
+        if plan.groups is not None and plan.groups.cap is not None:
+            joined = f" JOIN __dp_allowed{self._draws[plan.groups.cap]} USING ({self._person})"
+        if values := plan.parameters.of_person():
+            listed = [f"{self._values[_ITEM.sub(item, sql)]} AS {n}" for n, sql in values.items()]
+            some = f" WHERE __dp_n_{item} > 0" if len(self._columns) > 1 else ""
+            kept = f"SELECT {self._person}, {', '.join(listed)} FROM __dp_persons{joined}{some}"
+            return [*ctes, f"__dp_kept AS ({kept})"]
+        distinct = "DISTINCT " if self._grouped and not self._is_distinct else ""
+        rows = "__dp_placed" if self._grouped else "__dp_read"
+        some = f" WHERE {item} IS NOT NULL" if len(self._columns) > 1 else ""
+        kept = f"SELECT {distinct}{self._person}, {item} AS __dp_item FROM {rows}{joined}{some}"
+        alone = plan.keep_source and self._n_readers == 1 and not plan.parameters.reads_rows_once
+        is_kept = joined or distinct or (alone and not self._grouped)
+        return [*ctes, f"__dp_kept AS {'' if is_kept else 'NOT '}MATERIALIZED ({kept})"]
+
+    def _read(self) -> str:
+        """The source's rows, without those that no call counts."""
+        person = self._first.columns["privacy_unit"]
+        listed = [f"{exact(person.sql, person.type)} AS {_PERSON}"]
+        listed += [f"{sql} AS {name}" for sql, name in self._columns.items()]
+        rows = f"SELECT {', '.join([*listed, *keys_sql(self._first)])} FROM {self._first.source}\n"
+        some = " OR ".join(f"{name} IS NOT NULL" for name in self._columns.values())
+        there = [f"{name} IS NOT NULL" for name in (_PERSON, *keys_of(self._first))]
+        where = " AND ".join([*there, f"({some})"])
+        kept = self._n_readers > 1 and (self._grouped or self._first.keep_source)
+        rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {where}"
+        return f"__dp_read AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
+
+    def _groups(self) -> str:
+        """`__dp_groups`, numbered in the order of the keys."""
+        groups = self._first.groups
+        assert groups is not None  # people's groups are public
+        names = ", ".join(keys_of(self._first))
+        number = f"system.main.row_number() OVER (ORDER BY {by_keys(self._first)}) AS __dp_group"
+        listed = f"({groups.select}) AS __dp_crossed"
+        return f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})"
+
+    def _placed(self) -> str:
+        """The rows with the numbers of their groups."""
+        same = " AND ".join(f"__dp_read.{k} = __dp_groups.{k}" for k in keys_of(self._first))
+        distinct = "DISTINCT " if self._is_distinct else ""
+        items = ", ".join(self._columns.values())
+        return f"SELECT {distinct}{self._person}, {items} FROM __dp_read JOIN __dp_groups ON {same}"
+
+    def _persons(self, rows: str) -> str:
+        """The values of each person, in each group, that the plans need."""
+        listed = [f"{sql} AS {name}" for sql, name in self._values.items()]
+        if len(self._columns) > 1:
+            listed += [
+                f"system.main.count({item}) AS __dp_n_{item}" for item in dict.fromkeys(self._items)
+            ]
+        return f"SELECT {self._person}, {', '.join(listed)} FROM {rows} GROUP BY {self._person}"
+
+    def _allowed(self, cap: int, end: str) -> list[str]:
+        """`__dp_allowed`: at most `cap` groups of each person."""
+        call = next(
+            call
+            for plan, call in zip(self.plans, self.calls, strict=True)
+            if plan.groups is not None and plan.groups.cap == cap
+        )
+        # In an order of their own, so that another reading in the same execution has the same draw.
+        order = by_value(_PERSON, self._first.columns["privacy_unit"].type)
+        groups = f"SELECT DISTINCT {self._person} FROM __dp_placed"
+        if not self._n_of_rows:
+            groups = f"SELECT {self._person} FROM __dp_persons"
+        return [
+            f"__dp_members{end} AS MATERIALIZED (SELECT {_PERSON}, "
+            "system.main.list(__dp_group ORDER BY __dp_group ASC) AS own, "
+            f"system.main.row_number() OVER (ORDER BY {order}) AS place "
+            f"FROM ({groups}) AS m GROUP BY {_PERSON})",
+            f"__dp_counted{end} AS MATERIALIZED (SELECT {KEEP_UDF}({call}, coalesce("
+            "system.main.list(system.main.len(own) ORDER BY place ASC), []), "
+            f"{cap}) AS counted FROM __dp_members{end})",
+            f"__dp_allowed{end} AS MATERIALIZED (SELECT {_PERSON}, unnest(system.main.list_select("
+            "own, system.main.list_extract(counted, place))) AS __dp_group "
+            f"FROM __dp_members{end}, __dp_counted{end})",
+        ]
+
+
+def _item(plan: Plan) -> str:
+    """The item of a plan as SQL over its source."""
+    column = plan.columns["item"]
+    return plan.parameters.column("item", column.sql, column.type)
+
+
+def _lists_items(plan: Plan) -> bool:
+    """Whether the domain of a plan is all items in its rows."""
+    return plan.domain is not None and plan.domain.select is None

@@ -1,0 +1,360 @@
+"""Several DP calls in one SELECT: one source, one debit, and the answers of separate statements."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dp_sql
+from dp_sql.engines.duckdb import connection as duckdb_connection
+from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
+from dp_sql.errors import BudgetExceeded, DpSqlError
+from dp_sql.privacy.people_rows import PeopleRows
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.shape import Shape
+from tests.conftest import SURE
+from tests.databases import write_database
+
+ROWS = """
+CREATE TABLE regions AS SELECT unnest(['r0', 'r1', 'r2', 'none']) AS name;
+CREATE TABLE genres AS SELECT unnest(['t0', 't1', 't2', 't3']) AS title, unnest([1, 1, 2, 2]) AS genre;
+CREATE TABLE tags AS SELECT unnest(['t0', 't0', 't1', 't3']) AS title, unnest(['a', 'b', 'a', 'c']) AS tag;
+CREATE TABLE views AS
+    SELECT hash(i) % 12 AS user_id, 'r' || (hash(i + 1000) % 4) AS region,
+           CASE WHEN hash(i + 7) % 5 < 4 THEN 't' || (hash(i + 70) % 5) END AS title,
+           CASE WHEN hash(i + 9) % 7 < 5 THEN (hash(i + 90) % 9)::INTEGER END AS minutes
+    FROM range(150) t(i);
+INSERT INTO views VALUES (NULL, 'r0', 't0', 1), (1, NULL, 't1', 2), (13, 'r1', NULL, NULL);
+"""
+UNIT = f"{SURE}, privacy_unit := user_id"
+CALLS = [
+    "DP_TOPK(title, 2, {0}, domain := ['t0', 't1', 't2', 't3', 't9'])",
+    "DP_TOPK(minutes, 3, {0}, domain := observed)",
+    "DP_TOPK(title || '!', 2, {0}, delta := 1e-9, max_contributions := 3)",
+    "DP_COUNT_DISTINCT(title, {0})",
+    "DP_COUNT_DISTINCT(minutes % 4, {0}, report := true)",
+    "DP_COUNT_DISTINCT(CASE WHEN minutes > 3 THEN title END, {0})",
+    "DP_COUNT_DISTINCT(user_id, {0})",
+    "DP_COUNT(*, {0})",
+    "DP_COUNT(minutes, {0}, contribution_bound := 3)",
+    "DP_SUM(minutes, {0})",
+    "DP_AVG(minutes, {0})",
+    "DP_MEDIAN(minutes, {0}, lower := 0, upper := 10)",
+]
+KNOWN = [call for call in CALLS if call[: call.index("(")] in FUNCTIONS]
+SOURCES = [
+    "views",
+    "views WHERE minutes > 2 OR title IS NULL",
+    "(SELECT user_id, region, title, minutes FROM views WHERE region <> 'r2') AS v",
+    "views JOIN genres USING (title)",
+    "views JOIN tags USING (title)",
+    "(FROM views UNION ALL FROM views) AS twice",
+    "(SELECT user_id, region, min(title) AS title, max(minutes) AS minutes FROM views "
+    "GROUP BY user_id, region) AS firsts",
+]
+SCANS = {"SEQ_SCAN", "TABLE_SCAN", "PARQUET_SCAN", "READ_PARQUET"}
+GROUPED = "groups := ['r0', 'r1', 'r2', 'none'], max_groups_contributed := {}"
+
+
+@pytest.fixture(scope="module")
+def owner() -> Iterator[dp_sql.Session]:
+    with dp_sql.connect() as session:
+        session.execute(ROWS)
+        yield session
+
+
+# --- the same data reach the mechanisms -----------------------------------------------------------
+
+
+def without_codes(value: Any) -> Any:
+    """What a mechanism takes, whatever numbers people and items have."""
+    if isinstance(value, tuple):
+        offsets, people = value
+        of_people = np.bincount(people)
+        return sorted(np.diff(offsets).tolist()), sorted(of_people[of_people > 0].tolist())
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return sorted(value) if isinstance(value, list) else value
+
+
+def wrap_draws(monkeypatch: pytest.MonkeyPatch, before: Callable[[Shape, Any], None]) -> None:
+    """Have `before` called with what each mechanism takes."""
+    for cls in dict.fromkeys(shape for one in FUNCTIONS.values() for shape in one.shapes):
+        if "draw" not in vars(cls):
+            continue
+
+        real: Any = vars(cls)["draw"]
+
+        def draw(self: Shape, *given: Any, real: Any = real) -> Any:
+            before(self, given[2:])
+            return real(self, *given)
+
+        monkeypatch.setattr(cls, "draw", draw)
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What the mechanisms take; their epsilons differ."""
+    found: list[tuple[Any, ...]] = []
+    wrap_draws(
+        monkeypatch,
+        lambda shape, lists: found.append((shape.epsilon, type(shape), *map(without_codes, lists))),
+    )
+    return found
+
+
+def statement(calls: list[str], source: str, grouped: str) -> str:
+    if not grouped:
+        return f"SELECT {', '.join(calls)} FROM {source}"
+    before, _, where = source.partition(" WHERE ")
+    condition = f" WHERE {where}" if where else ""
+    return f"SELECT region, {', '.join(calls)} FROM {before}{condition} GROUP BY region"
+
+
+def priced(call: str, number: int, grouped: str) -> str:
+    """The call with an epsilon of its own, by which its answer is told from others."""
+    unit = UNIT.replace("10000", str(10000 - number))
+    return call.format(f"{unit}, {grouped}" if grouped else unit)
+
+
+@pytest.mark.parametrize("seed", range(14))
+def test_mechanisms_take_what_they_take_in_separate_statements(
+    owner: dp_sql.Session, taken: list[tuple[Any, ...]], seed: int
+) -> None:
+    draws = random.Random(seed)
+    source = SOURCES[seed % len(SOURCES)]
+    grouped = GROUPED.format(4) if seed >= len(SOURCES) else ""
+    chosen = [
+        priced(call, n, grouped) for n, call in enumerate(draws.sample(KNOWN, min(4, len(KNOWN))))
+    ]
+    together = owner.sql(statement(chosen, source, grouped)).fetchall()
+    as_one = sorted(taken, key=itemgetter(0))
+    taken.clear()
+    apart = [owner.sql(statement([call], source, grouped)).fetchall() for call in chosen]
+    assert as_one == sorted(taken, key=itemgetter(0))
+    assert len(together) == len(apart[0])
+    if grouped:
+        assert [row[0] for row in together] == [row[0] for row in apart[0]]
+
+
+def test_a_source_that_mixes_up_the_items_is_noticed(
+    owner: dp_sql.Session, taken: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = PeopleRows.__post_init__
+
+    def swapped(self: PeopleRows) -> None:
+        real(self)
+        self._items.reverse()
+
+    monkeypatch.setattr(PeopleRows, "__post_init__", swapped)
+    with pytest.raises((AssertionError, dp_sql.QueryError)):
+        test_mechanisms_take_what_they_take_in_separate_statements(owner, taken, 0)
+
+
+def test_calls_with_one_cap_keep_a_person_in_the_same_groups(
+    owner: dp_sql.Session, taken: list[tuple[Any, ...]]
+) -> None:
+    owner.execute(
+        "CREATE OR REPLACE TABLE everywhere AS SELECT user_id, 'g' || g AS region, "
+        "'only ' || user_id || ' ' || g AS title FROM range(30) u(user_id), range(4) g(g)"
+    )
+    given = f"{UNIT}, groups := ['g0', 'g1', 'g2', 'g3'], max_groups_contributed := 1"
+    calls = [f"DP_COUNT_DISTINCT(title, {given})", f"DP_COUNT_DISTINCT(title || '', {given})"]
+    rows = owner.sql(f"SELECT region, {', '.join(calls)} FROM everywhere GROUP BY region")
+    counts = [row[1:] for row in rows.fetchall()]
+    assert all(one == other for one, other in counts)
+    assert sum(one for one, _ in counts) == 30
+
+
+def test_other_caps_have_draws_of_their_own(owner: dp_sql.Session) -> None:
+    caps = [GROUPED.format(1), GROUPED.format(3)]
+    calls = ", ".join(f"DP_COUNT_DISTINCT(title, {UNIT}, {cap})" for cap in caps)
+    rows = owner.sql(f"SELECT region, {calls} FROM views GROUP BY region").fetchall()
+    assert sum(one for _, one, _ in rows) < sum(three for _, _, three in rows)
+
+
+# --- the source is read once ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def released(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The private SQL that an owner's session runs."""
+    found: list[str] = []
+    real = duckdb_connection.private_sql
+
+    def private_sql(*args: Any, **named: Any) -> str:
+        found.append(real(*args, **named))
+        return found[-1]
+
+    monkeypatch.setattr(duckdb_connection, "private_sql", private_sql)
+    return found
+
+
+def scans(session: dp_sql.Session, sql: str) -> int:
+    """How many operators of DuckDB's plan read the source."""
+    assert session.connection is not None
+    ((_, plan),) = session.connection.execute(f"EXPLAIN (FORMAT json) {sql}").fetchall()
+    operators: list[dict[str, Any]] = json.loads(plan)
+    n = 0
+    while operators:
+        one = operators.pop()
+        operators += one["children"]
+        n += one["name"].strip() in SCANS and "regions" not in str(one["extra_info"])
+    return n
+
+
+def test_with_groups_a_table_is_scanned_once(owner: dp_sql.Session, released: list[str]) -> None:
+    given = f"{UNIT}, {GROUPED.format(2)}".replace("['r0', 'r1', 'r2', 'none']", "regions.name")
+    calls = [call.format(given) for call in KNOWN if "observed" not in call]
+    owner.sql(f"SELECT region, {', '.join(calls)} FROM views GROUP BY region").fetchall()
+    (sql,) = released
+    assert len(calls) > 5
+    assert scans(owner, sql) == 1
+
+
+def test_a_file_is_read_once(owner: dp_sql.Session, released: list[str], tmp_path: Path) -> None:
+    owner.execute(f"COPY views TO '{tmp_path}/views.parquet'")
+    calls = ", ".join(call.format(UNIT) for call in KNOWN)
+    owner.sql(f"SELECT {calls} FROM '{tmp_path}/views.parquet'").fetchall()
+    (sql,) = released
+    assert scans(owner, sql) == 1
+
+
+def test_values_of_people_are_computed_by_one_scan(
+    owner: dp_sql.Session, released: list[str]
+) -> None:
+    calls = [call.format(UNIT) for call in KNOWN if "TOPK" not in call and "DISTINCT" not in call]
+    if not calls:
+        pytest.skip("no function has values of people")
+    owner.sql(f"SELECT {', '.join(calls)} FROM views").fetchall()
+    (sql,) = released
+    assert scans(owner, sql) == 1
+    assert sql.count("GROUP BY __dp_privacy_unit") == 1
+
+
+# --- one debit, one outcome -----------------------------------------------------------------------
+
+POLICY = """
+[tables.views]
+privacy_unit = "user_id"
+[public]
+tables = ["regions"]
+[domains]
+"views.title" = ["t0", "t1", "t2"]
+"views.region" = "regions.name"
+[budget]
+ledger = "ledger.sqlite"
+dataset = "shop"
+epsilon = 100
+keep_releases = true
+"""
+THREE = (
+    "SELECT DP_TOPK(title, 2, epsilon := 1), DP_COUNT_DISTINCT(minutes, epsilon := 2), "
+    "DP_COUNT_DISTINCT(title, epsilon := 4) FROM views"
+)
+
+
+@pytest.fixture
+def analyst(tmp_path: Path) -> Iterator[dp_sql.Session]:
+    (tmp_path / "policy.toml").write_text(POLICY, "utf-8")
+    database = write_database(tmp_path / "shop.duckdb", ROWS)
+    with dp_sql.connect(database, policy=str(tmp_path / "policy.toml"), analyst="ann") as session:
+        yield session
+
+
+def spent(session: dp_sql.Session) -> Fraction:
+    return session.budget()[0].epsilon_spent
+
+
+def test_calls_are_one_debit_and_have_a_receipt_each(analyst: dp_sql.Session) -> None:
+    analyst.sql(THREE).fetchall()
+    assert spent(analyst) == 7
+    assert [one.loss.epsilon for one in analyst.receipts] == [1, 2, 4]
+    assert [one.receipt.loss.epsilon for one in analyst.releases] == [1, 2, 4]
+    columns = [one.columns[0][1] for one in analyst.releases]
+    assert columns == ["VARCHAR[]", "BIGINT", "BIGINT"]
+
+
+def test_the_sum_is_reserved_before_a_row_is_read(
+    analyst: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    real = PrivateConnection.release
+
+    def release(self: PrivateConnection, *args: Any) -> Any:
+        seen.append(spent(analyst))
+        return real(self, *args)
+
+    monkeypatch.setattr(PrivateConnection, "release", release)
+    analyst.sql(THREE).fetchall()
+    assert seen == [7]
+    with pytest.raises(BudgetExceeded):
+        analyst.sql(THREE.replace("epsilon := 4", "epsilon := 94")).fetchall()
+    assert (spent(analyst), len(seen)) == (7, 1)
+
+
+def fail_at(epsilon: int) -> Callable[[Shape, Any], None]:
+    def check(shape: Shape, lists: Any) -> None:
+        if shape.epsilon == epsilon:
+            raise OverflowError
+
+    return check
+
+
+def test_a_call_that_fails_fails_all(
+    analyst: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        wrap_draws(broken, fail_at(2))
+        with pytest.raises(dp_sql.QueryError) as caught:
+            analyst.sql(THREE)
+    assert str(caught.value) == FAILED
+    assert spent(analyst) == 7
+    assert [one.loss.epsilon for one in analyst.receipts] == [1, 2, 4]
+    assert all("failed" in one.accuracy for one in analyst.receipts)
+    assert not analyst.releases
+    analyst.sql(THREE).fetchall()
+    assert spent(analyst) == 14
+
+
+def test_a_kept_release_is_free_beside_new_ones(analyst: dp_sql.Session) -> None:
+    two = "SELECT DP_COUNT_DISTINCT(minutes, epsilon := 2) FROM views"
+    ((first,),) = analyst.sql(two).fetchall()
+    ((_, again, _),) = analyst.sql(THREE).fetchall()
+    assert again == first
+    assert spent(analyst) == 7
+    analyst.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 4) FROM views").fetchall()
+    assert spent(analyst) == 7
+
+
+def test_an_owners_failure_leaves_no_receipt_of_what_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wrap_draws(monkeypatch, fail_at(9999))
+    with dp_sql.connect(ledger=tmp_path / "owner.sqlite") as session:
+        session.execute(ROWS)
+        calls = [priced("DP_COUNT_DISTINCT(title, {})", n, "") for n in range(2)]
+        with pytest.raises(DpSqlError):
+            session.sql(f"SELECT {', '.join(calls)} FROM views")
+        assert not session.receipts
+        assert session.budget()[-1].epsilon_spent == 19999
+
+
+# --- plans that share nothing ---------------------------------------------------------------------
+
+
+def test_sources_of_other_selects_are_released_apart(
+    owner: dp_sql.Session, released: list[str]
+) -> None:
+    call = f"DP_COUNT_DISTINCT(title, {UNIT})"
+    text = f"SELECT (SELECT {call} FROM views) - (SELECT {call} FROM views WHERE minutes > 3)"
+    owner.sql(text).fetchall()
+    assert len(released) == 2
