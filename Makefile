@@ -14,7 +14,7 @@ PIP := -m pip install --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard test lint check slow bench papers test-clients serve-test superset \
+.PHONY: help demo dashboard test lint check slow bench rivals papers test-clients serve-test superset \
 	test-oldest test-newest test-matrix clean
 
 help:  ## list the targets
@@ -59,6 +59,18 @@ slow: $(CHECK)  ## the long statistical tests as well
 
 bench: $(CHECK)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+RIVALS := opendp smartnoise pipelinedp tumult qrlew
+rivals:  ## the same questions to other libraries (Tumult needs Java); writes docs/comparison.md
+	@for name in dp_sql $(RIVALS); do \
+		test -x .venv-rivals/$$name/bin/python || $(PYTHON) -m venv .venv-rivals/$$name; \
+	done
+	@.venv-rivals/dp_sql/bin/python $(PIP) --editable ".[papers]"
+	@for name in $(RIVALS); do \
+		.venv-rivals/$$name/bin/python $(PIP) -r benchmarks/rivals/requirements/$$name.txt \
+			|| echo "$$name cannot be installed here and is left out" >&2; \
+	done
+	.venv-rivals/dp_sql/bin/python -m benchmarks.rivals $(LIBRARIES)
 
 papers:  ## the papers' tables and figures: QUICK=1, DATA=folder, FILES="name=file …", OUT=folder
 	@test -x .venv-papers/bin/python || $(PYTHON) -m venv .venv-papers
