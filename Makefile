@@ -7,8 +7,9 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 TEST := $(VENV)/.test
 CHECK := $(VENV)/.check
-# The tests of a file share what it opens and computes.
-PARALLEL := -n auto --dist loadfile
+# The tests of a file share what it opens and computes. A worker that has crashed is not replaced:
+# with loadfile, pytest-xdist may then wait for ever.
+PARALLEL := -n auto --dist loadfile --max-worker-restart 0
 PIP := -m pip install --quiet --disable-pip-version-check
 # Tests start processes, each of which would compile dp_sql anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -54,7 +55,7 @@ check: $(CHECK) lint  ## what a commit must pass: lint and all tests but the cli
 	$(BIN)/python -m pytest $(PARALLEL)
 
 slow: $(CHECK)  ## the long statistical tests as well
-	$(BIN)/python -m pytest $(PARALLEL) -m "slow or not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "slow or not slow" -o faulthandler_timeout=3600
 	out=$$(mktemp -d) && $(MAKE) papers QUICK=1 OUT=$$out && rm -r $$out
 
 bench: $(CHECK)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
@@ -81,7 +82,7 @@ papers:  ## the papers' tables and figures: QUICK=1, DATA=folder, FILES="name=fi
 test-clients:  ## Streamlit, a browser, notebooks, Ibis, polars …, in an environment of its own
 	@test -x .venv-clients/bin/python || $(PYTHON) -m venv .venv-clients
 	@.venv-clients/bin/python $(PIP) --editable ".[test-clients]"
-	.venv-clients/bin/python -m pytest -n auto tests/integrations
+	.venv-clients/bin/python -m pytest -n auto --max-worker-restart 0 tests/integrations
 	cd tests/integrations/suites && ../../../.venv-clients/bin/python -m pytest
 
 serve-test:  ## the real duckdb shell through a Quack server, in an environment of its own
