@@ -95,8 +95,9 @@ superset:  ## Apache Superset over dp_sql, for real, in an environment of its ow
 		test -x .venv-superset/bin/python || $$p -m venv .venv-superset
 	@.venv-superset/bin/python $(PIP) --editable ".[sqlalchemy]" pytest pytest-xdist hypothesis \
 		-r examples/superset/requirements.txt
-	.venv-superset/bin/python -m pytest -n 0 tests/integrations/test_dbapi.py tests/integrations/test_sqlalchemy.py
-	.venv-superset/bin/python examples/superset/try_superset.py --keep --picture docs/superset.png
+	.venv-superset/bin/python -m pytest -n 0 tests/integrations/test_dbapi.py tests/integrations/test_sqlalchemy.py \
+		tests/integrations/test_superset_queries.py
+	.venv-superset/bin/python examples/superset/try_superset.py --keep --picture docs
 
 # The oldest supported versions together, and the newest of each supported Python that is here.
 OLDEST := duckdb==1.5.3 sqlglot==28.0.0 numpy==1.26.4 pyarrow==17.0.0
