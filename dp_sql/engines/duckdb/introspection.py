@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,6 +16,9 @@ from dp_sql.errors import SourceError
 from dp_sql.policy.catalog import ForeignKey, Listed
 from dp_sql.sql.tokens import folded
 
+# DuckDB 1.5.3 has crashed while one thread read a catalog and others opened sessions. So sessions
+# open and close their connections, and read the catalog, one at a time.
+CATALOG_LOCK = threading.RLock()
 _COLUMNS = """
     SELECT database_name, schema_name, table_name, column_name, data_type
     FROM system.main.duckdb_columns()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -23,7 +24,7 @@ from dp_sql.engines.duckdb.connection import (
 )
 from dp_sql.engines.duckdb.frozen import Rows
 from dp_sql.engines.duckdb.install import number_of, register
-from dp_sql.engines.duckdb.introspection import DatabaseCatalogue, Names
+from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, Names
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
@@ -33,7 +34,6 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, released_columns
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
-from dp_sql.sql.functions.bounded import REPORT_TYPE, WITH_NOISE
 from dp_sql.sql.functions.topk import COUNTED
 from dp_sql.sql.tokens import folded, tokenize
 
@@ -51,6 +51,7 @@ _OPTIMIZERS = (
     "SET disabled_optimizers = 'statistics_propagation,common_subexpressions,join_order,"
     "build_side_probe_side,empty_result_pullup,join_filter_pushdown'"
 )
+_INEXACT = re.compile(r"HUGEINT|DECIMAL\(\d+,\d+\)")
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
 _MAX_KNOWN = 1000  # answers of the catalog, and numbers of public tables, which do not change
 # Types whose values arrow changes on some versions.
@@ -95,7 +96,8 @@ class PrivateConnection:
     def close(self) -> None:
         """Close the connection; what it has spilled is removed."""
         try:
-            self._connection.close()
+            with CATALOG_LOCK:
+                self._connection.close()
         finally:
             self._remove_spill()
 
@@ -112,7 +114,8 @@ class PrivateConnection:
             return None
         sql = """SELECT sql FROM system.main.duckdb_views()
             WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
-        rows = self._run(sql, list(full)).fetchall()
+        with CATALOG_LOCK:
+            rows = self._run(sql, list(full)).fetchall()
         return view_body(rows[0][0]) if len(rows) == 1 else None
 
     def _named(self, parts: Sequence[str], *, is_view: bool) -> Parts | None:
@@ -271,6 +274,8 @@ def _released_sql(plans: Sequence[Plan], tickets: Sequence[str]) -> str:
         string = "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
         if kind.startswith(COUNTED.partition("{")[0]):
             string = f"{COUNTED.format('VARCHAR')}[]"
-        is_exact = kind.startswith("BIGINT") or kind in {REPORT_TYPE, WITH_NOISE}
+        if kind.startswith("STRUCT("):
+            string = _INEXACT.sub("VARCHAR", kind)
+        is_exact = kind.startswith("BIGINT") or kind == string
         listed.append(name if is_exact else f"CAST({name} AS {string})")
     return f"SELECT {', '.join(listed)} FROM ({private_sql(plans, tickets)})"
