@@ -12,11 +12,11 @@ SELECT day, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ra
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
 SELECT score, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY score
 
--- released
-SELECT upper(region), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY upper(region)
+-- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
+SELECT score + 1, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY score + 1
 
--- released
-SELECT region || 'x', DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region || 'x'
+-- NotPrivate|ArgumentError
+SELECT region || title, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region || title
 
 -- NotPrivate
 SELECT CASE WHEN user_id > 900000000 THEN error('x') END, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY CASE WHEN user_id > 900000000 THEN error('x') END
