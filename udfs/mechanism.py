@@ -93,7 +93,7 @@ class Mechanism:
 
     name: str  # what `mechanism :=` calls it
     # The SQL function that it answers.
-    function: Literal["topk", "count_distinct", "select", "count", "sum", "avg"]
+    function: Literal["topk", "count_distinct", "select", "count", "sum", "avg", "people"]
     samples: str  # what one run draws, in words
     parameters: tuple[str, ...]  # names of the public numbers that `run` and `loss` take
     loss: Callable[..., PrivacyLoss]  # loss(**parameters) of one run

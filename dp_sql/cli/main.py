@@ -23,8 +23,8 @@ COMMANDS = {  # of each, the module whose `command` it is, and what it does
     "token": ("dp_sql.cli.token", "Make, list and remove the tokens of `dp-sql serve`."),
 }
 _HELP = """\
-Query a DuckDB database with differential privacy: SQL with DP_TOPK, DP_COUNT_DISTINCT and
-DP_SELECT. Without COMMAND this is `dp-sql shell`.
+Query a DuckDB database with differential privacy: SQL with DP_COUNT, DP_COUNT_DISTINCT,
+DP_TOPK and more. Without COMMAND this is `dp-sql shell`.
 
 \b
 Examples:

@@ -78,7 +78,8 @@ def analyst_plans(
     if not all(side.agrees(one.sql, one.tables) for one in sources):
         raise InternalError("The compiled SQL reads other tables than it should.")
     plans = []
-    for call, rows, shared in zip(calls, reads, shares, strict=True):
+    for rows, shared in zip(reads, shares, strict=True):
+        call = rows.call
         cap = None if _is_single(source, policy) else call.max_groups_contributed
         is_open = bool(source.values) and not _is_single(source, policy)
         declared = partial(_declared, policy=policy, side=side)
@@ -88,7 +89,7 @@ def analyst_plans(
             domain = _public_values(source, call, call.domain, rows.item, policy, "domain")
         groups = _groups(source, call, policy, side, cap) if source.values else None
         work = rows.written.work
-        plans.append(source.plan(call, rows, domain, groups, ("the policy",), work, shared))
+        plans.append(source.plan(rows, domain, groups, ("the policy",), work, shared))
     return plans
 
 

@@ -79,14 +79,15 @@ def _plans(
     relations |= {part.name for part in source.rows.parts if part.rows.private and part.name}
     own = Own(relations, {folded(unit), *(origin or ())[1:]})
     plans = []
-    for call, rows, shared in zip(calls, reads, shares, strict=True):
+    for rows, shared in zip(reads, shares, strict=True):
+        call = rows.call
         groups = _groups(source, call, own, schema) if select.keys else None
         domain = None
         if call.domain is not None:
             kind, one_column = rows.item.type, source.one_column
             domain = declared_domain(select, call, call.domain, kind, own, schema, one_column)
         declared = assumptions(rows.relation, unit) + _assumed(select, call, groups, domain)
-        plans.append(source.plan(call, rows, domain, groups, declared, shared=shared))
+        plans.append(source.plan(rows, domain, groups, declared, shared=shared))
     return plans
 
 

@@ -22,7 +22,7 @@ from dp_sql.privacy.relation_tree import Relation, reads_one_table
 from dp_sql.privacy.relations import Compiler
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.literals import PublicQuery, Reference
+from dp_sql.sql.literals import EVERY_ROW, PublicQuery, Reference
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
@@ -31,8 +31,12 @@ _BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
 
 @dataclass(frozen=True)
 class CallRows:
-    """What one call reads: its item, and the rows as a tree and as a relation of FROM."""
+    """What one call reads: its item, and the rows as a tree and as a relation of FROM.
 
+    call: the same, or what answers it where its item is the privacy unit.
+    """
+
+    call: DpCall
     item: Value
     relation: Relation
     written: Written
@@ -59,10 +63,10 @@ class Source:
         """The columns of GROUP BY as the plan's source names them."""
         return tuple(Column(f'"__dp_g{i}"', value.type) for i, value in enumerate(self.values))
 
-    def written(self, relation: Relation) -> Written:
+    def written(self, relation: Relation, *, every_row: bool = False) -> Written:
         """Rows of the source as SQL, or NotSupported where they could cause too much work."""
         try:
-            return self.compiler.written(relation)
+            return self.compiler.written(relation, every_row=every_row)
         except NotSupported as refusal:
             raise refusal.at(self.select.text, self.select.source[0]) from None
 
@@ -72,9 +76,16 @@ class Source:
         Raises NotPrivate where the item is not known to be total, ArgumentError where its equality
         is not exact, and NotSupported where the source could cause too much work.
         """
-        item = _exact(self.select, call.item, self.scope, "item")
+        item = _item(self.select, call, self.scope)
+        if item.is_person and "mechanism" not in call.given:
+            of_people = call.parameters.of_people()
+            if of_people is not None:
+                call = replace(call, parameters=of_people[0], mechanism=of_people[1])
+        numbers = call.parameters.for_item(call.given, call.item.text, item.type)
+        call = replace(call, parameters=numbers)
         relation = self.rows.select([item, *self.values])
-        return CallRows(item, relation, self._named(self.written(relation), ["__dp_item"]))
+        found = self.written(relation, every_row=call.parameters.counts_rows)
+        return CallRows(call, item, relation, self._named(found, ["__dp_item"]))
 
     def _named(self, found: Written, items: Sequence[str]) -> Written:
         """A relation of FROM, whose columns are the person, the items and the keys."""
@@ -98,7 +109,9 @@ class Source:
         if len(alone) == 1:
             return apart
         try:
-            found = self.compiler.written(self.rows.select([*items.values(), *self.values]))
+            relation = self.rows.select([*items.values(), *self.values])
+            every_row = any(one.call.parameters.counts_rows for one in reads)
+            found = self.compiler.written(relation, every_row=every_row)
         except NotSupported:
             return apart
         if any(one.work.joined_rows_per_person is not None for one in (found, *alone.values())):
@@ -144,7 +157,6 @@ class Source:
 
     def plan(
         self,
-        call: DpCall,
         rows: CallRows,
         domain: Domain | None,
         groups: Groups | None,
@@ -156,7 +168,7 @@ class Source:
         assert self.person_type is not None  # both callers have refused a public source
         person = Column('"__dp_person"', self.person_type)
         return plan_of(
-            self.select, call, source=rows.written.sql, keys=self.keys, groups=groups,
+            self.select, rows.call, source=rows.written.sql, keys=self.keys, groups=groups,
             columns={"item": Column('"__dp_item"', rows.item.type), "privacy_unit": person},
             keep_source=work is not None or not reads_one_table(rows.relation),
             domain=domain, assumptions=assumptions, work=work, shared=shared,
@@ -220,9 +232,21 @@ def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
     return column, row_wise(tree, replace(scope, column=lambda _: over)).sql
 
 
-def _exact(select: DpSelect, reference: Reference, scope: Scope, what: str) -> Value:
+def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
+    if call.item.text == EVERY_ROW:
+        return Value(EVERY_ROW, "INTEGER")
+    return _exact(select, call.item, scope, "item", call.function.shape.item_types)
+
+
+def _exact(
+    select: DpSelect,
+    reference: Reference,
+    scope: Scope,
+    what: str,
+    types: frozenset[str] | None = EXACT_TYPES,
+) -> Value:
     value = value_of(select, reference, scope)
-    if family(value.type) not in EXACT_TYPES:
+    if types is not None and family(value.type) not in types:
         start, end = reference.position, reference.position + len(reference.text)
         before, after = select.text[:start], select.text[end:]
         casts = [f"CAST({reference.text} AS VARCHAR)"]

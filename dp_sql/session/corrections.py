@@ -34,11 +34,9 @@ _COLUMN = re.compile(r'Referenced (?:column|table) "([^"]+)" not found')
 _STAR = re.compile(r'Function "+(\w+)"+ cannot be applied to a star')
 _FIELD = re.compile(r"Cannot extract field '(\w+)'")
 _OURS = re.compile(r'"?(?:__dp_groups\.)?(?:__dp_release_(\d+)\.?)?(?:__dp_value)?"?')
-_REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "epsilon"}
-PURPOSES = (
-    "DP_TOPK (the most frequent items), DP_COUNT_DISTINCT (how many different items) and DP_SELECT "
-    "(the best candidate of a table of scores)"
-)
+_REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "epsilon", "noise"}
+_each = [f"{function.name} ({function.purpose})" for function in FUNCTIONS.values()]
+PURPOSES = f"{', '.join(_each[:-1])} and {_each[-1]}"
 
 
 def working(candidates: Sequence[str], attempt: Attempt) -> str:
@@ -243,6 +241,9 @@ def question_about(
     mentioned = [folded(t.name) for t in tokens if t.name and folded(t.name) in columns]
     wanted = [c for c in dict.fromkeys([*mentioned, *columns]) if c not in units] + [*units]
     calls = [f"DP_COUNT_DISTINCT({as_written(c)}, epsilon := {epsilon})" for c in wanted]
+    pairs = list(zip(tokens, tokens[1:], tokens[2:], strict=False))
+    if any(a.upper == "COUNT" and b.is_symbol("(") and c.upper != "DISTINCT" for a, b, c in pairs):
+        calls.insert(0, f"DP_COUNT(*, epsilon := {epsilon})")
     return at.start, [f"SELECT {call} AS n FROM {at.text}" for call in calls]
 
 

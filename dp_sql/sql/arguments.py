@@ -79,13 +79,8 @@ def read_call(
     if not under_policy:
         _refuse_missing(function, given, (tokens[index].start, tokens[close].end), of_groups)
     item = positional[0]
-    if item.written == "*":
-        unit = named["privacy_unit"].written if "privacy_unit" in named else "user_id"
-        raise item.refuse(
-            f"{function.name} takes a column, not *.",
-            "To count people, name the privacy unit.",
-            [item.put(unit)],
-        )
+    if item.written == "*" and not function.shape.counts_rows:
+        raise _star(function, tokens[index], item)
     columns = {
         name: reader(found[name], f"the {name}" if name == function.positional[0] else name)
         for name, reader in function.shape.columns.items()
@@ -111,6 +106,16 @@ def read_call(
         missing=no_epsilon,
         given=found,
     )
+
+
+def _star(function: Function, name: Token, item: Argument) -> ArgumentError:
+    """The refusal of * where a column is needed, and the function that takes it."""
+    others = [other.name for other in FUNCTIONS.values() if other.shape.counts_rows]
+    instead = [put([name], other) for other in others] if len(function.positional) == 1 else []
+    hint = (
+        f"{' and '.join(others)} takes *: every row counts. To count people, name the privacy unit."
+    )
+    return item.refuse(f"{function.name} takes a column, not *.", hint, instead)
 
 
 EPSILON = "epsilon := <number> (the privacy loss)"
@@ -299,7 +304,7 @@ def _refuse_modifiers(tokens: Sequence[Token], function: Function) -> None:
         return token.error(NotSupported, message, example, [put([token], "")])
 
     if tokens[0].upper in {"DISTINCT", "ALL"} and len(tokens) > 1:
-        people = function.shape.reads_people
+        people = function.shape.reads_people and not function.shape.counts_rows
         why = "; each person counts once for each item anyway" if people else ""
         raise refused(tokens[0], tokens[0].upper, why)
     for token, after in pairwise(tokens[1:]):

@@ -182,6 +182,16 @@ def read_expression(argument: Argument, what: str) -> Reference:
     return argument.column() or argument.reference()
 
 
+EVERY_ROW = "1"  # the item of every row, for DP_COUNT(*); no other constant is an item
+
+
+def read_item_or_star(argument: Argument, what: str) -> Reference:
+    """An expression; * and 1, as in count(*) and count(1), are an item that every row has."""
+    if argument.written in {"*", EVERY_ROW}:
+        return Reference((), EVERY_ROW, argument.tokens[0].start)
+    return read_expression(argument, what)
+
+
 def read_column_or_number(argument: Argument, what: str) -> Reference:
     """A column's name; or a number, which is a column with no parts."""
     if argument.tokens[-1].kind == "number" and len(argument.tokens) <= 2:

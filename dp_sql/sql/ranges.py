@@ -10,6 +10,7 @@ MAX_K = 100_000
 MAX_CONTRIBUTIONS = 10_000
 DEFAULT_MAX_CONTRIBUTIONS = 100
 OPEN_CONTRIBUTIONS = 100_000  # where the candidates are 1, 2, 4, … and a larger one costs little
+MAX_ROWS_CONTRIBUTED = 10**9  # also the default of DP_COUNT
 # From here on weighted_gaussian is the default without a domain; see docs/mechanisms.md.
 WEIGHTED_FROM_K = 10
 WEIGHTED_FROM_EPSILON = Fraction(1, 100)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from dp_sql.sql.literals import Given, Reader, Reference
-from dp_sql.sql.types import by_value, exact
+from dp_sql.sql.literals import Argument, Given, Reader, Reference
+from dp_sql.sql.types import EXACT_TYPES, by_value, exact
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
@@ -80,10 +80,13 @@ class Shape(ABC):
 
     registry: ClassVar[str]  # the key of its mechanisms in udfs.REGISTRY
     columns: ClassVar[Mapping[str, Reader[Reference]]]  # the arguments that name columns
+    item_types: ClassVar[frozenset[str] | None] = EXACT_TYPES  # families of types; None: all
     # Whether it reads rows of people; otherwise scores whose sensitivity their owner states.
     reads_people: ClassVar[bool] = True
     # Whether `lists` reads the rows once, so that DuckDB need not keep them.
     reads_rows_once: ClassVar[bool] = False
+    # Whether it matters how often a row occurs; * is then an item that every row has.
+    counts_rows: ClassVar[bool] = False
     offer: ClassVar[str] = ""  # how to get more than a bare number, as the end of a sentence
     takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types
     # Its UDF, and that of a detailed answer; what each returns for one group.
@@ -157,9 +160,21 @@ class Shape(ABC):
     def of_person(self) -> Mapping[str, str]:
         """Aggregates over one person's rows, in one group, by name; {}: rows are not aggregated.
 
-        With aggregates, `lists` reads these and `__dp_privacy_unit` in place of the columns.
+        They ignore rows without an item. With aggregates, `lists` reads these and
+        `__dp_privacy_unit` in place of the columns.
         """
         return {}
+
+    def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
+        """The same for an item of a type, once it is known; ArgumentError where they do not fit.
+
+        `item` is as written; `given` are the arguments of the call.
+        """
+        return self
+
+    def of_people(self) -> tuple[Shape, Mechanism] | None:
+        """What answers the call where the item is the privacy unit; None: the same as always."""
+        return None
 
     @abstractmethod
     def lists(self, rows: Rows) -> list[str]:
@@ -204,6 +219,7 @@ class Function:
     positional: tuple[str, ...]  # the arguments without a name, in order; all are required
     named: tuple[str, ...]  # the arguments written `name := value`
     default_mechanism: str
+    purpose: str  # what it answers, in a few words
     example: str  # a call that works, for messages
     table: str  # that the example reads
 

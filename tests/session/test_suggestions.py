@@ -37,9 +37,11 @@ COUNT = "DP_COUNT_DISTINCT(title, epsilon := 0.1{})"
 # What both kinds of session are asked; the owner adds what a policy would say.
 BOTH = f"""
 SELECT DP_TOP(title, 2, epsilon := 0.1{{}}) FROM ratings
-SELECT DP_SUM(score, epsilon := 0.1{{}}) FROM ratings
-SELECT DP_COUNT(*, epsilon := 0.1{{}}) FROM ratings
-SELECT {TOP}, DP_COUNT(title, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_MEAN(score, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_COUNTS(*, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_COUNT(DISTINCT title, epsilon := 0.1{{}}) FROM ratings
+SELECT DP_COUNT(score, 2, epsilon := 0.1{{}}) FROM ratings
+SELECT {TOP}, DP_COUNT_DIS(title, epsilon := 0.1{{}}) FROM ratings
 SELECT DP_TOPK(titel, 2, epsilon := 0.1{{}}) FROM ratings
 SELECT DP_TOPK(titel, 2, epsilom := 0.1{{}}) FROM rating
 SELECT {TOP} FROM rating
@@ -115,6 +117,7 @@ ANALYSTS = [
     "SELECT * FROM catalog, plays",
     "SELECT * FROM plays, catalog",
     "SELECT count(DISTINCT region) FROM ratings",
+    "SELECT count(*) FROM ratings",
     "SELECT titel FROM catalog",
     "SELECT title FROM catalg",
     "SELEC title FROM catalog",
@@ -181,7 +184,7 @@ def paste(session: dp_sql.Session, statement: str) -> None:
 def test_an_owner_pastes_what_an_error_proposes(owner: dp_sql.Session, statement: str) -> None:
     more = ", privacy_unit := user_id"
     for call in statement.split("DP_TOP")[1:]:
-        if "DP_SUM" not in call and "domain" not in statement:
+        if "DP_MEAN" not in call and "domain" not in statement:
             more = ", privacy_unit := user_id, domain := catalog.title"
     paste(owner, statement.replace("{}", more) if "{}" in statement else statement)
 

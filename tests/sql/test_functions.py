@@ -28,7 +28,7 @@ from tests.conftest import SURE
 class People(Shape):
     """How many people have an item at all."""
 
-    registry = "people"
+    registry = "tested"
     columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
     reads_rows_once = True
     takes: ClassVar = {"__dp_people": "BIGINT"}
@@ -59,7 +59,7 @@ class People(Shape):
 
 EXACT = Mechanism(
     name="exact",
-    function="people",  # type: ignore[arg-type]
+    function="tested",  # type: ignore[arg-type]
     samples="nothing: this is a test",
     parameters=("epsilon",),
     loss=lambda epsilon: PrivacyLoss(epsilon),
@@ -72,6 +72,7 @@ DP_PEOPLE = Function(
     positional=("item",),
     named=("epsilon", "privacy_unit", "mechanism", "groups", "max_groups_contributed"),
     default_mechanism="exact",
+    purpose="how many people",
     example="DP_PEOPLE(title, epsilon := 1, privacy_unit := user_id)",
     table="ratings",
 )
@@ -81,7 +82,7 @@ CALL = "DP_PEOPLE(title, epsilon := 1, privacy_unit := user_id)"
 @pytest.fixture
 def declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(FUNCTIONS, "DP_PEOPLE", DP_PEOPLE)  # type: ignore[misc]
-    monkeypatch.setattr(shape, "REGISTRY", {**REGISTRY, "people": {"exact": EXACT}})
+    monkeypatch.setattr(shape, "REGISTRY", {**REGISTRY, "tested": {"exact": EXACT}})
     yield
 
 

@@ -20,6 +20,7 @@ from tests.udfs import (
     cases_lists,
     cases_noise,
     cases_peeling,
+    cases_people,
     cases_pnf_joint,
     cases_sampling,
     cases_select,
@@ -44,6 +45,7 @@ MODULES = [
     cases_select,
     cases_gem,
     cases_noise,
+    cases_people,
     cases_stopping,
     cases_subset,
     cases_weighted,
@@ -75,6 +77,7 @@ DATA = {
     "select": [[1, 2, 0], [1, 0, 2]],
     "count": [[0, 2], [3, 1], [3, 4]],
     "sum": [[0, 2], [3, 1], [3, 4], [0, 1]],
+    "people": [3],
 }
 NAMES = {
     "topk": ["counts"],
@@ -82,6 +85,7 @@ NAMES = {
     "select": ["scores", "sensitivities"],
     "count": ["buckets", "people", "sums"],
     "sum": ["buckets", "people", "sums", "negative"],
+    "people": ["people"],
 }
 OF_PEOPLE = {
     name: mechanism

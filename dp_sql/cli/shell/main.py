@@ -24,8 +24,8 @@ from dp_sql.session.base import Session
 from dp_sql.session.connect import connect
 
 _HELP = """\
-Query the DuckDB file DATABASE (default: a database in memory) in SQL, with DP_TOPK,
-DP_COUNT_DISTINCT and DP_SELECT.
+Query the DuckDB file DATABASE (default: a database in memory) in SQL, with DP_COUNT,
+DP_COUNT_DISTINCT, DP_TOPK and more.
 
 \b
 Examples:

@@ -33,7 +33,7 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, released_columns
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
-from dp_sql.sql.functions.count_distinct import REPORT_TYPE
+from dp_sql.sql.functions.bounded import REPORT_TYPE, WITH_NOISE
 from dp_sql.sql.functions.topk import COUNTED
 from dp_sql.sql.tokens import folded, tokenize
 
@@ -271,6 +271,6 @@ def _released_sql(plans: Sequence[Plan], tickets: Sequence[str]) -> str:
         string = "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
         if kind.startswith(COUNTED.partition("{")[0]):
             string = f"{COUNTED.format('VARCHAR')}[]"
-        is_exact = kind.startswith("BIGINT") or kind == REPORT_TYPE
+        is_exact = kind.startswith("BIGINT") or kind in {REPORT_TYPE, WITH_NOISE}
         listed.append(name if is_exact else f"CAST({name} AS {string})")
     return f"SELECT {', '.join(listed)} FROM ({private_sql(plans, tickets)})"

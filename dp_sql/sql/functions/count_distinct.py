@@ -1,86 +1,48 @@
-"""DP_COUNT_DISTINCT: how many different items there are."""
+"""DP_COUNT_DISTINCT: how many different items, or people, there are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
-from dp_sql.sql import literals
+from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
 from dp_sql.sql.literals import Given
-from dp_sql.sql.ranges import (
-    DEFAULT_BETA,
-    DEFAULT_MAX_CONTRIBUTIONS,
-    MAX_CONTRIBUTIONS,
-    OPEN_CONTRIBUTIONS,
-)
+from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
 from dp_sql.sql.shape import Function, Rows, Shape
-from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, DIFFERENCE
+from dp_sql.udfs import REGISTRY
+from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
-
-REPORT_TYPE = """STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, \
-contribution_bound INTEGER, epsilon DOUBLE)"""
-_COUNT, _REPORT = "__dp_sql_count_distinct", "__dp_sql_count_distinct_report"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountDistinct(Shape):
+class CountDistinct(Bounded):
     """Takes the people of each item; returns one number."""
 
     registry = "count_distinct"
-    columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
-    offer = "add report := true to get a lower bound with the answer"
     takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
-    udfs: ClassVar = {_COUNT: "BIGINT", _REPORT: REPORT_TYPE}
-    detail = "report"
+    udfs: ClassVar = {"__dp_sql_count_distinct": "BIGINT",
+                      "__dp_sql_count_distinct_report": REPORT_TYPE}  # fmt: skip
     written: ClassVar = ("BIGINT", REPORT_TYPE)
     typed: ClassVar = ("NULL::BIGINT", f"NULL::{REPORT_TYPE}")
-
-    bound: int | str  # the contribution bound, or how it is selected
+    selections = BOUND_SELECTIONS
+    largest = MAX_CONTRIBUTIONS
+    open = OPEN_CONTRIBUTIONS
 
     @classmethod
-    def read(cls, given: Given, mechanism: Mechanism) -> CountDistinct:
-        """Check that a fixed bound is not searched for as well, and that there are kernels."""
+    def read(cls, given: Given, mechanism: Mechanism) -> Self:
+        """Check that there are kernels, too."""
         from dp_sql.udfs.count_distinct.kernels import library
 
         try:
             library()
         except (ImportError, OSError) as error:  # said before anything is spent
             raise InternalError(f"Distinct items cannot be counted: {error}") from None
-        taken = {"bound_selection": "bound", "contribution_bound": "bound"}
-        given.check_taken(mechanism, {"max_contributions": "max_contributions", **taken})
-        epsilon = given.read("epsilon", literals.read_epsilon)
-        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
-        selections = mechanism.bound_selections or BOUND_SELECTIONS
-        selection = literals.choice(selections, selections[0])
-        bound: int | str = given.optional("bound_selection", selection, selections[0])
-        contributions = literals.whole(MAX_CONTRIBUTIONS)
-        default = OPEN_CONTRIBUTIONS if bound == DIFFERENCE else DEFAULT_MAX_CONTRIBUTIONS
-        most = given.optional("max_contributions", contributions, default)
-        bound = given.optional("contribution_bound", contributions, bound)
-        report = given.optional("report", literals.read_boolean, False)
-        for other in ("bound_selection", "max_contributions"):
-            if "contribution_bound" in given.arguments and other in given.arguments:
-                raise given.arguments["contribution_bound"].refuse(
-                    "With a fixed contribution_bound nothing is searched, so "
-                    f"{other} has no effect.",
-                    f"Leave out one of contribution_bound and {other}.",
-                )
-        return cls(
-            epsilon=epsilon, beta=beta, bound=bound, max_contributions=most, detailed=report,
-            contributions_open="max_contributions" not in given.arguments,
-        )  # fmt: skip
+        return super().read(given, mechanism)
 
-    @property
-    def limited(self) -> Mapping[str, Fraction | int | None]:
-        """Policies limit a fixed bound, or else the largest that the call names."""
-        fixed = {"max_contributions": self.bound} if isinstance(self.bound, int) else {}
-        return {**super().limited, **fixed}
-
-    def value_type(self, types: Mapping[str, str]) -> str:
-        return self.udfs[self.udf]
+    def of_people(self) -> tuple[Shape, Mechanism]:
+        """Each person has one item: nothing is to be bounded, and no graph is needed."""
+        return CountPeople(**vars(self) | {"bound": 1}), REGISTRY["people"]["laplace"]
 
     def lists(self, rows: Rows) -> list[str]:
         ordered = rows.mechanism.ordered
@@ -91,24 +53,34 @@ class CountDistinct(Shape):
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         ((offsets, people),) = lists
         found = mechanism.run(offsets, people, **self.given_to(mechanism))
-        accuracy = mechanism.accuracy(**self.given_to(mechanism))
-        if not self.detailed:
-            return found.estimate, accuracy
-        return {
-            "estimate": found.estimate,
-            "lower_bound": found.lower_bound,
-            "confidence": float(1 - self.beta),
-            "contribution_bound": found.contribution_bound,
-            "epsilon": float(loss.epsilon),
-        }, accuracy
+        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
 
-    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
-        return mechanism.accuracy(**self.given_to(mechanism))
+
+@dataclass(frozen=True, kw_only=True)
+class CountPeople(CountDistinct):
+    """Takes how many people there are; returns nearly that."""
+
+    reads_rows_once = True
+    takes: ClassVar = {"__dp_number": "BIGINT"}
+    udfs: ClassVar = {f"{name}_of_people": kind for name, kind in CountDistinct.udfs.items()}
+
+    def lists(self, rows: Rows) -> list[str]:
+        people = "system.main.count(DISTINCT __dp_privacy_unit) AS __dp_number"
+        if not rows.grouped:
+            return [f"__dp_lists AS (SELECT {people} FROM {rows.relation})"]
+        return [
+            f"__dp_lists AS MATERIALIZED (SELECT __dp_group, {people} FROM __dp_groups "
+            f"LEFT JOIN {rows.relation} USING (__dp_group) GROUP BY __dp_group)"
+        ]
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+        found = mechanism.run(int(lists[0]), **self.given_to(mechanism))
+        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
 
 
 DP_COUNT_DISTINCT = Function(
     name="DP_COUNT_DISTINCT", shape=CountDistinct, default_mechanism="matching",
-    positional=("item",),
+    purpose="how many different items, or people", positional=("item",),
     named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism", "bound_selection",
            "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)", table="reviews",

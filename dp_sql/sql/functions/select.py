@@ -102,7 +102,8 @@ def _fractions(name: str, texts: Sequence[str]) -> list[Fraction]:
 
 
 DP_SELECT = Function(
-    name="DP_SELECT", shape=Select, default_mechanism="pnf", table="scores",
+    name="DP_SELECT", shape=Select, default_mechanism="pnf",
+    purpose="the best candidate of a table of scores", table="scores",
     positional=("candidate", "score", "sensitivity"), named=("epsilon", "mechanism", "beta"),
     example="DP_SELECT(model, accuracy, sensitivity, epsilon := 1.0)",
 )  # fmt: skip

@@ -256,7 +256,8 @@ def _with_domain(counts: str, rows: Rows) -> str:
 
 
 DP_TOPK = Function(
-    name="DP_TOPK", shape=TopK, default_mechanism="joint", positional=("item", "k"),
+    name="DP_TOPK", shape=TopK, default_mechanism="joint", purpose="the most frequent items",
+    positional=("item", "k"),
     named=("epsilon", "delta", "privacy_unit", "domain", "counts", "max_contributions", "mechanism",
            "beta", "groups", "max_groups_contributed"),
     example="DP_TOPK(title, 10, epsilon := 1.0, privacy_unit := user_id, domain := catalog.title)",

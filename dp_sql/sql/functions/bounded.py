@@ -1,0 +1,85 @@
+"""What functions share whose answer is one number, to which each person adds a bounded part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+from dp_sql.sql import literals
+from dp_sql.sql.literals import Given
+from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
+from dp_sql.sql.shape import Shape
+from dp_sql.udfs.contributions.release import BoundedRelease
+from dp_sql.udfs.count_distinct.bounded import DIFFERENCE, CountRelease
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+
+REPORT_TYPE = """STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, \
+contribution_bound INTEGER, epsilon DOUBLE)"""
+WITH_NOISE = REPORT_TYPE[:-1] + ", noise BIGINT)"
+_BIGINT = (-(1 << 63), (1 << 63) - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounded(Shape):
+    """One number, and a report on it."""
+
+    columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
+    offer = "add report := true to get a lower bound with the answer"
+    detail = "report"
+    largest: ClassVar[int]  # bound that a call may name
+    open: ClassVar[int]  # the largest bound where the candidates are 1, 2, 4, …
+    selections: ClassVar[tuple[str, ...]] = ()  # how the bound may be selected, by default
+
+    bound: int | str | None  # the contribution bound, or how it is selected; None: in the only way
+
+    @classmethod
+    def read(cls, given: Given, mechanism: Mechanism) -> Self:
+        """Check that a fixed bound is not searched for as well."""
+        taken = {"bound_selection": "bound", "contribution_bound": "bound"}
+        given.check_taken(mechanism, {"max_contributions": "max_contributions", **taken})
+        epsilon = given.read("epsilon", literals.read_epsilon)
+        beta = given.optional("beta", literals.read_beta, DEFAULT_BETA)
+        bound: int | str | None = None
+        if selections := mechanism.bound_selections or cls.selections:
+            selection = literals.choice(selections, selections[0])
+            bound = given.optional("bound_selection", selection, selections[0])
+        contributions = literals.whole(cls.largest)
+        default = cls.open if bound in {DIFFERENCE, None} else DEFAULT_MAX_CONTRIBUTIONS
+        most = given.optional("max_contributions", contributions, default)
+        bound = given.optional("contribution_bound", contributions, bound)
+        report = given.optional("report", literals.read_boolean, False)
+        for other in ("bound_selection", "max_contributions"):
+            if "contribution_bound" in given.arguments and other in given.arguments:
+                raise given.arguments["contribution_bound"].refuse(
+                    "With a fixed contribution_bound nothing is searched, so "
+                    f"{other} has no effect.",
+                    f"Leave out one of contribution_bound and {other}.",
+                )
+        return cls(
+            epsilon=epsilon, beta=beta, bound=bound, max_contributions=most, detailed=report,
+            contributions_open="max_contributions" not in given.arguments,
+        )  # fmt: skip
+
+    @property
+    def limited(self) -> Mapping[str, Fraction | int | None]:
+        """Policies limit a fixed bound, or else the largest that the call names."""
+        fixed = {"max_contributions": self.bound} if isinstance(self.bound, int) else {}
+        return {**super().limited, **fixed}
+
+    def value_type(self, types: Mapping[str, str]) -> str:
+        return self.udfs[self.udf]
+
+    def answer(self, found: CountRelease | BoundedRelease, loss: PrivacyLoss) -> Any:
+        """What the UDF returns for a release of the mechanism; numbers are clamped to BIGINT."""
+        numbers = {
+            name: n if n is None else max(_BIGINT[0], min(n, _BIGINT[1]))
+            for name, n in asdict(found).items()
+        }
+        if not self.detailed:
+            return numbers["estimate"]
+        return numbers | {"confidence": float(1 - self.beta), "epsilon": float(loss.epsilon)}
+
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
+        return mechanism.accuracy(**self.given_to(mechanism))

@@ -1,0 +1,68 @@
+"""DP_COUNT: how many rows there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dp_sql.sql import literals
+from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
+from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
+from dp_sql.sql.shape import Function, Rows
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(Bounded):
+    """Takes a histogram of rows per person; returns one number."""
+
+    registry = "count"
+    columns: ClassVar = {
+        "item": literals.read_item_or_star,
+        "privacy_unit": literals.read_reference,
+    }
+    item_types = None
+    counts_rows = True
+    takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
+                       "__dp_sums": "VARCHAR[]"}  # fmt: skip
+    udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": WITH_NOISE}
+    written: ClassVar = ("BIGINT", WITH_NOISE)
+    typed: ClassVar = ("NULL::BIGINT", f"NULL::{WITH_NOISE}")
+    largest = open = MAX_ROWS_CONTRIBUTED
+
+    def of_person(self) -> dict[str, str]:
+        return {"__dp_contribution": "system.main.count(__dp_item)"}
+
+    def lists(self, rows: Rows) -> list[str]:
+        """A row for each bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""
+        n = "__dp_contribution"
+        if self.bound is not None:
+            n = f"system.main.least({n}, {self.bound})"
+        sizes = (
+            f"SELECT {rows.group}{n} AS n, system.main.count(*) AS people FROM {rows.relation} "
+            f"GROUP BY {rows.group}n"
+        )
+        # bin writes a number without leading zeros.
+        bucket = "CASE WHEN n = 1 THEN 0 ELSE system.main.length(system.main.bin(n - 1)) END"
+        histogram = (
+            f"SELECT {rows.group}{bucket} AS bucket, CAST(system.main.sum(people) AS BIGINT) AS "
+            "people, CAST(system.main.sum(CAST(n AS HUGEINT) * people) AS VARCHAR) AS total "
+            f"FROM ({sizes}) AS sizes GROUP BY {rows.group}bucket"
+        )
+        columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_buckets": "bucket"}
+        return [rows.lists(histogram, columns, " ORDER BY bucket")]
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+        buckets, people, sums = lists
+        listed = buckets.tolist(), people.tolist(), [*map(int, sums)]
+        found = mechanism.run(*listed, **self.given_to(mechanism))
+        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
+
+
+DP_COUNT = Function(
+    name="DP_COUNT", shape=Count, default_mechanism="bounded_count", purpose="how many rows",
+    positional=("item",),
+    named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism",
+           "contribution_bound", "report", "groups", "max_groups_contributed"),
+    example="DP_COUNT(*, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
+)  # fmt: skip

@@ -1,0 +1,245 @@
+"""DP_COUNT, and DP_COUNT_DISTINCT of the privacy unit: what is counted, and what it costs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.errors import ArgumentError
+from dp_sql.sql.functions.count import Count
+from dp_sql.udfs.mechanism import PrivacyLoss
+
+POLICY = """
+tables.plays.privacy_unit = "user_id"
+tables.people.privacy_unit = "id"
+public.tables = ["catalog", "regions"]
+limits.max_contributions = 1000
+"""
+N_TABLES = 12
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables with repeated rows, NULLs everywhere, and a public table that multiplies rows."""
+    folder, draws = tmp_path_factory.mktemp("shop"), random.Random(16)
+    with duckdb.connect(str(folder / "shop.duckdb")) as con:
+        con.execute("CREATE TABLE catalog AS SELECT * FROM (VALUES ('a', 1), ('a', 1), ('b', 2)) "
+                    "AS t(title, year)")  # fmt: skip
+        con.execute("CREATE TABLE regions AS SELECT unnest(['north', 'south', 'west']) AS name")
+        con.execute(
+            "CREATE TABLE people AS SELECT i::INTEGER AS id, i % 3 AS age FROM range(1, 40) t(i)"
+        )
+        con.execute(
+            "CREATE TABLE plays (user_id INTEGER, title VARCHAR, region VARCHAR, part INTEGER)"
+        )
+        for at in range(N_TABLES):
+            people = [*range(1, draws.randrange(2, 12)), None]
+            for person in people:
+                for _ in range(draws.choice([1, 2, 3, 4, 5, 9, 70])):
+                    row = [person, draws.choice(["a", "b", "c", None]),
+                           draws.choice(["north", "south", "east", None]), at]  # fmt: skip
+                    con.execute("INSERT INTO plays VALUES (?, ?, ?, ?)", row)
+    (folder / "policy.toml").write_text(POLICY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def owner(shop: Path) -> Iterator[dp_sql.Session]:
+    with dp_sql.connect(str(shop / "shop.duckdb"), read_only=True) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def analyst(shop: Path) -> Iterator[dp_sql.Session]:
+    policy = shop / "policy.toml"
+    with dp_sql.connect(str(shop / "shop.duckdb"), policy=policy, analyst="ann") as session:
+        yield session
+
+
+OWNERS = ", privacy_unit := user_id"
+SOURCES = [
+    "plays WHERE part = {at}",
+    "(SELECT DISTINCT user_id, title, region, part FROM plays) AS p WHERE part = {at}",
+    "plays AS p JOIN catalog AS c ON p.title = c.title WHERE part = {at}",
+    "plays AS p JOIN people AS q ON p.user_id = q.id WHERE part = {at} AND age < 2",
+    "(SELECT * FROM plays UNION ALL SELECT * FROM plays) AS p WHERE part = {at}",
+]
+ITEMS = {"*": "TRUE", "1": "TRUE", "region": "region IS NOT NULL"}
+
+
+Histogram = dict[int, tuple[int, int]]  # of each bucket the people, and their rows
+
+
+def histogram(sizes: list[int], most: int | None) -> Histogram:
+    found: Histogram = {}
+    for size in sizes:
+        kept = size if most is None else min(size, most)
+        bucket = next(j for j in range(64) if kept <= 2**j)
+        people, rows = found.get(bucket, (0, 0))
+        found[bucket] = people + 1, rows + kept
+    return found
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Histogram]:
+    """What the mechanism gets, in the order of its runs."""
+    found: list[Histogram] = []
+    right = Count.draw
+
+    def draw(self, mechanism, loss, *lists):  # type: ignore[no-untyped-def]
+        def run(buckets, people, sums, **public):  # type: ignore[no-untyped-def]
+            found.append(dict(zip(buckets, zip(people, sums, strict=True), strict=True)))
+            return mechanism.run(buckets, people, sums, **public)
+
+        return right(self, replace(mechanism, run=run), loss, *lists)
+
+    monkeypatch.setattr(Count, "draw", draw)
+    return found
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("most", [None, 2, 3])
+def test_the_mechanism_gets_the_rows_of_each_person(
+    owner: dp_sql.Session, analyst: dp_sql.Session, shop: Path, seen: list[Histogram],
+    source: str, most: int | None,
+) -> None:  # fmt: skip
+    bound = "" if most is None else f", contribution_bound := {most}"
+    for at in range(N_TABLES):
+        item = [*ITEMS][at % 3]
+        rows = source.format(at=at)
+        sizes = owner.connection.execute(
+            f"SELECT count(*) FROM {rows} AND user_id IS NOT NULL AND {ITEMS[item]} GROUP BY user_id"
+        ).fetchall()
+        expected = histogram([size for (size,) in sizes], most)
+        for session, unit in ((owner, OWNERS), (analyst, "")):
+            session.sql(
+                f"SELECT DP_COUNT({item}, epsilon := 9000{unit}{bound}) FROM {rows}"
+            ).fetchall()
+            assert seen[-1] == expected, (at, source)
+
+
+def test_groups_count_the_rows_that_are_in_them(
+    owner: dp_sql.Session, analyst: dp_sql.Session, seen: list[Histogram]
+) -> None:
+    for at in range(N_TABLES):
+        expected = [
+            histogram([n for (n,) in owner.connection.execute(
+                "SELECT count(*) FROM plays WHERE region = ? AND part = ? AND user_id IS NOT NULL "
+                "AND title IS NOT NULL GROUP BY user_id", [region, at]).fetchall()], None)
+            for region in ("north", "south", "west")
+        ]  # fmt: skip
+        for session, unit in ((owner, OWNERS), (analyst, "")):
+            call = (f"DP_COUNT(title, epsilon := 9000{unit}, contribution_bound := 100, "
+                    "groups := regions.name, max_groups_contributed := 3)")  # fmt: skip
+            found = session.sql(
+                f"SELECT region, {call} AS n FROM plays WHERE part = {at} GROUP BY region ORDER BY 1"
+            ).fetchall()
+            assert seen[-3:] == expected
+            assert found == [
+                (region, sum(rows for _, rows in each.values()))
+                for region, each in zip(("north", "south", "west"), expected, strict=True)
+            ]
+
+
+def test_a_person_in_many_groups_counts_with_all_rows_of_those_that_are_kept(
+    owner: dp_sql.Session, seen: list[Histogram]
+) -> None:
+    call = ("DP_COUNT(*, epsilon := 9000, privacy_unit := user_id, groups := ['a', 'b', 'c'], "
+            "max_groups_contributed := 1)")  # fmt: skip
+    owner.sql(f"SELECT title, {call} AS n FROM plays GROUP BY title").fetchall()
+    people = owner.connection.execute(
+        "SELECT count(DISTINCT user_id) FROM plays WHERE title IN ('a', 'b', 'c')"
+    ).fetchall()
+    assert sum(n for one in seen for n, _ in one.values()) == people[0][0]
+    sizes = {n for (n,) in owner.connection.execute(
+        "SELECT count(*) FROM plays WHERE user_id IS NOT NULL GROUP BY user_id, title").fetchall()}  # fmt: skip
+    assert sum(n for one in seen for _, n in one.values()) >= min(sizes) * people[0][0]
+
+
+@pytest.mark.parametrize(
+    ("item", "source"),
+    [
+        ("user_id", "plays"),
+        ("p.user_id", "plays AS p JOIN catalog AS c ON p.title = c.title"),
+        ("unit", "(SELECT user_id AS unit, title FROM plays) AS renamed"),
+        ("q.id", "plays AS p JOIN people AS q ON p.user_id = q.id"),
+    ],
+)
+def test_people_are_counted_by_their_column_whatever_it_is_called(
+    analyst: dp_sql.Session, owner: dp_sql.Session, item: str, source: str
+) -> None:
+    call = f"DP_COUNT_DISTINCT({item}, epsilon := 9000, report := true)"
+    ((report,),) = analyst.sql(f"SELECT {call} FROM {source}").fetchall()
+    expected = owner.connection.execute(f"SELECT count(DISTINCT {item}) FROM {source}").fetchall()
+    assert report["estimate"] == report["lower_bound"] == expected[0][0]
+    assert report["contribution_bound"] == 1
+    receipt = analyst.receipts[-1]
+    assert receipt.mechanism == "laplace"
+    assert receipt.loss == PrivacyLoss(Fraction(9000))
+
+
+@pytest.mark.parametrize(
+    ("item", "source"),
+    [
+        ("user_id + 0", "plays"),
+        (
+            "user_id",
+            "(SELECT user_id, title AS t FROM plays) AS p JOIN catalog AS c ON p.t = c.title",
+        ),
+        ("year", "plays AS p JOIN catalog AS c ON p.title = c.title"),
+        ("q.id", "plays AS p LEFT JOIN people AS q ON p.user_id = q.id"),
+    ],
+)
+def test_only_the_privacy_unit_itself_counts_people(
+    analyst: dp_sql.Session, item: str, source: str
+) -> None:
+    text = f"EXPLAIN SELECT DP_COUNT_DISTINCT({item}, epsilon := 1) FROM {source}"
+    told = dict(analyst.sql(text).fetchall())
+    assert told["mechanism"] == ("laplace" if item == "user_id" else "matching")
+
+
+def test_people_by_group_and_by_a_mechanism_that_is_named(analyst: dp_sql.Session) -> None:
+    call = "DP_COUNT_DISTINCT(user_id, epsilon := 9000, groups := regions.name, max_groups_contributed := 3)"
+    found = analyst.sql(
+        f"SELECT region, {call} AS n FROM plays GROUP BY region ORDER BY 1"
+    ).fetchall()
+    assert dict(found)["west"] == 0
+    assert dict(found)["north"] > 0
+    analyst.sql(
+        "SELECT DP_COUNT_DISTINCT(user_id, epsilon := 9000, mechanism := 'greedy') FROM plays"
+    ).fetchall()
+    assert [one.mechanism for one in analyst.receipts[-2:]] == ["laplace", "greedy"]
+
+
+def test_the_limit_of_a_policy_holds_for_rows(analyst: dp_sql.Session) -> None:
+    told = str(analyst.sql("EXPLAIN SELECT DP_COUNT(*, epsilon := 1) FROM plays").fetchall())
+    assert "up to 512;" in told.replace("\\n", " ")
+    with pytest.raises(ArgumentError, match="at most 1000"):
+        analyst.sql("SELECT DP_COUNT(*, epsilon := 1, contribution_bound := 1001) FROM plays")
+
+
+def test_nothing_is_raised_by_noise_beyond_a_bigint(owner: dp_sql.Session) -> None:
+    call = "DP_COUNT(*, epsilon := 1e-9, privacy_unit := user_id, contribution_bound := 1000000000, report := true)"
+    found = [owner.sql(f"SELECT {call} FROM plays").fetchall()[0][0] for _ in range(20)]
+    assert all(-(2**63) <= one["lower_bound"] <= one["estimate"] < 2**63 for one in found)
+    assert len({one["estimate"] for one in found}) > 1
+
+
+def test_a_plain_connection_counts_rows_with_1() -> None:
+    con = dp_sql.install(duckdb.connect())
+    con.execute(
+        "CREATE TABLE plays AS SELECT i % 7 AS user_id, NULL::DOUBLE AS title FROM range(700) t(i)"
+    )
+    call = "DP_COUNT({}, epsilon := 9000, privacy_unit := user_id)"
+    assert con.sql(f"SELECT {call.format(1)} AS n FROM plays").fetchall() == [(700,)]
+    assert con.sql(f"SELECT {call.format('title')} AS n FROM plays").fetchall() == [(0,)]
+    assert con.sql(f"FROM dp($$ SELECT {call.format('*')} AS n FROM plays $$)").fetchall() == [
+        (700,)
+    ]

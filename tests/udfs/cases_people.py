@@ -1,0 +1,72 @@
+"""The number of people with noise: its distribution, neighbours and a mutant."""
+
+import math
+from collections import Counter
+from fractions import Fraction
+
+from dp_sql.udfs.contributions import laplace
+from dp_sql.udfs.contributions.release import BoundedRelease
+from dp_sql.udfs.mechanism import PrivacyLoss
+from tests.udfs.conformance import Case, Domain, Mutant, changed, within
+from tests.udfs.distributions import distribution_of, fits, samples
+
+EPSILON = Fraction(1)
+BETA = Fraction(1, 20)
+HALF = Fraction(1, 2)
+REACH = range(-6, 7)
+
+
+def shipped(rate):
+    """What is released if the noise has this rate, and exp(-1) is a half."""
+
+    def of(people):
+        found, unfinished = distribution_of(
+            lambda draws: laplace.release(people, EPSILON, BETA, draws),
+            {rate: HALF**rate},
+            limit=14,
+        )
+        assert unfinished < Fraction(1, 100)
+        return {one: p for one, p in found.items() if one.estimate in REACH}
+
+    return of
+
+
+PEOPLE = Domain(
+    shipped(1),
+    lambda: ((n, n + 1) for n in range(4)),
+    within(2),
+    inputs=lambda: range(3),
+    defined=lambda n: {
+        BoundedRelease(x, x - 2, 3, 1): HALF ** abs(x - n) * Fraction(1, 3) for x in REACH
+    },
+)
+
+
+def noise_fits(tenths, _):
+    q, epsilon = math.exp(-1 / 4), Fraction(tenths, 40)
+    drawn = Counter(laplace.run(7, epsilon, BETA).estimate - 7 for _ in samples(6_000))
+    return fits(drawn, {x: (1 - q) / (1 + q) * q ** abs(x) for x in range(-200, 201)})
+
+
+right = laplace.discrete_laplace
+CASES = [
+    Case(
+        mechanism=laplace.LAPLACE,
+        domains={"people": PEOPLE},
+        mutants={
+            "noise for twice epsilon": Mutant(
+                PEOPLE,
+                changed(laplace, "discrete_laplace", lambda rate, draws: right(2 * rate, draws)),
+                distribution=shipped(2),
+            ),
+        },
+        loss=PrivacyLoss(EPSILON),
+        says="with probability 95 %, the estimate is within 3 of the number of people (epsilon = 1)",
+        fits=noise_fits,
+        tight={
+            "all of epsilon is used": Domain(
+                PEOPLE.distribution, PEOPLE.pairs, within(Fraction(19, 10))
+            )
+        },
+    )
+]
