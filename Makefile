@@ -7,14 +7,15 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 TEST := $(VENV)/.test
 CHECK := $(VENV)/.check
-# The tests of a file share what it opens and computes.
-PARALLEL := -n auto --dist loadfile
+# The tests of a file share what it opens and computes. A worker that has crashed is not replaced:
+# with loadfile, pytest-xdist may then wait for ever.
+PARALLEL := -n auto --dist loadfile --max-worker-restart 0
 PIP := -m pip install --quiet --disable-pip-version-check
 # Tests start processes, each of which would compile dp_sql anew.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard test lint check slow bench papers test-clients serve-test superset \
+.PHONY: help demo dashboard test lint check slow bench rivals papers test-clients serve-test superset \
 	test-oldest test-newest test-matrix clean
 
 help:  ## list the targets
@@ -54,11 +55,23 @@ check: $(CHECK) lint  ## what a commit must pass: lint and all tests but the cli
 	$(BIN)/python -m pytest $(PARALLEL)
 
 slow: $(CHECK)  ## the long statistical tests as well
-	$(BIN)/python -m pytest $(PARALLEL) -m "slow or not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "slow or not slow" -o faulthandler_timeout=3600
 	out=$$(mktemp -d) && $(MAKE) papers QUICK=1 OUT=$$out && rm -r $$out
 
 bench: $(CHECK)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+RIVALS := opendp smartnoise pipelinedp tumult qrlew
+rivals:  ## the same questions to other libraries (Tumult needs Java); writes docs/comparison.md
+	@for name in dp_sql $(RIVALS); do \
+		test -x .venv-rivals/$$name/bin/python || $(PYTHON) -m venv .venv-rivals/$$name; \
+	done
+	@.venv-rivals/dp_sql/bin/python $(PIP) --editable ".[papers]"
+	@for name in $(RIVALS); do \
+		.venv-rivals/$$name/bin/python $(PIP) -r benchmarks/rivals/requirements/$$name.txt \
+			|| echo "$$name cannot be installed here and is left out" >&2; \
+	done
+	.venv-rivals/dp_sql/bin/python -m benchmarks.rivals $(LIBRARIES)
 
 papers:  ## the papers' tables and figures: QUICK=1, DATA=folder, FILES="name=file …", OUT=folder
 	@test -x .venv-papers/bin/python || $(PYTHON) -m venv .venv-papers
@@ -69,7 +82,7 @@ papers:  ## the papers' tables and figures: QUICK=1, DATA=folder, FILES="name=fi
 test-clients:  ## Streamlit, a browser, notebooks, Ibis, polars …, in an environment of its own
 	@test -x .venv-clients/bin/python || $(PYTHON) -m venv .venv-clients
 	@.venv-clients/bin/python $(PIP) --editable ".[test-clients]"
-	.venv-clients/bin/python -m pytest -n auto tests/integrations
+	.venv-clients/bin/python -m pytest -n auto --max-worker-restart 0 tests/integrations
 	cd tests/integrations/suites && ../../../.venv-clients/bin/python -m pytest
 
 serve-test:  ## the real duckdb shell through a Quack server, in an environment of its own
@@ -82,8 +95,9 @@ superset:  ## Apache Superset over dp_sql, for real, in an environment of its ow
 		test -x .venv-superset/bin/python || $$p -m venv .venv-superset
 	@.venv-superset/bin/python $(PIP) --editable ".[sqlalchemy]" pytest pytest-xdist hypothesis \
 		-r examples/superset/requirements.txt
-	.venv-superset/bin/python -m pytest -n 0 tests/integrations/test_dbapi.py tests/integrations/test_sqlalchemy.py
-	.venv-superset/bin/python examples/superset/try_superset.py --keep --picture docs/superset.png
+	.venv-superset/bin/python -m pytest -n 0 tests/integrations/test_dbapi.py tests/integrations/test_sqlalchemy.py \
+		tests/integrations/test_superset_queries.py
+	.venv-superset/bin/python examples/superset/try_superset.py --keep --picture docs
 
 # The oldest supported versions together, and the newest of each supported Python that is here.
 OLDEST := duckdb==1.5.3 sqlglot==28.0.0 numpy==1.26.4 pyarrow==17.0.0

@@ -11,7 +11,7 @@ import duckdb
 import numpy
 import sqlglot
 
-from benchmarks import counts, jobs
+from benchmarks import contributions, counts, jobs
 from benchmarks.session_age import session_age
 
 
@@ -33,6 +33,7 @@ def main() -> None:
         found = job()
         print("\n".join(found), end="\n\n", flush=True)
         lines += [*found, ""]
+    contributions.main()
     Path(__file__).with_name("RESULTS.md").write_text("\n".join(lines[:-1]) + "\n", "utf-8")
 
 

@@ -6,7 +6,7 @@ Calling a mechanism here charges no budget: the caller must pay for it first.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from dp_sql.udfs.contributions import bounded_count, bounded_sum, laplace
+from dp_sql.udfs.contributions import bounded_count, bounded_mean, bounded_sum, laplace
 from dp_sql.udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from dp_sql.udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
@@ -22,13 +22,14 @@ _ALL = (
     gem.GEM, gem.MGEM, gem.COMBINED_GEM,
     random_stopping.RANDOM_STOPPING, random_stopping.RANDOM_STOPPING_TNB,
     k_randomised_response.K_RANDOMISED_RESPONSE,
-    bounded_count.BOUNDED_COUNT, bounded_sum.BOUNDED_SUM, laplace.LAPLACE,
+    bounded_count.BOUNDED_COUNT, bounded_sum.BOUNDED_SUM, bounded_mean.BOUNDED_MEAN,
+    laplace.LAPLACE,
 )  # fmt: skip
 
 REGISTRY: Mapping[str, Mapping[str, Mechanism]] = MappingProxyType(
     {
         function: MappingProxyType({one.name: one for one in _ALL if one.function == function})
-        for function in ("topk", "count_distinct", "select", "count", "sum", "people")
+        for function in ("topk", "count_distinct", "select", "count", "sum", "avg", "people")
     }
 )
 """The mechanisms of each function, by the names that `mechanism :=` takes."""

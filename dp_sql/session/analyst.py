@@ -21,6 +21,7 @@ from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.frozen import Rows
+from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
 from dp_sql.errors import (
@@ -73,9 +74,10 @@ class AnalystSession(Session):
         self._policy, self._analyst = policy, analyst
         self._question: Question | None = None
         with contextlib.ExitStack() as closing:
-            self._private = PrivateConnection(database, policy.limits)
-            closing.callback(self._private.close)
-            wrong = misfits(policy, self._private.catalogue)
+            with CATALOG_LOCK:
+                self._private = PrivateConnection(database, policy.limits)
+                closing.callback(self._private.close)
+                wrong = misfits(policy, self._private.catalogue)
             if wrong:
                 raise PolicyError(f"The policy does not fit {database}: {'; '.join(wrong)}")
             self._private.pin([*policy.tables, *policy.scores], policy.public)

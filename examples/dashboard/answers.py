@@ -47,7 +47,8 @@ def number(value: Any, within: Any = None) -> Number | None:
     if not isinstance(estimate, int | float | Decimal):
         return Number(estimate)
     if low is not None:
-        return Number(estimate, low, estimate + (estimate - low), True, True, bound)
+        high = estimate + (estimate - low if noise is None else noise)
+        return Number(estimate, low, high, True, True, bound)
     if noise is not None:
         low, high = estimate - noise, estimate + noise
         return Number(estimate, low, high, is_count=within is not None, bound=bound)

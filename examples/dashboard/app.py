@@ -7,10 +7,8 @@ Streamlit runs this file from top to bottom after each click. Only the button as
 
 from __future__ import annotations
 
-import datetime
 import math
 import os
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,24 +18,21 @@ import menu
 import pictures
 import streamlit as st
 from answers import Number, named, shown
+from controls import chosen
 from make_example import make
-from menu import Menu, as_sql
-from questions import POSITIONAL, WORDS, Question, in_decimals
-from shared import LOSSES, Shared, burn_down, connected, cost, is_answerable, largest
+from menu import Menu
+from questions import Question, in_decimals
+from shared import LOSSES, Shared, burn_down, connected, cost, largest
 
 import dp_sql
 from dp_sql.budget.account import BudgetRow
 from dp_sql.releases import Release
 from dp_sql.session.explain import Cost
-from dp_sql.sql.formatting import as_written
-from dp_sql.sql.functions import FUNCTIONS
 
 HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("DP_DASHBOARD_FOLDER", HERE / ".cache" / "example"))
 ANALYST = os.environ.get("DP_DASHBOARD_ANALYST", "reporting")
 CLOSED = "Nothing can be answered now. The terminal that runs this page shows the reason."
-EVERY, ALL = "– all rows", "– one answer for all"
-LABELS = {"k": "How many", "q": "Which quantiles"}
 AT_ONCE, ROOM = 4, 260  # lines of the history that are shown without scrolling, and their pixels
 TALL = 15  # bars that are shown without scrolling
 HELP = ":material/lightbulb:"
@@ -83,7 +78,7 @@ def main() -> None:
     st.title("What people read", anchor=False)
     answers_side, choices_side = st.columns([5, 3], gap="large")
     with choices_side:  # on a phone, below the answer
-        question, hundredths = chosen(shared)
+        question, hundredths = chosen(shared, lambda table: lists(shared, ANALYST, table))
         budget(shared)
         history(shared)
     with answers_side:
@@ -92,99 +87,6 @@ def main() -> None:
             "All answers together reveal little about any one reader: how little is a fixed "
             "budget. **Asking** spends some of it. **Looking** is free."
         )
-
-
-# --- what is asked --------------------------------------------------------------------------------
-
-
-def chosen(shared: Shared) -> tuple[Question, int]:
-    """The controls. The page's address holds their values, so that a reload keeps them."""
-    table = pick("Table", menu.tables(shared), "table")
-    offer = lists(shared, ANALYST, table)
-    function = pick("Question", [*offer.items], "ask", lambda name: WORDS.get(name, (name,))[0])
-    items = offer.items[function]
-
-    def named(item: str) -> str:
-        return {menu.ALL_ROWS: "all rows", offer.person: f"{item} (people)"}.get(item, item)
-
-    item = next(iter(items))
-    if len(items) > 1:
-        item = pick("Column", [*items], f"column_{function}", named)
-    question = replace(menu.first(table, function, item), counts_people=item == offer.person)
-    for name in FUNCTIONS[function].positional[1:]:
-        question = question.given(**{name: pick(LABELS[name], POSITIONAL[name], name)})
-    if items[item]:
-        question = bounded(question, offer.columns[item])
-    question = grouped(shared, filtered(question, offer), offer)
-    epsilon = st.slider(
-        "Privacy loss ε", 0.01, 1.5, 0.25, 0.01, key="epsilon", bind="query-params",
-        help="How much the odds that somebody is in the data may change: by a factor of e^ε. "
-        "More ε, better answer, less budget.",
-    )  # fmt: skip
-    return question, round(100 * epsilon)
-
-
-def pick(label: str, options: Any, key: str, words: Any = str) -> Any:
-    return st.selectbox(label, options, key=key, format_func=words, bind="query-params")
-
-
-def bounded(question: Question, kind: str) -> Question:
-    """The range of values that are looked at: it must not come from the data."""
-    lower, upper = menu.bounds(kind)
-    if isinstance(lower, datetime.date):
-        ends = st.date_input("Dates between", (lower, upper), key="between")
-        lower, upper = ends if len(ends) == 2 else (lower, upper)
-    else:
-        left, right = st.columns(2)
-        lower = left.number_input("Values from", value=lower, step=1, key="lower")
-        upper = right.number_input("to", value=upper, step=1, key="upper")
-    return question.given(lower=as_sql(lower), upper=as_sql(upper))
-
-
-def filtered(question: Question, offer: Menu) -> Question:
-    """A condition on one column."""
-    column = pick("Only where", [EVERY, *offer.columns], f"where_{offer.table}")
-    if column == EVERY:
-        return question
-    name, kind = as_written(column), offer.columns[column]
-    if kind.startswith(menu.DATES):
-        first, last = menu.bounds(kind)
-        days = offer.values.get(column) or (first, last)
-        ends = st.date_input(
-            f"{column} between", (days[0], days[-1]), days[0], days[-1], key=f"is_{column}"
-        )
-        if len(ends) < 2:  # the visitor has chosen the first day only
-            return question
-        first, last = ends
-        sql = f"{name} BETWEEN {as_sql(first)} AND {as_sql(last)}"
-        return replace(question, where=(sql, f"{first} to {last}"))
-    if column in offer.values:
-        value = pick(f"{column} is", offer.values[column], f"is_{column}")
-    elif kind.startswith(menu.STRINGS):
-        value = st.text_input(f"{column} is", key=f"is_{column}", bind="query-params")
-    else:
-        value = st.number_input(f"{column} at least", value=0, step=1, key=f"is_{column}")
-        return replace(question, where=(f"{name} >= {value}", f"{column} at least {value}"))
-    where = f"{name} = {as_sql(value)}", f"{column} = {value}"
-    return replace(question, where=where) if value != "" else question
-
-
-def grouped(shared: Shared, question: Question, offer: Menu) -> Question:
-    """One answer, or one for each value of a column."""
-    keys = {time or key: (key, time) for key, time in offer.keys if time or key != question.item}
-    name = pick("For each", [ALL, *keys], f"each_{offer.table}")
-    if name == ALL:
-        return question
-    key, time = keys[name]
-    question = replace(question, key=key, each=time)
-    if is_answerable(shared, question):
-        return question
-    most = st.number_input(
-        "Groups that one person counts in, at most", 1, 100, 3, key="groups", bind="query-params",
-        help="Someone in more groups counts in that many of them, drawn at random. Fewer groups "
-        "mean less noise.",
-    )  # fmt: skip
-    return question.given(max_groups_contributed=str(most))
 
 
 # --- what it costs, and the answer ----------------------------------------------------------------
@@ -313,13 +215,19 @@ def explained(value: Any, one: Number) -> str:
 
 
 def listed(question: Question, rows: list[tuple[Any, ...]]) -> None:
-    """An answer as a table."""
-    if question.key:
-        head = question.each or question.key
-        st.table([{head: shown(row[0]), question.unit: shown(row[-1])} for row in rows],
-                 border="horizontal")  # fmt: skip
+    """An answer as a table; several quantiles have a column each."""
+    quantiles = question.arguments.get("q", "").strip("[]").split(", ")
+    head = question.each or question.key
+    lines = []
+    for row in rows:
+        values = row[-1] if isinstance(row[-1], list) and len(quantiles) > 1 else [row[-1]]
+        names = quantiles if len(values) > 1 else [question.unit]
+        key = {head: shown(row[0])} if head else {}
+        lines.append(key | dict(zip(names, map(shown, values), strict=True)))
+    if len(lines) == len(lines[0]) == 1:
+        st.metric(question.unit, *lines[0].values())
     else:
-        st.metric(question.unit, shown(rows[0][-1]))
+        st.table(lines, border="horizontal")
 
 
 # --- the budget, and what was asked ---------------------------------------------------------------

@@ -17,6 +17,7 @@ from dp_sql.sql.functions import FUNCTIONS
 
 ALL_ROWS = "*"
 DATES, STRINGS = ("DATE", "TIMESTAMP"), ("VARCHAR", "ENUM")
+PEOPLE = "DP_COUNT_DISTINCT"  # the function that takes the column of people, too
 BOUNDS = {"lower", "upper"}
 
 
@@ -60,8 +61,9 @@ def menu(shared: Shared, file: Path, table: str) -> Menu:
     days = {c for c, listed in values.items() if listed and isinstance(listed[0], datetime.date)}
     found = Menu(table, person, {c: t for c, t in types.items() if c != person}, values, days)
     for function in OFFERED:
+        listed = {ALL_ROWS: "", **types} if function == PEOPLE else {ALL_ROWS: "", **found.columns}
         items = {item: _needs(shared, table, function, item, kind)
-                 for item, kind in {ALL_ROWS: "", **types}.items()}  # fmt: skip
+                 for item, kind in listed.items()}  # fmt: skip
         taken = {item: needs for item, needs in items.items() if needs is not None}
         if taken:
             found.items[function] = taken
@@ -91,8 +93,10 @@ def _needs(shared: Shared, table: str, function: str, item: str, kind: str) -> b
     return True if takes_bounds and is_answerable(shared, bounded(question, kind)) else None
 
 
-def bounds(kind: str) -> tuple[Any, Any]:
-    """Bounds of values to begin with, for a column of a type."""
+def bounds(kind: str, values: Sequence[Any] = ()) -> tuple[Any, Any]:
+    """Bounds of values to begin with, for a column of a type, and perhaps of public days."""
+    if kind.startswith(DATES) and values:
+        return values[0], values[-1]
     year = datetime.date.today().year
     if kind.startswith(DATES):
         return datetime.date(year - 1, 1, 1), datetime.date(year, 12, 31)

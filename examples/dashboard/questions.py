@@ -13,7 +13,7 @@ from dp_sql.sql.functions import FUNCTIONS
 WORDS: Mapping[str, tuple[str, str, str]] = {
     "DP_TOPK": ("Most frequent values", "the {k} most frequent values of {item}", "people"),
     "DP_COUNT_DISTINCT": ("Different values", "different values of {item}", "different values"),
-    "DP_COUNT": ("Number of rows", "number of rows", "rows"),
+    "DP_COUNT": ("Number of rows", "number of rows in {table}", "rows"),
     "DP_SUM": ("Total", "total {item}", "{item}"),
     "DP_AVG": ("Average", "average {item}", "{item}"),
     "DP_MEDIAN": ("Median", "median {item}", "{item}"),
@@ -78,8 +78,8 @@ class Question:
     def words(self) -> str:
         """What is asked, for people."""
         _, said, _ = WORDS.get(self.function, ("", f"{self.function} of {{item}}", ""))
-        said = said.format(item=self.item, **self.arguments)
-        said = "number of people" if self.counts_people else said
+        said = said.format(item=self.item, table=self.table, **self.arguments)
+        said = f"number of people in {self.table}" if self.counts_people else said
         said += f" by {self.each or self.key}" * bool(self.key)
         said += f", {self.where[1]}" if self.where else ""
         return said[:1].upper() + said[1:]

@@ -30,6 +30,10 @@ class Api:
         """Make something."""
         return self._read(self._session.post(f"{self.base}/api/v1/{path}", json=body, timeout=120))
 
+    def put(self, path: str, **body: Any) -> Any:
+        """Change something."""
+        return self._read(self._session.put(f"{self.base}/api/v1/{path}", json=body, timeout=120))
+
     def connects(self, uri: str) -> bool:
         """Whether Superset's own test of a connection succeeds."""
         path = f"{self.base}/api/v1/database/test_connection/"
@@ -70,35 +74,36 @@ class Api:
         return int(made["id"])
 
     def dashboard(self, title: str, charts: list[tuple[int, str]]) -> int:
-        """Make a dashboard with its charts in one row; returns its number."""
+        """Make a dashboard with its charts in rows of three; returns its number."""
+        rows = {f"ROW-{i}": charts[i : i + 3] for i in range(0, len(charts), 3)}
         cells: dict[str, Any] = {
             "DASHBOARD_VERSION_KEY": "v2",
             "ROOT_ID": {"type": "ROOT", "id": "ROOT_ID", "children": ["GRID_ID"]},
             "GRID_ID": {
                 "type": "GRID",
                 "id": "GRID_ID",
-                "children": ["ROW"],
+                "children": [*rows],
                 "parents": ["ROOT_ID"],
             },
-            "ROW": {
+        }
+        for row, listed in rows.items():
+            cells[row] = {
                 "type": "ROW",
-                "id": "ROW",
-                "children": [f"CHART-{number}" for number, _ in charts],
+                "id": row,
+                "children": [f"CHART-{number}" for number, _ in listed],
                 "parents": ["ROOT_ID", "GRID_ID"],
                 "meta": {"background": "BACKGROUND_TRANSPARENT"},
-            },
-        }
-        for number, name in charts:
-            meta = {"chartId": number, "sliceName": name, "width": 4, "height": 40}
-            parents = ["ROOT_ID", "GRID_ID", "ROW"]
-            cell = {"type": "CHART", "children": [], "meta": meta, "parents": parents}
-            cells[f"CHART-{number}"] = {**cell, "id": f"CHART-{number}"}
+            }
+            for number, name in listed:
+                meta = {"chartId": number, "sliceName": name, "width": 4, "height": 40}
+                parents = ["ROOT_ID", "GRID_ID", row]
+                cell = {"type": "CHART", "children": [], "meta": meta, "parents": parents}
+                cells[f"CHART-{number}"] = {**cell, "id": f"CHART-{number}"}
         made = self.post(
             "dashboard/", dashboard_title=title, position_json=json.dumps(cells), published=True
         )
         for number, _ in charts:
-            path = f"{self.base}/api/v1/chart/{number}"
-            self._read(self._session.put(path, json={"dashboards": [made["id"]]}, timeout=60))
+            self.put(f"chart/{number}", dashboards=[made["id"]])
         return int(made["id"])
 
     def _read(self, answer: requests.Response) -> Any:

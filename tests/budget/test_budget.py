@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import shutil
@@ -21,6 +22,7 @@ from dp_sql.budget.accountants import epsilon_of_rho
 from dp_sql.budget.amounts import ATTO, NANO, PICO, rounded_up
 from dp_sql.budget.events import Event
 from dp_sql.budget.ledger import Ledger
+from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.errors import (
     ArgumentError,
     BudgetExceeded,
@@ -215,22 +217,35 @@ def test_a_name_that_no_ledger_can_write_is_refused(name: Any, opened: Opened) -
     assert opened("ann").budget()[0].epsilon_left == 1
 
 
-def test_sessions_can_be_opened_from_many_threads(opened: Opened) -> None:
+def test_many_threads_open_sessions_and_one_reads_the_catalog(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wrong: list[BaseException] = []
+    met: list[int] = []
+    two = threading.Barrier(2)
 
-    def open_some() -> None:
+    def read(catalog: DatabaseCatalogue) -> list[str]:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            met.append(two.wait(1))  # broken once one thread has waited alone
+        return []
+
+    def use_some() -> None:
         try:
-            for _ in range(3):
-                opened().close()
+            for _ in range(2):
+                with opened() as session:
+                    session.sql(COUNT.format("1e-6")).fetchall()
+                    for shown in ("SHOW TABLES", "DESCRIBE ratings"):
+                        session.sql(shown).fetchall()
         except BaseException as error:
             wrong.append(error)
 
-    threads = [threading.Thread(target=open_some) for _ in range(4)]
+    monkeypatch.setattr(DatabaseCatalogue, "stand_ins", read)
+    threads = [threading.Thread(target=use_some) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert wrong == []
+    assert wrong == met == []
 
 
 def test_a_fitting_pld_query_is_told_from_one_that_would_spoil_the_rule(opened: Opened) -> None:

@@ -523,6 +523,9 @@ def test_most_statements_of_the_documents_run_on_a_plain_connection(con: Con) ->
                 works.append(statement)
             except duckdb.Error as error:
                 refused.append(statement)
+                if "DP_COUNT(*" in statement:  # DuckDB takes no * there, but a 1
+                    assert shop.execute(statement.replace("*", "1")).fetchall()
+                    continue
                 (other,) = re.findall(r"^Write: (.+\$\$\))$", str(error), re.MULTILINE | re.DOTALL)
                 assert shop.sql(other).fetchall()
     assert len(works) >= 9

@@ -12,7 +12,6 @@ from itertools import chain, combinations_with_replacement
 import pytest
 
 from dp_sql.udfs.contributions import bound, bounded_count, bounded_sum, histogram, release
-from dp_sql.udfs.exact_sampling import Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.udfs.choices import PowersOf
 from tests.udfs.conformance import (
@@ -150,62 +149,59 @@ TIGHT = {
 # A whole release under the bounds 1 and 2: exp(-epsilon/4) is 1/2.
 
 
-def release_of(mechanism):
-    """The release of the shipped code, with draws as they are given to it."""
-
-    def drawn(data, given, draws):
-        given = [EPSILON, BETA, 2, given]
-        module, numbers = {
-            "count": (bounded_count, [*columns(data, 3), *given]),
-            "sum": (bounded_sum, [*columns(data), *given, False]),
-        }[mechanism]
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "secret_draws", lambda: draws)
-            return module.run(*numbers)
-
-    return drawn
+NEAR = range(-5, 6)
+"""The estimates that are compared."""
 
 
-NOISE = range(-12, 13)
+def laplace_probability(q, x):
+    return (1 - q) / (1 + q) * q ** abs(x)
 
 
-@cache
-def noise_odds(rate):
-    """Discrete Laplace noise within NOISE, and last what is beyond."""
-    inside = [((1, abs(x)), (-1, abs(x) + 1)) for x in NOISE]
-    return Odds([*inside, ((2, NOISE.stop),)], rate)
+def released(mechanism, data, given=None):
+    """The distribution of (estimate, bound).
 
+    The noise, drawn step by step, is tested with discrete_laplace; here it is put on at its rate.
+    """
+    numbers = [EPSILON, BETA, 2, given]
+    module, called_with = {
+        "count": (bounded_count, [*columns(data, 3), *numbers]),
+        "sum": (bounded_sum, [*columns(data), *numbers, False]),
+    }[mechanism]
+    rates = {}
 
-def laplace_in_one_draw(rate, draws):
-    """Discrete Laplace noise, whose own steps are tested in cases_noise.py."""
-    return [*NOISE, 10**6][draws.choose(noise_odds(rate))]
-
-
-def released(mechanism, data, given=None, reach=5):
-    """The distribution of (estimate, bound) for small estimates."""
-    drawn = release_of(mechanism)
+    def no_noise(rate, draws):
+        rates["last"] = rate
+        return 0
 
     def run(draws):
-        found = drawn(data, given, draws)
-        return found.estimate, found.contribution_bound
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "secret_draws", lambda: draws)
+            found = module.run(*called_with)
+        return found.estimate, found.contribution_bound, rates["last"]
 
+    q_of = PowersOf(HALF, EPSILON / 4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bound, "_SUPPORT", HALF)
-        patch.setattr(release, "discrete_laplace", laplace_in_one_draw)
-        distribution, unfinished = distribution_of(run, PowersOf(HALF, EPSILON / 4))
+        patch.setattr(release, "discrete_laplace", no_noise)
+        exact, unfinished = distribution_of(run, q_of)
     assert unfinished == 0
-    return {key: p for key, p in distribution.items() if abs(key[0]) <= reach}
+    return {
+        (x, at): p * laplace_probability(q_of[rate], x - kept)
+        for (kept, at, rate), p in exact.items()
+        for x in NEAR
+    }
 
 
-def defined_release(data, reach=5):
+def defined_release(data):
     """The same, written down from the proof notes."""
     weights = defined_choice(data, 1, 16, 2)
     distribution = {}
     for place, weight in weights.items():
-        q, at = HALF ** (2 - place), 2**place
+        at = 2**place
         kept = sum(max(-at, min(at, v)) for v in data)
-        for x in range(-reach, reach + 1):
-            distribution[x, at] = weight * (1 - q) / (1 + q) * q ** abs(x - kept)
+        for x in NEAR:
+            p = weight * laplace_probability(HALF ** (2 - place), x - kept)
+            distribution[x, at] = p
     return distribution
 
 
@@ -272,8 +268,8 @@ def crowd_distribution():
     distribution = {}
     for i, weight in weights.items():
         q, kept = math.exp(-1 / 2 ** (i + 1)), sum(min(2**i, v) for v in CROWD)
-        noise = weight / sum(weights.values()) * (1 - q) / (1 + q)
-        distribution |= {(kept + x, 2**i): noise * q ** abs(x) for x in range(-150, 151)}
+        p = weight / sum(weights.values())
+        distribution |= {(kept + x, 2**i): p * laplace_probability(q, x) for x in range(-150, 151)}
     return distribution
 
 

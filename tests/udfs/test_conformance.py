@@ -18,6 +18,7 @@ from tests.udfs import (
     cases_gem,
     cases_limited,
     cases_lists,
+    cases_mean,
     cases_noise,
     cases_peeling,
     cases_people,
@@ -50,6 +51,7 @@ MODULES = [
     cases_subset,
     cases_weighted,
     cases_contributions,
+    cases_mean,
 ]
 CASES = {case.mechanism.name: case for module in MODULES for case in module.CASES}
 
@@ -66,8 +68,9 @@ PUBLIC = {
     "max_contributions": 100,
     "bound": "gem",
     "one_sided": False,
+    "unit": 1,
 }
-CONTRIBUTIONS = ("count", "sum")
+CONTRIBUTIONS = ("count", "sum", "avg")
 """The functions whose mechanisms take histograms, and None for a bound that is to be chosen."""
 
 MECHANISMS = {name: mechanism for named in REGISTRY.values() for name, mechanism in named.items()}
@@ -78,6 +81,7 @@ DATA = {
     "count": [[0, 2], [3, 1], [3, 4]],
     "sum": [[0, 2], [3, 1], [3, 4], [0, 1]],
     "people": [3],
+    "avg": [[0, 2], [3, 1], [3, 4], [(0, 1, 2, 3, 10, 0), (2, 1, 3, 1, 7, 0)]],
 }
 NAMES = {
     "topk": ["counts"],
@@ -86,6 +90,7 @@ NAMES = {
     "count": ["buckets", "people", "sums"],
     "sum": ["buckets", "people", "sums", "negative"],
     "people": ["people"],
+    "avg": ["buckets", "people", "sums", "entries"],
 }
 OF_PEOPLE = {
     name: mechanism
@@ -200,6 +205,7 @@ WRONG_TYPES = {
     "max_contributions": [5.0, True, "5", None, Fraction(5)],
     "bound": [2.0, True, Fraction(2)],
     "one_sided": [1, None, "yes"],
+    "unit": [1.0, True, None, Fraction(2)],
 }
 WRONG_NUMBERS = {
     "epsilon": [Fraction(0), Fraction(-1)],
@@ -209,6 +215,7 @@ WRONG_NUMBERS = {
     "max_contributions": [0, -1],
     "bound": [0, -3],
     "one_sided": [],
+    "unit": [0, -1],
 }
 PARAMETERS = [
     (name, parameter)

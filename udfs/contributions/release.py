@@ -46,8 +46,7 @@ def release(
         place = choose_bound(above, epsilon - share, draws)
         exact, bound = kept(place), 1 << place
     else:
-        if any(at > (bound - 1).bit_length() for at in contributions.people):
-            raise ValueError("contributions must be within the given bound")
+        check_within(contributions, bound)
         exact = kept(None)
     rate = noise_rate(share, bound)
     estimate = exact + discrete_laplace(rate, draws)
@@ -90,6 +89,12 @@ def largest_bound(max_contributions: int) -> int:
     (1, 64, 128)
     """
     return 1 << max_contributions.bit_length() - 1
+
+
+def check_within(contributions: Histogram, bound: int) -> None:
+    """Refuse buckets above a given bound, which the caller did not keep to."""
+    if any(at > (bound - 1).bit_length() for at in contributions.people):
+        raise ValueError("contributions must be within the given bound")
 
 
 def check_public(

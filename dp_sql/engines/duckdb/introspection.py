@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,6 +16,10 @@ from dp_sql.errors import SourceError
 from dp_sql.policy.catalog import ForeignKey, Listed
 from dp_sql.sql.tokens import folded
 
+# DuckDB 1.5.3 may end the process when a catalog is read while other connections to the database
+# open or read it, too. So the private side opens, closes and reads its catalog in one thread at a
+# time.
+CATALOG_LOCK = threading.RLock()
 _COLUMNS = """
     SELECT database_name, schema_name, table_name, column_name, data_type
     FROM system.main.duckdb_columns()

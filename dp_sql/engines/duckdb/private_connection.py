@@ -23,7 +23,7 @@ from dp_sql.engines.duckdb.connection import (
 )
 from dp_sql.engines.duckdb.frozen import Rows
 from dp_sql.engines.duckdb.install import number_of, register
-from dp_sql.engines.duckdb.introspection import DatabaseCatalogue, Names
+from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, Names
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.limits import Limits
@@ -95,7 +95,8 @@ class PrivateConnection:
     def close(self) -> None:
         """Close the connection; what it has spilled is removed."""
         try:
-            self._connection.close()
+            with CATALOG_LOCK:
+                self._connection.close()
         finally:
             self._remove_spill()
 
@@ -112,7 +113,8 @@ class PrivateConnection:
             return None
         sql = """SELECT sql FROM system.main.duckdb_views()
             WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
-        rows = self._run(sql, list(full)).fetchall()
+        with CATALOG_LOCK:
+            rows = self._run(sql, list(full)).fetchall()
         return view_body(rows[0][0]) if len(rows) == 1 else None
 
     def _named(self, parts: Sequence[str], *, is_view: bool) -> Parts | None:

@@ -1,0 +1,80 @@
+"""`python -m benchmarks.rivals`: ask every library, write results.json, the page and its picture."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from benchmarks.rivals.data import tables
+from benchmarks.rivals.page import write_page
+from benchmarks.rivals.picture import draw
+from benchmarks.rivals.questions import QUESTIONS, ask
+
+LIBRARIES = ("dp_sql", "opendp", "smartnoise", "pipelinedp", "tumult", "qrlew")
+ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).with_name("results.json")
+ENVIRONMENTS = Path(os.environ.get("RIVALS_ENVIRONMENTS") or ROOT / ".venv-rivals")
+
+
+def write_tables(folder: Path) -> None:
+    """Write the tables and questions that all libraries read."""
+    with duckdb.connect() as con:
+        made = tables(con)
+        for name in made:
+            con.execute(f"COPY {name} TO '{folder / name}.parquet'")
+        questions = [asdict(ask(con, one)) for one in QUESTIONS if one.table in made]
+    (folder / "questions.json").write_text(json.dumps(questions), "utf-8")
+
+
+def run(library: str, folder: Path) -> dict[str, Any]:
+    """Ask one library in a process of its environment."""
+    python = ENVIRONMENTS / library / "bin" / "python"
+    if not python.exists():
+        return {"missing": f"no environment {python.parent.parent.name}"}
+    result = folder / f"{library}.json"
+    command = [str(python), "-m", f"benchmarks.rivals.with_{library}", str(folder), str(result)]
+    print(f"{library} …", flush=True)
+    done = subprocess.run(command, cwd=ROOT, check=False)
+    if done.returncode:
+        return {"missing": f"its process ended with {done.returncode}"}
+    found: dict[str, Any] = json.loads(result.read_text("utf-8"))
+    return found
+
+
+def main(chosen: list[str]) -> None:
+    stored = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() and chosen else {}
+    libraries = stored.get("libraries", {})
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_tables(folder)
+        for library in chosen or LIBRARIES:
+            libraries[library] = run(library, folder)
+        write_results(libraries, folder)
+
+
+def write_results(libraries: dict[str, Any], folder: Path) -> None:
+    """Write results.json, the page and the picture."""
+    questions = json.loads((folder / "questions.json").read_text("utf-8"))
+    results = {
+        "date": date.today().isoformat(),
+        "machine": f"Python {platform.python_version()}, {os.cpu_count()} cores",
+        "questions": {one["question"]["key"]: one["question"]["title"] for one in questions},
+        "libraries": {name: libraries[name] for name in LIBRARIES if name in libraries},
+    }
+    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    write_page(results)
+    draw(results)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,228 @@
+"""The mean under two bounds: small data, all neighbours, mutants. A person is a list of values."""
+
+import math
+from collections import Counter
+from fractions import Fraction
+from functools import cache
+from itertools import chain, combinations_with_replacement, product
+
+import pytest
+
+from dp_sql.udfs.contributions import bound, bounded_mean, histogram, pair_noise, release
+from dp_sql.udfs.exact_sampling import Odds
+from dp_sql.udfs.mechanism import PrivacyLoss
+from tests.udfs.cases_contributions import BETA, EPSILON, HALF
+from tests.udfs.choices import PowersOf
+from tests.udfs.conformance import (
+    Case,
+    Domain,
+    Mutant,
+    changed,
+    check_distribution,
+    times_two,
+    within,
+)
+from tests.udfs.distributions import distribution_of, fits, normalized, samples
+
+PEOPLE = ((1,), (-2,), (3, 2), (2, -3), (1, 1, 3))
+
+
+def bucket(n):
+    return (n - 1).bit_length()
+
+
+def scaled(values, most, unit=1):
+    """A person's sum if they have `most` rows at most, in 1/unit, rounded towards 0."""
+    exact = Fraction(sum(values) * unit * min(most, len(values)), len(values))
+    return math.trunc(exact)
+
+
+def tables(data, n_places=3, unit=1):
+    """What SQL hands over: the columns of the rows, and the entries, one for each person and place."""
+    rows = [[bucket(len(one)) for one in data], [1] * len(data), [len(one) for one in data]]
+    entries = []
+    for one in data:
+        for place in range(min(n_places, bucket(len(one)) + 1)):
+            total = scaled(one, 2**place, unit)
+            whole = int(place == bucket(len(one)))
+            if total:
+                entries.append((place, whole, bucket(abs(total)), 1, abs(total), int(total < 0)))
+    return [*rows, entries]
+
+
+def neighbours(n_people):
+    for data in chain.from_iterable(
+        combinations_with_replacement(PEOPLE, n) for n in range(n_people)
+    ):
+        yield from ((data, (*data, person)) for person in PEOPLE)
+
+
+# Sum and count with their noise, before the quotient. exp(-epsilon/8) is 1/2, two candidates a bound.
+
+NEAR = [*product((-1, 0, 1), repeat=2)]
+"""The sums and counts that are compared."""
+
+
+def pair_probability(q, point):
+    return (1 - q) ** 2 / (1 + 6 * q + q**2) * q ** max(map(abs, point))
+
+
+def noisy(data):
+    """The distribution of (bound on rows, place of that on sums, noisy sum, noisy count).
+
+    The noise, drawn step by step, has a domain of its own; here it is put on at the rate asked for.
+    """
+    rates = {}
+
+    def no_noise(rate, draws):
+        rates["last"] = rate
+        return 0, 0
+
+    def run(draws):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bounded_mean, "secret_draws", lambda: draws)
+            total, count, _, most, place, _ = bounded_mean.run(
+                *tables(data), EPSILON, BETA, 2, None, 1
+            )
+        return most, place, total, count, rates["last"]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounded_mean, "_PARTS", (1, 1, 2))
+        patch.setattr(bounded_mean, "_N_SUM_BOUNDS", 2)
+        patch.setattr(bounded_mean, "_quotient", lambda *given: given)
+        patch.setattr(bounded_mean, "pair_noise", no_noise)
+        patch.setattr(bound, "_SUPPORT", Fraction(1, 4))
+        exact, unfinished = distribution_of(run, PowersOf(HALF, EPSILON / 8))
+    assert unfinished == 0
+    q_of = PowersOf(HALF, EPSILON / 8)
+    return {
+        (most, place, x, y): p * pair_probability(q_of[rate], (x - total, y - count))
+        for (most, place, total, count, rate), p in exact.items()
+        for x, y in NEAR
+    }
+
+
+def choice(sizes):
+    """Which of the bounds 1 and 2, with a support of one person, by bound.md."""
+    above = [sum(n > 2**i for n in sizes) for i in range(2)]
+    return normalized(
+        {0: HALF ** max(0, above[0] - 1), 1: HALF ** max(0, above[1] - 1, 1 - above[0])}
+    )
+
+
+def defined_noisy(data):
+    """The same, written down from bounded_mean.md."""
+    distribution = {}
+    for i, p_rows in choice([len(one) for one in data]).items():
+        sums = [scaled(one, 2**i) for one in data]
+        n_rows = sum(min(2**i, len(one)) for one in data)
+        for j, p_sums in choice([*map(abs, sums)]).items():
+            clipped = sum(max(-(2**j), min(2**j, v)) for v in sums)
+            for total, count in NEAR:
+                off = total - clipped * 2**i, count - n_rows * 2**j
+                p = p_rows * p_sums * pair_probability(HALF ** (4 >> i + j), off)
+                distribution[2**i, j, total, count] = p
+    return distribution
+
+
+def whole(remember=True):
+    return Domain(
+        cache(noisy) if remember else noisy,
+        lambda: neighbours(2),
+        within(HALF**-8),
+        inputs=lambda: dict.fromkeys(chain.from_iterable(neighbours(2))),
+        defined=defined_noisy,
+    )
+
+
+# The largest entry of the noise: what short geometric numbers lead to.
+
+MOST = 5
+
+
+def short_geometric(draws, rate):
+    """A geometric number up to MOST, or one that is far too large."""
+    odds = Odds([*(((1, g), (-1, g + 1)) for g in range(MOST + 1)), ((1, MOST + 1),)], rate)
+    return [*range(MOST + 1), 10**6][draws.choose(odds)]
+
+
+def radius(rate):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair_noise, "geometric", short_geometric)
+        distribution, unfinished = distribution_of(
+            lambda draws: pair_noise._radius(Fraction(rate), draws), {rate: HALF**rate}
+        )
+    assert unfinished == 0
+    return {r: distribution[r] for r in range(MOST + 1)}
+
+
+def defined_radius(rate):
+    q = HALF**rate
+    return {r: (2 * r + 1) ** 2 * q**r * (1 - q) ** 3 / (1 + 6 * q + q**2) for r in range(MOST + 1)}
+
+
+RADIUS = Domain(radius, inputs=lambda: [1, 2], defined=defined_radius)
+
+
+def crowd_fits(tenths, patch):
+    """Means of 40 people with a row of 1 each, under the bound 1 on both, at `tenths` of the rate."""
+    right = bounded_mean._rate
+    patch.setattr(bounded_mean, "_rate", lambda *given: right(*given) * Fraction(tenths, 10))
+    patch.setattr(bounded_mean, "_N_SUM_BOUNDS", 1)
+    data = tables([(1,)] * 40)
+    found = Counter(
+        bounded_mean.run(*data, EPSILON, BETA, 100, 1, 1).estimate for _ in samples(6_000)
+    )
+    q = math.exp(-13 / 19)
+    expected = Counter()
+    for x, y in product(range(-45, 46), repeat=2):
+        mean = Fraction(40 + x, 40 + y) if 40 + y >= 1 else None
+        expected[mean] += pair_probability(q, (x, y))
+    return fits(found, expected)
+
+
+AFRESH = whole(remember=False)
+
+
+def smaller_step(shares, most, place):
+    return release.noise_rate(shares[2], most)
+
+
+def only_whole(place, entries, right=bounded_mean._sums_at):
+    return right(9, entries)
+
+
+def no_shift(rate, draws):
+    return sum(pair_noise.geometric(draws, rate) for _ in range(3))
+
+
+CASES = [
+    Case(
+        mechanism=bounded_mean.BOUNDED_MEAN,
+        domains={"sum and count": whole(), "the largest entry of the noise": RADIUS},
+        mutants={
+            "noise that forgets the bound on sums": Mutant(
+                AFRESH, changed(bounded_mean, "_rate", smaller_step)
+            ),
+            "noise at twice its rate": Mutant(
+                AFRESH, times_two(bounded_mean, "_rate"), check=check_distribution
+            ),
+            "sums of all rows over a count of some": Mutant(
+                AFRESH, changed(bounded_mean, "_sums_at", only_whole), check=check_distribution
+            ),
+            "sums that are not clipped": Mutant(
+                AFRESH, changed(histogram.Histogram, "clipped", lambda these, _: these.total)
+            ),
+            "noise without its shift": Mutant(
+                RADIUS, changed(pair_noise, "_radius", no_shift), check=check_distribution
+            ),
+        },
+        loss=PrivacyLoss(
+            EPSILON, rho=Fraction(1 + 36 + 4 * 169, 3200), bounded_range=Fraction(39, 20)
+        ),
+        says="with probability 95 %, the sum and the number of rows, whose quotient is the "
+        "estimate, are within 7.299 times their bounds; someone with more rows than the "
+        "contribution bound counts for that many (epsilon = 1)",
+        fits=crowd_fits,
+    )
+]

@@ -1,0 +1,50 @@
+"""Noise for two integers at once, in the maximum norm. Proofs are in bounded_mean.md.
+
+A pair z of integers has probability proportional to q**max(|z_1|, |z_2|), q = exp(-rate).
+"""
+
+from fractions import Fraction
+
+from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
+from dp_sql.udfs.intervals import exp_enclosure
+
+_STEPS = 1024
+
+
+def pair_noise(rate: Fraction, draws: Draws) -> tuple[int, int]:
+    """Draw the noise, at a positive rate.
+
+    Privacy: added to two integers each of which one person moves by at most L, in any direction,
+        a draw at rate epsilon / L is epsilon-DP for both together.
+    Source: Steinke and Ullman 2017, theorem 4.1, in the integers; see bounded_mean.md.
+    """
+    radius = _radius(rate, draws)
+    first, second = (draws.below(2 * radius + 1) - radius for _ in range(2))
+    return first, second
+
+
+def _radius(rate: Fraction, draws: Draws) -> int:
+    """Draw r >= 0 with probability proportional to (2 r + 1)**2 * q**r."""
+    shift = draws.choose(Odds((((1, 0),), ((6, 1),), ((1, 2),)), rate))
+    return shift + sum(geometric(draws, rate) for _ in range(3))
+
+
+def pair_reach(rate: Fraction, beta: Fraction) -> int:
+    """Find a number that neither entry exceeds in size, with probability at least 1 - beta."""
+    return -(-scales_of(beta) // rate)
+
+
+def scales_of(beta: Fraction) -> Fraction:
+    """Find nearly the least y with (1 + y) exp(-y) <= beta, for beta in (0, 1); rounded up."""
+    low, high = 0, _STEPS
+    while not _suffices(high, beta):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) >> 1
+        low, high = (low, middle) if _suffices(middle, beta) else (middle, high)
+    return Fraction(high, _STEPS)
+
+
+def _suffices(steps: int, beta: Fraction) -> bool:
+    y = Fraction(steps, _STEPS)
+    return (1 + y) * exp_enclosure(y, 96)[1] <= beta
