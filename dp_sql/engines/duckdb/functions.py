@@ -177,7 +177,9 @@ def _array(values: Sequence[Any], kind: str) -> Any:
     return pa.StructArray.from_arrays(columns, list(fields))
 
 
-def _arrow_numbers(values: Sequence[Any], kind: str, valid: Sequence[bool] | None = None) -> Any:
+def _arrow_numbers(
+    values: Sequence[Any] | NDArray[Any], kind: str, valid: Sequence[bool] | None = None
+) -> Any:
     """Numbers as an arrow array of a type that numpy calls the same; NULL where not `valid`."""
     import pyarrow as pa
 
