@@ -36,7 +36,7 @@ MAKE_SHOP = """
 CREATE TABLE catalog AS SELECT 'Book ' || i AS title, 'novel' AS genre, 1890 + i AS year FROM range(12) AS r(i);
 CREATE TABLE regions AS SELECT unnest(['north', 'south']) AS name;
 CREATE TABLE calendar AS SELECT DATE '2025-01-01' + i::INTEGER AS day FROM range(90) AS r(i);
-CREATE TABLE ratings AS SELECT user_id, title, 'north' AS region, DATE '2025-01-01' AS day FROM range(900) AS r(user_id), catalog;
+CREATE TABLE ratings AS SELECT user_id, title, 'north' AS region, 4 AS stars, DATE '2025-01-01' AS day FROM range(900) AS r(user_id), catalog;
 CREATE TABLE reviews AS SELECT user_id, 'good' AS word, 'A good book' AS review FROM range(9) AS r(user_id);
 CREATE TABLE scores AS FROM (VALUES ('north', 'tree', 810, 4)) AS s(region, model, accuracy, sensitivity)
 """  # fmt: skip

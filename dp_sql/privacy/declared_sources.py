@@ -197,6 +197,15 @@ class DeclaredTables(Tables):
         return sql[start : tokens[matching(tokens, bracket)].end]
 
 
+def no_amount(name: str, kind: str) -> ArgumentError:
+    """The refusal of an item that is no integer or decimal."""
+    why = "" if family(kind) not in BINARY_TYPES else ": sums of floating-point numbers are rounded"
+    return ArgumentError(
+        f"The item {name} has type {kind}, and only integers and decimals are added up{why}.",
+        hint=f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2)).",
+    )
+
+
 def inexact(what: str, name: str, kind: str) -> ArgumentError:
     """The refusal of a column whose equality is not exact."""
     if family(kind) not in BINARY_TYPES:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value
-from dp_sql.privacy.declared_sources import inexact
+from dp_sql.privacy.declared_sources import inexact, no_amount
 from dp_sql.privacy.domains import Domain, Values
 from dp_sql.privacy.from_clause import From, row_wise
 from dp_sql.privacy.plan import Column, Groups, Plan, Shared, plan_of
@@ -249,11 +249,14 @@ def _exact(
     if types is not None and family(value.type) not in types:
         start, end = reference.position, reference.position + len(reference.text)
         before, after = select.text[:start], select.text[end:]
-        casts = [f"CAST({reference.text} AS VARCHAR)"]
-        if family(value.type) in BINARY_TYPES:
+        casts = [f"CAST({reference.text} AS VARCHAR)"] if "VARCHAR" in types else []
+        if family(value.type) in BINARY_TYPES or not casts:
             casts.insert(0, f"TRY_CAST({reference.text} AS DECIMAL(18, 2))")
         instead = [f"{before}{cast}{after}" for cast in casts]
-        raise inexact(what, reference.text, value.type).at(select.text, start, instead)
+        refusal = inexact(what, reference.text, value.type)
+        if "VARCHAR" not in types:
+            refusal = no_amount(reference.text, value.type)
+        raise refusal.at(select.text, start, instead)
     return value
 
 

@@ -92,7 +92,8 @@ class AnalystSession(Session):
             self._store = ReleaseStore(path, analyst, os.path.realpath(database))
             closing.callback(self._store.close)
             limits = policy.limits
-            self._public = PublicConnection(limits.public_memory_limit, limits.threads)
+            with CATALOG_LOCK:
+                self._public = PublicConnection(limits.public_memory_limit, limits.threads)
             closing.callback(self._public.close)
             self._closing = closing.pop_all()
 

@@ -45,6 +45,11 @@ class DpCall:
         return f"{text[: self.end - 1]}, {argument}{text[self.end - 1 :]}"
 
     @property
+    def finds_groups(self) -> bool:
+        """Whether the groups are unknown, and a part of epsilon and delta finds them."""
+        return "delta" in self.given and not self.function.shape.finds_items
+
+    @property
     def item(self) -> Reference:
         """The column whose values are counted."""
         return self.columns["item"]
@@ -90,6 +95,8 @@ def read_call(
     known = literals.choice(tuple(function.mechanisms), function.default_mechanism)
     mechanism = function.mechanisms[given.optional("mechanism", known, default)]
     parameters = function.shape.read(given, mechanism)
+    if "delta" in found and not function.shape.finds_items:
+        parameters = replace(parameters, delta=given.read("delta", literals.read_delta))
     max_groups = literals.whole(ranges.MAX_GROUPS_CONTRIBUTED)
     return DpCall(
         function=function,
@@ -162,7 +169,11 @@ def _refuse_missing(
         wanted["domain"] = _DOMAIN, "observed"
     if function.shape.reads_people:
         groups = {"groups": (_GROUPS, "observed"), "max_groups_contributed": (CAP, "1")}
-        wanted |= {name: groups[name] for name in of_groups}
+        if "delta" in named and not function.shape.finds_items:
+            groups = {}
+        elif function.shape.may_be_vector(given):
+            del groups["max_groups_contributed"]
+        wanted |= {name: groups[name] for name in of_groups if name in groups}
     needed = {n: v for n, v in wanted.items() if n in function.named and n not in named}
     if needed.keys() <= {"domain"}:
         return  # a mechanism may need none; else that is refused with what can be written

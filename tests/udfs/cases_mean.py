@@ -89,6 +89,7 @@ def noisy(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bounded_mean, "_PARTS", (1, 1, 2))
         patch.setattr(bounded_mean, "_N_SUM_BOUNDS", 2)
+        patch.setattr(bounded_mean, "FRACTION_BITS", 0)
         patch.setattr(bounded_mean, "_quotient", lambda *given: given)
         patch.setattr(bounded_mean, "pair_noise", no_noise)
         patch.setattr(bound, "_SUPPORT", Fraction(1, 4))
@@ -169,6 +170,7 @@ def crowd_fits(tenths, patch):
     right = bounded_mean._rate
     patch.setattr(bounded_mean, "_rate", lambda *given: right(*given) * Fraction(tenths, 10))
     patch.setattr(bounded_mean, "_N_SUM_BOUNDS", 1)
+    patch.setattr(bounded_mean, "FRACTION_BITS", 0)
     data = tables([(1,)] * 40)
     found = Counter(
         bounded_mean.run(*data, EPSILON, BETA, 100, 1, 1).estimate for _ in samples(6_000)

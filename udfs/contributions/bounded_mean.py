@@ -22,6 +22,7 @@ from dp_sql.udfs.select.selection import rounded_up
 
 _PARTS = (1, 6, 13)  # of epsilon: the bound on rows, the bound on sums, the noise; measured
 _N_SUM_BOUNDS = 127  # sums are below 2**127
+FRACTION_BITS = 16  # of sums, which are weighed down: in 2**-16 of a unit of values
 
 Entry = tuple[int, int, int, int, int, int]
 """(place, whole, bucket, people, sum, negative), see `run`."""
@@ -54,8 +55,8 @@ def run(
     a bucket, and the sum of the sizes of these sums, whose sign is `negative`. Where whole is 0, it
     is about people with more than 2**place rows, whose sums are multiplied by 2**place / rows and
     rounded towards 0. Where it is 1, it is about people with at most 2**place and more than
-    2**(place-1) rows; their sums serve all later places, too. Sums are in 1/unit of a value.
-    Where a bound is given, all is within it: each place is 0, whole is 1.
+    2**(place-1) rows; their sums serve all later places, too. Values are in 1/unit, and sums in
+    2**-FRACTION_BITS of that. Where a bound is given, all is within it: places are 0, whole is 1.
 
     Raises TypeError for numbers of another type, ValueError for numbers out of their range.
 
@@ -88,7 +89,8 @@ def _noisy(
 ) -> tuple[int, int, int]:
     """Choose the bound on sums; add noise to the sum, in 1/most, and to the rows, in 1/bound."""
     (up, down), sizes = _sums_at(at, entries)
-    place = choose_bound(sizes.above(_N_SUM_BOUNDS), shares[1], draws)
+    above = sizes.above(_N_SUM_BOUNDS)[FRACTION_BITS:]
+    place = FRACTION_BITS + choose_bound(above, shares[1], draws)
     noise = pair_noise(_rate(shares, most, place), draws)
     total = (up.clipped(place) - down.clipped(place)) * most
     return place, total + noise[0], (n_rows << place) + noise[1]
@@ -108,7 +110,7 @@ def _sums_at(place: int, entries: Sequence[Entry]) -> tuple[tuple[Histogram, His
 
 def _quotient(total: int, count: int, reach: int, most: int, place: int, unit: int) -> MeanRelease:
     """Divide; `reach` bounds the noise on both numbers."""
-    scale = Fraction(1 << place, most * unit)
+    scale = Fraction(1 << place, most * unit << FRACTION_BITS)
     if count < 1 << place:
         return MeanRelease(None, None, most)
     estimate = Fraction(total, count) * scale

@@ -86,14 +86,12 @@ def _draw(plan: Plan, *lists: Any) -> Drawn[Any]:
 
 def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
     """The answers of all groups, as one release."""
-    drawn = [_draw(plan, *group) for group in zip(*lists, strict=True)]
-    values, n = [one.value for one in drawn], len(drawn)
-    accuracy = drawn[0].accuracy if drawn else ""
-    if plan.parameters.reads_people:
-        cap = plan.groups.cap if plan.groups is not None and plan.groups.cap else 1
-        scope = f"for each of {n} groups, of which a person counts in at most {cap}: "
-        return Drawn(values, scope + accuracy)
-    return Drawn(values, f"{n} groups; of the first of them, {accuracy}" if n > 1 else accuracy, n)
+    groups, parameters = plan.groups, plan.parameters
+    cap = None if groups is None else groups.cap
+    values, accuracy, n_runs = parameters.draw_groups(plan.mechanism, plan.loss, cap, *lists)
+    if groups is not None and groups.finding is not None:
+        accuracy = f"{groups.finding.accuracy(parameters.beta)}; {accuracy}"
+    return Drawn(values, accuracy, n_runs)
 
 
 def keep_udf(issued: Tickets) -> Callable[..., Any]:
@@ -104,6 +102,23 @@ def keep_udf(issued: Tickets) -> Callable[..., Any]:
         return issued.groups_once(ticket, execution, lambda: _kept(each, cap.as_py()))
 
     return _by_rows(keep, 2, "BIGINT[][]")
+
+
+def find_udf(issued: Tickets) -> Callable[..., Any]:
+    """The groups that a plan may show: people of each group → the places found, from 1."""
+
+    def find(ticket: str, execution: tuple[int, int], people: Any) -> Any:
+        def draw() -> list[int]:
+            groups = issued.plan(ticket).groups
+            if groups is None or groups.finding is None:
+                raise InternalError("This ticket finds no groups.")
+            finding = groups.finding
+            places = finding.mechanism.run(*_value(people, "INTEGER[][]"), **finding.parameters)
+            return [place + 1 for place in places]
+
+        return issued.groups_once(ticket, execution, draw, "found")
+
+    return _by_rows(find, 1, "BIGINT[]")
 
 
 def _kept(sizes: NDArray[Any], cap: int) -> Any:

@@ -16,9 +16,8 @@ from dp_sql.errors import SourceError
 from dp_sql.policy.catalog import ForeignKey, Listed
 from dp_sql.sql.tokens import folded
 
-# DuckDB 1.5.3 may end the process when a catalog is read while other connections to the database
-# open or read it, too. So the private side opens, closes and reads its catalog in one thread at a
-# time.
+# DuckDB 1.5.3 has crashed while one thread read a catalog and others opened sessions. So sessions
+# open and close their connections, and read the catalog, one at a time.
 CATALOG_LOCK = threading.RLock()
 _COLUMNS = """
     SELECT database_name, schema_name, table_name, column_name, data_type

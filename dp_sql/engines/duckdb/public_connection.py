@@ -12,6 +12,7 @@ import duckdb
 
 from dp_sql.engines.duckdb.connection import Engine, restrict
 from dp_sql.engines.duckdb.frozen import FrozenAnswers, Rows
+from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
 from dp_sql.sql.formatting import quote
@@ -37,7 +38,8 @@ class PublicConnection(Engine):
 
     def close(self) -> None:
         """Close the connection; relations of this session end with it."""
-        self.connection.close()
+        with CATALOG_LOCK:
+            self.connection.close()
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """What each name may be as a function; no one can create functions here."""

@@ -81,5 +81,5 @@ class Bounded(Shape):
             return numbers["estimate"]
         return numbers | {"confidence": float(1 - self.beta), "epsilon": float(loss.epsilon)}
 
-    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         return mechanism.accuracy(**self.given_to(mechanism))

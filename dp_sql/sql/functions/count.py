@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 from dp_sql.sql import literals
 from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
+from dp_sql.sql.functions.vectors import RowsOfGroups
+from dp_sql.sql.literals import Given
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.sql.shape import Function, Rows
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
@@ -32,6 +34,14 @@ class Count(Bounded):
 
     def of_person(self) -> dict[str, str]:
         return {"__dp_contribution": "system.main.count(__dp_item)"}
+
+    @classmethod
+    def may_be_vector(cls, given: Given) -> bool:
+        """Whether all groups have one bound that the call names."""
+        return "contribution_bound" in given.arguments
+
+    def vector(self) -> RowsOfGroups | None:
+        return RowsOfGroups(**vars(self)) if isinstance(self.bound, int) else None
 
     def lists(self, rows: Rows) -> list[str]:
         """A row for each bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""
@@ -62,7 +72,8 @@ class Count(Bounded):
 DP_COUNT = Function(
     name="DP_COUNT", shape=Count, default_mechanism="bounded_count", purpose="how many rows",
     positional=("item",),
-    named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism",
+    named=("epsilon", "delta", "privacy_unit", "beta", "max_contributions", "mechanism",
            "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_COUNT(*, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
+    vector=RowsOfGroups,
 )  # fmt: skip

@@ -1,0 +1,113 @@
+"""DP_AVG: the mean of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from dp_sql.sql.functions.amounts import AMOUNT_TYPES, bucket, net_sum, scale_of
+from dp_sql.sql.functions.bounded import Bounded
+from dp_sql.sql.literals import Argument
+from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
+from dp_sql.sql.shape import Function, Rows
+from dp_sql.udfs.contributions.bounded_mean import FRACTION_BITS
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+
+REPORT_TYPE = """STRUCT(estimate DOUBLE, lower_bound DOUBLE, confidence DOUBLE, \
+contribution_bound INTEGER, epsilon DOUBLE, noise DOUBLE)"""
+_LAST = MAX_ROWS_CONTRIBUTED.bit_length() - 1  # the place of the largest bound on rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Avg(Bounded):
+    """Takes histograms of rows per person, and of sums for each bound on them; returns a mean."""
+
+    registry = "avg"
+    item_types = AMOUNT_TYPES
+    counts_rows = True
+    offer = "add report := true to get the noise with the answer"
+    takes: ClassVar = {"__dp_codes": "BIGINT[]", "__dp_buckets": "BIGINT[]",
+                       "__dp_numbers": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
+    udfs: ClassVar = {"__dp_sql_avg": "DOUBLE", "__dp_sql_avg_report": REPORT_TYPE}
+    written: ClassVar = ("DOUBLE", REPORT_TYPE)
+    typed: ClassVar = ("NULL::DOUBLE", f"NULL::{REPORT_TYPE}")
+    largest = open = MAX_ROWS_CONTRIBUTED
+
+    kind: str = "BIGINT"  # the item's type
+
+    @property
+    def unit(self) -> int:
+        """How many units make 1."""
+        return int(10 ** scale_of(self.kind))
+
+    def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
+        return replace(self, kind=kind)
+
+    def of_person(self) -> dict[str, str]:
+        return {"__dp_n": "system.main.count(__dp_item)", "__dp_net": net_sum(self.kind)}
+
+    def lists(self, rows: Rows) -> list[str]:
+        """A row for each bucket of rows (code -1), and of sums at each place (other codes).
+
+        A code is 4 times the place, plus 2 where no one has more rows, plus 1 for sums below 0.
+        """
+        if self.bound is None:
+            last, own = f"system.main.least({bucket('__dp_n')}, {_LAST})", bucket("__dp_n")
+            kept, most = "__dp_n", "(CAST(1 AS BIGINT) << place)"
+        else:
+            last = own = "0"
+            kept = most = f"system.main.least(__dp_n, {self.bound})"
+        places = (
+            f"SELECT {rows.group}__dp_n, __dp_net, {own} AS own, "
+            f"unnest(system.main.range(-1, {last} + 1)) AS place FROM {rows.relation}"
+        )
+        sizes = (
+            f"SELECT {rows.group}CASE WHEN place = -1 THEN -1 ELSE 4 * place + 2 * CAST(place = "
+            "own AS BIGINT) + CAST(__dp_net < 0 AS BIGINT) END AS code, CASE WHEN place = -1 "
+            f"THEN CAST({kept} AS HUGEINT) ELSE (system.main.abs(__dp_net) * {1 << FRACTION_BITS} "
+            f"* system.main.least(__dp_n, {most})) // __dp_n END AS size FROM ({places}) AS places"
+        )
+        histogram = (
+            f"SELECT {rows.group}code, {bucket('size')} AS bucket, system.main.count(*) AS people, "
+            f"CAST(system.main.sum(size) AS VARCHAR) AS total FROM ({sizes}) AS sizes "
+            f"WHERE size > 0 GROUP BY {rows.group}code, bucket"
+        )
+        columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_buckets": "bucket",
+                   "__dp_codes": "code"}  # fmt: skip
+        return [rows.lists(histogram, columns, " ORDER BY code, bucket")]
+
+    def value(self, answer: str, rows: Rows) -> str:
+        """NULL in the place of NaN: a UDF returns no NULL."""
+        return answer if self.detailed else f"nullif({answer}, CAST('nan' AS DOUBLE))"
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+        columns = [*(one.tolist() for one in lists[:3]), [*map(int, lists[3])]]
+        table = [*zip(*columns, strict=True)]
+        rows = [[one[i] for one in table if one[0] < 0] for i in (1, 2, 3)]
+        entries = [
+            (code >> 2, code >> 1 & 1, at, people, total, code & 1)
+            for code, at, people, total in table
+            if code >= 0
+        ]
+        found = mechanism.run(*rows, entries, **self.given_to(mechanism))
+        accuracy = mechanism.accuracy(**self.given_to(mechanism))
+        if not self.detailed:
+            return float("nan") if found.estimate is None else float(found.estimate), accuracy
+        return {
+            "estimate": None if found.estimate is None else float(found.estimate),
+            "lower_bound": None,
+            "confidence": float(1 - self.beta),
+            "contribution_bound": found.contribution_bound,
+            "epsilon": float(loss.epsilon),
+            "noise": None if found.noise is None else float(found.noise),
+        }, accuracy
+
+
+DP_AVG = Function(
+    name="DP_AVG", shape=Avg, default_mechanism="bounded_mean", purpose="the mean of rows",
+    positional=("item",),
+    named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism",
+           "contribution_bound", "report", "groups", "max_groups_contributed"),
+    example="DP_AVG(stars, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
+)  # fmt: skip

@@ -1,0 +1,171 @@
+"""DP_AVG: what the mechanism gets, numbers of any size, and what is refused."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dp_sql
+from dp_sql.errors import ArgumentError
+from dp_sql.sql.functions.avg import Avg
+from dp_sql.udfs.contributions.bounded_mean import FRACTION_BITS
+
+TYPES = {"stars": 0, "price": 2, "change": 0, "fine": 10, "wide": 0}
+"""Columns, and the digits after their points."""
+N_PARTS = 4
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, draws = tmp_path_factory.mktemp("shop"), random.Random(5)
+    with duckdb.connect(str(folder / "shop.duckdb")) as con:
+        con.execute("CREATE TABLE bought (user_id INTEGER, part INTEGER, stars UTINYINT, price "
+                    "DECIMAL(9,2), change BIGINT, fine DECIMAL(38,10), wide HUGEINT, rate DOUBLE)")  # fmt: skip
+        rows = []
+        for part in range(N_PARTS):
+            for person in [*range(draws.randrange(1, 9)), "NULL"]:
+                for _ in range(draws.choice([1, 2, 3, 5, 8, 40])):
+                    price = f"{draws.randrange(-3, 30)}.{draws.randrange(100):02}"
+                    stars, wide = draws.choice(["NULL", 1, 5]), draws.randrange(-(10**20), 10**20)
+                    change = draws.randrange(-9, 9)
+                    rows.append(
+                        f"({person}, {part}, {stars}, {price}, {change}, {price}, {wide}, 1)"
+                    )
+        con.execute(f"INSERT INTO bought VALUES {', '.join(rows)}")
+        con.execute("CREATE TABLE huge AS SELECT i::INTEGER AS user_id, i % 2 AS kind, "
+                    "(-9223372036854775808)::BIGINT AS low, 18446744073709551615::UBIGINT AS high, "
+                    "'-170141183460469231731687303715884105728'::HUGEINT AS lowest, "
+                    "'99999999999999999999999999999999999999'::DECIMAL(38,0) AS nines, "
+                    "'0.99999999999999999999999999999999999999'::DECIMAL(38,38) AS parts "
+                    "FROM range(60) t(i), range(9)")  # fmt: skip
+    (folder / "policy.toml").write_text(
+        'tables.bought.privacy_unit = "user_id"\ntables.huge.privacy_unit = "user_id"\n'
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def owner(shop: Path) -> Iterator[dp_sql.Session]:
+    with dp_sql.connect(str(shop / "shop.duckdb"), read_only=True) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def analyst(shop: Path) -> Iterator[dp_sql.Session]:
+    policy = shop / "policy.toml"
+    with dp_sql.connect(str(shop / "shop.duckdb"), policy=policy, analyst="ann") as session:
+        yield session
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the mechanism gets, in the order of its runs."""
+    found: list[Any] = []
+    right = Avg.draw
+
+    def draw(self, mechanism, loss, *lists):  # type: ignore[no-untyped-def]
+        def run(buckets, people, sums, entries, **public):  # type: ignore[no-untyped-def]
+            rows = dict(zip(buckets, zip(people, sums, strict=True), strict=True))
+            found.append((rows, sorted(entries), public["unit"]))
+            return mechanism.run(buckets, people, sums, entries, **public)
+
+        return right(self, replace(mechanism, run=run), loss, *lists)
+
+    monkeypatch.setattr(Avg, "draw", draw)
+    return found
+
+
+def expected(people: list[tuple[int, Any]], scale: int, most: int | None) -> tuple[Any, ...]:
+    """The same for (rows, sum) of each person, as bounded_mean.run says."""
+    rows: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    entries: dict[tuple[int, ...], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for n, total in people:
+        kept = n if most is None else min(n, most)
+        at = (kept - 1).bit_length()
+        rows[at] = rows[at][0] + 1, rows[at][1] + kept
+        last = at if most is None else 0
+        for place in range(last + 1):
+            counted = min(n, 2**place) if most is None else kept
+            exact = Fraction(total) * 10**scale * 2**FRACTION_BITS * Fraction(counted, n)
+            size = abs(exact).__floor__()
+            if size:
+                key = place, int(place == last), (size - 1).bit_length(), int(exact < 0)
+                entries[key] = entries[key][0] + 1, entries[key][1] + size
+    listed = sorted((*key[:3], *both, key[3]) for key, both in entries.items())
+    return dict(rows), listed, 10**scale
+
+
+@pytest.mark.parametrize("column", TYPES)
+@pytest.mark.parametrize("most", [None, 1, 3])
+def test_the_mechanism_gets_sums_at_each_bound_on_rows(
+    owner: dp_sql.Session, analyst: dp_sql.Session, seen: list[Any], column: str, most: int | None
+) -> None:
+    bound = "" if most is None else f", contribution_bound := {most}"
+    for part in range(N_PARTS):
+        people = owner.connection.execute(
+            f"SELECT count({column}), sum({column}) FROM bought WHERE part = {part} AND user_id "
+            f"IS NOT NULL AND {column} IS NOT NULL GROUP BY user_id"
+        ).fetchall()
+        for session, unit in ((owner, ", privacy_unit := user_id"), (analyst, "")):
+            session.sql(
+                f"SELECT DP_AVG({column}, epsilon := 1{unit}{bound}) FROM bought WHERE part = {part}"
+            ).fetchall()
+            assert seen[-1] == expected(people, TYPES[column], most), (part, most)
+
+
+@pytest.mark.parametrize("column", ["low", "high", "lowest", "nines", "parts"])
+@pytest.mark.parametrize("more", ["", ", report := true", ", contribution_bound := 4"])
+def test_numbers_of_any_size_are_answered(analyst: dp_sql.Session, column: str, more: str) -> None:
+    ((found,),) = analyst.sql(f"SELECT DP_AVG({column}, epsilon := 900{more}) FROM huge").fetchall()
+    estimate = found["estimate"] if "report" in more else found
+    assert (estimate < 0) is column.startswith("low")
+    call = f"DP_AVG({column}, epsilon := 1{more}, groups := [0, 1, 7], max_groups_contributed := 1)"
+    found = analyst.sql(f"SELECT kind, {call} AS mean FROM huge GROUP BY kind").fetchall()
+    assert [kind for kind, _ in found] == [0, 1, 7]
+
+
+def test_a_large_epsilon_gives_the_mean(analyst: dp_sql.Session) -> None:
+    """Of 60 people with 9 rows each, half have 1 in each row and half 0."""
+    for bound in ("", ", contribution_bound := 4"):
+        call = f"DP_AVG(kind, epsilon := 900{bound}, report := true)"
+        ((report,),) = analyst.sql(f"SELECT {call} FROM huge").fetchall()
+        assert abs(report["estimate"] - 0.5) <= 2 * report["noise"] <= 0.01
+        assert report["lower_bound"] is None
+        assert report["contribution_bound"] == (4 if bound else 16)
+
+
+def test_without_rows_there_is_no_mean(owner: dp_sql.Session, analyst: dp_sql.Session) -> None:
+    nothing = "FROM bought WHERE part = 99"
+    for session, unit in ((owner, ", privacy_unit := user_id"), (analyst, "")):
+        call = f"DP_AVG(price, epsilon := 9000{unit}"
+        assert session.sql(f"SELECT {call}) {nothing}").fetchall() == [(None,)]
+        ((report,),) = session.sql(f"SELECT {call}, report := true) {nothing}").fetchall()
+        assert report["estimate"] is report["noise"] is None
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        ("rate", "sums of floating-point numbers are rounded"),
+        ("CAST(stars AS VARCHAR)", "only integers and decimals are added up"),
+        ("CAST(stars AS UHUGEINT)", "only integers and decimals are added up"),
+    ],
+)
+def test_what_is_no_integer_or_decimal_is_refused_with_a_cast_that_works(
+    owner: dp_sql.Session, item: str, why: str
+) -> None:
+    before = len(owner.receipts)
+    query = f"SELECT DP_AVG({item}, epsilon := 9000, privacy_unit := user_id) FROM bought"
+    with pytest.raises(ArgumentError, match=why) as raised:
+        owner.sql(query)
+    assert raised.value.suggestion == query.replace(item, f"TRY_CAST({item} AS DECIMAL(18, 2))")
+    assert len(owner.receipts) == before
+    assert owner.sql(raised.value.suggestion).fetchall()
