@@ -51,7 +51,9 @@ def _compared(session: dp_sql.Session, plain: Sequence[str], grouped: str) -> st
         _cpu(session, ", ".join([*([grouped] if grouped else []), *listed]), grouped)
         for listed in (private, plain)
     )
-    return f"| {grouped or 'none'} | {len(plain)} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.1f} |"
+    return (
+        f"| {grouped or 'none'} | {len(plain)} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.1f} |"
+    )
 
 
 def _cpu(session: dp_sql.Session, listed: str, grouped: str) -> float:

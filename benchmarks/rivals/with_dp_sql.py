@@ -55,7 +55,7 @@ def prepare(asked: Asked, table: Path) -> Answerer:
 
     def run() -> Any:
         rows = session.execute(sql).fetchall()
-        return dict(rows) if len(rows[0]) == 2 else rows[0][0]
+        return dict(rows) if "GROUP BY" in sql else rows[0][0]
 
     return Answerer(run, note=sql)
 

@@ -84,7 +84,7 @@ def read_call(
     if not under_policy:
         _refuse_missing(function, given, (tokens[index].start, tokens[close].end), of_groups)
     item = positional[0]
-    if item.written == "*" and not function.shape.counts_rows:
+    if item.written == "*" and not function.shape.takes_star:
         raise _star(function, tokens[index], item)
     columns = {
         name: reader(found[name], f"the {name}" if name == function.positional[0] else name)
@@ -117,7 +117,7 @@ def read_call(
 
 def _star(function: Function, name: Token, item: Argument) -> ArgumentError:
     """The refusal of * where a column is needed, and the function that takes it."""
-    others = [other.name for other in FUNCTIONS.values() if other.shape.counts_rows]
+    others = [other.name for other in FUNCTIONS.values() if other.shape.takes_star]
     instead = [put([name], other) for other in others] if len(function.positional) == 1 else []
     hint = (
         f"{' and '.join(others)} takes *: every row counts. To count people, name the privacy unit."

@@ -85,11 +85,11 @@ class Shape(ABC):
     reads_people: ClassVar[bool] = True
     # Whether `lists` reads the rows once, so that DuckDB need not keep them.
     reads_rows_once: ClassVar[bool] = False
+    counts_rows: ClassVar[bool] = False  # whether it matters how often a row occurs
+    takes_star: ClassVar[bool] = False  # whether * is an item, which every row has
     # Whether its delta finds items; else it finds groups.
     finds_items: ClassVar[bool] = False
     is_vector: ClassVar[bool] = False  # whether one draw answers all groups, without a cap
-    # Whether it matters how often a row occurs; * is then an item that every row has.
-    counts_rows: ClassVar[bool] = False
     offer: ClassVar[str] = ""  # how to get more than a bare number, as the end of a sentence
     takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types
     # Its UDF, and that of a detailed answer; what each returns for one group.

@@ -173,6 +173,8 @@ def _array(values: Sequence[Any], kind: str) -> Any:
 
     if kind in _NUMBERS:
         return _arrow_numbers(values, _NUMBERS[kind])
+    if kind == "VARCHAR":
+        return _arrow_strings(values)
     if kind.endswith("[]"):
         inside: Any
         if values and isinstance(values[0], pa.Array):
@@ -184,12 +186,35 @@ def _array(values: Sequence[Any], kind: str) -> Any:
     if not kind.startswith("STRUCT("):
         raise InternalError(f"No arrow type is known for {kind}.")
     fields = dict(field.split(" ") for field in kind[len("STRUCT(") : -1].split(", "))
-    columns = [
-        _arrow_numbers([value[name] or 0 for value in values], _NUMBERS[inner],
-                       [value[name] is not None for value in values])
-        for name, inner in fields.items()
-    ]  # fmt: skip
+    columns = []
+    for name, inner in fields.items():
+        column, valid = (
+            [value[name] for value in values],
+            [value[name] is not None for value in values],
+        )
+        if inner == "VARCHAR":
+            columns.append(_arrow_strings(column))
+        else:
+            columns.append(_arrow_numbers([x or 0 for x in column], _NUMBERS[inner], valid))
     return pa.StructArray.from_arrays(columns, list(fields))
+
+
+def _arrow_strings(values: Sequence[str | None]) -> Any:
+    """Strings as an arrow array; NULL where there is none."""
+    import pyarrow as pa
+
+    written = [(value or "").encode() for value in values]
+    ends = np.array([*accumulate(map(len, written), initial=0)], dtype=np.int32)
+    buffers = [_bits([value is not None for value in values]), pa.py_buffer(ends.tobytes())]
+    return pa.Array.from_buffers(
+        pa.string(), len(values), [*buffers, pa.py_buffer(b"".join(written))]
+    )
+
+
+def _bits(valid: Sequence[bool]) -> Any:
+    import pyarrow as pa
+
+    return pa.py_buffer(np.packbits(np.array(valid, bool), bitorder="little").tobytes())
 
 
 def _arrow_numbers(
@@ -198,7 +223,6 @@ def _arrow_numbers(
     """Numbers as an arrow array of a type that numpy calls the same; NULL where not `valid`."""
     import pyarrow as pa
 
-    bits = None if valid is None else np.packbits(np.array(valid, bool), bitorder="little")
-    buffers = [None if bits is None else pa.py_buffer(bits.tobytes())]
+    buffers = [None if valid is None else _bits(valid)]
     buffers.append(pa.py_buffer(np.array(values, dtype=kind).tobytes()))
     return pa.Array.from_buffers(pa.type_for_alias(kind), len(values), buffers)

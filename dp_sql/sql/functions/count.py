@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dp_sql.sql import literals
+from dp_sql.sql.functions.amounts import bucket
 from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
 from dp_sql.sql.functions.vectors import RowsOfGroups
 from dp_sql.sql.literals import Given
@@ -24,7 +25,7 @@ class Count(Bounded):
         "privacy_unit": literals.read_reference,
     }
     item_types = None
-    counts_rows = True
+    counts_rows = takes_star = True
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sums": "VARCHAR[]"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": WITH_NOISE}
@@ -52,11 +53,10 @@ class Count(Bounded):
             f"SELECT {rows.group}{n} AS n, system.main.count(*) AS people FROM {rows.relation} "
             f"GROUP BY {rows.group}n"
         )
-        # bin writes a number without leading zeros.
-        bucket = "CASE WHEN n = 1 THEN 0 ELSE system.main.length(system.main.bin(n - 1)) END"
+        total = "CAST(system.main.sum(CAST(n AS HUGEINT) * people) AS VARCHAR) AS total"
         histogram = (
-            f"SELECT {rows.group}{bucket} AS bucket, CAST(system.main.sum(people) AS BIGINT) AS "
-            "people, CAST(system.main.sum(CAST(n AS HUGEINT) * people) AS VARCHAR) AS total "
+            f"SELECT {rows.group}{bucket('n')} AS bucket, "
+            f"CAST(system.main.sum(people) AS BIGINT) AS people, {total} "
             f"FROM ({sizes}) AS sizes GROUP BY {rows.group}bucket"
         )
         columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_buckets": "bucket"}
