@@ -20,7 +20,7 @@ INTRODUCTION = (
     "The table shows the median relative error over the runs, and in brackets the error that 95 % of the runs stay",
     "within (with fewer than 20 runs, the largest). For several groups the error is the sum of the groups' errors over",
     "the sum of their true values; for the 10 best items it is the share of them that is missed. The smallest median is",
-    "bold, with all that are within 5 % of it; a dash marks a question not reached within ten minutes. **dp_sql was given no bound. The others were given bounds on each person's",
+    "bold, with all that are within 5 % of it; a dash marks a question not reached within ten minutes. **dp_sql was given no bound, except the groups a person for orders per month. The others were given bounds on each person's",
     "rows, groups or sums: the 95 % quantiles of the data itself, which is private information and favours them.**",
 )
 
