@@ -8,6 +8,8 @@ from types import MappingProxyType
 
 from dp_sql.udfs.contributions import bounded_count, bounded_mean, bounded_sum, laplace
 from dp_sql.udfs.count_distinct import greedy, matching, r2t, sampling, shifted_inverse
+from dp_sql.udfs.groups import partition_selection
+from dp_sql.udfs.histogram import k_norm
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from dp_sql.udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
 from dp_sql.udfs.topk import joint, limited_domain, peeling, subset, weighted_gaussian
@@ -23,13 +25,13 @@ _ALL = (
     random_stopping.RANDOM_STOPPING, random_stopping.RANDOM_STOPPING_TNB,
     k_randomised_response.K_RANDOMISED_RESPONSE,
     bounded_count.BOUNDED_COUNT, bounded_sum.BOUNDED_SUM, bounded_mean.BOUNDED_MEAN,
-    laplace.LAPLACE,
+    laplace.LAPLACE, k_norm.K_NORM, partition_selection.PARTITION_SELECTION,
 )  # fmt: skip
 
 REGISTRY: Mapping[str, Mapping[str, Mechanism]] = MappingProxyType(
     {
         function: MappingProxyType({one.name: one for one in _ALL if one.function == function})
-        for function in ("topk", "count_distinct", "select", "count", "sum", "avg", "people")
+        for function in dict.fromkeys(one.function for one in _ALL)
     }
 )
 """The mechanisms of each function, by the names that `mechanism :=` takes."""

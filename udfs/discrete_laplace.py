@@ -4,9 +4,7 @@ The noise X has P(X = x) proportional to q**|x|, q = exp(-rate), over all intege
 is 1/rate. Proofs are in exact_sampling.md.
 """
 
-from bisect import bisect_left
 from fractions import Fraction
-from functools import partial
 
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
@@ -31,9 +29,14 @@ def laplace_quantile(rate: Fraction, beta: Fraction) -> int:
         raise ValueError("beta must lie between 0 and 1/2")
     low, _ = ln_enclosure(Fraction(1, 2 * beta), 64)
     _, high = ln_enclosure(Fraction(1, beta), 64)
-    candidates = range(low // rate + 1, high // rate + 1)  # else the first after them
-    tails = partial(_tail_is_at_most, rate=rate, beta=beta)
-    return candidates.start + bisect_left(candidates, True, key=tails)
+    first, last = int(low // rate) + 1, int(high // rate) + 1  # it is one of these
+    while first < last:  # bisect takes no range of more than 2**63
+        middle = (first + last) // 2
+        if _tail_is_at_most(middle, rate, beta):
+            last = middle
+        else:
+            first = middle + 1
+    return first
 
 
 def _tail_is_at_most(x: int, rate: Fraction, beta: Fraction) -> bool:

@@ -77,11 +77,11 @@ class Mechanism:
     Args:
         run: run(data, **parameters). The data are the counts of items (topk), the offsets and the
             people of items (count_distinct, and topk that finds items without n_largest), scores
-            and sensitivities (select), or histograms of people by what they contribute (count,
-            sum, avg).
+            and sensitivities (select), histograms of people by what they contribute (count, sum,
+            avg), or the counts of groups (histogram).
         accuracy: accuracy(size, **parameters, beta) says in one sentence what holds for every
-            data set; size is the number of items (topk) or the sensitivities (select), and is
-            left out for the others.
+            data set; size is the number of items (topk) or groups (histogram) or the sensitivities
+            (select), and is left out for the others.
         n_largest: n_largest(k) is how many of the largest counts a mechanism of topk takes; None:
             it takes all.
         ordered: whether a mechanism of count_distinct needs people and items in an order that
@@ -92,8 +92,9 @@ class Mechanism:
     """
 
     name: str  # what `mechanism :=` calls it
-    # The SQL function that it answers.
-    function: Literal["topk", "count_distinct", "select", "count", "sum", "avg", "people"]
+    function: Literal[  # its key in the registry
+        "topk", "count_distinct", "select", "count", "sum", "avg", "people", "histogram", "groups"
+    ]  # fmt: skip
     samples: str  # what one run draws, in words
     parameters: tuple[str, ...]  # names of the public numbers that `run` and `loss` take
     loss: Callable[..., PrivacyLoss]  # loss(**parameters) of one run

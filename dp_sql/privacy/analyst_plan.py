@@ -30,7 +30,7 @@ from dp_sql.privacy.domains import (
     label_values,
     list_values,
 )
-from dp_sql.privacy.groups import is_observed, listed_groups
+from dp_sql.privacy.groups import found_groups, is_observed, listed_groups, spread
 from dp_sql.privacy.missing import refuse_missing, refuse_no_epsilon
 from dp_sql.privacy.plan import Groups, Plan
 from dp_sql.privacy.relation_tree import Parts
@@ -82,14 +82,23 @@ def analyst_plans(
         call = rows.call
         cap = None if _is_single(source, policy) else call.max_groups_contributed
         is_open = bool(source.values) and not _is_single(source, policy)
+        needs_cap = is_open and not call.finds_groups and call.parameters.vector() is None
         declared = partial(_declared, policy=policy, side=side)
-        refuse_missing(source, call, rows.item, policy, declared, is_open)
+        refuse_missing(source, call, rows.item, policy, declared, needs_cap)
         domain = None
         if "domain" in call.function.named and not call.mechanism.finds_items:
             domain = _public_values(source, call, call.domain, rows.item, policy, "domain")
-        groups = _groups(source, call, policy, side, cap) if source.values else None
+        groups = None
+        if call.finds_groups:
+            call, groups = found_groups(call, not is_open)
+        elif source.values:
+            groups = _groups(source, call, policy, side, cap)
+        if groups is not None and is_open and not call.finds_groups:
+            accountant = None if policy.budget is None else policy.budget.accountant
+            call, groups = spread(call, groups, accountant)
         work = rows.written.work
-        plans.append(source.plan(rows, domain, groups, ("the policy",), work, shared))
+        spread_rows = replace(rows, call=call)
+        plans.append(source.plan(spread_rows, domain, groups, ("the policy",), work, shared))
     return plans
 
 
@@ -150,7 +159,7 @@ def _groups(source: Source, call: DpCall, policy: Policy, side: Schema, cap: int
     if n_groups > MAX_GROUPS:
         message = f"These are {n_groups} groups; {MAX_GROUPS} are the most."
         raise select.refused(message, call.start)
-    return Groups(groups, cap)
+    return Groups(groups, cap, n_groups)
 
 
 def _declared(item: Value, policy: Policy, side: Schema) -> object:

@@ -129,6 +129,8 @@ class Wanted:
             message = f"The {self.what} {self.given.text} {why}"
             raise self.refused(message, error.hint or "", others) from None
         if k > size:
+            if self.call.k is None:
+                raise self.refused(f"The {self.what} {self.given.text} have no value.")
             message = f"k = {k} is more than the {size} items of the domain."
             hint = f"Ask for at most {size}, or name a larger domain."
             given = self.call.given["k"]

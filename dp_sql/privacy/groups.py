@@ -1,4 +1,4 @@
-"""Which groups may be answered? Public sets of keys, as SQL that lists each group once.
+"""Which groups may be answered? Public sets of keys, as SQL that lists each group once; or unknown.
 
 With several keys every value of one is combined with every value of the others, or a query over
 public tables lists the combinations.
@@ -7,12 +7,20 @@ public tables lists the combinations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
 
 from dp_sql.privacy.domains import PublicValues, Values
+from dp_sql.privacy.plan import Finding, Groups
 from dp_sql.privacy.sources import Source
+from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.literals import PublicQuery, PublicSet, Reference, SetPerKey
+from dp_sql.sql.ranges import MAX_GROUPS_FOUND_BY
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import exact
+from dp_sql.udfs import REGISTRY
+
+FINDING_SHARE = Fraction(1, 2)  # of epsilon; the rest is for the answers of the groups found
 
 OneKey = Callable[[int, PublicSet | None], str]
 
@@ -62,6 +70,58 @@ def listed_groups(
         for i, domain in enumerate(domains)
     )
     return f"SELECT * FROM {crossed}", domains
+
+
+def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple[DpCall, Groups]:
+    """The call as a vector over all groups where it needs no cap, or is closer than with this one.
+
+    Public numbers alone decide. The cap stays where the number of groups is not known, and under
+    the accountant "zcdp", whose rho is lower with a cap.
+    """
+    vector, cap, n = call.parameters.vector(), groups.cap, groups.size
+    if vector is None:
+        return call, groups
+    free = None if n is None else vector.error_bound(n)
+    capped = None if n is None or cap is None else vector.capped_error_bound(n, cap)
+    is_closer = free is not None and capped is not None and free <= capped
+    if cap is not None and not (is_closer and accountant != "zcdp"):
+        why = f"a person counts in at most max_groups_contributed = {cap} of their groups"
+        if capped is not None:
+            why += f": all {n} counts are within ± {capped} of those kept"
+            why += f"; without it, all are within ± {free}"
+        return call, replace(groups, why=why)
+    why = "a person counts in all of their groups"
+    if free is not None:
+        why += f": all {n} counts are within ± {free}"
+    if capped is not None:
+        why += f"; with max_groups_contributed := {cap}, within ± {capped} of those kept"
+    groups = replace(groups, cap=None, why=why)
+    return replace(call, parameters=vector, mechanism=vector.mechanism), groups
+
+
+def found_groups(call: DpCall, is_single: bool) -> tuple[DpCall, Groups]:
+    """The groups that a part of epsilon and delta finds, and the call that answers these.
+
+    is_single: whether all rows of a person have the same keys. Without a cap in the statement a
+    vector needs none, and else a person counts in one of the groups found.
+    """
+    shape, cap = call.parameters, call.max_groups_contributed
+    assert shape.delta is not None
+    finding = Finding(
+        mechanism=REGISTRY["groups"]["partition_selection"],
+        epsilon=shape.epsilon * FINDING_SHARE,
+        delta=shape.delta,
+        max_contributions=1 if is_single else cap or MAX_GROUPS_FOUND_BY,
+    )
+    why = f"unknown: {finding.accuracy(shape.beta)}"
+    vector = None if is_single or cap else shape.vector()
+    if vector is not None:
+        why += "; a person counts in all groups found"
+        call = replace(call, parameters=vector, mechanism=vector.mechanism)
+    elif not is_single:
+        cap = cap or 1
+        why += f"; a person counts in at most max_groups_contributed = {cap} of the groups found"
+    return call, Groups("", None if is_single else cap, why=why, finding=finding)
 
 
 def is_observed(given: object) -> bool:

@@ -43,7 +43,7 @@ def refuse_missing(
         added.append(f"domain := {_public_set(source, call.item, item, policy, None, k)}")
     keys = list(zip(select.keys, source.values, strict=True))
     without = [key.text for key, value in keys if declared(value) is None]
-    if without and select.groups is None:
+    if without and select.groups is None and not call.finds_groups:
         needed.append(_set("groups", "groups", without))
         sets = [
             _public_set(source, key, value, policy, None if value.image else declared(value), 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 from dp_sql.errors import ArgumentError, NotPrivate, QueryError
 from dp_sql.privacy.as_written import check_sql
@@ -23,13 +24,13 @@ from dp_sql.privacy.domains import (
     Wanted,
     declared_domain,
 )
-from dp_sql.privacy.groups import is_observed, listed_groups
+from dp_sql.privacy.groups import found_groups, is_observed, listed_groups, spread
 from dp_sql.privacy.plan import Groups, Plan
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
 from dp_sql.privacy.scores import scores_plan
 from dp_sql.privacy.sources import Source, compiled_source, value_of
-from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.arguments import CAP, DpCall, missing
 from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.literals import ListLiteral, PublicQuery, PublicSet
@@ -81,13 +82,18 @@ def _plans(
     plans = []
     for rows, shared in zip(reads, shares, strict=True):
         call = rows.call
-        groups = _groups(source, call, own, schema) if select.keys else None
+        groups = None
+        if call.finds_groups:
+            call, groups = found_groups(call, is_single=False)
+        elif select.keys:
+            call, groups = _public_groups(source, call, own, schema)
         domain = None
         if call.domain is not None:
             kind, one_column = rows.item.type, source.one_column
             domain = declared_domain(select, call, call.domain, kind, own, schema, one_column)
         declared = assumptions(rows.relation, unit) + _assumed(select, call, groups, domain)
-        plans.append(source.plan(rows, domain, groups, declared, shared=shared))
+        spread_rows = replace(rows, call=call)
+        plans.append(source.plan(spread_rows, domain, groups, declared, shared=shared))
     return plans
 
 
@@ -162,9 +168,20 @@ def _check_strings(
             raise select.refused(refusal.message, place, refusal.hint or "", NotPrivate) from None
 
 
+def _public_groups(
+    source: Source, call: DpCall, own: Own, schema: OwnersSchema
+) -> tuple[DpCall, Groups]:
+    """The groups that the statement names; refuses a call that needs a cap and has none."""
+    call, groups = spread(call, _groups(source, call, own, schema))
+    if groups.cap is None and not call.parameters.is_vector:
+        text, span = source.select.text, (call.start, call.end)
+        raise missing(text, call.function.name, span, [CAP], ["max_groups_contributed := 1"])
+    return call, groups
+
+
 def _groups(source: Source, call: DpCall, own: Own, schema: OwnersSchema) -> Groups:
     select, given, cap = source.select, source.select.groups, call.max_groups_contributed
-    assert given is not None or cap is None  # both are asked for when the call is read
+    assert given is not None  # it is asked for when the call is read
 
     def domain(i: int, one: PublicSet) -> Domain:
         key, value = select.keys[i], source.values[i]
@@ -181,7 +198,10 @@ def _groups(source: Source, call: DpCall, own: Own, schema: OwnersSchema) -> Gro
         wanted = replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
         return Wanted(select, wanted, one, source.values[i].type, schema, "groups").domain(values)
 
-    return Groups(listed_groups(source, one_key, checked)[0], cap)
+    sql, factors = listed_groups(source, one_key, checked)
+    counted = [f"SELECT system.main.count(*) FROM ({factor}) AS t" for factor in factors]
+    size = None if is_observed(given) else prod(map(schema.public_number, counted))
+    return Groups(sql, cap, size)
 
 
 def _observed(source: Source, index: int) -> str:
@@ -197,7 +217,8 @@ def _assumed(
 ) -> tuple[str, ...]:
     """What the owner declares by naming groups and a domain; a list is public by being written."""
     said: tuple[str, ...] = ()
-    if groups is not None and not isinstance(select.groups, ListLiteral):
+    is_stated = groups is not None and groups.finding is None
+    if is_stated and not isinstance(select.groups, ListLiteral):
         said = (f"the set of groups, {select.groups and select.groups.text}, is public",)
     if isinstance(domain, ObservedValues):
         also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"

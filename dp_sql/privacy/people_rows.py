@@ -1,9 +1,9 @@
 """People's rows as CTEs: read, placed in groups and kept once for all calls that share a source.
 
-Groups are public: each is answered, also if no one is in it. A person in more groups than a cap is
-kept in some of them, drawn at random from that person's own groups: those where any of the calls
-has an item. Calls with the same cap share the draw, which budget/accountants.md allows under
-"Releases that draw first".
+Public groups are all answered, also if no one is in them; unknown ones are found first. A person in
+more groups than a cap is kept in some of them, drawn at random from that person's own groups: those
+where any of the calls has an item. Calls with the same cap share the draw, which
+budget/accountants.md allows under "Releases that draw first".
 
 Per-person values (sql.shape.Shape.of_person) of all calls are computed by one GROUP BY, so that
 people are grouped once. Columns of what is shared are numbered: `__dp_item_0` is the first item.
@@ -15,10 +15,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dp_sql.privacy.plan import Column, Plan
+from dp_sql.privacy.plan import Column, Finding, Plan
 from dp_sql.sql.types import by_value, exact
 
-KEEP_UDF = "__dp_sql_keep"
+KEEP_UDF, FIND_UDF = "__dp_sql_keep", "__dp_sql_find"
 _ITEM = re.compile(r"\b__dp_item\b")
 _PERSON = "__dp_privacy_unit"
 
@@ -39,12 +39,16 @@ def by_keys(plan: Plan) -> str:
 
 
 def bundles(plans: Sequence[Plan]) -> list[list[int]]:
-    """The places of plans that one statement releases: they share their source and their groups."""
+    """The places of plans that one statement releases: they share their source and their groups.
+
+    A plan that finds its groups has others than all other plans.
+    """
     found: dict[object, list[int]] = {}
     for place, plan in enumerate(plans):
         groups = None if plan.groups is None else plan.groups.select
         same = (read_together(plan).source, plan.keys, groups)
-        found.setdefault(same if plan.parameters.reads_people else place, []).append(place)
+        is_alone = not plan.parameters.reads_people or _finding(plan) is not None
+        found.setdefault(place if is_alone else same, []).append(place)
     return list(found.values())
 
 
@@ -98,7 +102,8 @@ class PeopleRows:
     def _n_readers(self) -> int:
         """How often `__dp_read` is read."""
         if self._grouped:
-            return 1 + sum(map(_lists_items, self.plans))
+            n_of_groups = 1 if _finding(self._first) is None else 3
+            return n_of_groups + sum(map(_lists_items, self.plans))
         return self._n_of_rows + bool(self._n_of_persons)
 
     def shared(self) -> list[str]:
@@ -106,7 +111,7 @@ class PeopleRows:
         ctes = [self._read()]
         rows = "__dp_read"
         if self._grouped:
-            ctes.append(self._groups())
+            ctes += self._groups()
             rows = f"({self._placed()})"
             if self._n_of_rows:
                 ctes.append(f"__dp_placed AS MATERIALIZED {rows}")
@@ -153,14 +158,41 @@ class PeopleRows:
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {where}"
         return f"__dp_read AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
 
-    def _groups(self) -> str:
+    def _groups(self) -> list[str]:
         """`__dp_groups`, numbered in the order of the keys."""
         groups = self._first.groups
-        assert groups is not None  # people's groups are public
+        assert groups is not None  # of people
         names = ", ".join(keys_of(self._first))
         number = f"system.main.row_number() OVER (ORDER BY {by_keys(self._first)}) AS __dp_group"
-        listed = f"({groups.select}) AS __dp_crossed"
-        return f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})"
+        found, listed = [], f"({groups.select}) AS __dp_crossed"
+        if groups.finding is not None:
+            found, listed = self._found(names), "__dp_found"
+        return [
+            *found,
+            f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})",
+        ]
+
+    def _found(self, names: str) -> list[str]:
+        """`__dp_found`, the keys of the groups that a UDF finds by the people who are in them.
+
+        Only these are numbered: a place among all groups would depend on those that are not found.
+        """
+        same = " AND ".join(f"__dp_read.{k} = __dp_seen.{k}" for k in keys_of(self._first))
+        return [
+            "__dp_seen AS MATERIALIZED (SELECT "
+            f"{names}, system.main.row_number() OVER (ORDER BY {by_keys(self._first)}) AS seen "
+            f"FROM (SELECT DISTINCT {names} FROM __dp_read) AS s)",
+            f"__dp_within AS MATERIALIZED (SELECT DISTINCT seen, {_PERSON} FROM __dp_read "
+            f"JOIN __dp_seen ON {same})",
+            f"__dp_coded AS MATERIALIZED (SELECT {_PERSON}, CAST(system.main.row_number() OVER () "
+            f"- 1 AS INTEGER) AS code FROM (SELECT DISTINCT {_PERSON} FROM __dp_within) AS p)",
+            "__dp_lists_of AS (SELECT seen, system.main.list(code) AS people FROM __dp_within "
+            f"JOIN __dp_coded USING ({_PERSON}) GROUP BY seen)",
+            f"__dp_places AS MATERIALIZED (SELECT {FIND_UDF}({self.calls[0]}, coalesce("
+            "system.main.list(people ORDER BY seen ASC), [])) AS places FROM __dp_lists_of)",
+            f"__dp_found AS MATERIALIZED (SELECT {names} FROM __dp_seen JOIN (SELECT "
+            "unnest(places) AS seen FROM __dp_places) AS f USING (seen))",
+        ]
 
     def _placed(self) -> str:
         """The rows with the numbers of their groups."""
@@ -208,6 +240,11 @@ def _item(plan: Plan) -> str:
     """The item of a plan as SQL over its source."""
     column = plan.columns["item"]
     return plan.parameters.column("item", column.sql, column.type)
+
+
+def _finding(plan: Plan) -> Finding | None:
+    """How the groups of a plan are found; None: they are public, or there are none."""
+    return None if plan.groups is None else plan.groups.finding
 
 
 def _lists_items(plan: Plan) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from dp_sql.errors import InternalError
 from dp_sql.privacy.domains import Domain
@@ -27,15 +28,46 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Groups:
-    """The public groups of a plan, and in how many of them one person counts.
+class Finding:
+    """How unknown groups are found, before they are answered: its mechanism and its numbers."""
 
-    select: SQL that lists each group once, its keys as `__dp_key_0`, `__dp_key_1`, …
-    cap: each person is kept in at most so many, drawn at random; None: all rows are in one group.
+    mechanism: Mechanism
+    epsilon: Fraction
+    delta: Fraction
+    max_contributions: int  # to how many groups one person gives weight
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The numbers that the mechanism takes, by name."""
+        return {name: getattr(self, name) for name in self.mechanism.parameters}
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """The loss of finding them."""
+        return self.mechanism.loss(**self.parameters)
+
+    def accuracy(self, beta: Fraction) -> str:
+        """Which groups are found, except with probability beta."""
+        return self.mechanism.accuracy(**self.parameters, beta=beta)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a plan, and in how many of them one person counts.
+
+    select: SQL that lists each public group once, its keys as `__dp_key_0`, `__dp_key_1`, …
+    finding: how groups are found that are not public; then `select` is "".
+    cap: each person is kept in at most so many, drawn at random; None: all rows of a person are in
+        one group, or the shape is a vector, which needs no cap.
+    size: how many groups there are; None: unknown before the release.
+    why: why people count in all of their groups, or only in some; "" where there is no choice.
     """
 
     select: str
     cap: int | None
+    size: int | None = None
+    why: str = ""
+    finding: Finding | None = None
 
 
 @dataclass(frozen=True)
@@ -85,9 +117,21 @@ class Plan:
 
 def loss_at(plan: Plan, factor: Fraction) -> PrivacyLoss:
     """What a plan would cost with its epsilon times a factor from (0, 1]."""
-    epsilon = plan.parameters.epsilon * factor
-    loss = replace(plan.parameters, epsilon=epsilon).loss(plan.mechanism)
-    return loss.times(plan.groups.cap or 1) if plan.groups is not None else loss
+    parameters = replace(plan.parameters, epsilon=plan.parameters.epsilon * factor)
+    groups = plan.groups
+    if groups is not None and groups.finding is not None:
+        finding = replace(groups.finding, epsilon=groups.finding.epsilon * factor)
+        groups = replace(groups, finding=finding)
+    return _loss(parameters, plan.mechanism, groups)
+
+
+def _loss(parameters: Shape, mechanism: Mechanism, groups: Groups | None) -> PrivacyLoss:
+    """The loss of all groups together, from the parameters of one of them."""
+    loss = parameters.loss(mechanism)
+    if groups is None:
+        return loss
+    loss = loss.times(groups.cap or 1)
+    return loss if groups.finding is None else groups.finding.loss + loss
 
 
 def plan_of(
@@ -109,18 +153,21 @@ def plan_of(
     With public groups each person counts in at most c groups, each group is a release at epsilon/c
     (and delta/c) on its own people, and groups that a person is not in do not see that person.
     People who are in more groups are kept in some of them by a draw; what the loss says then is in
-    budget/accountants.md, "Releases that draw first".
+    budget/accountants.md, "Releases that draw first". A vector answers all groups in one release.
+    Finding unknown groups takes its part of epsilon first (udfs/groups/partition_selection.md).
     """
     if call.missing:
         raise InternalError("A call without epsilon cannot be planned.")
-    parameters, loss = call.parameters, call.parameters.loss(call.mechanism)
+    parameters = call.parameters
     if groups is not None:
-        c = groups.cap or 1
-        parameters = parameters.times(Fraction(1, c))
-        loss = parameters.loss(call.mechanism).times(c)
+        left = Fraction(1)
+        if groups.finding is not None:
+            left -= groups.finding.epsilon / parameters.epsilon
+        parameters = parameters.times(left * Fraction(1, groups.cap or 1))
     where = "" if select.condition_text is None else f" WHERE {select.condition_text}"
     return Plan(
-        function=call.function, mechanism=call.mechanism, parameters=parameters, loss=loss,
+        function=call.function, mechanism=call.mechanism, parameters=parameters,
+        loss=_loss(parameters, call.mechanism, groups),
         source=source, written=select.source_text + where, columns=columns, keys=keys,
         groups=groups, keep_source=keep_source, domain=domain, call=call.display,
         assumptions=assumptions, work=work, shared=shared,

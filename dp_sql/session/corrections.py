@@ -244,6 +244,10 @@ def question_about(
     pairs = list(zip(tokens, tokens[1:], tokens[2:], strict=False))
     if any(a.upper == "COUNT" and b.is_symbol("(") and c.upper != "DISTINCT" for a, b, c in pairs):
         calls.insert(0, f"DP_COUNT(*, epsilon := {epsilon})")
+    for function, bracket, column in pairs:
+        asked = f"DP_{function.upper}"
+        if asked in FUNCTIONS and asked != "DP_COUNT" and bracket.is_symbol("("):
+            calls.insert(0, f"{asked}({column.text}, epsilon := {epsilon})")
     return at.start, [f"SELECT {call} AS n FROM {at.text}" for call in calls]
 
 

@@ -31,6 +31,7 @@ class Explanation:
     accuracy: str  # a sentence that follows from public numbers alone
     alternatives: Mapping[str, str]  # such sentences for the same epsilon, by mechanism
     kept: str | None  # the id of a release that answers the same question for free
+    groups: str  # in which groups a person counts, and why; "" where there is no choice
     work: str  # how many rows of one person are read and made, at most
     sql: str  # what DuckDB would run over private rows
     all_within: int | None = (
@@ -59,6 +60,7 @@ class Cost:
             lines += _left(before, after, self.fits)
         for one in self.calls:
             lines += [("call", one.call), ("mechanism", one.mechanism), ("cost", _price(one))]
+            lines += [("groups", one.groups)] if one.groups else []
             lines += [("accuracy", one.accuracy)]
             lines += [
                 ("instead", f"mechanism := '{name}': {promise}")
@@ -121,8 +123,9 @@ def explanation(
     return Explanation(
         plan.call, plan.mechanism.name, plan.loss.times(n_runs), shape.epsilon,
         (accuracy or "shown on the receipt, after the release") + offer,
-        shape.alternatives(plan.mechanism, n_items, each), kept, _work(plan),
-        private_sql([plan], ["ticket"]), shape.all_within(plan.mechanism),
+        shape.alternatives(plan.mechanism, n_items, each), kept,
+        "" if plan.groups is None else plan.groups.why, _work(plan),
+        private_sql([plan], ["ticket"]), shape.all_within(plan.mechanism, n_items),
     )  # fmt: skip
 
 
@@ -173,7 +176,9 @@ def _work(plan: Plan) -> str:
 
 
 def _n_items(plan: Plan, engine: OwnersEngine | Schema) -> int | None:
-    """The size of the public domain, if there is one before the release."""
+    """The size of the public domain, if there is one before the release; of a vector's groups."""
+    if plan.groups is not None and plan.parameters.is_vector:
+        return plan.groups.size
     if plan.domain is None or plan.domain.select is None:
         return None
     count = f"SELECT system.main.count(*) FROM ({plan.domain.select}) AS domain"

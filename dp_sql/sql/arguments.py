@@ -45,6 +45,11 @@ class DpCall:
         return f"{text[: self.end - 1]}, {argument}{text[self.end - 1 :]}"
 
     @property
+    def finds_groups(self) -> bool:
+        """Whether the groups are unknown, and a part of epsilon and delta finds them."""
+        return "delta" in self.given and not self.function.shape.finds_items
+
+    @property
     def item(self) -> Reference:
         """The column whose values are counted."""
         return self.columns["item"]
@@ -79,7 +84,7 @@ def read_call(
     if not under_policy:
         _refuse_missing(function, given, (tokens[index].start, tokens[close].end), of_groups)
     item = positional[0]
-    if item.written == "*" and not function.shape.counts_rows:
+    if item.written == "*" and not function.shape.takes_star:
         raise _star(function, tokens[index], item)
     columns = {
         name: reader(found[name], f"the {name}" if name == function.positional[0] else name)
@@ -90,6 +95,8 @@ def read_call(
     known = literals.choice(tuple(function.mechanisms), function.default_mechanism)
     mechanism = function.mechanisms[given.optional("mechanism", known, default)]
     parameters = function.shape.read(given, mechanism)
+    if "delta" in found and not function.shape.finds_items:
+        parameters = replace(parameters, delta=given.read("delta", literals.read_delta))
     max_groups = literals.whole(ranges.MAX_GROUPS_CONTRIBUTED)
     return DpCall(
         function=function,
@@ -110,7 +117,7 @@ def read_call(
 
 def _star(function: Function, name: Token, item: Argument) -> ArgumentError:
     """The refusal of * where a column is needed, and the function that takes it."""
-    others = [other.name for other in FUNCTIONS.values() if other.shape.counts_rows]
+    others = [other.name for other in FUNCTIONS.values() if other.shape.takes_star]
     instead = [put([name], other) for other in others] if len(function.positional) == 1 else []
     hint = (
         f"{' and '.join(others)} takes *: every row counts. To count people, name the privacy unit."
@@ -162,7 +169,11 @@ def _refuse_missing(
         wanted["domain"] = _DOMAIN, "observed"
     if function.shape.reads_people:
         groups = {"groups": (_GROUPS, "observed"), "max_groups_contributed": (CAP, "1")}
-        wanted |= {name: groups[name] for name in of_groups}
+        if "delta" in named and not function.shape.finds_items:
+            groups = {}
+        elif function.shape.may_be_vector(given):
+            del groups["max_groups_contributed"]
+        wanted |= {name: groups[name] for name in of_groups if name in groups}
     needed = {n: v for n, v in wanted.items() if n in function.named and n not in named}
     if needed.keys() <= {"domain"}:
         return  # a mechanism may need none; else that is refused with what can be written

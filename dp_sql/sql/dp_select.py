@@ -259,8 +259,25 @@ def _check_groups(
             message = "All DP calls of one SELECT must have the same groups."
         if not grouped and (call.groups is not None or call.max_groups_contributed is not None):
             message = "groups and max_groups_contributed need a GROUP BY clause."
+        if call.finds_groups:
+            _check_finding(call, len(calls), grouped)
         if message is not None:
             hint = "Add GROUP BY, or leave these arguments out."
             if len(written) > 1:
                 hint = "Write groups in one of the calls, or the same in all."
             raise tokens[place].error(NotSupported, message, hint)
+
+
+def _check_finding(call: DpCall, n_calls: int, grouped: bool) -> None:
+    """Refuse a delta that finds groups where there are none to find, or others."""
+    delta = call.given["delta"]
+    if not grouped:
+        why = "delta finds the groups of a GROUP BY clause, and there is none."
+        raise delta.refuse(why, "Leave delta out.", [delta.left_out()])
+    if call.groups is not None:
+        why = "delta finds unknown groups, and groups says which there are."
+        hint = "Leave out delta, or groups."
+        raise delta.refuse(why, hint, [delta.left_out(), call.given["groups"].left_out()])
+    if n_calls > 1:
+        why = "Each call with delta finds groups of its own, so a SELECT has one such call."
+        raise delta.refuse(why, "Write a SELECT for each, or name public groups.")

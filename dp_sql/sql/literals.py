@@ -339,6 +339,22 @@ def read_beta(argument: Argument, name: str) -> Fraction:
     return value
 
 
+def read_zero(argument: Argument, name: str) -> int:
+    """The number 0."""
+    if _number(argument, name) != 0:
+        message = f"{name} must be 0: what people add up to is not below it."
+        raise argument.refuse(message, instead=[argument.put("0"), argument.left_out()])
+    return 0
+
+
+def read_positive(argument: Argument, name: str) -> Fraction:
+    """A positive number."""
+    value = _number(argument, name)
+    if not 0 < value < 10**40:
+        raise argument.refuse(f"{name} must be a positive number below 1e40.")
+    return value
+
+
 def read_boolean(argument: Argument, name: str) -> bool:
     """The word true or false."""
     word = argument.tokens[0].upper

@@ -16,4 +16,5 @@ WEIGHTED_FROM_K = 10
 WEIGHTED_FROM_EPSILON = Fraction(1, 100)
 MAX_GROUPS_CONTRIBUTED = 1000
 MAX_GROUPS = 10_000
+MAX_GROUPS_FOUND_BY = 10  # unknown groups to which one person gives weight, by default
 DEFAULT_BETA = Fraction(1, 20)

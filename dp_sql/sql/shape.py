@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -85,8 +85,11 @@ class Shape(ABC):
     reads_people: ClassVar[bool] = True
     # Whether `lists` reads the rows once, so that DuckDB need not keep them.
     reads_rows_once: ClassVar[bool] = False
-    # Whether it matters how often a row occurs; * is then an item that every row has.
-    counts_rows: ClassVar[bool] = False
+    counts_rows: ClassVar[bool] = False  # whether it matters how often a row occurs
+    takes_star: ClassVar[bool] = False  # whether * is an item, which every row has
+    # Whether its delta finds items; else it finds groups.
+    finds_items: ClassVar[bool] = False
+    is_vector: ClassVar[bool] = False  # whether one draw answers all groups, without a cap
     offer: ClassVar[str] = ""  # how to get more than a bare number, as the end of a sentence
     takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types
     # Its UDF, and that of a detailed answer; what each returns for one group.
@@ -192,11 +195,35 @@ class Shape(ABC):
         people) for lists of lists, strings.
         """
 
+    def draw_groups(
+        self, mechanism: Mechanism, loss: PrivacyLoss, cap: int | None, *lists: Sequence[Any]
+    ) -> tuple[list[Any], str, int]:
+        """The answers of all groups, of which a person counts in at most `cap`.
+
+        Returns them with one sentence, and how many runs of a loss of their own they took.
+        """
+        drawn = [self.draw(mechanism, loss, *group) for group in zip(*lists, strict=True)]
+        values, n = [value for value, _ in drawn], len(drawn)
+        accuracy = drawn[0][1] if drawn else ""
+        if self.reads_people:
+            scope = f"for each of {n} groups, of which a person counts in at most {cap or 1}: "
+            return values, scope + accuracy, 1
+        return values, f"{n} groups; of the first of them, {accuracy}" if n > 1 else accuracy, n
+
+    @classmethod
+    def may_be_vector(cls, given: Given) -> bool:
+        """Whether a call may need no cap on groups; if it does, that is refused when planned."""
+        return False
+
+    def vector(self) -> Vector | None:
+        """The same over groups without a cap; None: each person needs one."""
+        return None
+
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         """The sentence on accuracy from the size of the public domain; None: it needs the data."""
         return None
 
-    def all_within(self, mechanism: Mechanism) -> int | None:
+    def all_within(self, mechanism: Mechanism, n_items: int | None) -> int | None:
         """How far all numbers of one answer are from the true ones, with probability 1 - beta.
 
         None: not known before the release; a report says it.
@@ -208,6 +235,30 @@ class Shape(ABC):
     ) -> Mapping[str, str]:
         """What other mechanisms promise for the same numbers, by name; with this delta, if any."""
         return {}
+
+
+class Vector(Shape):
+    """One draw answers all groups, of which a person may be in any number.
+
+    One person moves all counts in one direction, each by at most a common bound.
+    """
+
+    is_vector = True
+    reads_rows_once = True
+    mechanism: ClassVar[Mechanism]
+
+    @classmethod
+    def read(cls, given: Given, mechanism: Mechanism) -> Self:
+        """No call is read as a vector: other shapes make it."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def error_bound(self, n_groups: int) -> int:
+        """All counts are so close to what they count, except with probability beta."""
+
+    @abstractmethod
+    def capped_error_bound(self, n_groups: int, cap: int) -> int:
+        """The same where a person counts in at most `cap` groups, each with noise of its own."""
 
 
 @dataclass(frozen=True)
@@ -222,11 +273,13 @@ class Function:
     purpose: str  # what it answers, in a few words
     example: str  # a call that works, for messages
     table: str  # that the example reads
+    vector: type[Vector] | None = None  # what `shape.vector` makes
 
     @property
     def shapes(self) -> tuple[type[Shape], ...]:
-        """Its shape, and those derived from it for mechanisms that take other lists."""
-        return (self.shape, *self.shape.__subclasses__())
+        """Its shape, those derived from it for mechanisms that take other lists, and its vector."""
+        vectors = () if self.vector is None else (self.vector,)
+        return (self.shape, *self.shape.__subclasses__(), *vectors)
 
     @property
     def mechanisms(self) -> Mapping[str, Mechanism]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 
 # Types whose equality is exact. Floats are out: 0.1 + 0.2 and 0.3 are two items, NaN is one.
-_INTEGERS = frozenset(
+INTEGERS = frozenset(
     {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
      "UBIGINT", "UHUGEINT"}
 )  # fmt: skip
-EXACT_TYPES = _INTEGERS | {
+EXACT_TYPES = INTEGERS | {
     "VARCHAR", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
     "TIMESTAMP WITH TIME ZONE", "UUID", "BOOLEAN", "ENUM", "BLOB", "DECIMAL",
 }  # fmt: skip
 BINARY_TYPES = frozenset({"FLOAT", "DOUBLE"})
-NUMBERS = _INTEGERS | BINARY_TYPES | {"DECIMAL"}
+NUMBERS = INTEGERS | BINARY_TYPES | {"DECIMAL"}
 
 # For a type of dates: those that can hold each of its values exactly, within their range.
 _WIDER = {

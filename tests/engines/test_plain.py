@@ -522,7 +522,8 @@ def test_most_statements_of_the_documents_run_on_a_plain_connection(con: Con) ->
                 assert shop.execute(statement).fetchall()
                 works.append(statement)
             except duckdb.Error as error:
-                refused.append(statement)
+                if "GROUP BY" not in statement:  # written inside dp(…), as the documents say
+                    refused.append(statement)
                 if "DP_COUNT(*" in statement:  # DuckDB takes no * there, but a 1
                     assert shop.execute(statement.replace("*", "1")).fetchall()
                     continue

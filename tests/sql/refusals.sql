@@ -502,8 +502,8 @@ SELECT DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := catalo
 -- ^ DP_TOPK
 SELECT DP_TOPK(title, 3, epsilon := 1, delta := 1e-9, privacy_unit := user_id, mechanism := 'cdp_peel') FROM ratings
 
--- ArgumentError: DP_COUNT_DISTINCT has no argument delta
--- ^ delta
+-- ArgumentError: delta finds the groups of a GROUP BY clause, and there is none.
+-- ^ 1e-9
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, delta := 1e-9, privacy_unit := user_id) FROM ratings
 
 -- ArgumentError: bound_selection must be one of: difference, gem

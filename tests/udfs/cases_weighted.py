@@ -54,7 +54,7 @@ def as_lists(people):
 def shipped_distribution(people, k, constants):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(weighted_gaussian, "by_weight", exact_take)
-        pairs = weighted_gaussian._distinct_pairs(*as_lists(people))
+        pairs = weighted_gaussian.distinct_pairs(*as_lists(people))
         distribution, unfinished = distribution_of(
             lambda path: tuple(weighted_gaussian._topk(*pairs, N_ITEMS, k, constants, path)), {}
         )
@@ -290,7 +290,7 @@ WEIGHTED = Case(
         ),
         "repetitions counted": Mutant(
             DOMAINS["two people"],
-            changed(weighted_gaussian, "_distinct_pairs", with_repetitions),
+            changed(weighted_gaussian, "distinct_pairs", with_repetitions),
             check=check_distribution,
         ),
     },

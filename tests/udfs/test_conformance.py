@@ -16,6 +16,8 @@ from tests.udfs import (
     cases_contributions,
     cases_from_below,
     cases_gem,
+    cases_groups,
+    cases_histogram,
     cases_limited,
     cases_lists,
     cases_mean,
@@ -50,6 +52,8 @@ MODULES = [
     cases_stopping,
     cases_subset,
     cases_weighted,
+    cases_histogram,
+    cases_groups,
     cases_contributions,
     cases_mean,
 ]
@@ -80,6 +84,7 @@ DATA = {
     "select": [[1, 2, 0], [1, 0, 2]],
     "count": [[0, 2], [3, 1], [3, 4]],
     "sum": [[0, 2], [3, 1], [3, 4], [0, 1]],
+    "histogram": [[3, 2, 1]],
     "people": [3],
     "avg": [[0, 2], [3, 1], [3, 4], [(0, 1, 2, 3, 10, 0), (2, 1, 3, 1, 7, 0)]],
 }
@@ -89,6 +94,7 @@ NAMES = {
     "select": ["scores", "sensitivities"],
     "count": ["buckets", "people", "sums"],
     "sum": ["buckets", "people", "sums", "negative"],
+    "histogram": ["counts"],
     "people": ["people"],
     "avg": ["buckets", "people", "sums", "entries"],
 }
@@ -101,10 +107,12 @@ OF_PEOPLE = {
 
 
 def data_of(name):
-    return "count_distinct" if name in OF_PEOPLE else MECHANISMS[name].function
+    if name in OF_PEOPLE or name in REGISTRY["groups"]:
+        return "count_distinct"
+    return MECHANISMS[name].function
 
 
-SIZE = {"topk": [1000], "select": [[1, 2, Fraction(1, 2)]]}
+SIZE = {"topk": [1000], "select": [[1, 2, Fraction(1, 2)]], "histogram": [1000]}
 """What an accuracy is asked for, before the public numbers."""
 
 each = pytest.mark.parametrize("name", MECHANISMS)
@@ -115,6 +123,8 @@ def given(name):
     """The public numbers of a mechanism."""
     mechanism = MECHANISMS[name]
     chosen = {"bound": None} if mechanism.function in CONTRIBUTIONS else {}
+    if mechanism.function == "histogram":
+        chosen = {"bound": 1}
     return {key: (PUBLIC | chosen)[key] for key in mechanism.parameters}
 
 

@@ -122,7 +122,7 @@ def lists_of(pairs, n_items):
 
 
 def test_a_person_beyond_the_cap_counts_in_some_items_drawn_evenly():
-    pairs = weighted_gaussian._distinct_pairs(*lists_of([(7, i) for i in range(4)] + [(3, 0)], 5))
+    pairs = weighted_gaussian.distinct_pairs(*lists_of([(7, i) for i in range(4)] + [(3, 0)], 5))
     kept = Counter()
     for _ in range(3_000):
         sums = weighted_gaussian._weight_sums(*pairs, 5, (9, 4), secret_draws())
@@ -135,7 +135,7 @@ def test_a_person_beyond_the_cap_counts_in_some_items_drawn_evenly():
 
 def test_people_and_items_may_come_in_any_order_and_twice():
     pairs = [(2, 0), (0, 1), (2, 1), (2, 0), (1, 1), (0, 1)]
-    person, item = weighted_gaussian._distinct_pairs(*lists_of(pairs, 3))
+    person, item = weighted_gaussian.distinct_pairs(*lists_of(pairs, 3))
     assert sorted(zip(person.tolist(), item.tolist(), strict=True)) == sorted(set(pairs))
     sums = weighted_gaussian._weight_sums(person, item, 3, (10, 7), secret_draws())
     assert sums.tolist() == [7, 7 + 10 + 10, 0]
@@ -175,4 +175,4 @@ def test_items_of_many_are_listed_in_order_and_those_of_few_are_not():
 @pytest.mark.parametrize("code", [-1, 1 << 61])
 def test_a_code_out_of_range_is_refused(code):
     with pytest.raises(ValueError, match="person codes"):
-        weighted_gaussian._distinct_pairs(np.array([0, 0, 0, 1]), np.array([code]))
+        weighted_gaussian.distinct_pairs(np.array([0, 0, 0, 1]), np.array([code]))

@@ -71,7 +71,7 @@ def topk(
         Canonne, Kamath and Steinke 2020 (its discrete noise).
     """
     constants = _public_constants(k, epsilon, delta, max_contributions)
-    pairs = _distinct_pairs(offsets, people)
+    pairs = distinct_pairs(offsets, people)
     if constants is None:
         return []
     return _topk(*pairs, len(offsets) - 1, k, constants, secret_draws())
@@ -126,17 +126,29 @@ def _constants(
 ) -> Constants | None:
     """Half of delta for the threshold; the other half turns epsilon into rho, which is shared."""
     rho = largest_rho(epsilon, delta * Fraction(1, 2))
-    for_choice = rho * _SHARE
-    for_weights = rho - for_choice
+    return _finding(rho * (1 - _SHARE), delta, max_contributions, _rate(k, rho * _SHARE))
+
+
+@lru_cache(maxsize=64)
+def finding_constants(
+    epsilon: Fraction, delta: Fraction, max_contributions: int
+) -> Constants | None:
+    """Compute what finding alone takes of public numbers: all of rho is for the weights."""
+    rho = largest_rho(epsilon, delta * Fraction(1, 2))
+    return _finding(rho, delta, max_contributions, Fraction(0))
+
+
+def _finding(
+    for_weights: Fraction, delta: Fraction, max_contributions: int, rate: Fraction
+) -> Constants | None:
+    """Weights, noise and threshold; None: nothing can be found."""
     # One person's squared weights add up to at most `norm`, whose noise must fit its table.
     norm = min(_GRAIN**2 * max_contributions, int(2 * for_weights * _MOST_SCALE**2))
     if not norm:
         return None
     scale = _root_up(Fraction(norm, 2 * for_weights))
     weights = tuple(math.isqrt(norm // t) for t in range(1, min(max_contributions, norm) + 1))
-    return Constants(
-        weights, scale, _threshold(weights, scale, delta * Fraction(1, 2)), _rate(k, for_choice)
-    )
+    return Constants(weights, scale, _threshold(weights, scale, delta * Fraction(1, 2)), rate)
 
 
 def _threshold(weights: tuple[int, ...], scale: int, delta: Fraction) -> int:
@@ -161,9 +173,7 @@ def _topk(
     person: Ints, item: Ints, n_items: int, k: int, constants: Constants, draws: Draws
 ) -> list[int]:
     """Find items by their weights, then list k of them by their numbers of people."""
-    sums = _weight_sums(person, item, n_items, constants.weights, draws)
-    present = np.flatnonzero(sums)
-    found = present[reaches(constants.threshold - sums[present], constants.scale, draws)]
+    found = find(person, item, n_items, constants, draws)
     n_listed = min(k, found.size)
     if not n_listed:
         return []
@@ -172,6 +182,13 @@ def _topk(
     picks = peel(counts, n_listed, constants.rate, cut, by_weight, draws)
     listed: list[int] = found[picks].tolist()
     return listed
+
+
+def find(person: Ints, item: Ints, n_items: int, constants: Constants, draws: Draws) -> Ints:
+    """Find the items whose weights, with noise, reach the threshold."""
+    sums = _weight_sums(person, item, n_items, constants.weights, draws)
+    present = np.flatnonzero(sums)
+    return present[reaches(constants.threshold - sums[present], constants.scale, draws)]
 
 
 def _weight_sums(
@@ -193,11 +210,11 @@ def n_people(
     offsets: NDArray[np.integer[Any]], people: NDArray[np.integer[Any]]
 ) -> NDArray[np.int64]:
     """Count the people of each item, each once. Not private without noise."""
-    _, item = _distinct_pairs(offsets, people)
+    _, item = distinct_pairs(offsets, people)
     return np.bincount(item, minlength=len(offsets) - 1).astype(np.int64, copy=False)
 
 
-def _distinct_pairs(
+def distinct_pairs(
     offsets: NDArray[np.integer[Any]], people: NDArray[np.integer[Any]]
 ) -> tuple[Ints, Ints]:
     """Turn the lists into pairs of a person and an item, each once, in the order of people."""

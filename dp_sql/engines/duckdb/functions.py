@@ -86,14 +86,12 @@ def _draw(plan: Plan, *lists: Any) -> Drawn[Any]:
 
 def _draw_groups(plan: Plan, *lists: Sequence[Any]) -> Drawn[list[Any]]:
     """The answers of all groups, as one release."""
-    drawn = [_draw(plan, *group) for group in zip(*lists, strict=True)]
-    values, n = [one.value for one in drawn], len(drawn)
-    accuracy = drawn[0].accuracy if drawn else ""
-    if plan.parameters.reads_people:
-        cap = plan.groups.cap if plan.groups is not None and plan.groups.cap else 1
-        scope = f"for each of {n} groups, of which a person counts in at most {cap}: "
-        return Drawn(values, scope + accuracy)
-    return Drawn(values, f"{n} groups; of the first of them, {accuracy}" if n > 1 else accuracy, n)
+    groups, parameters = plan.groups, plan.parameters
+    cap = None if groups is None else groups.cap
+    values, accuracy, n_runs = parameters.draw_groups(plan.mechanism, plan.loss, cap, *lists)
+    if groups is not None and groups.finding is not None:
+        accuracy = f"{groups.finding.accuracy(parameters.beta)}; {accuracy}"
+    return Drawn(values, accuracy, n_runs)
 
 
 def keep_udf(issued: Tickets) -> Callable[..., Any]:
@@ -104,6 +102,23 @@ def keep_udf(issued: Tickets) -> Callable[..., Any]:
         return issued.groups_once(ticket, execution, lambda: _kept(each, cap.as_py()))
 
     return _by_rows(keep, 2, "BIGINT[][]")
+
+
+def find_udf(issued: Tickets) -> Callable[..., Any]:
+    """The groups that a plan may show: people of each group → the places found, from 1."""
+
+    def find(ticket: str, execution: tuple[int, int], people: Any) -> Any:
+        def draw() -> list[int]:
+            groups = issued.plan(ticket).groups
+            if groups is None or groups.finding is None:
+                raise InternalError("This ticket finds no groups.")
+            finding = groups.finding
+            places = finding.mechanism.run(*_value(people, "INTEGER[][]"), **finding.parameters)
+            return [place + 1 for place in places]
+
+        return issued.groups_once(ticket, execution, draw, "found")
+
+    return _by_rows(find, 1, "BIGINT[]")
 
 
 def _kept(sizes: NDArray[Any], cap: int) -> list[NDArray[Any]]:
@@ -152,6 +167,8 @@ def _array(values: Sequence[Any], kind: str) -> Any:
 
     if kind in _NUMBERS:
         return _arrow_numbers(values, _NUMBERS[kind])
+    if kind == "VARCHAR":
+        return _arrow_strings(values)
     if kind.endswith("[]"):
         inside = _array([x for one in values for x in one], kind.removesuffix("[]"))
         ends = list(accumulate((len(one) for one in values), initial=0))
@@ -159,19 +176,41 @@ def _array(values: Sequence[Any], kind: str) -> Any:
     if not kind.startswith("STRUCT("):
         raise InternalError(f"No arrow type is known for {kind}.")
     fields = dict(field.split(" ") for field in kind[len("STRUCT(") : -1].split(", "))
-    columns = [
-        _arrow_numbers([value[name] or 0 for value in values], _NUMBERS[inner],
-                       [value[name] is not None for value in values])
-        for name, inner in fields.items()
-    ]  # fmt: skip
+    columns = []
+    for name, inner in fields.items():
+        column, valid = (
+            [value[name] for value in values],
+            [value[name] is not None for value in values],
+        )
+        if inner == "VARCHAR":
+            columns.append(_arrow_strings(column))
+        else:
+            columns.append(_arrow_numbers([x or 0 for x in column], _NUMBERS[inner], valid))
     return pa.StructArray.from_arrays(columns, list(fields))
+
+
+def _arrow_strings(values: Sequence[str | None]) -> Any:
+    """Strings as an arrow array; NULL where there is none."""
+    import pyarrow as pa
+
+    written = [(value or "").encode() for value in values]
+    ends = np.array([*accumulate(map(len, written), initial=0)], dtype=np.int32)
+    buffers = [_bits([value is not None for value in values]), pa.py_buffer(ends.tobytes())]
+    return pa.Array.from_buffers(
+        pa.string(), len(values), [*buffers, pa.py_buffer(b"".join(written))]
+    )
+
+
+def _bits(valid: Sequence[bool]) -> Any:
+    import pyarrow as pa
+
+    return pa.py_buffer(np.packbits(np.array(valid, bool), bitorder="little").tobytes())
 
 
 def _arrow_numbers(values: Sequence[Any], kind: str, valid: Sequence[bool] | None = None) -> Any:
     """Numbers as an arrow array of a type that numpy calls the same; NULL where not `valid`."""
     import pyarrow as pa
 
-    bits = None if valid is None else np.packbits(np.array(valid, bool), bitorder="little")
-    buffers = [None if bits is None else pa.py_buffer(bits.tobytes())]
+    buffers = [None if valid is None else _bits(valid)]
     buffers.append(pa.py_buffer(np.array(values, dtype=kind).tobytes()))
     return pa.Array.from_buffers(pa.type_for_alias(kind), len(values), buffers)

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection, Engine
-from dp_sql.engines.duckdb.functions import keep_udf, mechanism_udfs
+from dp_sql.engines.duckdb.functions import find_udf, keep_udf, mechanism_udfs
 from dp_sql.engines.duckdb.plain_macros import (
     ANSWER_TYPES,
     ANSWER_UDF,
@@ -29,7 +29,7 @@ from dp_sql.engines.duckdb.plain_macros import (
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.around import IN_DP
-from dp_sql.privacy.people_rows import KEEP_UDF
+from dp_sql.privacy.people_rows import FIND_UDF, KEEP_UDF
 from dp_sql.sql.formatting import literal, quote
 
 _INSTANCE_UDF = "__dp_sql_instance"
@@ -105,10 +105,11 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
     issued = instance.tickets
     arrow: dict[str, Any] = {"type": "arrow", "null_handling": "special", "side_effects": True}
     keep = (KEEP_UDF, keep_udf(issued), ["BIGINT[]", "BIGINT"], "BIGINT[][]")
+    find = (FIND_UDF, find_udf(issued), ["INTEGER[][]"], "BIGINT[]")
     return [
         *(
             (name, function, ["VARCHAR", "UBIGINT", "UBIGINT", *takes], answer, arrow)
-            for name, function, takes, answer in [*mechanism_udfs(issued), keep]
+            for name, function, takes, answer in [*mechanism_udfs(issued), keep, find]
         ),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
         # DuckDB folds constant arguments: query() needs the text when it binds.

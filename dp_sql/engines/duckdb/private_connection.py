@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -33,7 +34,6 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, released_columns
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
-from dp_sql.sql.functions.bounded import REPORT_TYPE, WITH_NOISE
 from dp_sql.sql.functions.topk import COUNTED
 from dp_sql.sql.tokens import folded, tokenize
 
@@ -51,6 +51,7 @@ _OPTIMIZERS = (
     "SET disabled_optimizers = 'statistics_propagation,common_subexpressions,join_order,"
     "build_side_probe_side,empty_result_pullup,join_filter_pushdown'"
 )
+_INEXACT = re.compile(r"HUGEINT|DECIMAL\(\d+,\d+\)")
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
 _MAX_KNOWN = 1000  # answers of the catalog, and numbers of public tables, which do not change
 # Types whose values arrow changes on some versions.
@@ -273,6 +274,8 @@ def _released_sql(plans: Sequence[Plan], tickets: Sequence[str]) -> str:
         string = "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
         if kind.startswith(COUNTED.partition("{")[0]):
             string = f"{COUNTED.format('VARCHAR')}[]"
-        is_exact = kind.startswith("BIGINT") or kind in {REPORT_TYPE, WITH_NOISE}
+        if kind.startswith("STRUCT("):
+            string = _INEXACT.sub("VARCHAR", kind)
+        is_exact = kind.startswith("BIGINT") or kind == string
         listed.append(name if is_exact else f"CAST({name} AS {string})")
     return f"SELECT {', '.join(listed)} FROM ({private_sql(plans, tickets)})"

@@ -47,12 +47,12 @@ class Drawn(Generic[T]):
 
 @dataclass
 class _Answer:
-    """The answer to one execution, and the draw that went before it."""
+    """The answer to one execution, and the draws that went before it, by their steps."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     value: object = None
     is_done: bool = False
-    groups: Sized | None = None
+    draws: dict[str, Sized] = field(default_factory=dict)
 
 
 class Tickets:
@@ -144,20 +144,32 @@ class Tickets:
             for key in [key for key in self._answers if key[0] == ticket]:
                 del self._answers[key]
 
-    def groups_once(self, ticket: str, execution: tuple[int, int], draw: Callable[[], S]) -> S:
-        """Draw once per ticket and execution in which groups each person counts.
+    def groups_once(
+        self, ticket: str, execution: tuple[int, int], draw: Callable[[], S], step: str = "kept"
+    ) -> S:
+        """Draw once per ticket and execution: which groups are found, in which a person counts.
 
         An answer is held and forgotten with the groups it was computed from: its places mean their
         items. It releases nothing by itself.
         """
         answer = self._answer(ticket, execution)
         with answer.lock:
-            if answer.groups is not None or not answer.is_done:  # else they are forgotten
-                answer.groups = draw() if answer.groups is None else answer.groups
-                return answer.groups  # type: ignore[return-value]
+            if step in answer.draws or not answer.is_done:  # else they are forgotten
+                if step not in answer.draws:
+                    answer.draws[step] = draw()
+                return answer.draws[step]  # type: ignore[return-value]
         with self._lock:
             self._answers.pop((ticket, *execution), None)
-        return self.groups_once(ticket, execution, draw)
+        return self.groups_once(ticket, execution, draw, step)
+
+    def plan(self, ticket: str) -> Plan:
+        """The plan of a ticket that has not been redeemed, or may be redeemed again."""
+        with self._lock:
+            once, again = self._once.get(ticket), self._again.get(ticket)
+        plan = again if once is None else once[0]
+        if plan is None:
+            raise InternalError("This ticket is unknown or used; nothing was released.")
+        return plan
 
     def redeem(self, ticket: str, execution: tuple[int, int], run: Callable[[Plan], Drawn[T]]) -> T:
         """Release once per ticket and execution; later calls of the execution get that answer.
@@ -182,7 +194,7 @@ class Tickets:
             self._answers.move_to_end(key)
             while len(self._answers) > 1 and (
                 len(self._answers) > _MAX_ANSWERS
-                or sum(len(a.groups) for a in self._answers.values() if a.groups is not None)
+                or sum(len(d) for a in self._answers.values() for d in a.draws.values())
                 > _MAX_PEOPLE
             ):
                 self._answers.popitem(last=False)

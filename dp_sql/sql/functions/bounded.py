@@ -72,14 +72,15 @@ class Bounded(Shape):
         return self.udfs[self.udf]
 
     def answer(self, found: CountRelease | BoundedRelease, loss: PrivacyLoss) -> Any:
-        """What the UDF returns for a release of the mechanism; numbers are clamped to BIGINT."""
-        numbers = {
-            name: n if n is None else max(_BIGINT[0], min(n, _BIGINT[1]))
-            for name, n in asdict(found).items()
-        }
+        """What the UDF returns for a release of the mechanism."""
+        numbers = {n: x if x is None else self.number(x) for n, x in asdict(found).items()}
         if not self.detailed:
             return numbers["estimate"]
         return numbers | {"confidence": float(1 - self.beta), "epsilon": float(loss.epsilon)}
 
-    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
+    def number(self, x: int) -> Any:
+        """A released number in the type of the answer, or the nearest that it has."""
+        return max(_BIGINT[0], min(x, _BIGINT[1]))
+
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         return mechanism.accuracy(**self.given_to(mechanism))

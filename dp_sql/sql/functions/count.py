@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dp_sql.sql import literals
+from dp_sql.sql.functions.amounts import bucket
 from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
+from dp_sql.sql.functions.vectors import RowsOfGroups
+from dp_sql.sql.literals import Given
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.sql.shape import Function, Rows
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
@@ -22,7 +25,7 @@ class Count(Bounded):
         "privacy_unit": literals.read_reference,
     }
     item_types = None
-    counts_rows = True
+    counts_rows = takes_star = True
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sums": "VARCHAR[]"}  # fmt: skip
     udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": WITH_NOISE}
@@ -33,6 +36,14 @@ class Count(Bounded):
     def of_person(self) -> dict[str, str]:
         return {"__dp_contribution": "system.main.count(__dp_item)"}
 
+    @classmethod
+    def may_be_vector(cls, given: Given) -> bool:
+        """Whether all groups have one bound that the call names."""
+        return "contribution_bound" in given.arguments
+
+    def vector(self) -> RowsOfGroups | None:
+        return RowsOfGroups(**vars(self)) if isinstance(self.bound, int) else None
+
     def lists(self, rows: Rows) -> list[str]:
         """A row for each bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""
         n = "__dp_contribution"
@@ -42,11 +53,10 @@ class Count(Bounded):
             f"SELECT {rows.group}{n} AS n, system.main.count(*) AS people FROM {rows.relation} "
             f"GROUP BY {rows.group}n"
         )
-        # bin writes a number without leading zeros.
-        bucket = "CASE WHEN n = 1 THEN 0 ELSE system.main.length(system.main.bin(n - 1)) END"
+        total = "CAST(system.main.sum(CAST(n AS HUGEINT) * people) AS VARCHAR) AS total"
         histogram = (
-            f"SELECT {rows.group}{bucket} AS bucket, CAST(system.main.sum(people) AS BIGINT) AS "
-            "people, CAST(system.main.sum(CAST(n AS HUGEINT) * people) AS VARCHAR) AS total "
+            f"SELECT {rows.group}{bucket('n')} AS bucket, "
+            f"CAST(system.main.sum(people) AS BIGINT) AS people, {total} "
             f"FROM ({sizes}) AS sizes GROUP BY {rows.group}bucket"
         )
         columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_buckets": "bucket"}
@@ -62,7 +72,8 @@ class Count(Bounded):
 DP_COUNT = Function(
     name="DP_COUNT", shape=Count, default_mechanism="bounded_count", purpose="how many rows",
     positional=("item",),
-    named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism",
+    named=("epsilon", "delta", "privacy_unit", "beta", "max_contributions", "mechanism",
            "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_COUNT(*, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
+    vector=RowsOfGroups,
 )  # fmt: skip

@@ -7,9 +7,11 @@ from typing import Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
 from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
+from dp_sql.sql.functions.vectors import PeopleOfGroups
 from dp_sql.sql.literals import Given
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
 from dp_sql.sql.shape import Function, Rows, Shape
+from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
@@ -40,6 +42,14 @@ class CountDistinct(Bounded):
             raise InternalError(f"Distinct items cannot be counted: {error}") from None
         return super().read(given, mechanism)
 
+    @classmethod
+    def may_be_vector(cls, given: Given) -> bool:
+        """Whether the item looks like the privacy unit."""
+        unit = given.arguments.get("privacy_unit")
+        names = [one.tokens[-1].name for one in (given.arguments["item"], unit) if one]
+        item, of_unit = [*names, "user_id"][:2]
+        return "mechanism" not in given.arguments and folded(item or "") == folded(of_unit or "")
+
     def of_people(self) -> tuple[Shape, Mechanism]:
         """Each person has one item: nothing is to be bounded, and no graph is needed."""
         return CountPeople(**vars(self) | {"bound": 1}), REGISTRY["people"]["laplace"]
@@ -64,6 +74,9 @@ class CountPeople(CountDistinct):
     takes: ClassVar = {"__dp_number": "BIGINT"}
     udfs: ClassVar = {f"{name}_of_people": kind for name, kind in CountDistinct.udfs.items()}
 
+    def vector(self) -> PeopleOfGroups:
+        return PeopleOfGroups(**vars(self))
+
     def lists(self, rows: Rows) -> list[str]:
         people = "system.main.count(DISTINCT __dp_privacy_unit) AS __dp_number"
         if not rows.grouped:
@@ -81,7 +94,8 @@ class CountPeople(CountDistinct):
 DP_COUNT_DISTINCT = Function(
     name="DP_COUNT_DISTINCT", shape=CountDistinct, default_mechanism="matching",
     purpose="how many different items, or people", positional=("item",),
-    named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism", "bound_selection",
-           "contribution_bound", "report", "groups", "max_groups_contributed"),
+    named=("epsilon", "delta", "privacy_unit", "beta", "max_contributions", "mechanism",
+           "bound_selection", "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)", table="reviews",
+    vector=PeopleOfGroups,
 )  # fmt: skip

@@ -38,6 +38,7 @@ class TopK(Shape):
     """
 
     registry = "topk"
+    finds_items = True
     columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
     reads_rows_once = True
     takes: ClassVar = {"__dp_counts": "BIGINT[]"}
@@ -191,7 +192,7 @@ class TopK(Shape):
             n_items = 0  # has no effect: it would be private
         return None if n_items is None else self._accuracy(mechanism, n_items)
 
-    def all_within(self, mechanism: Mechanism) -> int | None:
+    def all_within(self, mechanism: Mechanism, n_items: int | None) -> int | None:
         return counts.within(self.k, self.epsilon, self.beta) if self.detailed else None
 
     def alternatives(

@@ -1,0 +1,183 @@
+"""DP_SUM: what a column of integers or decimals adds up to.
+
+A person's value is the net sum of their rows, in units of the last decimal place of the type.
+Nothing overflows, whatever one person's rows hold: types of up to 64 bits add up within HUGEINT;
+wider ones are added up in halves of 64 bits, and a net sum beyond 2^126 units counts as 2^126.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+from dp_sql.sql import literals
+from dp_sql.sql.functions.amounts import AMOUNT_TYPES, bucket, scale_of
+from dp_sql.sql.functions.bounded import Bounded
+from dp_sql.sql.literals import Argument, Given
+from dp_sql.sql.ranges import DEFAULT_BETA
+from dp_sql.sql.shape import Function, Rows
+from dp_sql.sql.types import family
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
+
+_MOST = 1 << 126  # of one person, in units
+_HALF = f"CAST('{1 << 64}' AS HUGEINT)"
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+_TEXTS = "estimate VARCHAR, lower_bound VARCHAR, confidence DOUBLE, contribution_bound VARCHAR"
+_REPORT = f"STRUCT({_TEXTS}, epsilon DOUBLE, noise VARCHAR)"
+_NUMBER = "system.main.list_sum([{0}])"  # has the type of an answer, for an item
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sum(Bounded):
+    """Takes a histogram of the sizes of net sums; returns one number, as a string."""
+
+    registry = "sum"
+    item_types = AMOUNT_TYPES | {"UHUGEINT"}
+    counts_rows = True
+    offer = "add report := true to get its noise with the answer"
+    takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
+                       "__dp_sides": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
+    udfs: ClassVar = {"__dp_sql_sum": "VARCHAR", "__dp_sql_sum_report": _REPORT}
+    written: ClassVar = ("VARCHAR", _REPORT)
+    typed: ClassVar = (
+        _NUMBER,
+        f"system.main.struct_pack(estimate := {_NUMBER}, lower_bound := {_NUMBER}, "
+        f"confidence := 0::DOUBLE, contribution_bound := {_NUMBER}, epsilon := 0::DOUBLE, "
+        f"noise := {_NUMBER})",
+    )
+
+    one_sided: bool  # whether it is public that no net sum is below 0
+    fixed: Fraction | None  # the contribution bound, in the item's own unit
+    kind: str = "BIGINT"  # of the item
+
+    @classmethod
+    def read(cls, given: Given, mechanism: Mechanism) -> Self:
+        """Check the numbers, but for what depends on the type of the item."""
+        lower = given.optional("lower", literals.read_zero, None)
+        return cls(
+            epsilon=given.read("epsilon", literals.read_epsilon),
+            beta=given.optional("beta", literals.read_beta, DEFAULT_BETA),
+            detailed=given.optional("report", literals.read_boolean, False),
+            fixed=given.optional("contribution_bound", literals.read_positive, None),
+            max_contributions=_MOST, bound=None, one_sided=lower is not None,
+        )  # fmt: skip
+
+    def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
+        bound = None
+        if self.fixed is not None:
+            units = self.fixed * 10 ** scale_of(kind)
+            argument = given["contribution_bound"]
+            if units.denominator != 1:
+                unit = in_words(Fraction(1, 10 ** scale_of(kind)))
+                message = f"contribution_bound must be a multiple of {unit}, as {item} is {kind}."
+                rounded = Fraction(-(-units.numerator // units.denominator), 10 ** scale_of(kind))
+                raise argument.refuse(message, instead=[argument.put(in_words(rounded))])
+            bound = int(units)
+            if bound > _MOST:
+                raise argument.refuse("contribution_bound must be at most 2^126 units of the type.")
+        one_sided = self.one_sided or family(kind).startswith("U")
+        return replace(self, bound=bound, one_sided=one_sided, kind=kind)
+
+    @property
+    def limited(self) -> Mapping[str, Fraction | int | None]:
+        """Policies limit contributions in rows and items, not in the units of a column."""
+        return {**super().limited, "max_contributions": None}
+
+    @property
+    def _is_wide(self) -> bool:
+        found = _DECIMAL.match(self.kind)
+        return int(found[1]) > 18 if found else family(self.kind) in {"HUGEINT", "UHUGEINT"}
+
+    def value_type(self, types: Mapping[str, str]) -> str:
+        number = f"DECIMAL(38,{scale_of(self.kind)})" if "DECIMAL" in self.kind else "HUGEINT"
+        return self.udfs[self.udf].replace("VARCHAR", number)
+
+    def column(self, name: str, sql: str, kind: str) -> str:
+        """A wide item is an integer number of units; any other is as it is."""
+        if name != "item" or not self._is_wide or family(kind) == "UHUGEINT":
+            return super().column(name, sql, kind)
+        return _units(sql, kind)
+
+    def of_person(self) -> Mapping[str, str]:
+        if not self._is_wide:
+            return {"__dp_net": "system.main.sum(__dp_item)"}
+        half = "CAST(__dp_item {} CAST('{}' AS {}) AS HUGEINT)"
+        kind = "UHUGEINT" if family(self.kind) == "UHUGEINT" else "HUGEINT"
+        return {
+            name: f"system.main.sum({half.format(sign, 1 << 64, kind)})"
+            for name, sign in (("__dp_high", "//"), ("__dp_low", "%"))
+        }
+
+    def lists(self, rows: Rows) -> list[str]:
+        """A row for each sign and bucket of sizes: 1, 2, 3 and 4, 5 to 8, …."""
+        net = _units("__dp_net", self.kind) if not self._is_wide else _WIDE
+        size = "system.main.abs(net)"
+        if self.bound is not None:
+            size = f"system.main.least({size}, CAST('{self.bound}' AS HUGEINT))"
+        nets = f"SELECT {rows.group}{net} AS net FROM {rows.relation}"
+        sizes = (
+            f"SELECT {rows.group}{size} AS n, CAST(net < 0 AS INTEGER) AS side "
+            f"FROM ({nets}) AS nets WHERE net {'>' if self.one_sided else '<>'} 0"
+        )
+        total = "CAST(system.main.sum(n) AS VARCHAR)"
+        if self._is_wide:
+            halves = (f"CAST(system.main.sum(n {sign} {_HALF}) AS VARCHAR)" for sign in ("//", "%"))
+            total = " || ' ' || ".join(halves)
+        histogram = (
+            f"SELECT {rows.group}side, {bucket('n')} AS bucket, system.main.count(*) AS people, "
+            f"{total} AS total FROM ({sizes}) AS sizes GROUP BY {rows.group}side, bucket"
+        )
+        columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_sides": "side",
+                   "__dp_buckets": "bucket"}  # fmt: skip
+        return [rows.lists(histogram, columns, " ORDER BY side, bucket")]
+
+    def value(self, answer: str, rows: Rows) -> str:
+        return f"CAST({answer} AS {self.value_type(rows.types)})"
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+        buckets, people, sides, texts = lists
+        sums = []
+        for text in texts:
+            high, _, low = text.rpartition(" ")
+            sums.append((int(high or 0) << 64) + int(low))
+        listed = buckets.tolist(), people.tolist(), sums, sides.tolist()
+        found = mechanism.run(*listed, **self.given_to(mechanism))
+        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
+
+    def number(self, units: int) -> str:
+        """Units as a decimal that the type of the answer holds."""
+        scale, is_decimal = scale_of(self.kind), "DECIMAL" in self.kind
+        most = 10**38 - 1 if is_decimal else (1 << 127) - 1
+        digits = str(min(abs(units), most)).rjust(scale + 1, "0")
+        whole, places = digits[: len(digits) - scale], digits[len(digits) - scale :]
+        return f"{'-' * (units < 0)}{whole}{'.' * bool(places)}{places}"
+
+
+def _clamped(sql: str, most: int) -> str:
+    """A HUGEINT, or the nearest of -most and most."""
+    most_sql = f"CAST('{most}' AS HUGEINT)"
+    return f"system.main.greatest(-{most_sql}, system.main.least({most_sql}, {sql}))"
+
+
+# Both halves fit HUGEINT whatever the rows are, and so does what is clamped, with what is added.
+_HIGH = _clamped(f"__dp_high + __dp_low // {_HALF}", 1 << 62)
+_WIDE = _clamped(f"{_HIGH} * {_HALF} + __dp_low % {_HALF}", _MOST)
+
+
+def _units(sql: str, kind: str) -> str:
+    """A number of a type as an integer: exact, as a cast of its digits is."""
+    if "DECIMAL" not in kind:
+        return sql
+    return f"CAST(system.main.replace(CAST({sql} AS VARCHAR), '.', '') AS HUGEINT)"
+
+
+DP_SUM = Function(
+    name="DP_SUM", shape=Sum, default_mechanism="bounded_sum", positional=("item",),
+    purpose="what a column adds up to",
+    named=("epsilon", "delta", "privacy_unit", "beta", "lower", "mechanism",
+           "contribution_bound", "report", "groups", "max_groups_contributed"),
+    example="DP_SUM(minutes, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
+)  # fmt: skip

@@ -1,0 +1,93 @@
+"""Counts of all groups by one draw: what functions become where people need no cap on groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from dp_sql.sql.functions.bounded import REPORT_TYPE, WITH_NOISE, Bounded
+from dp_sql.sql.shape import Rows, Vector
+from dp_sql.udfs.contributions.release import BoundedRelease
+from dp_sql.udfs.histogram import k_norm
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeopleOfGroups(Vector, Bounded):
+    """Takes the number of people of each group; returns all of them with one vector of noise."""
+
+    registry = "histogram"
+    mechanism = k_norm.K_NORM
+    takes: ClassVar = {"__dp_number": "BIGINT"}
+    udfs: ClassVar = {"__dp_sql_people_vector": "BIGINT",
+                      "__dp_sql_people_vector_report": REPORT_TYPE}  # fmt: skip
+
+    bound: int
+
+    def of_person(self) -> dict[str, str]:
+        return {"__dp_contribution": "system.main.count(__dp_item)"}
+
+    def lists(self, rows: Rows) -> list[str]:
+        return [
+            "__dp_lists AS MATERIALIZED (SELECT __dp_group, system.main.count(__dp_contribution) "
+            f"AS __dp_number FROM __dp_groups LEFT JOIN {rows.relation} USING (__dp_group) "
+            "GROUP BY __dp_group)"
+        ]
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+        values, accuracy, _ = self.draw_groups(mechanism, loss, None, *([one] for one in lists))
+        return values[0], accuracy
+
+    def draw_groups(
+        self, mechanism: Mechanism, loss: PrivacyLoss, cap: int | None, *lists: Sequence[Any]
+    ) -> tuple[list[Any], str, int]:
+        counts = [int(count) for count in lists[0]]
+        noisy, within = (
+            mechanism.run(counts, **self.given_to(mechanism)),
+            self.error_bound(len(counts)),
+        )
+        releases = (BoundedRelease(n, n - within, within, self.bound) for n in noisy)
+        accuracy = self.public_accuracy(mechanism, len(counts))
+        return [self.answer(one, loss) for one in releases], str(accuracy), 1
+
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
+        if n_items is None:
+            return None
+        return str(mechanism.accuracy(n_items, **self.given_to(mechanism), beta=self.beta))
+
+    def all_within(self, mechanism: Mechanism, n_items: int | None) -> int | None:
+        return None if n_items is None else self.error_bound(n_items)
+
+    def error_bound(self, n_groups: int) -> int:
+        return k_norm.within(n_groups, **self.given_to(self.mechanism), beta=self.beta)
+
+    def capped_error_bound(self, n_groups: int, cap: int) -> int:
+        each = self.given_to(self.mechanism) | {"epsilon": self.epsilon / cap}
+        return k_norm.within(1, **each, beta=self.beta * Fraction(1, max(1, n_groups)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsOfGroups(PeopleOfGroups):
+    """Takes the rows of each group, of which each person adds at most `bound` to each."""
+
+    counts_rows = True
+    udfs: ClassVar = {"__dp_sql_rows_vector": "BIGINT",
+                      "__dp_sql_rows_vector_report": WITH_NOISE}  # fmt: skip
+
+    def lists(self, rows: Rows) -> list[str]:
+        kept = (  # least ignores NULL, which a group that no one is in has
+            f"system.main.sum(system.main.least(__dp_contribution, {self.bound})) "
+            "FILTER (WHERE __dp_contribution IS NOT NULL)"
+        )
+        total = f"CAST(system.main.least(coalesce({kept}, 0), {(1 << 63) - 1}) AS BIGINT)"
+        return [
+            f"__dp_lists AS MATERIALIZED (SELECT __dp_group, {total} AS __dp_number FROM "
+            f"__dp_groups LEFT JOIN {rows.relation} USING (__dp_group) GROUP BY __dp_group)"
+        ]
+
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
+        says = super().public_accuracy(mechanism, n_items)
+        left_out = f"a person's rows beyond {self.bound} in a group are not counted"
+        return says and f"{says}; {left_out}"

@@ -1,0 +1,101 @@
+"""Which groups may be shown, where none are public. The proof is in partition_selection.md."""
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
+from dp_sql.udfs.concentrated import largest_rho
+from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
+from dp_sql.udfs.topk.weighted_gaussian import (
+    Constants,
+    distinct_pairs,
+    find,
+    finding_constants,
+    people_needed,
+)
+
+
+def partition_selection(
+    offsets: NDArray[np.integer[Any]],
+    people: NDArray[np.integer[Any]],
+    epsilon: Fraction,
+    delta: Fraction,
+    max_contributions: int,
+) -> list[int]:
+    """Find groups that enough people are in.
+
+    Args:
+        offsets: group i has people[offsets[i]:offsets[i + 1]], shape (groups + 1,).
+        people: codes of people, integers >= 0, shape (pairs,); a person counts once in a group.
+        epsilon: privacy loss, positive.
+        delta: privacy slack, in (0, 1).
+        max_contributions: to how many groups one person gives weight at most, >= 1.
+
+    Returns:
+        Positions of groups, in ascending order, possibly none.
+
+    Raises TypeError for a public number of another type, floats among them, and ValueError for one
+    out of range or arrays that are no lists of people.
+
+    Privacy: (epsilon, delta)-DP under adding or removing one person, in any number of groups.
+    Source: Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin 2020 (the weighted Gaussian);
+        Canonne, Kamath and Steinke 2020 (its discrete noise).
+    """
+    constants = _public_constants(epsilon, delta, max_contributions)
+    pairs = distinct_pairs(offsets, people)
+    if constants is None:
+        return []
+    found: list[int] = find(*pairs, len(offsets) - 1, constants, secret_draws()).tolist()
+    return found
+
+
+def loss(epsilon: Fraction, delta: Fraction, max_contributions: int) -> PrivacyLoss:
+    """Price one run, however many groups it finds."""
+    _check(epsilon, delta, max_contributions)
+    slack = delta * Fraction(1, 2)
+    rho = largest_rho(epsilon, slack)
+    return PrivacyLoss(epsilon, delta, approximate=(rho, slack) if rho else None)
+
+
+def accuracy(epsilon: Fraction, delta: Fraction, max_contributions: int, beta: Fraction) -> str:
+    """State how many people a group needs to be found."""
+    constants = _public_constants(epsilon, delta, max_contributions)
+    check_probability("beta", beta)
+    given = f"(epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
+    if constants is None:
+        return f"no group is found, because epsilon is too small {given}"
+    n = len(constants.weights)
+    alone = people_needed(replace(constants, weights=constants.weights[:1]), beta)
+    says = f"{with_probability(1 - beta)} a group is found if {alone} people are in no other"
+    if n > 1:
+        says += f", or {people_needed(constants, beta)} are in up to {n} groups each"
+    return f"{says} {given}"
+
+
+def _public_constants(
+    epsilon: Fraction, delta: Fraction, max_contributions: int
+) -> Constants | None:
+    _check(epsilon, delta, max_contributions)
+    return finding_constants(epsilon, delta, max_contributions)
+
+
+def _check(epsilon: Fraction, delta: Fraction, max_contributions: int) -> None:
+    check_epsilon(epsilon)
+    check_probability("delta", delta)
+    check_positive_int("max_contributions", max_contributions)
+
+
+PARTITION_SELECTION = Mechanism(
+    "partition_selection",
+    "groups",
+    "whether each group is found",
+    ("epsilon", "delta", "max_contributions"),
+    loss,
+    partition_selection,
+    accuracy,
+)

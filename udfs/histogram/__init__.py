@@ -1,0 +1,1 @@
+"""Mechanisms that answer all groups at once, by one vector of noise."""
