@@ -12,6 +12,7 @@ import numpy
 import sqlglot
 
 from benchmarks import contributions, counts, jobs
+from benchmarks.quantiles import quantiles
 from benchmarks.session_age import session_age
 
 
@@ -29,7 +30,7 @@ def main() -> None:
         "",
     ]
     print("\n".join(lines))
-    for job in (*jobs.ALL, *counts.ALL, session_age):
+    for job in (*jobs.ALL, *counts.ALL, quantiles, session_age):
         found = job()
         print("\n".join(found), end="\n\n", flush=True)
         lines += [*found, ""]

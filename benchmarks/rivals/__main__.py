@@ -21,6 +21,8 @@ from benchmarks.rivals.picture import draw
 from benchmarks.rivals.questions import QUESTIONS, ask
 
 LIBRARIES = ("dp_sql", "opendp", "smartnoise", "pipelinedp", "tumult", "qrlew")
+LIMIT = 600
+"""The seconds after which a library is asked nothing more."""
 ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).with_name("results.json")
 ENVIRONMENTS = Path(os.environ.get("RIVALS_ENVIRONMENTS") or ROOT / ".venv-rivals")
@@ -44,9 +46,12 @@ def run(library: str, folder: Path) -> dict[str, Any]:
     result = folder / f"{library}.json"
     command = [str(python), "-m", f"benchmarks.rivals.with_{library}", str(folder), str(result)]
     print(f"{library} …", flush=True)
-    done = subprocess.run(command, cwd=ROOT, check=False)
-    if done.returncode:
-        return {"missing": f"its process ended with {done.returncode}"}
+    try:
+        subprocess.run(command, cwd=ROOT, check=False, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        print(f"{library}: no more questions after {LIMIT} seconds", flush=True)
+    if not result.exists():
+        return {"missing": "its process failed before the first answer"}
     found: dict[str, Any] = json.loads(result.read_text("utf-8"))
     return found
 
@@ -67,7 +72,8 @@ def write_results(libraries: dict[str, Any], folder: Path) -> None:
     questions = json.loads((folder / "questions.json").read_text("utf-8"))
     results = {
         "date": date.today().isoformat(),
-        "machine": f"Python {platform.python_version()}, {os.cpu_count()} cores",
+        "machine": f"Python {platform.python_version()}, {os.cpu_count()} cores, "
+        f"load {os.getloadavg()[0]:.0f}",
         "questions": {one["question"]["key"]: one["question"]["title"] for one in questions},
         "libraries": {name: libraries[name] for name in LIBRARIES if name in libraries},
     }

@@ -205,8 +205,8 @@ def statements(results: Results) -> list[str]:
     return ["```text", *asked, "```"]
 
 
-def page(results: Results) -> str:
-    """The whole page."""
+def run_on(results: Results) -> list[str]:
+    """When, where and with which versions it was run, and what was not run."""
     versions = "; ".join(
         f"{NAMES[name]}: " + ", ".join(f"{what} {which}" for what, which in one["versions"].items())
         for name in _present(results)
@@ -223,6 +223,16 @@ def page(results: Results) -> str:
         for one in results["libraries"][name]["questions"].values()
         if "runs" in one
     ]
+    return [
+        f"Run on {results['date']} ({results['machine']}), {min(runs)} to {max(runs)} times each. {versions}.",
+        "",
+        *MISSING,
+        *absent,
+    ]
+
+
+def page(results: Results) -> str:
+    """The whole page."""
     lines = [
         *INTRODUCTION,
         "",
@@ -261,10 +271,7 @@ def page(results: Results) -> str:
         "",
         *statements(results),
         "",
-        f"Run on {results['date']} ({results['machine']}), {min(runs)} to {max(runs)} times each. {versions}.",
-        "",
-        *MISSING,
-        *absent,
+        *run_on(results),
     ]
     return "\n".join(lines).rstrip() + "\n"
 

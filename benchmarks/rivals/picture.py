@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +60,12 @@ def _draw_guesses(axes: Any, results: dict[str, Any], key: str) -> None:
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
     axes.grid(axis="y", alpha=0.3)
-    axes.set_title(results["questions"][key], fontsize=9)
+    axes.set_title(textwrap.fill(results["questions"][key], 30), fontsize=9)
 
 
 def draw(results: dict[str, Any]) -> None:
     """Write the picture."""
-    mpl.rcParams.update({"svg.hashsalt": "comparison", "font.size": 9})
+    mpl.rcParams.update({"svg.hashsalt": "comparison", "svg.fonttype": "none", "font.size": 9})
     figure = Figure(figsize=(11, 7.5), layout="constrained", facecolor="white")
     grid = figure.add_gridspec(3, 2, width_ratios=[2.4, 1])
     _draw_errors(figure.add_subplot(grid[:, 0]), results)

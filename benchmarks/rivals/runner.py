@@ -137,6 +137,11 @@ def main(
         for one in json.loads((folder / "questions.json").read_text("utf-8"))
     ]
     found: dict[str, Any] = {}
+    results = {
+        "versions": {name: version(name) for name in packages},
+        "questions": found,
+        "checks": {what: _result(check) for what, check in checks.items()},
+    }
     for asked in asked_all:
         key = asked.question.key
         if only and key not in only:
@@ -148,10 +153,7 @@ def main(
                 for factor in FACTORS
             }
         print(key, {k: v for k, v in found[key].items() if v}, file=sys.stderr, flush=True)
-    versions = {name: version(name) for name in packages}
-    checked = {what: _result(check) for what, check in checks.items()}
-    results = {"versions": versions, "questions": found, "checks": checked}
-    result.write_text(json.dumps(results), "utf-8")
+        result.write_text(json.dumps(results), "utf-8")  # what is there if the time ends
 
 
 def _result(check: Callable[[], object]) -> str:

@@ -20,7 +20,7 @@ INTRODUCTION = (
     "The table shows the median relative error over the runs, and in brackets the error that 95 % of the runs stay",
     "within (with fewer than 20 runs, the largest). For several groups the error is the sum of the groups' errors over",
     "the sum of their true values; for the 10 best items it is the share of them that is missed. The smallest median is",
-    "bold, with all that are within 5 % of it. **dp_sql was given no bound. The others were given bounds on each person's",
+    "bold, with all that are within 5 % of it; a dash marks a question not reached within ten minutes. **dp_sql was given no bound, except the groups a person for orders per month. The others were given bounds on each person's",
     "rows, groups or sums: the 95 % quantiles of the data itself, which is private information and favours them.**",
 )
 
@@ -54,7 +54,7 @@ CHECKED = {
         "identifier is declared. `truncate_num_groups(k)` keeps k − 1 groups instead of k: its ranks start at 1 and it keeps "
         "those below k. So counts per group are too low without any sign of it, and with k = 1 nothing is kept. We asked for "
         'one group more. Its default, a random choice of groups, fails; we used `keep="first"`, which favours early groups. '
-        "A known bug makes some plans that rename the truncated column [not private]"
+        "An open bug makes some plans that redefine the truncated column [not private]"
         "(https://github.com/opendp/opendp/issues/2949); the plans here do not."
     ),
     "smartnoise": (
@@ -87,6 +87,7 @@ HOW = (
     "  and `censor_dims` (docs.smartnoise.org); PipelineDP's `AggregateParams` with a bound on the sum of a person, Laplace",
     "  noise (pipelinedp.io); Tumult's `AddRowsWithID` with `MaxRowsPerID` and `MaxGroupsPerID` (docs.tmlt.dev). SmartNoise",
     "  and Tumult take a bound on rows and one on each value, so their sums carry the noise of the product.",
+    "- Fixed bounds of 10 and 100, and r2t, are measured on many sets in [contribution_bounds.md](contribution_bounds.md#rows-and-sums).",
     "- The files are in `benchmarks/rivals/`: one for each library, and one for the questions.",
 )
 

@@ -1,4 +1,4 @@
-"""dp_sql itself: one statement a question, no bound from the user."""
+"""dp_sql itself: one statement a question; only counts of rows in groups have a bound from the user."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def statement(asked: Asked) -> str:
     """The statement that an analyst would write. Public sets are in the table `public_set`."""
     question = asked.question
     public = "public_set.item" if question.kind == "top" else "public_set.grp"
+    limit = f"max_groups_contributed := {asked.groups}"
     cap = f"groups := {public}, max_groups_contributed := {len(asked.public)}"
     call = {
         "distinct": f"DP_COUNT_DISTINCT(item, {COMMON})",
@@ -29,7 +30,7 @@ def statement(asked: Asked) -> str:
         "top": f"DP_TOPK(item, 10, domain := {public}, {COMMON})",
         "group_people": f"DP_COUNT_DISTINCT(person, groups := {public}, {COMMON})",
         "unknown_people": f"DP_COUNT_DISTINCT(person, delta := {DELTA:f}, {COMMON})",
-        "group_rows": f"DP_COUNT(*, groups := {public}, {COMMON})",
+        "group_rows": f"DP_COUNT(*, groups := {public}, {limit}, {COMMON})",
         "group_sum": f"DP_SUM(value, {cap}, {COMMON})",
         "group_mean": f"DP_AVG(value, {cap}, {COMMON})",
     }[question.kind]
@@ -55,9 +56,10 @@ def prepare(asked: Asked, table: Path) -> Answerer:
 
     def run() -> Any:
         rows = session.execute(sql).fetchall()
-        return dict(rows) if len(rows[0]) == 2 else rows[0][0]
+        return dict(rows) if "GROUP BY" in sql else rows[0][0]
 
-    return Answerer(run, note=sql)
+    groups = f"{asked.groups} groups a person" if asked.question.kind == "group_rows" else ""
+    return Answerer(run, groups, note=sql)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ class Number:
 def number(value: Any, within: Any = None) -> Number | None:
     """Read a value: a bare number, or a report; None for NULL.
 
+    within: how far all numbers of the answer are from the true ones, if EXPLAIN says it.
+
     >>> number({"estimate": 50, "lower_bound": 40, "contribution_bound": 2})
     Number(value=50, low=40, high=60, is_open=True, is_count=True, bound=2)
     >>> number(50, within=5)
@@ -41,17 +43,18 @@ def number(value: Any, within: Any = None) -> Number | None:
     """
     report = value if isinstance(value, dict) else {"estimate": value}
     estimate, low = report.get("estimate"), report.get("lower_bound")
-    bound, noise = report.get("contribution_bound"), report.get("noise", within)
+    bound, noise = report.get("contribution_bound"), report.get("noise")
     if estimate is None:
         return None
     if not isinstance(estimate, int | float | Decimal):
         return Number(estimate)
+    if within is not None:
+        return Number(estimate, estimate - within, estimate + within, False, True, bound)
     if low is not None:
         high = estimate + (estimate - low if noise is None else noise)
         return Number(estimate, low, high, True, True, bound)
     if noise is not None:
-        low, high = estimate - noise, estimate + noise
-        return Number(estimate, low, high, is_count=within is not None, bound=bound)
+        return Number(estimate, estimate - noise, estimate + noise, bound=bound)
     return Number(estimate, bound=bound)
 
 

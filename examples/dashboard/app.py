@@ -206,6 +206,11 @@ def explained(value: Any, one: Number) -> str:
     """What the lines of a picture say."""
     confidence = value.get("confidence", 0.95) if isinstance(value, dict) else 0.95
     sure = f"with {100 * confidence:.0f} % confidence"
+    if not one.is_count:
+        return (
+            f"The lines show how far the noise may reach, {sure}. Someone with many rows counts "
+            "for fewer of them."
+        )
     if not one.is_open:
         return f"The lines show where the true numbers are, {sure}."
     return (

@@ -35,7 +35,7 @@ CREATE TABLE ratings AS  -- each region has its own favourites: it begins elsewh
 WITH shelf AS (SELECT title, row_number() OVER (ORDER BY hash(title)) - 1 AS place FROM catalog),
      wishes AS (SELECT user_id, region, unnest(range(6)) FROM people)
 SELECT user_id, region, title,
-       DATE '2025-01-01' + CAST(floor(182 + 182 * sin(3 * random() - 1.5)) AS INTEGER) AS day,
+       DATE '2025-01-01' + CAST(floor(182 * (random() + random())) AS INTEGER) AS day,
        CAST(10 + 50 * -ln(random() + 1e-6) + 8 * start AS USMALLINT) AS minutes
 FROM (SELECT *, hash(region) % 5 AS start,
              CAST(floor(48 * pow(random(), 1.5)) AS BIGINT) AS wanted FROM wishes)

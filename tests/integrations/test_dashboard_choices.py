@@ -95,13 +95,37 @@ def test_the_books_are_drawn_with_their_counts_and_the_interval_around_them(
 
 
 def test_a_report_is_drawn_from_its_lower_bound_on(opened: Opened) -> None:
-    page = choose(opened(), ask="DP_COUNT_DISTINCT")
+    page = choose(opened(), ask="DP_COUNT_DISTINCT", column_DP_COUNT_DISTINCT="title")
     for by, n in (("– one answer for all", 1), ("region", 4), ("month", 12)):
         rows = pictures(ask(choose(page, each_ratings=by)))[0]
         assert len(rows) == n
         for row in rows:
             assert 0 <= row["low"] <= row["solid"] == row["value"] <= row["high"]
         assert "at least where its line begins, with 95 % confidence" in spoken(page)
+
+
+def test_people_over_time_are_drawn_within_what_explain_says_of_all(
+    opened: Opened, folder: Path
+) -> None:
+    page = choose(opened(), ask="DP_COUNT_DISTINCT", column_DP_COUNT_DISTINCT="user_id")
+    page = ask(choose(page, each_ratings="month"))
+    sql = page.code[0].value
+    assert "max_groups_contributed" not in sql
+    with dp_sql.connect(
+        str(folder / "reading.duckdb"), policy=folder / "policy.toml", analyst="reporting"
+    ) as session:
+        within = session.explain(sql).calls[0].all_within
+    rows = pictures(page)[0]
+    assert {row["high"] - row["value"] for row in rows} == {within} and within > 0
+    assert "The lines show where the true numbers are" in spoken(page)
+
+
+def test_an_average_is_drawn_with_its_noise(opened: Opened) -> None:
+    page = ask(choose(opened(), ask="DP_AVG", each_ratings="region"))
+    rows = pictures(page)[0]
+    assert len(rows) == 4 and all(row["low"] < row["value"] < row["high"] for row in rows)
+    assert all(" ± " in row["words"] for row in rows)
+    assert "how far the noise may reach, with 95 % confidence" in spoken(page)
 
 
 def test_noise_below_zero_and_missing_numbers_are_drawn_as_such(made: Path) -> None:

@@ -53,6 +53,9 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         (f"SELECT region AS region, {PEOPLE} AS n \nFROM main.ratings GROUP BY region ORDER BY n DESC, region \n LIMIT 100",
          [("north", 30), ("south", 30), ("west", 0)]),
         (f"SELECT {PEOPLE} AS n \nFROM main.ratings \n LIMIT 100", [(60,)]),
+        (f"SELECT region AS region, DP_COUNT(*, {SURE}) AS \"how many\", DP_SUM(minutes, {SURE}) AS \"minutes read\" "
+         "\nFROM main.ratings GROUP BY region ORDER BY \"how many\" DESC, region \n LIMIT 100",
+         [("north", 90, 900), ("south", 90, 900), ("west", 0, 0)]),
         (f"SELECT {PEOPLE} AS \"people who read\" \nFROM main.ratings \nWHERE ((minutes > 5)) AND title IS NOT NULL "
          "AND (region NOT IN ('north')) AND title ILIKE '%book%' \n LIMIT 50000", [(30,)]),
     ],

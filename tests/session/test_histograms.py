@@ -387,6 +387,14 @@ def test_other_answers_count_a_person_in_one_of_those_found(towns: dp_sql.Sessio
     assert "of which a person counts in at most 1" in towns.receipts[-1].accuracy
 
 
+@pytest.mark.parametrize("call", ["DP_COUNT(*", "DP_AVG(kind"])
+def test_every_function_answers_the_groups_found(towns: dp_sql.Session, call: str) -> None:
+    found = rows(towns, unknown(SURE).replace("DP_COUNT_DISTINCT(user_id", call))
+    assert [town for town, _ in found] == ["big", "many"]
+    assert towns.receipts[-1].loss.epsilon == 10_000
+    assert towns.receipts[-1].loss.delta == Fraction(1, 10**6)
+
+
 def test_several_keys_and_expressions(towns: dp_sql.Session) -> None:
     text = unknown(SURE).replace("SELECT town", "SELECT upper(town) AS t, kind")
     found = rows(towns, text.replace("BY town", "BY t, kind") + " HAVING people > 100")

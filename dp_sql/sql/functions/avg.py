@@ -113,7 +113,7 @@ class Avg(Bounded):
 DP_AVG = Function(
     name="DP_AVG", shape=Avg, default_mechanism="bounded_mean", purpose="the mean of rows",
     positional=("item",),
-    named=("epsilon", "privacy_unit", "beta", "max_contributions", "mechanism",
+    named=("epsilon", "delta", "privacy_unit", "beta", "max_contributions", "mechanism",
            "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_AVG(stars, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
 )  # fmt: skip
