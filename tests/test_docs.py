@@ -38,6 +38,7 @@ CREATE TABLE regions AS SELECT unnest(['north', 'south']) AS name;
 CREATE TABLE calendar AS SELECT DATE '2025-01-01' + i::INTEGER AS day FROM range(90) AS r(i);
 CREATE TABLE ratings AS SELECT user_id, title, 'north' AS region, 4 AS stars, DATE '2025-01-01' AS day FROM range(900) AS r(user_id), catalog;
 CREATE TABLE reviews AS SELECT user_id, 'good' AS word, 'A good book' AS review FROM range(9) AS r(user_id);
+CREATE TABLE sessions AS SELECT i % 900 AS user_id, 'north' AS region, i % 600 AS minutes FROM range(2000) AS r(i);
 CREATE TABLE scores AS FROM (VALUES ('north', 'tree', 810, 4)) AS s(region, model, accuracy, sensitivity)
 """  # fmt: skip
 SHOP_POLICY = """

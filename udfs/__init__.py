@@ -11,6 +11,7 @@ from dp_sql.udfs.count_distinct import greedy, matching, r2t, sampling, shifted_
 from dp_sql.udfs.groups import partition_selection
 from dp_sql.udfs.histogram import k_norm
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs.quantile import recursive
 from dp_sql.udfs.select import exponential, gem, k_randomised_response, random_stopping, rnm_laplace
 from dp_sql.udfs.topk import joint, limited_domain, peeling, subset, weighted_gaussian
 
@@ -26,6 +27,7 @@ _ALL = (
     k_randomised_response.K_RANDOMISED_RESPONSE,
     bounded_count.BOUNDED_COUNT, bounded_sum.BOUNDED_SUM, bounded_mean.BOUNDED_MEAN,
     laplace.LAPLACE, k_norm.K_NORM, partition_selection.PARTITION_SELECTION,
+    recursive.RECURSIVE,
 )  # fmt: skip
 
 REGISTRY: Mapping[str, Mapping[str, Mechanism]] = MappingProxyType(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from fractions import Fraction
 
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.install import Owner
@@ -117,8 +118,9 @@ def _index(text: str, calls: Sequence[DpCall], asked: Asked) -> int:
                 text=text, position=call.start,
                 hint=IN_DP,
             )  # fmt: skip
-    k, epsilon = asked.k and int(asked.k), asked.epsilon and float(asked.epsilon)
-    wanted: _Signature = (asked.function, k, epsilon)
+    written = (asked.number or "").strip("[]")
+    numbers = tuple(Fraction(one.strip()) for one in written.split(",") if one)
+    wanted: _Signature = asked.function, numbers, asked.epsilon and float(asked.epsilon)
     item = _column(asked.item.partition("(")[2][:-1])
     for number, one in enumerate(brief):
         if one == wanted and (clear[number] or full[number][-1] == item):
@@ -127,7 +129,8 @@ def _index(text: str, calls: Sequence[DpCall], asked: Asked) -> int:
 
 
 def _brief(call: DpCall) -> _Signature:
-    return call.function.name, call.k, float(call.parameters.epsilon)
+    parameters = call.parameters
+    return call.function.name, parameters.told_apart_by, float(parameters.epsilon)
 
 
 def _item(call: DpCall) -> str | None:

@@ -144,7 +144,7 @@ def new_release(receipt: Receipt, columns: Sequence[tuple[str, str]]) -> Release
 def question_key(plan: Plan, database: str) -> str:
     """A digest of all that decides the distribution of an answer, except the rows."""
     domain, groups = plan.domain, plan.groups
-    numbers = plan.parameters.given_to(plan.mechanism)
+    numbers = plan.parameters.question(plan.mechanism)
     parts = (
         database, plan.function.name, plan.mechanism.name, plan.source, None,
         sorted((name, str(value)) for name, value in numbers.items()),

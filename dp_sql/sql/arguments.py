@@ -125,6 +125,7 @@ def _star(function: Function, name: Token, item: Argument) -> ArgumentError:
     return item.refuse(f"{function.name} takes a column, not *.", hint, instead)
 
 
+_EXAMPLES = {("k",): "10", ("q",): "0.5"}
 EPSILON = "epsilon := <number> (the privacy loss)"
 CAP = "max_groups_contributed := <number> (in how many groups one person may count)"
 _UNIT = "privacy_unit := <column> (the column that identifies the person each row belongs to)"
@@ -133,12 +134,17 @@ _GROUPS = "groups (the public set of groups)"
 
 
 def missing(
-    text: str, name: str, span: tuple[int, int], needed: Sequence[str], added: Sequence[str]
+    text: str,
+    name: str,
+    span: tuple[int, int],
+    needed: Sequence[str],
+    added: Sequence[str],
+    others: Sequence[Sequence[str]] = (),
 ) -> ArgumentError:
-    """The refusal of a call that needs more arguments; `added` makes it complete."""
+    """The refusal of a call that needs more; `added` completes it, as one of `others` may."""
     start, end = span
     listed = needed[0] if len(needed) == 1 else f"{', '.join(needed[:-1])} and {needed[-1]}"
-    written = f"{text[: end - 1]}, {', '.join(added)}{text[end - 1 :]}"
+    instead = [f"{text[: end - 1]}, {', '.join(one)}{text[end - 1 :]}" for one in (added, *others)]
     hint = None
     if any(one.endswith(":= observed") for one in added):
         hint = (
@@ -146,7 +152,7 @@ def missing(
             "a public table's column or a list instead, such as ['north', 'south']."
         )
     message = f"{name} needs {listed}."
-    return ArgumentError(message, text=text, position=start, hint=hint, instead=[written])
+    return ArgumentError(message, text=text, position=start, hint=hint, instead=instead)
 
 
 def _refuse_misplaced(given: Given) -> None:
@@ -167,6 +173,7 @@ def _refuse_missing(
     wanted = {"epsilon": (EPSILON, "1.0"), "privacy_unit": (_UNIT, "user_id")}
     if not {"domain", "delta", "mechanism"} & named.keys():
         wanted["domain"] = _DOMAIN, "observed"
+    wanted |= {name: (said, values[0]) for name, (said, values) in function.shape.needs.items()}
     if function.shape.reads_people:
         groups = {"groups": (_GROUPS, "observed"), "max_groups_contributed": (CAP, "1")}
         if "delta" in named and not function.shape.finds_items:
@@ -179,7 +186,21 @@ def _refuse_missing(
         return  # a mechanism may need none; else that is refused with what can be written
     added = [f"{name} := {value}" for name, (_, value) in needed.items()]
     descriptions = [described for described, _ in needed.values()]
-    raise missing(given.token.source, function.name, span, descriptions, added)
+    others = _other_values(added, {n: v for n, (_, v) in function.shape.needs.items()})
+    raise missing(given.token.source, function.name, span, descriptions, added, others)
+
+
+def _other_values(added: Sequence[str], values: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """The same arguments with the other values to try, which fit other types."""
+    names = [one.split(" := ")[0] for one in added]
+    n_others = max([len(values[name]) for name in names if name in values], default=1) - 1
+    return [
+        [
+            f"{name} := {values[name][i + 1]}" if name in values else one
+            for name, one in zip(names, added, strict=True)
+        ]
+        for i in range(n_others)
+    ]
 
 
 def _arguments(
@@ -210,7 +231,7 @@ def _arguments(
             ArgumentError,
             f"{function.name} needs {' and '.join(missing)}, written without a name.",
             f"For example: {function.example}",
-            [put([last], f"{last.text}, 10")] if missing == ("k",) else [],
+            [put([last], f"{last.text}, {_EXAMPLES[missing]}")] if missing in _EXAMPLES else [],
         )
     return positional, named
 

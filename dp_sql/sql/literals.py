@@ -195,7 +195,7 @@ def read_item_or_star(argument: Argument, what: str) -> Reference:
 def read_column_or_number(argument: Argument, what: str) -> Reference:
     """A column's name; or a number, which is a column with no parts."""
     if argument.tokens[-1].kind == "number" and len(argument.tokens) <= 2:
-        value = _number(argument, what)
+        value = read_number(argument, what)
         if value < 0:
             raise argument.refuse(f"{what} must not be negative.")
         if value and not Fraction(1, 10**100) <= value <= 10**100:
@@ -250,7 +250,7 @@ def _as_domain(argument: Argument) -> list[str]:
     return [argument.put(f"[{argument.written}]")]
 
 
-def _number(argument: Argument, what: str) -> Fraction:
+def read_number(argument: Argument, what: str) -> Fraction:
     """The exact value of a numeric literal, from its digits."""
     *signs, literal = argument.tokens
     if literal.kind != "number" or len(signs) > 1 or not all(t.is_symbol("-", "+") for t in signs):
@@ -293,7 +293,7 @@ def whole(high: int) -> Reader[int]:
     """Read a whole number from 1 to a bound."""
 
     def read(argument: Argument, what: str) -> int:
-        value = _number(argument, what)
+        value = read_number(argument, what)
         if value.denominator != 1 or not 1 <= value <= high:
             nearest = _nearest(argument, Fraction(round(value)), Fraction(1), high)
             message = f"{what} must be a whole number from 1 to {high}."
@@ -305,7 +305,7 @@ def whole(high: int) -> Reader[int]:
 
 def read_epsilon(argument: Argument, name: str) -> Fraction:
     """A privacy loss."""
-    value = _number(argument, name)
+    value = read_number(argument, name)
     if not ranges.MIN_EPSILON <= value <= ranges.MAX_EPSILON:
         raise argument.refuse(
             f"{name} must be a number from {float(ranges.MIN_EPSILON):g} to "
@@ -317,7 +317,7 @@ def read_epsilon(argument: Argument, name: str) -> Fraction:
 
 def read_delta(argument: Argument, name: str) -> Fraction:
     """A probability with which the guarantee may fail."""
-    value = _number(argument, name)
+    value = read_number(argument, name)
     if not ranges.MIN_DELTA <= value < ranges.MAX_DELTA:
         raise argument.refuse(
             f"{name} (the probability with which the guarantee may fail) must be at least "
@@ -330,7 +330,7 @@ def read_delta(argument: Argument, name: str) -> Fraction:
 
 def read_beta(argument: Argument, name: str) -> Fraction:
     """One minus a confidence."""
-    value = _number(argument, name)
+    value = read_number(argument, name)
     if not 0 < value < Fraction(1, 2):
         message = f"{name} (one minus the confidence) must lie between 0 and 0.5."
         raise argument.refuse(message, instead=[argument.put("0.05")])
@@ -339,9 +339,17 @@ def read_beta(argument: Argument, name: str) -> Fraction:
     return value
 
 
+def elements(argument: Argument) -> list[Argument] | None:
+    """The elements of a list in brackets; None if it is no list."""
+    tokens = argument.tokens
+    if len(tokens) < 2 or not tokens[0].is_symbol("[") or matching(tokens, 0) != len(tokens) - 1:
+        return None
+    return [Argument(tokens[a:b]) for a, b in split(tokens, 1, len(tokens) - 1) if a < b]
+
+
 def read_zero(argument: Argument, name: str) -> int:
     """The number 0."""
-    if _number(argument, name) != 0:
+    if read_number(argument, name) != 0:
         message = f"{name} must be 0: what people add up to is not below it."
         raise argument.refuse(message, instead=[argument.put("0"), argument.left_out()])
     return 0
@@ -349,7 +357,7 @@ def read_zero(argument: Argument, name: str) -> int:
 
 def read_positive(argument: Argument, name: str) -> Fraction:
     """A positive number."""
-    value = _number(argument, name)
+    value = read_number(argument, name)
     if not 0 < value < 10**40:
         raise argument.refuse(f"{name} must be a positive number below 1e40.")
     return value

@@ -14,6 +14,7 @@ MAX_ROWS_CONTRIBUTED = 10**9  # also the default of DP_COUNT
 # From here on weighted_gaussian is the default without a domain; see docs/mechanisms.md.
 WEIGHTED_FROM_K = 10
 WEIGHTED_FROM_EPSILON = Fraction(1, 100)
+MAX_QUANTILES = 20
 MAX_GROUPS_CONTRIBUTED = 1000
 MAX_GROUPS = 10_000
 MAX_GROUPS_FOUND_BY = 10  # unknown groups to which one person gives weight, by default

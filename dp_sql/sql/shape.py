@@ -87,6 +87,8 @@ class Shape(ABC):
     reads_rows_once: ClassVar[bool] = False
     counts_rows: ClassVar[bool] = False  # whether it matters how often a row occurs
     takes_star: ClassVar[bool] = False  # whether * is an item, which every row has
+    # The named arguments that a call needs besides epsilon: what each is, and values to try.
+    needs: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {}
     # Whether its delta finds items; else it finds groups.
     finds_items: ClassVar[bool] = False
     is_vector: ClassVar[bool] = False  # whether one draw answers all groups, without a cap
@@ -121,6 +123,10 @@ class Shape(ABC):
         """The numbers that a mechanism takes, by name."""
         return {name: getattr(self, name) for name in mechanism.parameters}
 
+    def question(self, mechanism: Mechanism) -> dict[str, Any]:
+        """The numbers that decide the distribution of an answer, by name."""
+        return self.given_to(mechanism)
+
     def loss(self, mechanism: Mechanism) -> PrivacyLoss:
         """The loss of one run of a mechanism."""
         return mechanism.loss(**self.given_to(mechanism))
@@ -151,6 +157,11 @@ class Shape(ABC):
     def udf(self) -> str:
         """The UDF that answers this call."""
         return [*self.udfs][self.detailed]
+
+    @property
+    def told_apart_by(self) -> tuple[Fraction, ...]:
+        """Public numbers without a name, which tell two calls of one statement apart."""
+        return () if self.n_listed is None else (Fraction(self.n_listed),)
 
     @abstractmethod
     def value_type(self, types: Mapping[str, str]) -> str:

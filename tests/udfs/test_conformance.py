@@ -25,6 +25,7 @@ from tests.udfs import (
     cases_peeling,
     cases_people,
     cases_pnf_joint,
+    cases_quantile,
     cases_sampling,
     cases_select,
     cases_stopping,
@@ -56,6 +57,7 @@ MODULES = [
     cases_groups,
     cases_contributions,
     cases_mean,
+    cases_quantile,
 ]
 CASES = {case.mechanism.name: case for module in MODULES for case in module.CASES}
 
@@ -73,6 +75,8 @@ PUBLIC = {
     "bound": "gem",
     "one_sided": False,
     "unit": 1,
+    "quantiles": (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)),
+    "n_steps": 1000,
 }
 CONTRIBUTIONS = ("count", "sum", "avg")
 """The functions whose mechanisms take histograms, and None for a bound that is to be chosen."""
@@ -87,6 +91,7 @@ DATA = {
     "histogram": [[3, 2, 1]],
     "people": [3],
     "avg": [[0, 2], [3, 1], [3, 4], [(0, 1, 2, 3, 10, 0), (2, 1, 3, 1, 7, 0)]],
+    "quantile": [np.array([3, 2, 1])],
 }
 NAMES = {
     "topk": ["counts"],
@@ -97,6 +102,7 @@ NAMES = {
     "histogram": ["counts"],
     "people": ["people"],
     "avg": ["buckets", "people", "sums", "entries"],
+    "quantile": ["votes"],
 }
 OF_PEOPLE = {
     name: mechanism
@@ -216,6 +222,8 @@ WRONG_TYPES = {
     "bound": [2.0, True, Fraction(2)],
     "one_sided": [1, None, "yes"],
     "unit": [1.0, True, None, Fraction(2)],
+    "quantiles": [Fraction(1, 2), 0.5, (0.5,), [Fraction(1, 2)], (1,), (), None],
+    "n_steps": [5.0, True, "5", None, Fraction(5)],
 }
 WRONG_NUMBERS = {
     "epsilon": [Fraction(0), Fraction(-1)],
@@ -226,6 +234,8 @@ WRONG_NUMBERS = {
     "bound": [0, -3],
     "one_sided": [],
     "unit": [0, -1],
+    "quantiles": [(Fraction(0),), (Fraction(1),), (Fraction(1, 2), Fraction(3, 2))],
+    "n_steps": [-1, 2**62 + 1],
 }
 PARAMETERS = [
     (name, parameter)
@@ -281,6 +291,11 @@ WRONG_DATA = [
     *(
         ("topk", [counts], ValueError, "counts")
         for counts in (COUNTS[:, np.newaxis], np.array(3), COUNTS - 2, COUNTS + 2**62)
+    ),
+    *(("quantile", [votes], TypeError, "votes") for votes in NO_COUNTS),
+    *(
+        ("quantile", [votes], ValueError, "votes")
+        for votes in (COUNTS[:, np.newaxis], np.array(3), COUNTS - 2, COUNTS + 1000)
     ),
     *(("select", [[1, bad], [1, 1]], TypeError, "scores") for bad in NO_NUMBERS),
     *(

@@ -129,6 +129,11 @@ def _kept(sizes: NDArray[Any], cap: int) -> list[NDArray[Any]]:
     ]
 
 
+def words_of_rows(rows: Any) -> Any:
+    """A UDF: 64 fair bits for each row, whatever is in it."""
+    return _arrow_numbers(secret_draws().words(len(rows)), "int64")
+
+
 def _value(scalar: Any, kind: str) -> Any:
     """An arrow scalar of an SQL type, as the shapes in sql/functions take it."""
     if kind in _READERS:
@@ -207,7 +212,9 @@ def _bits(valid: Sequence[bool]) -> Any:
     return pa.py_buffer(np.packbits(np.array(valid, bool), bitorder="little").tobytes())
 
 
-def _arrow_numbers(values: Sequence[Any], kind: str, valid: Sequence[bool] | None = None) -> Any:
+def _arrow_numbers(
+    values: Sequence[Any] | NDArray[Any], kind: str, valid: Sequence[bool] | None = None
+) -> Any:
     """Numbers as an arrow array of a type that numpy calls the same; NULL where not `valid`."""
     import pyarrow as pa
 

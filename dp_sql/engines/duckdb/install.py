@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection, Engine
-from dp_sql.engines.duckdb.functions import find_udf, keep_udf, mechanism_udfs
+from dp_sql.engines.duckdb.functions import find_udf, keep_udf, mechanism_udfs, words_of_rows
 from dp_sql.engines.duckdb.plain_macros import (
     ANSWER_TYPES,
     ANSWER_UDF,
@@ -31,6 +31,7 @@ from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.around import IN_DP
 from dp_sql.privacy.people_rows import FIND_UDF, KEEP_UDF
 from dp_sql.sql.formatting import literal, quote
+from dp_sql.sql.functions.quantile import WORD_UDF
 
 _INSTANCE_UDF = "__dp_sql_instance"
 
@@ -111,6 +112,7 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
             (name, function, ["VARCHAR", "UBIGINT", "UBIGINT", *takes], answer, arrow)
             for name, function, takes, answer in [*mechanism_udfs(issued), keep, find]
         ),
+        (WORD_UDF, words_of_rows, ["BIGINT"], "BIGINT", arrow),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
         # DuckDB folds constant arguments: query() needs the text when it binds.
         (REWRITE_UDF, _rewrite_udf(instance), ["VARCHAR"] * 3, "VARCHAR", {}),
@@ -151,7 +153,7 @@ def _answer(instance: Instance, asked: Asked) -> str:
         except Exception:
             return with_type(InternalError("A DP call failed; nothing was released."))
 
-    name = repr((asked.function, asked.item, asked.k, asked.epsilon))
+    name = repr((asked.function, asked.item, asked.number, asked.epsilon))
     return instance.tickets.once(name, asked.execution, make)
 
 

@@ -36,7 +36,7 @@ class Asked:
     text: str
     function: str
     item: str  # the first argument as DuckDB prints it, in any_value(…)
-    k: str | None
+    number: str | None  # k, or the quantiles
     epsilon: str | None
     connection: int
     query: int
@@ -55,12 +55,12 @@ def answer_udf(answer: Callable[[Asked], str]) -> Callable[..., str]:
     """The UDF of all macros; the count of rows only orders it behind the aggregate."""
 
     def udf(
-        text: str, function: str, item: str, k: str | None, epsilon: str | None, connection: int,
-        query: int, schema: str, database: str, search_path: str, temporary: list[str] | None,
-        n_rows: int,
+        text: str, function: str, item: str, number: str | None, epsilon: str | None,
+        connection: int, query: int, schema: str, database: str, search_path: str,
+        temporary: list[str] | None, n_rows: int,
     ) -> str:  # fmt: skip
-        return answer(Asked(text, function, item, k, epsilon, connection, query, schema, database,
-                            search_path, temporary))  # fmt: skip
+        return answer(Asked(text, function, item, number, epsilon, connection, query, schema,
+                            database, search_path, temporary))  # fmt: skip
 
     return udf
 
@@ -84,10 +84,11 @@ def _macro(function: Function) -> str:
         *function.positional,
         *(f"{a} := {default.get(a, 'NULL')}" for a in function.named),
     ]
-    k = "CAST(k AS VARCHAR)" if "k" in function.positional else "NULL"
+    number = next((name for name in ("k", "q") if name in function.positional), None)
+    numbers = f"CAST({number} AS VARCHAR)" if number else "NULL"
     asked = (
         "system.main.current_query()", literal(function.name),
-        f"system.main.alias(system.main.any_value({item}))", k, "CAST(epsilon AS VARCHAR)",
+        f"system.main.alias(system.main.any_value({item}))", numbers, "CAST(epsilon AS VARCHAR)",
         "system.main.current_connection_id()", "system.main.current_query_id()",
         "system.main.current_schema()", "system.main.current_database()",
         "system.main.current_setting('search_path')", _TEMPORARY, "system.main.count(*)",

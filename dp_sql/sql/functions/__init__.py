@@ -9,11 +9,22 @@ from collections.abc import Mapping
 from dp_sql.sql.functions.avg import DP_AVG
 from dp_sql.sql.functions.count import DP_COUNT
 from dp_sql.sql.functions.count_distinct import DP_COUNT_DISTINCT
+from dp_sql.sql.functions.quantile import DP_MEDIAN, DP_QUANTILE
 from dp_sql.sql.functions.select import DP_SELECT
 from dp_sql.sql.functions.sum import DP_SUM
 from dp_sql.sql.functions.topk import DP_TOPK
 from dp_sql.sql.shape import Function
 
 FUNCTIONS: Mapping[str, Function] = {
-    f.name: f for f in (DP_TOPK, DP_COUNT_DISTINCT, DP_COUNT, DP_SUM, DP_AVG, DP_SELECT)
+    f.name: f
+    for f in (
+        DP_TOPK,
+        DP_COUNT_DISTINCT,
+        DP_COUNT,
+        DP_SUM,
+        DP_AVG,
+        DP_QUANTILE,
+        DP_MEDIAN,
+        DP_SELECT,
+    )
 }

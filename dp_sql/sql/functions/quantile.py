@@ -1,0 +1,189 @@
+"""DP_QUANTILE and DP_MEDIAN: the values below which given parts of all people's votes lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+from dp_sql.errors import InternalError
+from dp_sql.sql import literals
+from dp_sql.sql.grid import Grid, check_written, grid_of
+from dp_sql.sql.literals import Argument, Given
+from dp_sql.sql.ranges import DEFAULT_BETA, MAX_QUANTILES
+from dp_sql.sql.shape import Function, Rows, Shape
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
+
+WORD_UDF = "__dp_sql_word"
+_ONE, _SEVERAL = "BIGINT", "BIGINT[]"
+_BOUNDS = ("lower", "upper", "step")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Quantiles(Shape):
+    """Takes the grid position of each person's vote; returns those of the quantiles.
+
+    The vote is one of the person's rows: the one for which the smallest of as many random words
+    was drawn. DuckDB calls the UDF of the words for each row, and keeps one row per person.
+    """
+
+    registry = "quantile"
+    columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
+    counts_rows = True
+    item_types = None  # checked with the bounds
+    takes: ClassVar = {"__dp_votes": "BIGINT[]"}
+    needs: ClassVar = {
+        "lower": (
+            "lower := <value> (the smallest answer, a public number or date)",
+            ("0", "DATE '2026-01-01'", "TIMESTAMP '2026-01-01 00:00:00'"),
+        ),
+        "upper": (
+            "upper := <value> (the largest answer)",
+            ("100", "DATE '2026-12-31'", "TIMESTAMP '2026-12-31 23:59:59'"),
+        ),
+    }
+
+    name: str
+    quantiles: tuple[Fraction, ...]
+    grid: Grid | None = None
+
+    @classmethod
+    def asked(cls, given: Given) -> tuple[tuple[Fraction, ...], bool]:
+        """The quantiles of a call, and whether they are a list."""
+        return (Fraction(1, 2),), False
+
+    @classmethod
+    def read(cls, given: Given, mechanism: Mechanism) -> Self:
+        """Check that there are bounds; what they are is read when the column's type is known."""
+        for end in cls.needs:
+            if end not in given.arguments:
+                described, values = cls.needs[end]
+                last = [*given.arguments.values()][-1]
+                instead = [last.put(f"{last.written}, {end} := {value}") for value in values]
+                hint = "The bounds are public: they must not come from the data."
+                raise given.refuse(f"{given.name} needs {described}.", hint, instead)
+        check_written({name: given.arguments[name] for name in _BOUNDS if name in given.arguments})
+        quantiles, is_list = cls.asked(given)
+        return cls(
+            epsilon=given.read("epsilon", literals.read_epsilon),
+            beta=given.optional("beta", literals.read_beta, DEFAULT_BETA),
+            name=given.name, quantiles=quantiles, detailed=is_list,
+        )  # fmt: skip
+
+    def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
+        """With the grid of the bounds in the item's type."""
+        written = {name: given[name] for name in _BOUNDS if name in given}
+        return replace(self, grid=grid_of(self.name, given["item"], kind, written))
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps the grid has."""
+        return self._grid.n_steps
+
+    @property
+    def _grid(self) -> Grid:
+        if self.grid is None:
+            raise InternalError("The type of the item is not known yet.")
+        return self.grid
+
+    def question(self, mechanism: Mechanism) -> dict[str, Any]:
+        return {**self.given_to(mechanism), "grid": self._grid}
+
+    def loss(self, mechanism: Mechanism) -> PrivacyLoss:
+        """The loss of one run, which does not depend on the grid."""
+        return mechanism.loss(self.quantiles, 0, self.epsilon)
+
+    def value_type(self, types: Mapping[str, str]) -> str:
+        return f"{types['item']}[]" if self.detailed else types["item"]
+
+    def column(self, name: str, sql: str, kind: str) -> str:
+        return self._grid.position(sql) if name == "item" else super().column(name, sql, kind)
+
+    def of_person(self) -> Mapping[str, str]:
+        drawn = f"system.main.arg_min(__dp_item, {WORD_UDF}(__dp_item))"
+        return {"__dp_vote": f"{drawn} FILTER (WHERE __dp_item IS NOT NULL)"}
+
+    def lists(self, rows: Rows) -> list[str]:
+        votes = f"SELECT {rows.group}__dp_vote FROM {rows.relation} WHERE __dp_vote IS NOT NULL"
+        return [rows.lists(votes, {"__dp_votes": "__dp_vote"}, "")]
+
+    def value(self, answer: str, rows: Rows) -> str:
+        if not self.detailed:
+            return self._grid.value(answer)
+        return f"system.main.list_transform({answer}, lambda i: {self._grid.value('i')})"
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+        answers = mechanism.run(lists[0], **self.given_to(mechanism))
+        return answers if self.detailed else answers[0], self.public_accuracy(mechanism, None)
+
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
+        return mechanism.accuracy(**self.given_to(mechanism), beta=self.beta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantile(_Quantiles):
+    """One quantile, or a list of them."""
+
+    udfs: ClassVar = {"__dp_sql_quantile": _ONE, "__dp_sql_quantiles": _SEVERAL}
+    detail = "system.main.ends_with(system.main.typeof(q), ']')"
+    written: ClassVar = ("VARCHAR", "VARCHAR[]")
+    typed: ClassVar = ("{}", "[{}]")
+
+    @classmethod
+    def asked(cls, given: Given) -> tuple[tuple[Fraction, ...], bool]:
+        return given.read("q", _read_quantiles)
+
+    @property
+    def told_apart_by(self) -> tuple[Fraction, ...]:
+        return self.quantiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class Median(_Quantiles):
+    """The quantile at 1/2."""
+
+    udfs: ClassVar = {"__dp_sql_median": _ONE}
+    written: ClassVar = ("VARCHAR",)
+    typed: ClassVar = ("{}",)
+
+
+def _read_quantiles(argument: Argument, what: str) -> tuple[tuple[Fraction, ...], bool]:
+    """A number between 0 and 1, or a list of up to MAX_QUANTILES of them."""
+    parts = literals.elements(argument)
+    if parts is None:
+        return (_read_quantile(argument, what),), False
+    if not 1 <= len(parts) <= MAX_QUANTILES:
+        message = f"{what} takes a list of 1 to {MAX_QUANTILES} numbers."
+        raise argument.refuse(message, "For example: [0.25, 0.5, 0.75]")
+    return tuple(_read_quantile(part, what) for part in parts), True
+
+
+def _read_quantile(argument: Argument, what: str) -> Fraction:
+    value = literals.read_number(argument, what)
+    if not 0 < value < 1:
+        message = f"{what} must lie between 0 and 1; 0.9 is the value that 90 % are below."
+        hint = "The smallest and the largest value are one person's, so they are private."
+        nearest = value / 100 if 1 < value < 100 else Fraction(1 if value <= 0 else 99, 100)
+        raise argument.refuse(message, hint, [argument.put(in_words(nearest))])
+    if value.denominator > 10**9:
+        raise argument.refuse(f"{what} must have at most nine decimals.")
+    return value
+
+
+_NAMED = ("epsilon", "privacy_unit", "lower", "upper", "step", "mechanism", "beta", "groups",
+          "max_groups_contributed")  # fmt: skip
+
+DP_QUANTILE = Function(
+    name="DP_QUANTILE", shape=Quantile, default_mechanism="recursive",
+    purpose="the values below which given parts of the votes lie", positional=("item", "q"),
+    named=_NAMED, table="sessions",
+    example="DP_QUANTILE(minutes, [0.25, 0.5, 0.75], epsilon := 1.0, privacy_unit := user_id, "
+            "lower := 0, upper := 600)",
+)  # fmt: skip
+
+DP_MEDIAN = Function(
+    name="DP_MEDIAN", shape=Median, default_mechanism="recursive", purpose="a typical value",
+    positional=("item",), named=_NAMED, table="sessions",
+    example="DP_MEDIAN(minutes, epsilon := 1.0, privacy_unit := user_id, lower := 0, upper := 600)",
+)  # fmt: skip

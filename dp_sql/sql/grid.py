@@ -1,0 +1,324 @@
+"""The public grid of an answer: lower, lower + step, … up to upper, in the type of a column. Pure.
+
+Values count whole units of their type: 1 of an integer, the last decimal of a DECIMAL, a day of a
+DATE, a microsecond of a TIMESTAMP.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from fractions import Fraction
+
+from dp_sql.sql.formatting import literal
+from dp_sql.sql.literals import Argument, read_number
+from dp_sql.sql.types import BINARY_TYPES, family
+from dp_sql.udfs.mechanism import in_words
+from dp_sql.udfs.quantile.recursive import MAX_STEPS
+
+_BITS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63, "HUGEINT": 126}
+_RANGES = {name: (-(1 << bits), (1 << bits) - 1) for name, bits in _BITS.items()} | {
+    f"U{name}": (0, (2 << bits) - 1) for name, bits in _BITS.items() if name != "HUGEINT"
+}
+_PER_SECOND = {"TIMESTAMP_S": 1, "TIMESTAMP_MS": 10**3, "TIMESTAMP": 10**6, "TIMESTAMP_NS": 10**9,
+               "TIMESTAMP WITH TIME ZONE": 10**6}  # fmt: skip
+_INTERVALS = {"MICROSECOND": Fraction(1, 10**6), "MILLISECOND": Fraction(1, 1000),
+              "SECOND": Fraction(1), "MINUTE": Fraction(60), "HOUR": Fraction(3600),
+              "DAY": Fraction(86400), "WEEK": Fraction(7 * 86400)}  # fmt: skip
+_DAY = 86400
+_MOST_DIGITS = 36
+
+Written = Mapping[str, Argument]
+"""The arguments lower, upper and step, as written; step may be left out."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The values lower + i * step, for i from 0 to n_steps, in whole units of a type.
+
+    places: the decimals of a unit, for numbers.
+    """
+
+    type: str
+    lower: int
+    step: int
+    n_steps: int
+    places: int
+
+    def position(self, x: str) -> str:
+        """SQL for the i at or below a value; values beyond the ends are at the ends.
+
+        It fails on no value. NULL and NaN have no position.
+        """
+        missing = f"{x} IS NULL"
+        if family(self.type) in BINARY_TYPES:
+            missing += f" OR system.main.isnan({x})"
+        units = f"CAST({self._units_above(x)} AS {self._integer})"
+        if self.step > 1:
+            units = f"{units} // CAST({self.step} AS {self._integer})"
+        return f"(CASE WHEN {missing} THEN NULL ELSE CAST({units} AS BIGINT) END)"
+
+    def value(self, i: str) -> str:
+        """SQL for the value of a position."""
+        kind, i = family(self.type), f"CAST({i} AS HUGEINT)"
+        units = f"(CAST({literal(str(self.lower))} AS HUGEINT) + {i} * {self._huge(self.step)})"
+        if kind == "DATE":
+            return f"CAST(DATE '1970-01-01' + CAST({units} AS INTEGER) AS DATE)"
+        if kind == "TIMESTAMP_NS":
+            return f"system.main.make_timestamp_ns(CAST({units} AS BIGINT))"
+        if kind in _PER_SECOND:
+            micros = f"CAST({units} * {10**6 // _PER_SECOND[kind]} AS BIGINT)"
+            time = f"system.main.make_timestamp({micros})"
+            if kind == "TIMESTAMP WITH TIME ZONE":
+                time = f"(system.main.strftime({time}, '%Y-%m-%d %H:%M:%S.%f') || '+00')"
+            return f"CAST({time} AS {self.type})"
+        if not self.places:
+            return f"CAST({units} AS {self.type})"
+        scale, sign = self._huge(10**self.places), f"CASE WHEN {units} < 0 THEN '-' ELSE '' END"
+        whole = f"CAST(system.main.abs({units}) // {scale} AS VARCHAR)"
+        decimals = f"CAST(system.main.abs({units}) % {scale} AS VARCHAR)"
+        padded = f"system.main.lpad({decimals}, {self.places}, '0')"
+        return f"CAST(({sign}) || {whole} || '.' || {padded} AS {self.type})"
+
+    @property
+    def _upper(self) -> int:
+        return self.lower + self.n_steps * self.step
+
+    @property
+    def _integer(self) -> str:
+        """A type for the units above `lower`, of which there may be some beyond the last step."""
+        return "BIGINT" if (self.n_steps + 1) * self.step <= MAX_STEPS else "HUGEINT"
+
+    def _units_above(self, x: str) -> str:
+        """SQL for the whole units from `lower` to a value, which is first moved to the ends."""
+        kind, ends = family(self.type), (self._literal(self.lower), self._literal(self._upper))
+        if kind in BINARY_TYPES:
+            low, high = (f"CAST({end} AS DOUBLE)" for end in ends)
+            x = f"CAST({_between(f'CAST({x} AS DOUBLE)', low, high)} AS {self._decimal})"
+        x = _between(x, *ends)
+        if kind == "DATE":
+            return f"system.main.date_diff('day', {ends[0]}, {x})"
+        if kind in _PER_SECOND:
+            unit = "ns" if kind == "TIMESTAMP_NS" else "us"
+            between = " - ".join(f"system.main.epoch_{unit}({one})" for one in (x, ends[0]))
+            scale = max(10**6 // _PER_SECOND[kind], 1)
+            return f"({between})" if scale == 1 else f"(({between}) // {scale})"
+        if not self.places:
+            wide = self._integer if self._fits_integer else "HUGEINT"
+            return f"(CAST({x} AS {wide}) - CAST({ends[0]} AS {wide}))"
+        wide = self._wide
+        above = f"(CAST({x} AS {wide}) - CAST({ends[0]} AS {wide}))"
+        if self._scaled < 10**37:
+            return f"({above} * CAST({10**self.places} AS DECIMAL({self.places + 1}, 0)))"
+        return f"system.main.replace(CAST({above} AS VARCHAR), '.', '')"
+
+    @property
+    def _fits_integer(self) -> bool:
+        """Whether both ends fit the type of the difference."""
+        return self._integer == "HUGEINT" or max(abs(self.lower), abs(self._upper)) <= MAX_STEPS
+
+    @property
+    def _scaled(self) -> int:
+        """The largest number in the computation of `_units_above`, in units."""
+        return (self._upper - self.lower) * int(10**self.places)
+
+    @property
+    def _wide(self) -> str:
+        ends = max(abs(self.lower), abs(self._upper))
+        return f"DECIMAL({18 if max(ends, self._scaled) < 10**17 else 38}, {self.places})"
+
+    @property
+    def _decimal(self) -> str:
+        """The type in which the ends are exact."""
+        return self._wide if family(self.type) in BINARY_TYPES else self.type
+
+    def _literal(self, units: int) -> str:
+        kind = family(self.type)
+        if kind in {"DATE", *_PER_SECOND}:
+            return f"CAST({literal(_time(units, kind))} AS {self.type})"
+        return f"CAST({literal(literal(Fraction(units, 10**self.places)))} AS {self._decimal})"
+
+    @staticmethod
+    def _huge(x: int) -> str:
+        return f"CAST({literal(str(x))} AS HUGEINT)"
+
+
+def check_written(given: Written) -> None:
+    """Refuse a bound or a step that is no literal; what it must be depends on the column."""
+    for name, argument in given.items():
+        *words, last = argument.tokens
+        literal_of_time = name != "step" and last.kind == "string" and len(words) <= 1
+        interval = name == "step" and argument.tokens[0].upper == "INTERVAL"
+        if not (literal_of_time or interval):
+            read_number(argument, name)
+
+
+def grid_of(call: str, item: Argument, kind: str, given: Written) -> Grid:
+    """The grid of a call for a column of a type.
+
+    Raises ArgumentError where a bound is not of the type, or the grid is empty or too large.
+    """
+    name = family(kind)
+    if name not in {*_RANGES, "DECIMAL", "DATE", *_PER_SECOND, *BINARY_TYPES}:
+        message = f"{call} takes numbers, dates and timestamps; {item.written} is {kind}."
+        cast = f"TRY_CAST({item.written} AS BIGINT)"
+        raise item.refuse(message, f"If it holds numbers, write {cast}.", [item.put(cast)])
+    if name in BINARY_TYPES and "step" not in given:
+        upper, message = (
+            given["upper"],
+            f"For a {name}, {call} needs step: answers are multiples of it.",
+        )
+        hint = "For example, step := 0.01: lower, lower + 0.01, lower + 0.02, …"
+        raise upper.refuse(message, hint, [upper.put(f"{upper.written}, step := 0.01")])
+    places = _places(kind, given)
+    low, high = (_bound(given[end], end, name, kind, places) for end in ("lower", "upper"))
+    if low >= high:
+        raise given["lower"].refuse("lower must be below upper.", instead=_swapped(given))
+    step = _step(given.get("step"), name, places)
+    if step > high - low:
+        message = "step is larger than upper - lower."
+        raise given["step"].refuse(message, instead=[given["step"].left_out()])
+    n_steps = (high - low) // step
+    if n_steps > MAX_STEPS:
+        message = "There are more than 2^62 steps between lower and upper."
+        raise given["upper"].refuse(message, "Write closer bounds, or a larger step.")
+    return Grid(kind, low, step, n_steps, places)
+
+
+def _between(x: str, low: str, high: str) -> str:
+    return f"system.main.greatest(system.main.least({x}, {high}), {low})"
+
+
+def _places(kind: str, given: Written) -> int:
+    """The decimals of a unit: those of a DECIMAL, and for a float those that are written."""
+    if family(kind) == "DECIMAL":
+        return int(kind.rpartition(",")[2].strip(" )"))
+    if family(kind) not in BINARY_TYPES:
+        return 0
+    return max(_decimals(read_number(one, name)) for name, one in given.items())
+
+
+def _decimals(x: Fraction) -> int:
+    return next((n for n in range(_MOST_DIGITS) if (x * 10**n).denominator == 1), _MOST_DIGITS)
+
+
+def _bound(given: Argument, end: str, name: str, kind: str, places: int) -> int:
+    """A bound in units of the type."""
+    if name == "DATE" or name in _PER_SECOND:
+        units = _units_of_time(given, end, name, kind)
+        low, high = -(1 << 63), (1 << 63) - 1
+    else:
+        exact = read_number(given, end) * 10**places
+        if exact.denominator != 1:
+            message = f"{end} has more decimals than {kind}, the type of the column."
+            rounded = in_words(Fraction(int(exact), 10**places))
+            raise given.refuse(message, instead=[given.put(rounded)])
+        units = int(exact)
+        width = int(kind[len("DECIMAL(") :].split(",")[0]) if name == "DECIMAL" else _MOST_DIGITS
+        most = 10 ** min(width, _MOST_DIGITS) - 1
+        low, high = _RANGES.get(name, (-most, most))
+    if not low <= units <= high:
+        nearest = in_words(Fraction(min(max(units, low), high), 10**places))
+        raise given.refuse(
+            f"{end} does not fit {kind}, the type of the column.", None, [given.put(nearest)]
+        )
+    return units
+
+
+_STRING = re.compile(r"'([0-9-]{10}(?:[ T][0-9:.]+(?:Z|[+-][0-9:]+)?)?)'")
+
+
+def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
+    """A date or a timestamp, written as a string or as DATE '…', in units since 1970."""
+    *words, string = given.tokens
+    wanted = "DATE '2026-01-31'" if name == "DATE" else "TIMESTAMP '2026-01-31 12:00:00'"
+    zoned = kind == "TIMESTAMP WITH TIME ZONE"
+    if zoned:
+        wanted = "TIMESTAMPTZ '2026-01-31 12:00:00+00:00'"
+    found = _STRING.fullmatch(string.text)
+    try:
+        if found is None or len(words) > 1 or (words and not _is_time(words[0].upper)):
+            raise ValueError
+        moment = datetime.fromisoformat(found[1])
+        if (moment.tzinfo is not None) != zoned:
+            raise ValueError
+        if name == "DATE":
+            if moment.date().isoformat() != found[1]:
+                raise ValueError
+            return moment.toordinal() - date(1970, 1, 1).toordinal()
+    except ValueError:
+        message = f"{end} must be a {kind} as the column is, written in the statement."
+        raise given.refuse(message, f"For example: {end} := {wanted}") from None
+    since = moment.astimezone(UTC) if zoned else moment.replace(tzinfo=UTC)
+    passed = since - datetime(1970, 1, 1, tzinfo=UTC)
+    micros = (passed.days * _DAY + passed.seconds) * 10**6 + passed.microseconds
+    units, rest = divmod(micros * _PER_SECOND[name], 10**6)
+    if rest or abs(units) >= 1 << 63:
+        raise given.refuse(f"{end} does not fit {kind}, the type of the column.")
+    return units
+
+
+def _is_time(word: str) -> bool:
+    return word == "DATE" or word.startswith("TIMESTAMP")
+
+
+def _time(units: int, name: str) -> str:
+    """A date or a timestamp as SQL reads it back."""
+    if name == "DATE":
+        return date.fromordinal(units + date(1970, 1, 1).toordinal()).isoformat()
+    seconds, rest = divmod(units, _PER_SECOND[name])
+    days, seconds = divmod(seconds, _DAY)
+    day = date.fromordinal(days + date(1970, 1, 1).toordinal()).isoformat()
+    minutes, second = divmod(seconds, 60)
+    digits = f"{rest * 10**9 // _PER_SECOND[name]:09}"
+    if name != "TIMESTAMP_NS":
+        digits = digits[:6]
+    zone = "+00" if name == "TIMESTAMP WITH TIME ZONE" else ""
+    return f"{day} {minutes // 60:02}:{minutes % 60:02}:{second:02}.{digits}{zone}"
+
+
+def _step(given: Argument | None, name: str, places: int) -> int:
+    """The step in units of the type."""
+    is_time = name == "DATE" or name in _PER_SECOND
+    per_second = _PER_SECOND.get(name, Fraction(1, _DAY))
+    if given is None:
+        return _PER_SECOND.get(name, 1)
+    if is_time and given.tokens[0].upper == "INTERVAL":
+        exact = _interval(given) * per_second
+    elif is_time:  # a number of days, or of seconds
+        exact = read_number(given, "step") * _PER_SECOND.get(name, 1)
+    else:
+        exact = read_number(given, "step") * 10**places
+    if exact <= 0:
+        raise given.refuse("step must be positive.", instead=[given.left_out()])
+    if exact.denominator != 1:
+        message = "step is no multiple of the smallest difference of two values of the column."
+        raise given.refuse(message, instead=[given.left_out()])
+    return int(exact)
+
+
+def _interval(given: Argument) -> Fraction:
+    """INTERVAL 15 MINUTES, in seconds; also in quotes."""
+    words = " ".join(token.text.strip("'") for token in given.tokens[1:]).upper().split()
+    if len(words) == 2 and words[0].isdecimal() and len(words[0]) < 20:
+        unit = _INTERVALS.get(words[1].removesuffix("S"))
+        if unit is not None:
+            return int(words[0]) * unit
+    hint = "For example: step := INTERVAL 15 MINUTES. Months have no fixed length."
+    raise given.refuse(
+        f"step must be an interval of {', '.join(_INTERVALS).lower()}s.", hint,
+        [given.put("INTERVAL 1 DAY")],
+    )  # fmt: skip
+
+
+def _swapped(given: Written) -> list[str]:
+    """The statement with lower and upper exchanged."""
+    lower, upper = given["lower"], given["upper"]
+    first, second = sorted((lower, upper), key=lambda one: one.tokens[0].start)
+    text = first.tokens[0].source
+    a, b, c, d = (
+        first.tokens[0].start, first.tokens[-1].end, second.tokens[0].start, second.tokens[-1].end,
+    )  # fmt: skip
+    return [text[:a] + second.written + text[b:c] + first.written + text[d:]]

@@ -1,0 +1,290 @@
+"""Quantiles of small sets of votes: distributions, neighbours and mutants."""
+
+import math
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import cache, partial
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+
+from dp_sql.udfs.mechanism import PrivacyLoss
+from dp_sql.udfs.quantile import recursive, split
+from tests.udfs.choices import PowersOf
+from tests.udfs.conformance import (
+    Case,
+    Domain,
+    Mutant,
+    changed,
+    check_distribution,
+    times_two,
+    within,
+)
+from tests.udfs.distributions import accepted, distribution_of, fits, normalized, samples
+
+EPSILON = Fraction(1)
+UNIT = Fraction(1, 48)
+"""All rates here are multiples of it."""
+Q = Fraction(31, 32)
+LOSS = Q**-48
+"""In exact distributions exp(epsilon) is this rational, about 4.6."""
+PARTS = 2
+
+MEDIAN = (Fraction(1, 2),)
+THIRD = (Fraction(1, 3),)
+QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
+BOTH = (Fraction(1, 3), Fraction(2, 3))
+
+_attempt = split.Outcomes.attempt
+
+
+@cache
+def _accepted(votes, low, high, size, share, rate, width):
+    """The distribution of one shipped attempt, given that it is not repeated."""
+    ranks = split.Ranks(np.array(votes, dtype=np.int64), recursive.PARTS)
+    outcomes = split.into_blocks(split.Stretch(ranks, low, high, size, share), rate)
+    found, unfinished = distribution_of(
+        lambda path: _attempt(outcomes, path), {rate: PowersOf(Q, UNIT)[rate]}
+    )
+    assert unfinished == 0
+    return accepted(found)
+
+
+def _drawn(stretch, rate, path, attempts):
+    """One outcome, drawn from the distribution of the shipped attempts."""
+    given = (stretch.low, stretch.high, stretch.size, stretch.share, rate, split.block_width(rate))
+    found = attempts(tuple(stretch.ranks.votes.tolist()), *given)
+    return list(found)[path._step(list(found.values()))]
+
+
+@contextmanager
+def _small(width):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recursive, "PARTS", PARTS)
+        patch.setattr(split, "block_width", lambda rate: width)
+        # A mutant must not find the distributions of the right code.
+        attempts = cache(_accepted.__wrapped__)
+        patch.setattr(recursive, "choose", lambda *given: _drawn(*given, attempts))
+        yield
+
+
+def shipped(votes, quantiles, n_steps, width=2):
+    """The exact distribution of the shipped mechanism."""
+    with _small(width):
+        found, unfinished = distribution_of(
+            lambda draws: tuple(
+                recursive.recursive(np.array(votes, np.int64), quantiles, n_steps, EPSILON, draws)
+            ),
+            {},
+        )
+    assert unfinished == 0
+    return found
+
+
+def defined(votes, quantiles, n_steps, faster=1):
+    """The same by the definition, with ranks as fractions and every outcome looked at."""
+    m, parts = len(quantiles), PARTS
+    levels = math.floor(math.log2(m)) + 1
+
+    def rank(x):
+        return sum(min(max(Fraction(x, parts) - v, 0), 1) for v in votes)
+
+    def answers(low, high, wanted):
+        """Pairs of a tuple of points and its probability; low and high are (q, point)."""
+        if not wanted:
+            return [((), Fraction(1))]
+        middle = (len(wanted) - 1) // 2 if len(wanted) % 2 else len(wanted) // 2 - 1
+        target = wanted[middle]
+        share = (target - low[0]) / (high[0] - low[0])
+        size = parts if m_of[target] else 1
+        goal = rank(low[1]) + share * (rank(high[1]) - rank(low[1]))
+        weights = {}
+        for i in range(low[1] // size, high[1] // size + 1):
+            x, y = max(i * size, low[1]), min((i + 1) * size, high[1])
+            if x < y or (low[1] == high[1] and i == low[1] // size):
+                error = max(0, rank(x) - goal, goal - rank(y))
+                rate = faster * EPSILON / (2 * levels * max(share, 1 - share))
+                exponent = error * rate / UNIT
+                assert exponent.denominator == 1
+                weights[i * size] = Q**exponent.numerator
+        found = []
+        for x, p in normalized(weights).items():
+            left = answers(low, (target, x), wanted[:middle])
+            right = answers((target, x), high, wanted[middle + 1 :])
+            found += [((*a, x, *b), p * p_a * p_b) for (a, p_a), (b, p_b) in product(left, right)]
+        return found
+
+    def is_last(wanted):
+        """Which quantiles have none on either side when they are drawn."""
+        if not wanted:
+            return {}
+        middle = (len(wanted) - 1) // 2 if len(wanted) % 2 else len(wanted) // 2 - 1
+        rest = is_last(wanted[:middle]) | is_last(wanted[middle + 1 :])
+        return {wanted[middle]: len(wanted) == 1, **rest}
+
+    m_of = is_last(sorted(quantiles))
+    distribution = defaultdict(Fraction)
+    end = (n_steps + 1) * parts
+    for points, p in answers((Fraction(0), 0), (Fraction(1), end), sorted(quantiles)):
+        distribution[tuple(x // parts for x in points)] += p
+    return dict(distribution)
+
+
+def multisets(n_steps, most):
+    for n in range(most + 1):
+        yield from combinations_with_replacement(range(n_steps + 1), n)
+
+
+def one_more(sets, n_steps):
+    """Each set of votes with each one that has one vote more."""
+    for votes in sets:
+        for vote in range(n_steps + 1):
+            yield votes, tuple(sorted((*votes, vote)))
+
+
+def same_as_defined(quantiles, n_steps, most, width):
+    return Domain(
+        lambda votes: shipped(votes, quantiles, n_steps, width),
+        inputs=lambda: multisets(n_steps, most),
+        defined=lambda votes: defined(votes, quantiles, n_steps),
+    )
+
+
+def told_by_votes(quantiles, n_steps, sets):
+    return Domain(
+        lambda votes: shipped(votes, quantiles, n_steps),
+        lambda: one_more(sets(), n_steps),
+        within(LOSS),
+    )
+
+
+def private_by_definition(quantiles, n_steps, sets, factor=LOSS):
+    return Domain(
+        lambda votes: defined(votes, quantiles, n_steps),
+        lambda: one_more(sets(), n_steps),
+        within(factor),
+    )
+
+
+# Equal votes, far apart votes: where a person moves the answers most.
+MANY = [(0,) * 8, (0,) * 5 + (1,) * 4 + (2,) * 4, (0,) * 4 + (2,) * 4, (1,) * 9]
+# Most answers lie in a gap beside the quantile, and one more vote at 40 (at 0) moves them away.
+FAR = (0,) * 2 + (30,) * 3
+FAR_QUARTER = (10,) * 2 + (40,) * 5
+FAR_BOTH = (0, 6, 6, 8, 8, 14), (0, 6, 6, 7, 8, 8, 14)
+QUARTER = (Fraction(1, 4),)
+
+
+def domains():
+    for name, quantiles in [("median", MEDIAN), ("third", THIRD), ("thirds", BOTH)]:
+        for width in (1, 5):
+            yield (
+                f"{name}, blocks of {width}",
+                same_as_defined(quantiles, 3 if quantiles != BOTH else 1, 3, width),
+            )
+        n_steps = 2 if quantiles != BOTH else 1
+        yield (
+            f"{name}, all neighbours",
+            told_by_votes(quantiles, n_steps, partial(multisets, n_steps, 3)),
+        )
+    yield "quartiles", same_as_defined(QUARTILES, 1, 3, 4)
+    yield "slow: quartiles of four steps", same_as_defined(QUARTILES, 3, 3, 4)
+    yield "quartiles, all neighbours", told_by_votes(QUARTILES, 1, partial(multisets, 1, 4))
+    yield "quartiles, equal votes", told_by_votes(QUARTILES, 2, lambda: MANY)
+    yield "the definition", private_by_definition(QUARTILES, 2, lambda: MANY)
+
+
+def whole_steps(patch):
+    """Wrong: the votes of a step are not divided, and count on both sides of it."""
+    right = recursive.Stretch
+
+    def stretch(ranks, low, high, size, share):
+        return right(ranks, low // PARTS * PARTS, -(-high // PARTS) * PARTS, size, share)
+
+    patch.setattr(recursive, "Stretch", stretch)
+
+
+def grid_of_the_data(votes):
+    """Wrong: the answer is a value that someone has."""
+    whole = defined(votes, MEDIAN, 2)
+    return normalized({o: p for o, p in whole.items() if o[0] in votes} or {(0,): Fraction(1)})
+
+
+def without_discarding(patch):
+    patch.setattr(split, "is_discarded", lambda *_: False)
+
+
+def errors_on_one_side(patch):
+    patch.setattr(
+        split.Stretch, "error", lambda s, i: max(3 * s.ranks.at(i * s.size) - s._wanted, 0)
+    )
+
+
+def equal_votes_once(patch):
+    right = split.Ranks._of_step
+    patch.setattr(
+        split.Ranks, "_of_step", lambda s, step: (right(s, step)[0], min(right(s, step)[1], 1))
+    )
+
+
+_FEW = tuple(np.repeat([0, 2, 3, 5, 6], [6, 5, 4, 2, 3]).tolist())
+
+
+def quantiles_fit(tenths, _):
+    """The mechanism as it is drawn, at the probabilities of a median."""
+    error = [
+        max(sum(v < x for v in _FEW) - 10, 10 - sum(v <= x for v in _FEW), 0) for x in range(7)
+    ]
+    expected = normalized({x: math.exp(-0.5 * e) for x, e in enumerate(error)})
+    votes = np.array(_FEW)
+    run = partial(recursive.RECURSIVE.run, votes, MEDIAN, 6, Fraction(tenths, 20))
+    return fits(Counter(run()[0] for _ in samples(6_000)), expected)
+
+
+SMALL = partial(multisets, 2, 3)
+NEIGHBOURS = told_by_votes(MEDIAN, 2, SMALL)
+TIES = told_by_votes(QUARTILES, 2, lambda: MANY)
+AS_DEFINED = same_as_defined(THIRD, 3, 3, 1)
+
+RECURSIVE = Case(
+    mechanism=recursive.RECURSIVE,
+    domains=dict(domains()),
+    mutants={
+        "twice the rate": Mutant(TIES, times_two(recursive, "_rate")),
+        "one level for all": Mutant(TIES, changed(recursive, "n_levels", lambda m: 1)),
+        "a quartile at the rate of a median": Mutant(
+            private_by_definition(QUARTER, 40, lambda: [FAR_QUARTER]),
+            distribution=lambda votes: defined(votes, QUARTER, 40, Fraction(3, 2)),
+        ),
+        "votes of a step on both sides": Mutant(
+            Domain(lambda votes: shipped(votes, QUARTILES, 14), lambda: [FAR_BOTH], within(LOSS)),
+            whole_steps,
+        ),
+        "a grid taken from the data": Mutant(
+            private_by_definition(MEDIAN, 2, SMALL), distribution=grid_of_the_data
+        ),
+        "excess without a price": Mutant(
+            same_as_defined(MEDIAN, 3, 3, 5), without_discarding, check=check_distribution
+        ),
+        "errors on one side": Mutant(AS_DEFINED, errors_on_one_side, check=check_distribution),
+        "equal votes counted once": Mutant(
+            same_as_defined(BOTH, 1, 3, 1), equal_votes_once, check=check_distribution
+        ),
+    },
+    loss=PrivacyLoss(EPSILON, rho=Fraction(1, 16)),
+    says="with probability 95 %, at most 67 people lie between any answer and its exact quantile "
+    "(one row of each person, grid of 1001 values, epsilon = 1)",
+    fits=quantiles_fit,
+    tight={
+        "less than epsilon": private_by_definition(
+            MEDIAN, 40, lambda: [FAR], LOSS * Fraction(9, 10)
+        ),
+        "less than epsilon, a quartile": private_by_definition(
+            QUARTER, 40, lambda: [FAR_QUARTER], LOSS * Fraction(9, 10)
+        ),
+    },
+)
+
+CASES = [RECURSIVE]

@@ -1,0 +1,1 @@
+"""Quantiles of votes on a public grid: one vote a person, one answer per quantile."""

@@ -1,0 +1,157 @@
+"""Quantiles by bisection: the middle one first, then those below it and those above it.
+
+Each quantile is drawn by the exponential mechanism among the votes between the quantiles drawn
+before. A person's vote lies on one side of each, or is divided between both, so each level of the
+bisection costs one part of epsilon. One quantile is the exponential mechanism itself. The proofs
+are in recursive.md.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dp_sql.udfs.checks import check_epsilon, check_int, check_probability
+from dp_sql.udfs.exact_sampling import Draws, secret_draws
+from dp_sql.udfs.intervals import ln_enclosure
+from dp_sql.udfs.mechanism import (
+    Mechanism,
+    PrivacyLoss,
+    exponential_loss,
+    in_words,
+    with_probability,
+)
+from dp_sql.udfs.quantile.ranks import Ints, Ranks, check_votes
+from dp_sql.udfs.quantile.split import Stretch, choose
+
+MAX_STEPS = 1 << 62
+PARTS = 1 << 32
+"""How finely a step is divided where the votes in it may belong to both sides."""
+
+Quantiles = tuple[Fraction, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """A quantile, and those between which it is drawn, by their places; -1 and m are the ends."""
+
+    low: int
+    middle: int
+    high: int
+    share: Fraction  # where the quantile lies between the two
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no other quantile is drawn on either side."""
+        return self.high - self.low == 2
+
+
+def recursive(
+    votes: Ints, quantiles: Quantiles, n_steps: int, epsilon: Fraction, draws: Draws
+) -> list[int]:
+    """Return a position of the grid 0, ..., n_steps for each quantile, in the order given.
+
+    Privacy: epsilon-DP under adding or removing one vote, and so under adding or removing one
+        person whose vote is drawn from their own rows.
+    Source: Smith 2011 for one quantile; Kaplan, Schnapp and Stemmer 2022 for several; see
+        recursive.md.
+    """
+    ordered = sorted(set(quantiles))
+    m, ranks = len(ordered), Ranks(np.sort(votes), PARTS)
+    points = {-1: 0, m: (n_steps + 1) * PARTS}
+    steps = {}
+    for split in splits(ordered):
+        size = PARTS if split.is_last else 1
+        stretch = Stretch(ranks, points[split.low], points[split.high], size, split.share)
+        outcome = choose(stretch, _rate(split.share, m, epsilon) * Fraction(1, PARTS), draws)
+        points[split.middle] = outcome * size
+        steps[ordered[split.middle]] = outcome * size // PARTS
+    return [steps[q] for q in quantiles]
+
+
+def splits(ordered: list[Fraction]) -> Iterator[Split]:
+    """List the quantiles in the order in which they are drawn."""
+    marks = [*ordered, Fraction(1), Fraction(0)]  # those at m and at -1 are the ends
+    waiting = [(-1, len(ordered))]
+    while waiting:
+        low, high = waiting.pop()
+        if high - low > 1:
+            middle = (low + high) // 2
+            share = (marks[middle] - marks[low]) / (marks[high] - marks[low])
+            yield Split(low, middle, high, share)
+            waiting += [(middle, high), (low, middle)]
+
+
+def n_levels(m: int) -> int:
+    """Return how many quantiles are drawn one after the other, of m."""
+    return m.bit_length()
+
+
+def _rate(share: Fraction, m: int, epsilon: Fraction) -> Fraction:
+    """Price one unit of the error of a split: one vote, times the share's denominator."""
+    a, b = share.numerator, share.denominator
+    return epsilon * Fraction(1, 2 * n_levels(m) * max(a, b - a))
+
+
+def loss(quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> PrivacyLoss:
+    """Price the levels, each an exponential mechanism; later ones depend on earlier answers."""
+    levels = n_levels(len(set(quantiles)))
+    if levels == 1:
+        return exponential_loss(epsilon)
+    return PrivacyLoss(epsilon, rho=epsilon**2 * Fraction(1, 8 * levels))
+
+
+def error_bound(quantiles: Quantiles, n_steps: int, epsilon: Fraction, beta: Fraction) -> int:
+    """Bound how many votes lie between any answer and its quantile, of up to PARTS votes."""
+    ordered = sorted(set(quantiles))
+    m = len(ordered)
+    points, worst = {-1: Fraction(0), m: Fraction(0)}, Fraction(0)
+    for split in splits(ordered):
+        n_outcomes = (n_steps + 1) * (1 if split.is_last else PARTS)
+        _, log = ln_enclosure(n_outcomes * m / beta, 64)
+        own = log / (_rate(split.share, m, epsilon) * split.share.denominator)
+        moved = (1 - split.share) * points[split.low] + split.share * points[split.high]
+        worst = max(worst, own + moved)
+        points[split.middle] = own + moved + 1  # the votes within one part of a step
+    return -(-worst // 1)
+
+
+def accuracy(quantiles: Quantiles, n_steps: int, epsilon: Fraction, beta: Fraction) -> str:
+    """State the error bound."""
+    _check_public(quantiles, n_steps, epsilon)
+    check_probability("beta", beta)
+    which = "the answer and the exact quantile"
+    if len(quantiles) > 1:
+        which = "any answer and its exact quantile"
+    bound = error_bound(quantiles, n_steps, epsilon, beta)
+    given = f"(one row of each person, grid of {n_steps + 1} values, epsilon = {in_words(epsilon)})"
+    return f"{with_probability(1 - beta)} at most {bound} people lie between {which} {given}"
+
+
+def run(votes: Ints, quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> list[int]:  # noqa: D103 (below)
+    _check_public(quantiles, n_steps, epsilon)
+    check_votes(votes, n_steps)
+    votes = votes.astype(np.int64, copy=False)
+    return recursive(votes, quantiles, n_steps, epsilon, secret_draws())
+
+
+run.__doc__ = recursive.__doc__
+
+
+def _check_public(quantiles: Quantiles, n_steps: int, epsilon: Fraction) -> None:
+    """Refuse numbers of another type or out of their range."""
+    if not isinstance(quantiles, tuple) or not quantiles:
+        raise TypeError("quantiles must be a tuple of Fractions")
+    for q in quantiles:
+        check_probability("quantiles", q)
+    check_int("n_steps", n_steps)
+    if not 0 <= n_steps <= MAX_STEPS:
+        raise ValueError("n_steps must lie between 0 and 2**62")
+    check_epsilon(epsilon)
+
+
+RECURSIVE = Mechanism(
+    "recursive", "quantile", "the quantiles, the middle one first, by the exponential mechanism",
+    ("quantiles", "n_steps", "epsilon"), loss, run, accuracy,
+)  # fmt: skip

@@ -1,0 +1,102 @@
+"""One quantile of the votes between two points, by the exponential mechanism. Knows no budget.
+
+The outcomes are the intervals of `size` parts that the stretch meets. An outcome's error is the
+distance from the wanted rank to the ranks in it. The proofs are in recursive.md.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from dp_sql.udfs.exact_sampling import Draws, Odds
+from dp_sql.udfs.permute_and_flip import Rejection, block_width, by_weight, is_discarded
+from dp_sql.udfs.quantile.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The outcomes between two points, and the rank that is wanted there."""
+
+    ranks: Ranks
+    low: int  # points, low <= high
+    high: int
+    size: int
+    share: Fraction  # the wanted rank, from 0 at `low` to 1 at `high`
+
+    @property
+    def first(self) -> int:
+        """The first outcome: outcome i holds the points from i * size to (i + 1) * size."""
+        return self.low // self.size
+
+    @property
+    def last(self) -> int:
+        """The last outcome, which begins before `high`."""
+        return max(-(-self.high // self.size) - 1, self.first)
+
+    def error(self, outcome: int) -> int:
+        """Return an outcome's error, in parts of votes over the share's denominator."""
+        b = self.share.denominator
+        over = b * self.ranks.at(max(outcome * self.size, self.low)) - self._wanted
+        under = self._wanted - b * self.ranks.at(min((outcome + 1) * self.size, self.high))
+        return max(over, under, 0)
+
+    def within(self, error: int) -> tuple[int, int]:
+        """Return the first and the last outcome with at most this error."""
+        b = self.share.denominator
+        end = self.ranks.last_up_to((self._wanted + error) // b, self.high)
+        start = self.ranks.first_from(-((error - self._wanted) // b), self.low)
+        first = max(-(-start // self.size) - 1, self.first)
+        return first, min(end // self.size, self.last)
+
+    @property
+    def _wanted(self) -> int:
+        a, b = self.share.numerator, self.share.denominator
+        return (b - a) * self.ranks.at(self.low) + a * self.ranks.at(self.high)
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """The outcomes of a stretch in blocks of similar error, as `Proposals`."""
+
+    stretch: Stretch
+    ends: list[tuple[int, int]]  # the first and last outcome of each block and those before it
+    starts: list[int]  # the least error that a block may have
+    odds: Odds  # the blocks, each with weight (its outcomes) * q**start
+
+    def shortfall(self, outcome: int) -> int:
+        """Return an outcome's error."""
+        return self.stretch.error(outcome)
+
+    def attempt(self, draws: Draws, rejections: object = ()) -> int | Rejection | None:
+        """Propose an outcome, or None: then the attempt is repeated."""
+        j = draws.choose(self.odds)
+        first, last = self.ends[j]
+        inner = self.ends[j - 1] if j else (first, first - 1)
+        outcome = first + draws.below(_width((first, last)) - _width(inner))
+        if outcome >= inner[0]:
+            outcome += _width(inner)
+        excess = self.stretch.error(outcome) - self.starts[j]
+        return None if is_discarded(excess, self.odds, draws) else outcome
+
+
+def choose(stretch: Stretch, rate: Fraction, draws: Draws) -> int:
+    """Draw an outcome with probability proportional to q**error, q = exp(-rate)."""
+    return by_weight(into_blocks(stretch, rate), draws)
+
+
+def into_blocks(stretch: Stretch, rate: Fraction) -> Outcomes:
+    """Sort the outcomes by error; the last block has no upper end."""
+    width, everything = block_width(rate), (stretch.first, stretch.last)
+    # Beyond so many blocks, all outcomes together weigh less than one without error (ln 2 < 7/10).
+    n_blocks = 7 * _width(everything).bit_length() // 10 + 2
+    ends = [stretch.within((j + 1) * width - 1) for j in range(n_blocks)] + [everything]
+    starts = [j * width for j in range(n_blocks + 1)]
+    sizes = [_width(ends[0])]
+    sizes += [_width(end) - _width(before) for before, end in pairwise(ends)]
+    odds = Odds([((n, start),) for n, start in zip(sizes, starts, strict=True)], rate)
+    return Outcomes(stretch, ends, starts, odds)
+
+
+def _width(interval: tuple[int, int]) -> int:
+    first, last = interval
+    return last - first + 1
