@@ -12,7 +12,9 @@ import numpy
 import sqlglot
 
 from benchmarks import contributions, counts, jobs
+from benchmarks.quantiles import quantiles
 from benchmarks.session_age import session_age
+from benchmarks.shared_source import shared_source
 
 
 def main() -> None:
@@ -29,7 +31,7 @@ def main() -> None:
         "",
     ]
     print("\n".join(lines))
-    for job in (*jobs.ALL, *counts.ALL, session_age):
+    for job in (*jobs.ALL, *counts.ALL, quantiles, session_age, shared_source):
         found = job()
         print("\n".join(found), end="\n\n", flush=True)
         lines += [*found, ""]

@@ -307,10 +307,9 @@ def _interval(given: Argument) -> Fraction:
         if unit is not None:
             return int(words[0]) * unit
     hint = "For example: step := INTERVAL 15 MINUTES. Months have no fixed length."
-    raise given.refuse(
-        f"step must be an interval of {', '.join(_INTERVALS).lower()}s.", hint,
-        [given.put("INTERVAL 1 DAY")],
-    )  # fmt: skip
+    units = ", ".join(f"{unit.lower()}s" for unit in _INTERVALS)
+    message = f"step must be a whole number of {units}."
+    raise given.refuse(message, hint, [given.put("INTERVAL 1 DAY")])
 
 
 def _swapped(given: Written) -> list[str]:

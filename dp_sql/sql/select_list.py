@@ -115,7 +115,7 @@ def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
     outside = outside_queries(select.beside_calls(item))
     names = called(outside)
     kinds = dict(functions.builtin_kinds(frozenset(names)))
-    unknown = frozenset(names) - kinds.keys()
+    unknown = frozenset(names.keys() - kinds.keys())
     if unknown:  # asking for all functions costs DuckDB milliseconds
         kinds.update(functions.function_kinds(unknown))
     found = [("OVER", token) for token in outside if token.upper == "OVER"]

@@ -13,10 +13,10 @@ SELECT day, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ra
 SELECT score, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY score
 
 -- ArgumentError: DP_TOPK needs groups (the public set of groups; the policy declares none for
-SELECT upper(region), DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY upper(region)
+SELECT score + 1, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY score + 1
 
 -- NotPrivate|ArgumentError
-SELECT region || 'x', DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region || 'x'
+SELECT region || title, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY region || title
 
 -- NotPrivate
 SELECT CASE WHEN user_id > 900000000 THEN error('x') END, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 1) FROM ratings GROUP BY CASE WHEN user_id > 900000000 THEN error('x') END

@@ -296,3 +296,27 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title LIKE '%b<200*_>'
 
 -- NotPrivate: This pattern has over 1000 characters.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title LIKE '<2000*b>%'
+
+-- ArgumentError: The item title has type VARCHAR, and only integers and decimals are added up
+SELECT DP_SUM(title, epsilon := 1) FROM ratings
+
+-- NotPrivate: The function error is not supported here: dp_sql cannot prove that it
+SELECT DP_SUM(CASE WHEN user_id > 900000000 THEN error('found') ELSE score END, epsilon := 1) FROM ratings
+
+-- NotPrivate: This cast fails on some values of type VARCHAR.
+SELECT DP_SUM(CAST(title AS INTEGER), epsilon := 1) FROM ratings
+
+-- ArgumentError: Under a policy privacy_unit is not an argument: the policy names the privacy unit.
+SELECT DP_COUNT(*, epsilon := 1, privacy_unit := title) FROM ratings
+
+-- NotPrivate: ratings.* is not a column of the source.
+SELECT DP_COUNT(ratings.*, epsilon := 1) FROM ratings
+
+-- ArgumentError: DP_SUM takes a column, not *.
+SELECT DP_SUM(*, epsilon := 1) FROM ratings
+
+-- ArgumentError: contribution_bound must be a positive number below 1e40.
+SELECT DP_SUM(score, epsilon := 1, contribution_bound := 0) FROM ratings
+
+-- ArgumentError: contribution_bound must be a number written in the statement
+SELECT DP_COUNT(*, epsilon := 1, contribution_bound := (SELECT count(*) FROM ratings)) FROM ratings

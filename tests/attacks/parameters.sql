@@ -645,7 +645,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, mechanism := 'joint') FROM ratings
 -- ArgumentError: mechanism must be one of: matching, greedy, sampling, r2t, shift
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, mechanism := none) FROM ratings
 
--- ArgumentError: DP_COUNT_DISTINCT has no argument delta.
+-- ArgumentError: delta finds the groups of a GROUP BY clause, and there is none.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, delta := 1e-9) FROM ratings
 
 -- ArgumentError: DP_COUNT_DISTINCT has no argument domain.

@@ -15,6 +15,7 @@ import pytest
 
 import dp_sql
 from dp_sql.errors import ArgumentError
+from dp_sql.sql.functions import avg
 from dp_sql.sql.functions.avg import Avg
 from dp_sql.udfs.contributions.bounded_mean import FRACTION_BITS
 
@@ -119,6 +120,17 @@ def test_the_mechanism_gets_sums_at_each_bound_on_rows(
                 f"SELECT DP_AVG({column}, epsilon := 1{unit}{bound}) FROM bought WHERE part = {part}"
             ).fetchall()
             assert seen[-1] == expected(people, TYPES[column], most), (part, most)
+
+
+def test_sums_that_lose_what_is_left_of_a_division_are_noticed(
+    owner: dp_sql.Session,
+    analyst: dp_sql.Session,
+    seen: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(avg, "_FEW", 0)
+    with pytest.raises(AssertionError):
+        test_the_mechanism_gets_sums_at_each_bound_on_rows(owner, analyst, seen, "price", None)
 
 
 @pytest.mark.parametrize("column", ["low", "high", "lowest", "nines", "parts"])

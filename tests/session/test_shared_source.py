@@ -157,33 +157,42 @@ def test_a_source_that_mixes_up_the_items_is_noticed(
 
     def swapped(self: PeopleRows) -> None:
         real(self)
-        self._items.reverse()
+        self._columns = dict(zip(self._columns, reversed(self._columns.values()), strict=True))
 
     monkeypatch.setattr(PeopleRows, "__post_init__", swapped)
     with pytest.raises((AssertionError, KeyError, dp_sql.QueryError)):
         test_mechanisms_take_what_they_take_in_separate_statements(owner, taken, 0)
 
 
-def test_calls_with_one_cap_keep_a_person_in_the_same_groups(
-    owner: dp_sql.Session, taken: list[tuple[Any, ...]]
-) -> None:
+@pytest.fixture(scope="module")
+def everywhere(owner: dp_sql.Session) -> str:
+    """A table of 30 people in 4 groups, where no two rows have the same title."""
     owner.execute(
-        "CREATE OR REPLACE TABLE everywhere AS SELECT user_id, 'g' || g AS region, "
+        "CREATE TABLE everywhere AS SELECT user_id, 'g' || g AS region, "
         "'only ' || user_id || ' ' || g AS title FROM range(30) u(user_id), range(4) g(g)"
     )
-    given = f"{UNIT}, groups := ['g0', 'g1', 'g2', 'g3'], max_groups_contributed := 1"
-    calls = [f"DP_COUNT_DISTINCT(title, {given})", f"DP_COUNT_DISTINCT(title || '', {given})"]
-    rows = owner.sql(f"SELECT region, {', '.join(calls)} FROM everywhere GROUP BY region")
-    counts = [row[1:] for row in rows.fetchall()]
-    assert all(one == other for one, other in counts)
-    assert sum(one for one, _ in counts) == 30
+    return "FROM everywhere GROUP BY region"
 
 
-def test_other_caps_have_draws_of_their_own(owner: dp_sql.Session) -> None:
-    caps = [GROUPED.format(1), GROUPED.format(3)]
-    calls = ", ".join(f"DP_COUNT_DISTINCT(title, {UNIT}, {cap})" for cap in caps)
-    rows = owner.sql(f"SELECT region, {calls} FROM views GROUP BY region").fetchall()
-    assert sum(one for _, one, _ in rows) < sum(three for _, _, three in rows)
+def in_groups(item: str, cap: int) -> str:
+    groups = f"groups := ['g0', 'g1', 'g2', 'g3'], max_groups_contributed := {cap}"
+    return f"DP_COUNT_DISTINCT({item}, {UNIT}, {groups})"
+
+
+def test_calls_with_one_cap_keep_a_person_in_the_same_groups(
+    owner: dp_sql.Session, everywhere: str
+) -> None:
+    items = ("title", "title || '!'")
+    calls = ", ".join(in_groups(item, 1) for item in items)
+    rows = owner.sql(f"SELECT region, {calls} {everywhere}").fetchall()
+    assert all(one == other for _, one, other in rows)
+    assert sum(one for _, one, _ in rows) == 30
+
+
+def test_other_caps_have_draws_of_their_own(owner: dp_sql.Session, everywhere: str) -> None:
+    calls = f"{in_groups('title', 1)}, {in_groups('title', 3)}"
+    rows = owner.sql(f"SELECT region, {calls} {everywhere}").fetchall()
+    assert [sum(one) for one in [*zip(*rows, strict=True)][1:]] == [30, 90]
 
 
 # --- the source is read once ----------------------------------------------------------------------

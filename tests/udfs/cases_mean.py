@@ -11,7 +11,7 @@ import pytest
 from dp_sql.udfs.contributions import bound, bounded_mean, histogram, pair_noise, release
 from dp_sql.udfs.exact_sampling import Odds
 from dp_sql.udfs.mechanism import PrivacyLoss
-from tests.udfs.cases_contributions import BETA, EPSILON, HALF
+from tests.udfs.cases_bound import BETA, EPSILON, HALF
 from tests.udfs.choices import PowersOf
 from tests.udfs.conformance import (
     Case,
@@ -223,8 +223,8 @@ CASES = [
             EPSILON, rho=Fraction(1 + 36 + 4 * 169, 3200), bounded_range=Fraction(39, 20)
         ),
         says="with probability 95 %, the sum and the number of rows, whose quotient is the "
-        "estimate, are within 7.299 times their bounds; someone with more rows than the "
-        "contribution bound counts for that many (epsilon = 1)",
+        "estimate, are each within 7.299 times their bound on one person; a person with more rows "
+        "than the contribution bound counts for that many (epsilon = 1)",
         fits=crowd_fits,
     )
 ]

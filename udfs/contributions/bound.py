@@ -33,8 +33,10 @@ def odds_of_bounds(above: Sequence[int], epsilon: Fraction) -> Odds:
 
 def shortfalls_of_bounds(above: Sequence[int], support: int) -> list[int]:
     """Compute how many people each bound is from being the right one; one person moves it by 1."""
+    # Bounds further below need no more people, and have no fewer above them.
+    smaller = [range(max(0, i - _DOUBLINGS), i) for i in range(len(above))]
     return [
-        max(0, n - support, *(_needed(i - j, support) - above[j] for j in range(i)))
+        max(0, n - support, *(_needed(i - j, support) - above[j] for j in smaller[i]))
         for i, n in enumerate(above)
     ]
 

@@ -149,8 +149,8 @@ def accuracy(
     times = rounded_up(scales_of(beta) * Fraction(1, _shares(epsilon, bound)[2]))
     return (
         f"{with_probability(1 - beta)} the sum and the number of rows, whose quotient is the "
-        f"estimate, are within {times} times their bounds; someone with more rows than the "
-        f"contribution bound counts for that many (epsilon = {in_words(epsilon)})"
+        f"estimate, are each within {times} times their bound on one person; a person with more "
+        f"rows than the contribution bound counts for that many (epsilon = {in_words(epsilon)})"
     )
 
 

@@ -58,7 +58,7 @@ def accuracy(size: int, epsilon: Fraction, bound: int, beta: Fraction) -> str:
 def _rate(epsilon: Fraction, bound: int) -> Fraction:
     check_epsilon(epsilon)
     check_positive_int("bound", bound)
-    return epsilon / bound
+    return epsilon * Fraction(1, bound)
 
 
 K_NORM = Mechanism(

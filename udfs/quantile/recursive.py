@@ -78,7 +78,7 @@ def splits(ordered: list[Fraction]) -> Iterator[Split]:
         low, high = waiting.pop()
         if high - low > 1:
             middle = (low + high) // 2
-            share = (marks[middle] - marks[low]) / (marks[high] - marks[low])
+            share = Fraction(marks[middle] - marks[low], marks[high] - marks[low])
             yield Split(low, middle, high, share)
             waiting += [(middle, high), (low, middle)]
 
@@ -109,8 +109,8 @@ def error_bound(quantiles: Quantiles, n_steps: int, epsilon: Fraction, beta: Fra
     points, worst = {-1: Fraction(0), m: Fraction(0)}, Fraction(0)
     for split in splits(ordered):
         n_outcomes = (n_steps + 1) * (1 if split.is_last else PARTS)
-        _, log = ln_enclosure(n_outcomes * m / beta, 64)
-        own = log / (_rate(split.share, m, epsilon) * split.share.denominator)
+        _, log = ln_enclosure(Fraction(n_outcomes * m, beta), 64)
+        own = Fraction(log, _rate(split.share, m, epsilon) * split.share.denominator)
         moved = (1 - split.share) * points[split.low] + split.share * points[split.high]
         worst = max(worst, own + moved)
         points[split.middle] = own + moved + 1  # the votes within one part of a step

@@ -110,17 +110,21 @@ class Engine:
         self.tickets = tickets
         self._frame = frame
         self._known: dict[str, _Listed] = {}
+        self._kinds: dict[frozenset[str], Mapping[str, frozenset[str]]] | None = None
 
     # --- what the compiler asks (dp_sql.privacy.catalog.OwnersEngine) ---
 
     @contextlib.contextmanager
     def looked_up(self, names: Collection[str]) -> Iterator[None]:
-        """Ask for some names at once; what they mean is known while one statement is planned."""
-        self._known = self._listed(sorted(names)[:_MAX_LISTED])
+        """Ask for some names at once; what they mean is known while one statement is planned.
+
+        So is what functions are.
+        """
+        self._known, self._kinds = self._listed(sorted(names)[:_MAX_LISTED]), {}
         try:
             yield
         finally:
-            self._known = {}
+            self._known, self._kinds = {}, None
 
     def _listed(self, names: Sequence[str]) -> dict[str, _Listed]:
         """The search path, and the relations of each name, folded."""
@@ -191,6 +195,12 @@ class Engine:
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         """What each name may be as a function; also all users' functions that replace DuckDB's."""
+        known = {} if self._kinds is None else self._kinds
+        if names not in known:
+            known[names] = self._function_kinds(names)
+        return known[names]
+
+    def _function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
         wanted = "(system.main.lower(function_name) IN (SELECT unnest($1)))"
         sql = f"{_KINDS} WHERE {wanted} OR NOT internal GROUP BY 1"
         found = self._fetch(sql, [sorted(names)])

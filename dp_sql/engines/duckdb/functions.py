@@ -121,12 +121,18 @@ def find_udf(issued: Tickets) -> Callable[..., Any]:
     return _by_rows(find, 1, "BIGINT[]")
 
 
-def _kept(sizes: NDArray[Any], cap: int) -> list[NDArray[Any]]:
-    ranks, ends = secret_draws().orders(sizes), np.cumsum(sizes)
-    return [
-        np.flatnonzero(ranks[end - size : end] < cap) + 1
-        for size, end in zip(sizes.tolist(), ends.tolist(), strict=True)
-    ]
+def _kept(sizes: NDArray[Any], cap: int) -> Any:
+    """The kept places of each person, as an arrow array; only people in too many groups draw."""
+    import pyarrow as pa
+
+    ends, over = np.cumsum(sizes), sizes > cap
+    places = np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes) + 1
+    kept = np.repeat(~over, sizes)
+    kept[~kept] = secret_draws().orders(sizes[over]) < cap
+    numbers = np.append(0, np.cumsum(np.minimum(sizes, cap)))
+    return pa.ListArray.from_arrays(
+        _arrow_numbers(numbers, "int32"), _arrow_numbers(places[kept], "int64")
+    )
 
 
 def words_of_rows(rows: Any) -> Any:
@@ -175,7 +181,11 @@ def _array(values: Sequence[Any], kind: str) -> Any:
     if kind == "VARCHAR":
         return _arrow_strings(values)
     if kind.endswith("[]"):
-        inside = _array([x for one in values for x in one], kind.removesuffix("[]"))
+        inside: Any
+        if values and isinstance(values[0], pa.Array):
+            inside = pa.concat_arrays(values)
+        else:
+            inside = _array([x for one in values for x in one], kind.removesuffix("[]"))
         ends = list(accumulate((len(one) for one in values), initial=0))
         return pa.ListArray.from_arrays(_arrow_numbers(ends, "int32"), inside)
     if not kind.startswith("STRUCT("):

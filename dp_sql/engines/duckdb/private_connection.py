@@ -274,7 +274,7 @@ def _released_sql(plans: Sequence[Plan], tickets: Sequence[str]) -> str:
         string = "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
         if kind.startswith(COUNTED.partition("{")[0]):
             string = f"{COUNTED.format('VARCHAR')}[]"
-        if kind.startswith("STRUCT("):
+        elif kind.startswith("STRUCT("):
             string = _INEXACT.sub("VARCHAR", kind)
         is_exact = kind.startswith("BIGINT") or kind == string
         listed.append(name if is_exact else f"CAST({name} AS {string})")

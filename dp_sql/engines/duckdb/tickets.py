@@ -194,7 +194,7 @@ class Tickets:
             self._answers.move_to_end(key)
             while len(self._answers) > 1 and (
                 len(self._answers) > _MAX_ANSWERS
-                or sum(len(d) for a in self._answers.values() for d in a.draws.values())
+                or sum(len(d) for a in self._answers.values() if a.draws for d in a.draws.values())
                 > _MAX_PEOPLE
             ):
                 self._answers.popitem(last=False)

@@ -16,6 +16,7 @@ from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 REPORT_TYPE = """STRUCT(estimate DOUBLE, lower_bound DOUBLE, confidence DOUBLE, \
 contribution_bound INTEGER, epsilon DOUBLE, noise DOUBLE)"""
+_FEW = 1 << 31  # rows of one person; with more, a part of a unit is lost where products overflow
 _LAST = MAX_ROWS_CONTRIBUTED.bit_length() - 1  # the place of the largest bound on rows
 
 
@@ -52,21 +53,26 @@ class Avg(Bounded):
 
         A code is 4 times the place, plus 2 where no one has more rows, plus 1 for sums below 0.
         """
-        if self.bound is None:
-            last, own = f"system.main.least({bucket('__dp_n')}, {_LAST})", bucket("__dp_n")
-            kept, most = "__dp_n", "(CAST(1 AS BIGINT) << place)"
-        else:
-            last = own = "0"
-            kept = most = f"system.main.least(__dp_n, {self.bound})"
+        own, most, kept = bucket("__dp_n"), "system.main.least(n, CAST(1 AS BIGINT) << place)", "n"
+        if self.bound is not None:
+            own, most = "0", f"system.main.least(n, {self.bound})"
+            kept = most
+        people = (
+            f"SELECT {rows.group}__dp_n AS n, {own} AS own, __dp_net < 0 AS negative, "
+            f"system.main.abs(__dp_net) * {1 << FRACTION_BITS} AS whole FROM {rows.relation}"
+        )
+        # Of `whole` * most // n the large part is a product: DuckDB divides HUGEINT slowly.
+        parts = f"SELECT *, whole // n AS part FROM ({people}) AS people"
         places = (
-            f"SELECT {rows.group}__dp_n, __dp_net, {own} AS own, "
-            f"unnest(system.main.range(-1, {last} + 1)) AS place FROM {rows.relation}"
+            f"SELECT {rows.group}n, own, negative, part, CAST(CASE WHEN n < {_FEW} THEN whole - "
+            "part * n ELSE 0 END AS BIGINT) AS rest, unnest(system.main.range(-1, "
+            f"system.main.least(own, {_LAST}) + 1)) AS place FROM ({parts}) AS parts"
         )
         sizes = (
             f"SELECT {rows.group}CASE WHEN place = -1 THEN -1 ELSE 4 * place + 2 * CAST(place = "
-            "own AS BIGINT) + CAST(__dp_net < 0 AS BIGINT) END AS code, CASE WHEN place = -1 "
-            f"THEN CAST({kept} AS HUGEINT) ELSE (system.main.abs(__dp_net) * {1 << FRACTION_BITS} "
-            f"* system.main.least(__dp_n, {most})) // __dp_n END AS size FROM ({places}) AS places"
+            "own AS BIGINT) + CAST(negative AS BIGINT) END AS code, CASE WHEN place = -1 THEN "
+            f"CAST({kept} AS HUGEINT) ELSE part * {most} + rest * {most} // n END AS size "
+            f"FROM ({places}) AS places"
         )
         histogram = (
             f"SELECT {rows.group}code, {bucket('size')} AS bucket, system.main.count(*) AS people, "

@@ -74,11 +74,14 @@ class CountPeople(CountDistinct):
     takes: ClassVar = {"__dp_number": "BIGINT"}
     udfs: ClassVar = {f"{name}_of_people": kind for name, kind in CountDistinct.udfs.items()}
 
+    def of_person(self) -> dict[str, str]:
+        return {"__dp_rows": "system.main.count(__dp_item)"}
+
     def vector(self) -> PeopleOfGroups:
         return PeopleOfGroups(**vars(self))
 
     def lists(self, rows: Rows) -> list[str]:
-        people = "system.main.count(DISTINCT __dp_privacy_unit) AS __dp_number"
+        people = "system.main.count(__dp_privacy_unit) AS __dp_number"
         if not rows.grouped:
             return [f"__dp_lists AS (SELECT {people} FROM {rows.relation})"]
         return [

@@ -1,0 +1,133 @@
+"""The choice of a contribution bound: small data, all neighbours, mutants.
+
+A data set lists each person's contribution: rows, or a net sum of either sign.
+"""
+
+from fractions import Fraction
+from functools import cache
+from itertools import chain, combinations_with_replacement
+
+import pytest
+
+from dp_sql.udfs.contributions import bound, histogram
+from tests.udfs.choices import PowersOf
+from tests.udfs.conformance import Domain, Mutant, changed, check_distribution, times_two
+from tests.udfs.distributions import (
+    NotPrivateError,
+    check_neighbours,
+    distribution_of,
+    normalized,
+)
+
+EPSILON = Fraction(1)
+BETA = Fraction(1, 20)
+HALF = Fraction(1, 2)
+ROWS = (1, 2, 3, 5, 9)
+SUMS = (-3, -1, 0, 2, 9)
+
+
+def entries(data):
+    """What SQL hands over: (bucket, people, sum of sizes, negative), an entry a person."""
+    return [[(abs(v) - 1).bit_length(), 1, abs(v), int(v < 0)] for v in data if v]
+
+
+def columns(data, n=4):
+    return [[entry[i] for entry in entries(data)] for i in range(n)]
+
+
+def added(contributions, n_people, several=1):
+    """Data sets of fewer people, each contribution `several` times, and each with one person more."""
+    for data in chain.from_iterable(
+        combinations_with_replacement(contributions, n) for n in range(n_people)
+    ):
+        yield from ((several * data, (*several * data, person)) for person in contributions)
+
+
+# The choice of the bound: exp(-epsilon/4) is 1/2, which is one person of shortfall.
+
+
+@cache
+def chosen(data, support, doublings, n_bounds):
+    """The distribution of the place of the bound; the choice has half of epsilon."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bound, "_SUPPORT", Fraction(support, 2))
+        patch.setattr(bound, "_DOUBLINGS", doublings)
+        above = histogram.read_histogram(*columns(data, 3)).above(n_bounds)
+        distribution, unfinished = distribution_of(
+            lambda draws: bound.choose_bound(above, EPSILON / 2, draws), PowersOf(HALF, EPSILON / 4)
+        )
+    assert unfinished == 0
+    return distribution
+
+
+def defined_choice(data, support, doublings, n_bounds):
+    """The same, written down from bound.md."""
+    above = [sum(abs(v) > 2**i for v in data) for i in range(n_bounds)]
+    weights = {}
+    for i in range(n_bounds):
+        behind = [support * min(i - j, doublings) - above[j] for j in range(i)]
+        weights[i] = HALF ** max(0, above[i] - support, *behind)
+    return normalized(weights)
+
+
+def check_choice(distribution, pairs):
+    """Raise unless losses are at most epsilon/2, and lie in a range of epsilon/2."""
+    factor = HALF**-2
+    check_neighbours(distribution, pairs, factor)
+    for left, right in dict.fromkeys(pairs):
+        ratios = [distribution(left)[at] / distribution(right)[at] for at in distribution(left)]
+        if max(ratios) > factor * min(ratios):
+            raise NotPrivateError(f"{left} against {right}: a range of more than epsilon/2")
+
+
+def choice(contributions, support, doublings, n_bounds=5, remember=True):
+    def pairs():
+        return [*added(contributions, 3), *added(contributions, 3, several=3)]
+
+    def distribution(data):
+        of = chosen if remember else chosen.__wrapped__
+        return of(data, support, doublings, n_bounds)
+
+    return Domain(
+        distribution,
+        pairs,
+        check_choice,
+        inputs=lambda: dict.fromkeys(chain.from_iterable(pairs())),
+        defined=lambda data: defined_choice(data, support, doublings, n_bounds),
+    )
+
+
+AFRESH = choice(ROWS, 2, 16, remember=False)
+CHOICES = {
+    f"a bound, {support} people a doubling, up to {doublings}": choice(ROWS, support, doublings)
+    for support, doublings in ((1, 16), (2, 16), (3, 1))
+}
+
+
+def summed_above(these, n):
+    return [sum(its for at, its in these.sums.items() if at > i) for i in range(n)]
+
+
+WRONG_CHOICES = {
+    "a bound at twice its rate": Mutant(AFRESH, times_two(bound, "_rate")),
+    "a bound by what is above instead of who": Mutant(
+        AFRESH, changed(histogram.Histogram, "above", summed_above)
+    ),
+    "a bound for one person less": Mutant(
+        AFRESH,
+        changed(bound, "_needed", lambda doublings, support: support * doublings - 1),
+        check=check_distribution,
+    ),
+}
+
+
+def check_tightly(distribution, pairs):
+    check_neighbours(distribution, pairs, HALF**-2 * Fraction(99, 100))
+
+
+TIGHT = {
+    "a choice for less": Domain(
+        lambda data: chosen(data, 12, 16, 3), lambda: [((3,) * 13, (3,) * 14)], check_tightly
+    )
+}
+"""The bounds 1 and 2 lack a person each, and 4 has eleven too few above 1: a third person is for 4 alone."""
