@@ -41,7 +41,7 @@ def _draw_errors(axes: Any, results: dict[str, Any]) -> None:
     axes.set_xscale("log")
     axes.set_xlim(FLOOR * 0.8, CEILING * 1.2)
     axes.grid(axis="x", alpha=0.3)
-    axes.set_xlabel("relative error: median (mark) to 95 % (line)")
+    axes.set_xlabel("relative error: median (mark) to 95 % (line); no error is at the left edge")
     for name in NAMES:
         axes.plot([], [], linestyle="", marker=MARKS[name], color=COLOURS[name], label=NAMES[name])
     axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.07), ncol=6, frameon=False)

@@ -104,6 +104,20 @@ def test_a_report_is_drawn_from_its_lower_bound_on(opened: Opened) -> None:
         assert "at least where its line begins, with 95 % confidence" in spoken(page)
 
 
+def test_each_function_is_asked_and_its_answer_is_drawn_or_listed(opened: Opened) -> None:
+    page = opened()
+    offered = list(page.selectbox(key="ask").options)
+    questions = importlib.import_module("questions")
+    for name in questions.OFFERED:
+        page = ask(choose(page, ask=name))
+        if name in {"DP_QUANTILE", "DP_MEDIAN"}:  # no interval is known: tables and a number
+            assert len(pictures(page)) == 1 and len(page.table) + len(page.metric) >= 2
+        else:
+            assert all(row["low"] < row["high"] for row in pictures(page)[0]), name
+        offered.remove(questions.WORDS[name][0])
+    assert offered == []
+
+
 def test_people_over_time_are_drawn_within_what_explain_says_of_all(
     opened: Opened, folder: Path
 ) -> None:
