@@ -102,7 +102,8 @@ class Grid:
             return f"system.main.date_diff('day', {ends[0]}, {x})"
         if kind in _PER_SECOND:
             unit = "ns" if kind == "TIMESTAMP_NS" else "us"
-            between = " - ".join(f"system.main.epoch_{unit}({one})" for one in (x, ends[0]))
+            epochs = (f"system.main.epoch_{unit}({one})" for one in (x, ends[0]))
+            between = " - ".join(f"CAST({epoch} AS {self._integer})" for epoch in epochs)
             scale = max(10**6 // _PER_SECOND[kind], 1)
             return f"({between})" if scale == 1 else f"(({between}) // {scale})"
         if not self.places:

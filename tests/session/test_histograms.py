@@ -517,6 +517,8 @@ def test_under_a_policy_groups_are_found_and_kept(tmp_path: Path) -> None:
         assert [town for town, _ in found] == ["big", "many"]
         assert rows(session, text) == found
         assert len(session.receipts) == 1
+        rows(session, text.replace("1e-6", "2e-6"))
+        assert len(session.receipts) == 2, "another delta is another question"
         with pytest.raises(dp_sql.QueryError, match="delta is more than the policy allows"):
             session.sql(text.replace("1e-6", "1e-4"))
         with pytest.raises(dp_sql.QueryError, match=r"needs groups .* and max_groups|needs groups"):
