@@ -480,7 +480,7 @@ def test_a_number_among_all_groups_is_found_out(monkeypatch: pytest.MonkeyPatch)
 REFUSED = {
     "finds the groups of a GROUP BY": "SELECT DP_COUNT_DISTINCT(user_id, epsilon := 1, "
     "privacy_unit := user_id, delta := 1e-6) FROM towns",
-    "groups says which there are": unknown("epsilon := 1, groups := ['big']"),
+    "groups already lists them": unknown("epsilon := 1, groups := ['big']"),
     "a SELECT has one such call": unknown().replace(
         "FROM",
         ", DP_COUNT_DISTINCT(kind, epsilon := 1, delta := 1e-6, privacy_unit := user_id) FROM",
