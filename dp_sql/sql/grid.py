@@ -250,7 +250,7 @@ def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
                 raise ValueError
             return moment.toordinal() - date(1970, 1, 1).toordinal()
     except ValueError:
-        message = f"{end} must be a literal {kind}, the type of the column."
+        message = f"{end} must be a {kind} literal: that is the type of the column."
         raise given.refuse(message, f"For example: {end} := {wanted}") from None
     since = moment.astimezone(UTC) if zoned else moment.replace(tzinfo=UTC)
     passed = since - datetime(1970, 1, 1, tzinfo=UTC)

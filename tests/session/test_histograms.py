@@ -481,7 +481,7 @@ REFUSED = {
     "finds the groups of a GROUP BY": "SELECT DP_COUNT_DISTINCT(user_id, epsilon := 1, "
     "privacy_unit := user_id, delta := 1e-6) FROM towns",
     "groups already lists them": unknown("epsilon := 1, groups := ['big']"),
-    "a SELECT has one such call": unknown().replace(
+    "only one such call": unknown().replace(
         "FROM",
         ", DP_COUNT_DISTINCT(kind, epsilon := 1, delta := 1e-6, privacy_unit := user_id) FROM",
     ),
