@@ -19,13 +19,15 @@ INTRODUCTION = (
     "",
     "The table shows the median relative error over the runs, and in brackets the error that 95 % of the runs stay",
     "within (with fewer than 20 runs, the largest). For several groups the error is the sum of the groups' errors over",
-    "the sum of their true values; for the 10 best items it is the share of them that is missed. The smallest median is",
-    "bold, with all that are within 5 % of it; a dash marks a question not reached within ten minutes. **dp_sql was given no bound, except the groups a person for orders per month. The others were given bounds on each person's",
-    "rows, groups or sums: the 95 % quantiles of the data itself, which is private information and favours them.**",
+    "the sum of their true values; for the top 10 items it is the share of them that is missed. The smallest median is",
+    "bold, with all that are within 5 % of it; a dash marks a question that was not reached within ten minutes. **dp_sql was",
+    "given no bounds on rows or sums, only a cap on groups per person in the TPC-H questions with groups. The others were",
+    "given bounds on each person's rows, groups or sums: the 95 % quantiles of the data itself. These are private, and most",
+    "users would have to guess them.**",
 )
 
 FOUND = (
-    "## Who answers COUNT(DISTINCT) right?",
+    "## Who answers COUNT(DISTINCT) correctly?",
     "",
     "That is, the number of different items when people have many items each. No library here has an unbiased answer: each",
     "must limit what one person contributes, and so counts too few items if the limit is low and adds much noise if it is",
@@ -34,12 +36,12 @@ FOUND = (
     "- **dp_sql** chooses the limit privately and counts what people with that limit can cover together (a maximum flow),",
     "  so an item is lost only if no person has room for it. Its [report](sql.md#reading-a-report) names the limit.",
     "- **OpenDP** (`n_unique`), **SmartNoise SQL** (`COUNT(DISTINCT …)`) and **Tumult Analytics** (`count_distinct`) keep a",
-    "  random choice of each person's rows, as many as you say. Popular items take the room of rare ones. The scale of their",
-    "  noise is the limit over ε, as it must be for persons. Where people have more rows than the limit the answers are too",
+    "  random choice of each person's rows, as many as you say. Popular items crowd out rare ones. The scale of their",
+    "  noise is the limit over ε, as person-level privacy needs. Where people have more rows than the limit the answers are too",
     "  low, and nothing in them says by how much.",
     "- **PipelineDP** counts people and rows, not distinct values.",
-    "- **qrlew** answers wrong: its rewritten SQL counts rows. The SQL has no DISTINCT left, so this is no matter of noise",
-    "  or bounds, and `count(*)` over `SELECT DISTINCT item` does the same.",
+    "- **qrlew** answers another question: its rewritten SQL counts rows. That SQL has no DISTINCT, so noise and bounds are",
+    "  not the cause, and `count(*)` over `SELECT DISTINCT item` does the same.",
     "",
     "## Defaults, refusals and errors",
     "",
@@ -52,22 +54,22 @@ CHECKED = {
     "opendp": (
         "OpenDP refuses a query in which a person's rows are not limited, once the "
         "identifier is declared. `truncate_num_groups(k)` keeps k − 1 groups instead of k: its ranks start at 1 and it keeps "
-        "those below k. So counts per group are too low without any sign of it, and with k = 1 nothing is kept. We asked for "
+        "those below k. So counts per group are too low, without a warning, and with k = 1 nothing is kept. We asked for "
         'one group more. Its default, a random choice of groups, fails; we used `keep="first"`, which favours early groups. '
         "An open bug makes some plans that redefine the truncated column [not private]"
         "(https://github.com/opendp/opendp/issues/2949); the plans here do not."
     ),
     "smartnoise": (
         "SmartNoise SQL assumes one row a person (`max_ids: 1`) unless its metadata says otherwise, and counts one row "
-        "of each without a warning. `epsilon` is the price of each statistic, so AVG costs twice of it; we gave it half. "
+        "of each without a warning. `epsilon` is the price of each statistic, so AVG costs twice as much; we gave it half. "
         "It takes no list of public groups: either it lists the groups of the data that pass a threshold (its default, for δ), or all "
         "of them (`censor_dims: false`, used here where the groups are public), and never an empty one."
     ),
     "pipelinedp": "PipelineDP refuses to start without its bounds.",
     "qrlew": (
         "qrlew drops DISTINCT, without an error. Where people are counted we gave it distinct rows, so that "
-        "counting rows is right. It uses (ε, δ) always, noise from the database's own random function, and the exact "
-        "number of rows as a public number."
+        "counting rows is right. It always uses (ε, δ), draws noise with the database's own random function, and treats "
+        "the exact number of rows as public."
     ),
     "tumult": "Tumult Analytics refuses a query over a person's rows without a limit on them.",
 }
@@ -78,7 +80,7 @@ HOW = (
     "- *Data*: generated by `benchmarks/rivals/data.py`, always the same: a shop (10,000 customers, 144,576 rows, at most",
     "  1,004 of one person, amounts of money) and readers (500 people, 44,729 rows, at most 2,390 of one person); TPC-H at",
     "  scale 0.02 by DuckDB's generator, with customers as persons; real sets where they are present",
-    "  ([data.md](data.md)). Joins and filters are done before, for all libraries alike.",
+    "  ([data.md](data.md)). Joins and filters are applied beforehand, for all libraries alike.",
     "- *Public knowledge*, given to all: the range of values for medians, the groups and items where the question says so.",
     "- *Averages, medians*: the truth is that of all rows. dp_sql's and OpenDP's median have one vote a person",
     "  ([sql.md](sql.md)), so part of their error is the difference between the two questions.",
@@ -94,7 +96,7 @@ HOW = (
 MISSING = (
     "## Not run here",
     "",
-    "- PyDP and diffprivlib install, but know no persons: each number given to them counts as one person's, and limiting a",
-    "  person's rows is left to the caller. PyDP's noise is what PipelineDP uses.",
+    "- PyDP and diffprivlib can be installed, but have no notion of a person: each number counts as one person's, and the",
+    "  caller must limit each person's rows. PipelineDP uses PyDP's noise.",
     "- Privacy on Beam, ZetaSQL's and BigQuery's differential privacy need Go, C++ or a cloud.",
 )

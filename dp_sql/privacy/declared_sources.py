@@ -198,12 +198,20 @@ class DeclaredTables(Tables):
 
 
 def no_amount(name: str, kind: str) -> ArgumentError:
-    """The refusal of an item that is no integer or decimal."""
-    why = "" if family(kind) not in BINARY_TYPES else ": sums of floating-point numbers are rounded"
+    """The refusal of an item that is neither an integer nor a decimal."""
+    why = "; sums of floating-point numbers are rounded" if family(kind) in BINARY_TYPES else ""
+    hint = f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2))."
+    if is_time(kind):
+        hint = f"Add up a number instead, such as date_diff('day', DATE '2026-01-01', {name})."
     return ArgumentError(
-        f"The item {name} has type {kind}, and only integers and decimals are added up{why}.",
-        hint=f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2)).",
+        f"The item {name} has type {kind}; only integers and decimals can be added up{why}.",
+        hint=hint,
     )
+
+
+def is_time(kind: str) -> bool:
+    """Whether a type is a date, a time or an interval: TRY_CAST would make all values NULL."""
+    return kind.startswith(("DATE", "TIME", "INTERVAL"))
 
 
 def inexact(what: str, name: str, kind: str) -> ArgumentError:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value
-from dp_sql.privacy.declared_sources import inexact, no_amount
+from dp_sql.privacy.declared_sources import inexact, is_time, no_amount
 from dp_sql.privacy.domains import Domain, Values
 from dp_sql.privacy.from_clause import From, row_wise
 from dp_sql.privacy.plan import Column, Groups, Plan, Shared, plan_of
@@ -252,7 +252,7 @@ def _exact(
         start, end = reference.position, reference.position + len(reference.text)
         before, after = select.text[:start], select.text[end:]
         casts = [f"CAST({reference.text} AS VARCHAR)"] if "VARCHAR" in types else []
-        if family(value.type) in BINARY_TYPES or not casts:
+        if family(value.type) in BINARY_TYPES or not (casts or is_time(value.type)):
             casts.insert(0, f"TRY_CAST({reference.text} AS DECIMAL(18, 2))")
         instead = [f"{before}{cast}{after}" for cast in casts]
         refusal = inexact(what, reference.text, value.type)

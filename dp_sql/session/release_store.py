@@ -144,6 +144,8 @@ def new_release(receipt: Receipt, columns: Sequence[tuple[str, str]]) -> Release
 def question_key(plan: Plan, database: str) -> str:
     """A digest of all that decides the distribution of an answer, except the rows."""
     domain, groups = plan.domain, plan.groups
+    finding = None if groups is None else groups.finding
+    found_by = [] if finding is None else [[*map(str, finding.parameters.values())]]
     numbers = plan.parameters.question(plan.mechanism)
     parts = (
         database, plan.function.name, plan.mechanism.name, plan.source, None,
@@ -151,7 +153,7 @@ def question_key(plan: Plan, database: str) -> str:
         sorted((name, column.sql, column.type) for name, column in plan.columns.items()),
         [(key.sql, key.type) for key in plan.keys],
         None if domain is None else [domain.select, domain.described],
-        None if groups is None else [groups.select, groups.cap],
+        None if groups is None else [groups.select, groups.cap, *found_by],
         str(plan.parameters.beta), plan.parameters.detailed,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

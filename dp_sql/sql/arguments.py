@@ -214,7 +214,7 @@ def _arguments(
             without = [put(tokens[start - 1 : start], "")] if at.is_symbol(")") else []
             raise at.error(ArgumentError, "An argument is missing here.", instead=without)
         part = tokens[start:stop]
-        _refuse_modifiers(part, function)
+        _refuse_modifiers(part, function, tokens[index : start + 2])
         is_full = bool(named) or len(positional) == len(function.positional)
         if part[0].name is not None and token_at(part, 1).is_symbol(":=", "=>"):
             _add_named(named, tokens, (start, stop), function)
@@ -327,20 +327,30 @@ def _unknown(tokens: Sequence[Token], at: tuple[int, int], function: Function) -
     )
 
 
-def _refuse_modifiers(tokens: Sequence[Token], function: Function) -> None:
-    """Refuse DISTINCT in front of an argument, and ORDER BY and the like in it."""
+def _refuse_modifiers(tokens: Sequence[Token], function: Function, before: Sequence[Token]) -> None:
+    """Refuse DISTINCT in front of an argument, and ORDER BY and the like in it.
 
-    def refused(token: Token, what: str, why: str) -> NotSupported:
+    `before` are the tokens from the function's name to the one after DISTINCT.
+    """
+
+    def refused(
+        token: Token, what: str, why: str, example: str, instead: Sequence[str]
+    ) -> NotSupported:
         message = f"{function.name} does not take {what}{why}."
-        example = f"For example: {function.example}"
-        return token.error(NotSupported, message, example, [put([token], "")])
+        return token.error(NotSupported, message, f"For example: {example}", instead)
 
-    if tokens[0].upper in {"DISTINCT", "ALL"} and len(tokens) > 1:
+    first, example = tokens[0], function.example
+    if first.upper in {"DISTINCT", "ALL"} and len(tokens) > 1:
         people = function.shape.reads_people and not function.shape.counts_rows
         why = "; each person counts once for each item anyway" if people else ""
-        raise refused(tokens[0], tokens[0].upper, why)
+        instead = [put([first], "")] if people or first.upper == "ALL" else []
+        if first.upper == "DISTINCT" and function.distinct is not None:
+            other = FUNCTIONS[function.distinct]
+            why, example = f"; {other.name} counts different values", other.example
+            instead = [put(before, f"{other.name}({tokens[1].text}")] if len(before) == 4 else []
+        raise refused(first, first.upper, why, example, instead)
     for token, after in pairwise(tokens[1:]):
         pair = f"{token.upper} {after.upper}"
         if pair in {"ORDER BY", "IGNORE NULLS", "RESPECT NULLS"}:
             why = "; NULLs never count, and the order of the answer is its rank"
-            raise refused(token, pair, why)
+            raise refused(token, pair, why, example, [put([token], "")])

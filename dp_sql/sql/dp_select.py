@@ -275,9 +275,9 @@ def _check_finding(call: DpCall, n_calls: int, grouped: bool) -> None:
         why = "delta finds the groups of a GROUP BY clause, and there is none."
         raise delta.refuse(why, "Leave delta out.", [delta.left_out()])
     if call.groups is not None:
-        why = "delta finds unknown groups, and groups says which there are."
-        hint = "Leave out delta, or groups."
+        why = "delta finds unknown groups, but groups already lists them."
+        hint = "Leave out delta or groups."
         raise delta.refuse(why, hint, [delta.left_out(), call.given["groups"].left_out()])
     if n_calls > 1:
-        why = "Each call with delta finds groups of its own, so a SELECT has one such call."
-        raise delta.refuse(why, "Write a SELECT for each, or name public groups.")
+        why = "Each call with delta finds its own groups, so a SELECT can have only one such call."
+        raise delta.refuse(why, "Write one SELECT for each call, or give public groups.")

@@ -102,7 +102,8 @@ class Grid:
             return f"system.main.date_diff('day', {ends[0]}, {x})"
         if kind in _PER_SECOND:
             unit = "ns" if kind == "TIMESTAMP_NS" else "us"
-            between = " - ".join(f"system.main.epoch_{unit}({one})" for one in (x, ends[0]))
+            epochs = (f"system.main.epoch_{unit}({one})" for one in (x, ends[0]))
+            between = " - ".join(f"CAST({epoch} AS {self._integer})" for epoch in epochs)
             scale = max(10**6 // _PER_SECOND[kind], 1)
             return f"({between})" if scale == 1 else f"(({between}) // {scale})"
         if not self.places:
@@ -168,7 +169,7 @@ def grid_of(call: str, item: Argument, kind: str, given: Written) -> Grid:
     if name in BINARY_TYPES and "step" not in given:
         upper, message = (
             given["upper"],
-            f"For a {name}, {call} needs step: answers are multiples of it.",
+            f"For a {name}, {call} needs step, the distance between possible answers.",
         )
         hint = "For example, step := 0.01: lower, lower + 0.01, lower + 0.02, …"
         raise upper.refuse(message, hint, [upper.put(f"{upper.written}, step := 0.01")])
@@ -249,7 +250,7 @@ def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
                 raise ValueError
             return moment.toordinal() - date(1970, 1, 1).toordinal()
     except ValueError:
-        message = f"{end} must be a {kind} as the column is, written in the statement."
+        message = f"{end} must be a {kind} literal: that is the type of the column."
         raise given.refuse(message, f"For example: {end} := {wanted}") from None
     since = moment.astimezone(UTC) if zoned else moment.replace(tzinfo=UTC)
     passed = since - datetime(1970, 1, 1, tzinfo=UTC)
@@ -294,7 +295,9 @@ def _step(given: Argument | None, name: str, places: int) -> int:
     if exact <= 0:
         raise given.refuse("step must be positive.", instead=[given.left_out()])
     if exact.denominator != 1:
-        message = "step is no multiple of the smallest difference of two values of the column."
+        message = (
+            "step must be a multiple of the smallest difference between two values of the type."
+        )
         raise given.refuse(message, instead=[given.left_out()])
     return int(exact)
 

@@ -350,7 +350,7 @@ def elements(argument: Argument) -> list[Argument] | None:
 def read_zero(argument: Argument, name: str) -> int:
     """The number 0."""
     if read_number(argument, name) != 0:
-        message = f"{name} must be 0: what people add up to is not below it."
+        message = f"{name} can only be 0: it counts a negative net sum as 0."
         raise argument.refuse(message, instead=[argument.put("0"), argument.left_out()])
     return 0
 

@@ -285,6 +285,7 @@ class Function:
     example: str  # a call that works, for messages
     table: str  # that the example reads
     vector: type[Vector] | None = None  # what `shape.vector` makes
+    distinct: str | None = None  # the function that answers `name(DISTINCT …)`
 
     @property
     def shapes(self) -> tuple[type[Shape], ...]:

@@ -297,7 +297,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title LIKE '%b<200*_>'
 -- NotPrivate: This pattern has over 1000 characters.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title LIKE '<2000*b>%'
 
--- ArgumentError: The item title has type VARCHAR, and only integers and decimals are added up
+-- ArgumentError: The item title has type VARCHAR; only integers and decimals can be added up
 SELECT DP_SUM(title, epsilon := 1) FROM ratings
 
 -- NotPrivate: The function error is not supported here: dp_sql cannot prove that it

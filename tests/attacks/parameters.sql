@@ -597,10 +597,10 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := score) FROM 
 -- ArgumentError: contribution_bound must be a number written in the statement, no
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := (SELECT max(score) FROM ratings)) FROM ratings
 
--- ArgumentError: With a fixed contribution_bound nothing is searched, so max_cont
+-- ArgumentError: contribution_bound fixes the bound, so max_contributions would have no effect
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 5, max_contributions := 5) FROM ratings
 
--- ArgumentError: With a fixed contribution_bound nothing is searched, so bound_se
+-- ArgumentError: contribution_bound fixes the bound, so bound_selection would have no effect
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 5, bound_selection := 'gem') FROM ratings
 
 -- ArgumentError: bound_selection must be one of: difference, gem, mgem, combined_gem, rnm.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
 import random
 import re
@@ -388,7 +389,7 @@ def spent_directly(folder: Path) -> int:
     """How many releases a ledger's file holds."""
     import sqlite3
 
-    with sqlite3.connect(folder / "shop.ledger.sqlite") as file:
+    with contextlib.closing(sqlite3.connect(folder / "shop.ledger.sqlite")) as file:
         ((n,),) = file.execute("SELECT count(*) FROM events WHERE kind = 'reserved'").fetchall()
     return int(n)
 

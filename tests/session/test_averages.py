@@ -167,8 +167,8 @@ def test_without_rows_there_is_no_mean(owner: dp_sql.Session, analyst: dp_sql.Se
     ("item", "why"),
     [
         ("rate", "sums of floating-point numbers are rounded"),
-        ("CAST(stars AS VARCHAR)", "only integers and decimals are added up"),
-        ("CAST(stars AS UHUGEINT)", "only integers and decimals are added up"),
+        ("CAST(stars AS VARCHAR)", "only integers and decimals can be added up"),
+        ("CAST(stars AS UHUGEINT)", "only integers and decimals can be added up"),
     ],
 )
 def test_what_is_no_integer_or_decimal_is_refused_with_a_cast_that_works(

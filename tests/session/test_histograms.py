@@ -480,8 +480,8 @@ def test_a_number_among_all_groups_is_found_out(monkeypatch: pytest.MonkeyPatch)
 REFUSED = {
     "finds the groups of a GROUP BY": "SELECT DP_COUNT_DISTINCT(user_id, epsilon := 1, "
     "privacy_unit := user_id, delta := 1e-6) FROM towns",
-    "groups says which there are": unknown("epsilon := 1, groups := ['big']"),
-    "a SELECT has one such call": unknown().replace(
+    "groups already lists them": unknown("epsilon := 1, groups := ['big']"),
+    "only one such call": unknown().replace(
         "FROM",
         ", DP_COUNT_DISTINCT(kind, epsilon := 1, delta := 1e-6, privacy_unit := user_id) FROM",
     ),
@@ -517,6 +517,8 @@ def test_under_a_policy_groups_are_found_and_kept(tmp_path: Path) -> None:
         assert [town for town, _ in found] == ["big", "many"]
         assert rows(session, text) == found
         assert len(session.receipts) == 1
+        rows(session, text.replace("1e-6", "2e-6"))
+        assert len(session.receipts) == 2, "another delta is another question"
         with pytest.raises(dp_sql.QueryError, match="delta is more than the policy allows"):
             session.sql(text.replace("1e-6", "1e-4"))
         with pytest.raises(dp_sql.QueryError, match=r"needs groups .* and max_groups|needs groups"):

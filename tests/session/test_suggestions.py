@@ -194,6 +194,25 @@ def test_an_analyst_pastes_what_an_error_proposes(analyst: dp_sql.Session, state
     paste(analyst, statement.replace("{}", ""))
 
 
+@pytest.mark.parametrize("item", ["title", "user_id"])
+def test_distinct_is_answered_by_the_function_that_counts_different_values(
+    owner: dp_sql.Session, item: str
+) -> None:
+    rest = f"{item}, epsilon := 0.1, privacy_unit := user_id) FROM ratings"
+    error = told(owner, f"SELECT DP_COUNT(DISTINCT {rest}")
+    assert error.suggestion == f"SELECT DP_COUNT_DISTINCT({rest}"
+
+
+@pytest.mark.parametrize(
+    "call", ["DP_SUM(DISTINCT score", "DP_AVG(DISTINCT score", "DP_SUM(day", "DP_AVG(day"]
+)
+def test_no_statement_is_proposed_that_answers_another_question(
+    owner: dp_sql.Session, call: str
+) -> None:
+    statement = f"SELECT {call}, epsilon := 0.1, privacy_unit := user_id) FROM ratings"
+    assert told(owner, statement).suggestion == ""
+
+
 def test_a_read_only_owner_keeps_an_answer_in_a_temporary_table(shop: Path) -> None:
     call = COUNT.format(", privacy_unit := user_id")
     with dp_sql.connect(str(shop / "shop.duckdb"), read_only=True) as session:

@@ -290,6 +290,10 @@ SELECT DP_TOPK(title, DP_COUNT_DISTINCT(title, epsilon := 1), epsilon := 1) FROM
 -- ^ DISTINCT title
 SELECT DP_COUNT_DISTINCT(DISTINCT title, epsilon := 1, privacy_unit := user_id) FROM ratings
 
+-- NotSupported: DP_COUNT does not take DISTINCT; DP_COUNT_DISTINCT counts different values
+-- ^ DISTINCT title
+SELECT DP_COUNT(DISTINCT title, epsilon := 1, privacy_unit := user_id) FROM ratings
+
 -- NotSupported: DP_COUNT_DISTINCT does not take FILTER
 -- ^ FILTER
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FILTER (WHERE year > 2001) FROM ratings
@@ -514,11 +518,11 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'best', privacy
 -- ^ 0,
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 0, privacy_unit := user_id) FROM ratings
 
--- ArgumentError: With a fixed contribution_bound nothing is searched, so bound_selection has no effect
+-- ArgumentError: contribution_bound fixes the bound, so bound_selection would have no effect
 -- ^ 20
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 20, bound_selection := 'gem', privacy_unit := user_id) FROM ratings
 
--- ArgumentError: With a fixed contribution_bound nothing is searched, so max_contributions has no effect
+-- ArgumentError: contribution_bound fixes the bound, so max_contributions would have no effect
 -- ^ 20
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 20, max_contributions := 50, privacy_unit := user_id) FROM ratings
 

@@ -11,7 +11,7 @@ AMOUNT_TYPES = frozenset(
      "UBIGINT", "DECIMAL"}
 )  # fmt: skip
 _DIGITS = 21  # rows of wider types are clamped to 10**21 units
-_LARGEST = 1 << 70  # and a person's net sum to so many
+_LARGEST = 1 << 70  # a person's net sum is clamped to this many units
 _DECIMAL = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 
 

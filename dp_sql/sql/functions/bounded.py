@@ -1,4 +1,4 @@
-"""What functions share whose answer is one number, to which each person adds a bounded part."""
+"""What the functions share that return one number, to which each person adds a bounded part."""
 
 from __future__ import annotations
 
@@ -53,9 +53,8 @@ class Bounded(Shape):
         for other in ("bound_selection", "max_contributions"):
             if "contribution_bound" in given.arguments and other in given.arguments:
                 raise given.arguments["contribution_bound"].refuse(
-                    "With a fixed contribution_bound nothing is searched, so "
-                    f"{other} has no effect.",
-                    f"Leave out one of contribution_bound and {other}.",
+                    f"contribution_bound fixes the bound, so {other} would have no effect.",
+                    f"Leave out either contribution_bound or {other}.",
                 )
         return cls(
             epsilon=epsilon, beta=beta, bound=bound, max_contributions=most, detailed=report,

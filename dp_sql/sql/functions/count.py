@@ -75,5 +75,5 @@ DP_COUNT = Function(
     named=("epsilon", "delta", "privacy_unit", "beta", "max_contributions", "mechanism",
            "contribution_bound", "report", "groups", "max_groups_contributed"),
     example="DP_COUNT(*, epsilon := 1.0, privacy_unit := user_id)", table="ratings",
-    vector=RowsOfGroups,
+    vector=RowsOfGroups, distinct="DP_COUNT_DISTINCT",
 )  # fmt: skip

@@ -33,7 +33,7 @@ class CountDistinct(Bounded):
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Self:
-        """Check that there are kernels, too."""
+        """Check also that the compiled kernels are available."""
         from dp_sql.udfs.count_distinct.kernels import library
 
         try:
@@ -68,7 +68,7 @@ class CountDistinct(Bounded):
 
 @dataclass(frozen=True, kw_only=True)
 class CountPeople(CountDistinct):
-    """Takes how many people there are; returns nearly that."""
+    """Takes the number of people; returns it with noise."""
 
     reads_rows_once = True
     takes: ClassVar = {"__dp_number": "BIGINT"}

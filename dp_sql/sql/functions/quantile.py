@@ -61,7 +61,7 @@ class _Quantiles(Shape):
                 described, values = cls.needs[end]
                 last = [*given.arguments.values()][-1]
                 instead = [last.put(f"{last.written}, {end} := {value}") for value in values]
-                hint = "The bounds are public: they must not come from the data."
+                hint = "Bounds are public: choose them without looking at the data."
                 raise given.refuse(f"{given.name} needs {described}.", hint, instead)
         check_written({name: given.arguments[name] for name in _BOUNDS if name in given.arguments})
         quantiles, is_list = cls.asked(given)
@@ -162,8 +162,10 @@ def _read_quantiles(argument: Argument, what: str) -> tuple[tuple[Fraction, ...]
 def _read_quantile(argument: Argument, what: str) -> Fraction:
     value = literals.read_number(argument, what)
     if not 0 < value < 1:
-        message = f"{what} must lie between 0 and 1; 0.9 is the value that 90 % are below."
-        hint = "The smallest and the largest value are one person's, so they are private."
+        message = (
+            f"{what} must lie between 0 and 1; at 0.9, 90 % of the votes lie below the answer."
+        )
+        hint = "The minimum and the maximum each belong to one person, so they are not released."
         nearest = value / 100 if 1 < value < 100 else Fraction(1 if value <= 0 else 99, 100)
         raise argument.refuse(message, hint, [argument.put(in_words(nearest))])
     if value.denominator > 10**9:

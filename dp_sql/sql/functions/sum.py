@@ -55,7 +55,7 @@ class Sum(Bounded):
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Self:
-        """Check the numbers, but for what depends on the type of the item."""
+        """Check the numbers, except what depends on the type of the item."""
         lower = given.optional("lower", literals.read_zero, None)
         return cls(
             epsilon=given.read("epsilon", literals.read_epsilon),
@@ -77,7 +77,9 @@ class Sum(Bounded):
                 raise argument.refuse(message, instead=[argument.put(in_words(rounded))])
             bound = int(units)
             if bound > _MOST:
-                raise argument.refuse("contribution_bound must be at most 2^126 units of the type.")
+                raise argument.refuse(
+                    "contribution_bound must be at most 2^126 units of the last decimal place."
+                )
         one_sided = self.one_sided or family(kind).startswith("U")
         return replace(self, bound=bound, one_sided=one_sided, kind=kind)
 
