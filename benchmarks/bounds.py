@@ -75,7 +75,7 @@ def real() -> Iterator[Counts]:
             if people.size > 100:
                 yield counts_of(name, people, items)
                 if people.size < 1_000_000:
-                    yield counts_of(f"{name}, turned round", items, people)
+                    yield counts_of(f"{name}, people and items swapped", items, people)
 
 
 def made(seed: int = 2026) -> Iterator[Counts]:
@@ -202,7 +202,7 @@ def inverse(counts: Counts, epsilon: Fraction) -> Errors:
 
 
 def best_fixed(counts: Counts, epsilon: Fraction) -> Errors:
-    """The bound with the least RMSE, which no one knows; all of epsilon is noise."""
+    """The bound with the least RMSE, which is not known in advance; all of epsilon is noise."""
     bounds = np.unique(np.round(1.1 ** np.arange(121)).astype(int))
     biases, scales = counts.under(bounds) - counts.n_items, bounds / float(epsilon)
     best = np.argmin(biases**2 + 2 * scales**2)
@@ -322,7 +322,7 @@ Made by `python -m benchmarks.bounds`. The default of DP_COUNT_DISTINCT is `boun
 - `gem` with bounds up to 100, the earlier default
 - the sparse vector technique on the same bounds
 - `r2t` and `shifted_inverse` with bounds up to 100
-- the best fixed bound of each set, which no one knows in advance
+- the best fixed bound of each set, which is not known in advance
 
 The sets are parts of five public data sets, and synthetic families. "Turned round" means that people and items change
 places. The constants of the default were chosen on other parts and other families. β = 0.05. The default and gem both

@@ -223,7 +223,7 @@ Made by `python -m benchmarks.contributions`. DP_COUNT and DP_SUM choose their b
 are above each. Three other ways to choose, and fixed bounds, on the same sums: rows per person and per item of three
 public sets, made-up families, and made-up amounts in units from 10 to 10¹¹. The constants were chosen on two other public
 sets and other draws of the families. The cells have RMSE / median / 95th percentile of the absolute error, divided by that
-of the best fixed bound of each set, which no one knows, at the same ε with all of ε for its noise. They are geometric means.
+of the best fixed bound of each set (not known in advance) at the same ε with all of ε for its noise. They are geometric means.
 A bound chosen with a probability below 10⁻¹⁰ is left out.
 
 """.splitlines()

@@ -134,6 +134,6 @@ _HEAD = f"""\
 {" / ".join(MEASURES)} of the error of DP_AVG, in percent of the mean size of a value, geometric means over three public
 sets and three made-up ones, each with six models of the values (two of them depend on a person's number of rows). The
 fixed bounds stand for libraries in which the analyst names the rows per person and the range of the values, with Laplace
-noise and half of ε each for sum and count. They are given the 99th percentile of people's means, which no one knows.
+noise and half of ε each for sum and count. They are given the 99th percentile of people's means, which is not known in advance.
 
 """.splitlines()
