@@ -20,6 +20,20 @@ _COLUMN = re.compile(r"\br(\d+)c(\d+)\b")
 
 
 @dataclass(frozen=True)
+class PersonOf:
+    """How a private table tells whose its rows are: by a column of it.
+
+    key: None: the column is the person. Else the rows belong to the people of `owner` with that
+        column equal to this `key` of it.
+    """
+
+    table: Parts
+    column: str
+    key: str | None = None
+    owner: PersonOf | None = None
+
+
+@dataclass(frozen=True)
 class Table:
     """A table of the database, a file or a dataframe; `columns` are SQL.
 

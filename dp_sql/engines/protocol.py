@@ -1,0 +1,84 @@
+"""What a release asks of an engine that holds people's rows: four questions, each in plain SQL.
+
+A question is asked of parts: sets of people, each with all of its people's rows. Its SQL is
+DuckDB's, runs over each part alone, and what comes out is merged by `merge_sql`. So the answer is
+the same however people are split, in which order parts and rows come, and how often a part is
+computed. All randomness stays with who asks: nothing that an engine runs may draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dp_sql.privacy.relation_tree import PersonOf
+
+PARTS = "__dp_parts"  # the relation that `merge_sql` reads: rows of `part_sql`, of all parts
+PART = "__dp_part"  # the scalar macro that tells a part's number, from 0, in both of them
+
+
+@dataclass(frozen=True)
+class PublicRows:
+    """A relation that a question reads besides people's rows.
+
+    columns: names and DuckDB types. rows: an arrow table of them, as `engines.duckdb.shipped` makes it.
+    """
+
+    columns: Sequence[tuple[str, str]]
+    rows: Any
+
+
+@dataclass(frozen=True)
+class Question:
+    """SQL over the people of one part, and how the answers of all parts become one.
+
+    part_sql: a SELECT over the private tables and `public`, run once for each part.
+    keys: the columns of `part_sql` by which its rows are told apart when they are merged.
+    merge_sql: a SELECT over `__dp_parts`, run once for each set of rows that holds all rows of its
+        keys; the answer is all of its rows.
+    columns: names and DuckDB types of the answer.
+    shown: for pairs, which of the keys the answer has besides codes.
+    tables: the private tables, and how each tells whose its rows are.
+    public: the other relations that the SQL reads, by their names as SQL.
+    """
+
+    part_sql: str
+    keys: Sequence[str]
+    merge_sql: str
+    columns: Sequence[tuple[str, str]]
+    tables: Sequence[PersonOf]
+    public: Mapping[str, PublicRows] = field(default_factory=dict)
+    shown: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Distinct pairs of an item and a person who has it, as codes.
+
+    items, people: int64 arrays of one length. The codes of a person and of an item are the same in
+        all answers to questions of one release.
+    complete: the codes of the items all of whose pairs are there, sorted.
+    shown: an arrow table with a row for each item here: its code as `item`, and Question.shown.
+    """
+
+    items: Any
+    people: Any
+    complete: Any
+    shown: Any
+
+
+class Engine(Protocol):
+    """Where people's rows are. Every answer is small, as arrow; any failure is an exception."""
+
+    def counts(self, question: Question, largest: int | None = None) -> Any:
+        """How many people have each item: all, or only the items with the `largest` counts."""
+
+    def contributions(self, question: Question) -> Any:
+        """A histogram of what people contribute."""
+
+    def thin(self, question: Question, people_per_item: int) -> Pairs:
+        """About so many people of each item; all people of items that have few."""
+
+    def complete(self, question: Question, items: Any) -> Pairs:
+        """All people of these items, by their codes; None: of all items."""
