@@ -51,14 +51,17 @@ Prepare = Callable[[Asked, Path], Answerer]
 
 
 def error(asked: Asked, answer: Any) -> float:
-    """The relative error: of a number, of the list of the best, or of all groups together."""
+    """The relative error: of a number, of the list of the best, or of all groups together.
+
+    NULL, which is no answer, counts as 0.
+    """
     if isinstance(asked.truth, float):
-        return abs(float(answer) - asked.truth) / abs(asked.truth)
+        return abs(float(answer or 0) - asked.truth) / abs(asked.truth)
     if asked.question.kind == "top":
         return 1 - len(set(answer) & set(asked.truth)) / len(asked.truth)
     truth = dict(asked.truth)
-    off = sum(abs(float(answer.get(key, 0)) - value) for key, value in truth.items())
-    off += sum(abs(float(value)) for key, value in answer.items() if key not in truth)
+    off = sum(abs(float(answer.get(key) or 0) - value) for key, value in truth.items())
+    off += sum(abs(float(value or 0)) for key, value in answer.items() if key not in truth)
     return float(off / sum(truth.values()))
 
 
@@ -92,7 +95,7 @@ def _measure(
             private = time.perf_counter() - start
             runs.append((error(asked, answer), private, plain))
             if isinstance(asked.truth, float):
-                signed.append((float(answer) - asked.truth) / abs(asked.truth))
+                signed.append((float(answer or 0) - asked.truth) / abs(asked.truth))
     errors = [one for one, _, _ in runs]
     return {
         "status": "answered",
