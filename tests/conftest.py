@@ -40,7 +40,8 @@ INSERT INTO ratings VALUES (NULL, 'Dune', 'novel', 2000, 1, 'north'), (1, NULL, 
 SURE = "epsilon := 10000"
 
 
-OPTIONAL = {"dp_accounting", "matplotlib", "pandas", "scipy"}
+OPTIONAL = ("dp_accounting", "matplotlib", "pandas", "scipy")
+ABSENT = {name for name in OPTIONAL if find_spec(name) is None}
 
 
 def pytest_sessionstart() -> None:
@@ -63,11 +64,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     except Exception as error:
         cause: BaseException | None = error
         while cause is not None:
-            if isinstance(cause, ModuleNotFoundError) and cause.name in OPTIONAL:
+            if isinstance(cause, ModuleNotFoundError) and cause.name in ABSENT:
                 pytest.skip(f"{cause.name} is not installed")
-            if find_spec("dp_accounting") is None and "needs the package" in str(cause):
+            if "dp_accounting" in ABSENT and "needs the package" in str(cause):
                 pytest.skip("dp-accounting is not installed")
-            if find_spec("pandas") is None and "'pandas' is required" in str(cause):
+            if "pandas" in ABSENT and "'pandas' is required" in str(cause):
                 pytest.skip("pandas is not installed")
             cause = cause.__cause__ or cause.__context__
         raise
