@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from dp_sql.errors import ArgumentError
 from dp_sql.sql.functions import avg
 from dp_sql.sql.functions.avg import Avg
 from dp_sql.udfs.contributions.bounded_mean import FRACTION_BITS
+from tests.session.runs import noted_runs
 
 TYPES = {"stars": 0, "price": 2, "change": 0, "fine": 10, "wide": 0}
 """Columns, and the digits after their points."""
@@ -53,35 +52,15 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def owner(shop: Path) -> Iterator[dp_sql.Session]:
-    with dp_sql.connect(str(shop / "shop.duckdb"), read_only=True) as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
-def analyst(shop: Path) -> Iterator[dp_sql.Session]:
-    policy = shop / "policy.toml"
-    with dp_sql.connect(str(shop / "shop.duckdb"), policy=policy, analyst="ann") as session:
-        yield session
-
-
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the mechanism gets, in the order of its runs."""
-    found: list[Any] = []
-    right = Avg.draw
 
-    def draw(self, mechanism, loss, *lists):  # type: ignore[no-untyped-def]
-        def run(buckets, people, sums, entries, **public):  # type: ignore[no-untyped-def]
-            rows = dict(zip(buckets, zip(people, sums, strict=True), strict=True))
-            found.append((rows, sorted(entries), public["unit"]))
-            return mechanism.run(buckets, people, sums, entries, **public)
+    def note(buckets: Any, people: Any, sums: Any, entries: Any, *, unit: int, **_: Any) -> Any:
+        rows = dict(zip(buckets, zip(people, sums, strict=True), strict=True))
+        return rows, sorted(entries), unit
 
-        return right(self, replace(mechanism, run=run), loss, *lists)
-
-    monkeypatch.setattr(Avg, "draw", draw)
-    return found
+    return noted_runs(monkeypatch, Avg, note)
 
 
 def expected(people: list[tuple[int, Any]], scale: int, most: int | None) -> tuple[Any, ...]:

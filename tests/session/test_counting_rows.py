@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -15,6 +14,7 @@ import dp_sql
 from dp_sql.errors import ArgumentError
 from dp_sql.sql.functions.count import Count
 from dp_sql.udfs.mechanism import PrivacyLoss
+from tests.session.runs import noted_runs
 
 POLICY = """
 tables.plays.privacy_unit = "user_id"
@@ -50,19 +50,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def owner(shop: Path) -> Iterator[dp_sql.Session]:
-    with dp_sql.connect(str(shop / "shop.duckdb"), read_only=True) as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
-def analyst(shop: Path) -> Iterator[dp_sql.Session]:
-    policy = shop / "policy.toml"
-    with dp_sql.connect(str(shop / "shop.duckdb"), policy=policy, analyst="ann") as session:
-        yield session
-
-
 OWNERS = ", privacy_unit := user_id"
 SOURCES = [
     "plays WHERE part = {at}",
@@ -90,18 +77,11 @@ def histogram(sizes: list[int], most: int | None) -> Histogram:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Histogram]:
     """What the mechanism gets, in the order of its runs."""
-    found: list[Histogram] = []
-    right = Count.draw
 
-    def draw(self, mechanism, loss, *lists):  # type: ignore[no-untyped-def]
-        def run(buckets, people, sums, **public):  # type: ignore[no-untyped-def]
-            found.append(dict(zip(buckets, zip(people, sums, strict=True), strict=True)))
-            return mechanism.run(buckets, people, sums, **public)
+    def note(buckets: Any, people: Any, sums: Any, **_: Any) -> Histogram:
+        return dict(zip(buckets, zip(people, sums, strict=True), strict=True))
 
-        return right(self, replace(mechanism, run=run), loss, *lists)
-
-    monkeypatch.setattr(Count, "draw", draw)
-    return found
+    return noted_runs(monkeypatch, Count, note)
 
 
 @pytest.mark.parametrize("source", SOURCES)

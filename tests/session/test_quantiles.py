@@ -33,7 +33,7 @@ BOUNDS = "lower := 0, upper := 600"
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shop(tmp_path_factory: pytest.TempPathFactory, ballot: Ballot) -> Path:
     folder, draws = tmp_path_factory.mktemp("shop"), random.Random(17)
     with duckdb.connect(str(folder / "shop.duckdb")) as con:
         con.execute("CREATE TABLE regions AS SELECT unnest(['north', 'south', 'west']) AS name")
@@ -59,19 +59,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 )
     (folder / "policy.toml").write_text(POLICY)
     return folder
-
-
-@pytest.fixture(scope="module")
-def owner(shop: Path, ballot: Ballot) -> Iterator[dp_sql.Session]:
-    with dp_sql.connect(str(shop / "shop.duckdb"), read_only=True) as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
-def analyst(shop: Path, ballot: Ballot) -> Iterator[dp_sql.Session]:
-    policy = shop / "policy.toml"
-    with dp_sql.connect(str(shop / "shop.duckdb"), policy=policy, analyst="ann") as session:
-        yield session
 
 
 # Which rows vote.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 import dp_sql
 from dp_sql.errors import ArgumentError
 from dp_sql.sql.functions.sum import Sum
+from tests.session.runs import noted_runs
 
 MOST = 2**126
 SMALL = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
@@ -88,19 +87,6 @@ def shop(
     return folder
 
 
-@pytest.fixture(scope="module")
-def owner(shop: Path) -> Iterator[dp_sql.Session]:
-    with dp_sql.connect(str(shop / "shop.duckdb"), read_only=True) as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
-def analyst(shop: Path) -> Iterator[dp_sql.Session]:
-    policy = shop / "policy.toml"
-    with dp_sql.connect(str(shop / "shop.duckdb"), policy=policy, analyst="ann") as session:
-        yield session
-
-
 Histogram = dict[tuple[int, int], tuple[int, int]]  # (negative, bucket): people, their sizes
 
 
@@ -118,19 +104,12 @@ def histogram(nets: list[int], most: int, one_sided: bool) -> Histogram:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Histogram]:
     """What the mechanism gets, in the order of its runs."""
-    found: list[Histogram] = []
-    right = Sum.draw
 
-    def draw(self: Any, mechanism: Any, loss: Any, *lists: Any) -> Any:
-        def run(buckets: Any, people: Any, sums: Any, negative: Any, **public: Any) -> Any:
-            entries = zip(negative, buckets, people, sums, strict=True)
-            found.append({(side, at): (n, total) for side, at, n, total in entries})
-            return mechanism.run(buckets, people, sums, negative, **public)
+    def note(buckets: Any, people: Any, sums: Any, negative: Any, **_: Any) -> Histogram:
+        entries = zip(negative, buckets, people, sums, strict=True)
+        return {(side, at): (n, total) for side, at, n, total in entries}
 
-        return right(self, replace(mechanism, run=run), loss, *lists)
-
-    monkeypatch.setattr(Sum, "draw", draw)
-    return found
+    return noted_runs(monkeypatch, Sum, note)
 
 
 def nets_of(rows: list[tuple[int, int | None]], kind: str, day: int | None = None) -> list[int]:

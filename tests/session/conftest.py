@@ -1,0 +1,23 @@
+"""Both kinds of session over the database and the policy in the folder that a module calls `shop`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dp_sql
+
+
+@pytest.fixture(scope="module")
+def owner(shop: Path) -> Iterator[dp_sql.Session]:
+    with dp_sql.connect(str(shop / "shop.duckdb"), read_only=True) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def analyst(shop: Path) -> Iterator[dp_sql.Session]:
+    policy = shop / "policy.toml"
+    with dp_sql.connect(str(shop / "shop.duckdb"), policy=policy, analyst="ann") as session:
+        yield session
