@@ -5,18 +5,26 @@ A data set lists each person's contribution: rows, or a net sum of either sign.
 
 from fractions import Fraction
 from functools import cache
-from itertools import chain, combinations_with_replacement
+from itertools import chain
 
 import pytest
 
 from dp_sql.udfs.contributions import bound, histogram
 from tests.udfs.choices import PowersOf
-from tests.udfs.conformance import Domain, Mutant, changed, check_distribution, times_two
+from tests.udfs.conformance import (
+    Domain,
+    Mutant,
+    changed,
+    check_distribution,
+    times_two,
+    within_range,
+)
 from tests.udfs.distributions import (
-    NotPrivateError,
     check_neighbours,
+    data_sets,
     distribution_of,
     normalized,
+    one_more,
 )
 
 EPSILON = Fraction(1)
@@ -37,10 +45,8 @@ def columns(data, n=4):
 
 def added(contributions, n_people, several=1):
     """Data sets of fewer people, each contribution `several` times, and each with one person more."""
-    for data in chain.from_iterable(
-        combinations_with_replacement(contributions, n) for n in range(n_people)
-    ):
-        yield from ((several * data, (*several * data, person)) for person in contributions)
+    fewer = (several * data for data in data_sets(contributions, n_people - 1))
+    return one_more(fewer, contributions)
 
 
 # The choice of the bound: exp(-epsilon/4) is 1/2, which is one person of shortfall.
@@ -70,16 +76,6 @@ def defined_choice(data, support, doublings, n_bounds):
     return normalized(weights)
 
 
-def check_choice(distribution, pairs):
-    """Raise unless losses are at most epsilon/2, and lie in a range of epsilon/2."""
-    factor = HALF**-2
-    check_neighbours(distribution, pairs, factor)
-    for left, right in dict.fromkeys(pairs):
-        ratios = [distribution(left)[at] / distribution(right)[at] for at in distribution(left)]
-        if max(ratios) > factor * min(ratios):
-            raise NotPrivateError(f"{left} against {right}: a range of more than epsilon/2")
-
-
 def choice(contributions, support, doublings, n_bounds=5, remember=True):
     def pairs():
         return [*added(contributions, 3), *added(contributions, 3, several=3)]
@@ -91,7 +87,7 @@ def choice(contributions, support, doublings, n_bounds=5, remember=True):
     return Domain(
         distribution,
         pairs,
-        check_choice,
+        within_range(HALF**-2),
         inputs=lambda: dict.fromkeys(chain.from_iterable(pairs())),
         defined=lambda data: defined_choice(data, support, doublings, n_bounds),
     )

@@ -15,7 +15,7 @@ from dp_sql.udfs.select import normalized
 from tests.udfs import cases_difference
 from tests.udfs.choices import exact_loops
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
-from tests.udfs.distributions import NotPrivateError, distribution_of, fits, samples
+from tests.udfs.distributions import NotPrivateError, distribution_of, fits, one_more, samples
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
@@ -49,9 +49,7 @@ def data_sets(n_people):
 
 def neighbours(n_people):
     """Data sets of fewer people, and each with one person more."""
-    for data in chain.from_iterable(map(data_sets, range(n_people))):
-        for person in SUBSETS:
-            yield data, (*data, person)
+    return one_more(chain.from_iterable(map(data_sets, range(n_people))), SUBSETS)
 
 
 def without_one(data):

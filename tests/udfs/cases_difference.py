@@ -2,14 +2,20 @@
 
 from fractions import Fraction
 from functools import cache
-from itertools import chain, combinations, combinations_with_replacement
+from itertools import chain, combinations
 
 import pytest
 
 from dp_sql.udfs.count_distinct import bounded, difference
 from tests.udfs.choices import PowersOf
-from tests.udfs.conformance import Domain, Mutant, changed, times_two
-from tests.udfs.distributions import NotPrivateError, check_neighbours, distribution_of, normalized
+from tests.udfs.conformance import Domain, Mutant, changed, times_two, within_range
+from tests.udfs.distributions import (
+    NotPrivateError,
+    data_sets,
+    distribution_of,
+    normalized,
+    one_more,
+)
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
@@ -37,9 +43,7 @@ def check_differences(distribution, pairs):
 
 def people_with(holdings, n_people):
     """Data sets of fewer people, and each with one person more."""
-    for n in range(n_people):
-        for data in combinations_with_replacement(holdings, n):
-            yield from ((data, (*data, person)) for person in holdings)
+    return one_more(data_sets(holdings, n_people - 1), holdings)
 
 
 @cache
@@ -72,16 +76,6 @@ def defined_distribution(cover, cost):
     return normalized(weights)
 
 
-def check_choice(distribution, pairs):
-    """Raise unless losses are at most EPSILON, and lie in a range of EPSILON, for each pair."""
-    factor = HALF**-2
-    check_neighbours(distribution, pairs, factor)
-    for left, right in dict.fromkeys(pairs):
-        ratios = [distribution(left)[at] / distribution(right)[at] for at in distribution(left)]
-        if max(ratios) > factor * min(ratios):
-            raise NotPrivateError(f"{left} against {right}: a range of more than epsilon")
-
-
 def cases(shipped_cover):
     """The domains and the mutants of the choice, on the covers that are shipped."""
 
@@ -99,7 +93,7 @@ def cases(shipped_cover):
         return Domain(
             of,
             covers,
-            check_choice,
+            within_range(HALF**-2),
             inputs=lambda: {cover for pair in covers() for cover in pair},
             defined=lambda cover: defined_distribution(cover, cost),
         )

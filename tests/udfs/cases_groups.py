@@ -15,7 +15,7 @@ from dp_sql.udfs.topk import weighted_gaussian
 from tests.udfs import cases_weighted as weighted
 from tests.udfs.cases_limited import check
 from tests.udfs.conformance import Case, Domain, Mutant, changed
-from tests.udfs.distributions import distribution_of, fits, samples
+from tests.udfs.distributions import data_sets, distribution_of, fits, samples
 
 EPSILON, DELTA = Fraction(1), Fraction(3, 20)
 
@@ -64,7 +64,7 @@ def defined(people, epsilon, cap):
 def domain(epsilon, cap, sets, pairs=None):
     return Domain(
         partial(released, epsilon=epsilon, cap=cap),
-        pairs=pairs or (lambda: weighted.one_more(sets)),
+        pairs=pairs or (lambda: weighted.one_person_more(sets)),
         check=partial(check, epsilon=epsilon, delta=DELTA),
         inputs=lambda: sets,
         defined=partial(defined, epsilon=epsilon, cap=cap),
@@ -88,7 +88,7 @@ def fit(tenths, patch):
 PARTITION_SELECTION = Case(
     mechanism=partition_selection.PARTITION_SELECTION,
     domains={
-        f"epsilon {epsilon}, cap {cap}": domain(epsilon, cap, [*weighted.data_sets(n)])
+        f"epsilon {epsilon}, cap {cap}": domain(epsilon, cap, [*data_sets(weighted.PEOPLE, n)])
         for epsilon, cap, n in [(EPSILON, 1, 1), (EPSILON, 2, 1), (LOW, 3, 1), (HIGH, 2, 1)]
     },
     mutants={

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from fractions import Fraction
 from functools import cache
-from itertools import chain, combinations_with_replacement, product
+from itertools import chain, product
 
 import pytest
 
@@ -22,7 +22,14 @@ from tests.udfs.conformance import (
     times_two,
     within,
 )
-from tests.udfs.distributions import distribution_of, fits, normalized, samples
+from tests.udfs.distributions import (
+    data_sets,
+    distribution_of,
+    fits,
+    normalized,
+    one_more,
+    samples,
+)
 
 PEOPLE = ((1,), (-2,), (3, 2), (2, -3), (1, 1, 3))
 
@@ -51,10 +58,7 @@ def tables(data, n_places=3, unit=1):
 
 
 def neighbours(n_people):
-    for data in chain.from_iterable(
-        combinations_with_replacement(PEOPLE, n) for n in range(n_people)
-    ):
-        yield from ((data, (*data, person)) for person in PEOPLE)
+    return one_more(data_sets(PEOPLE, n_people - 1), PEOPLE)
 
 
 # Sum and count with their noise, before the quotient. exp(-epsilon/8) is 1/2, two candidates a bound.

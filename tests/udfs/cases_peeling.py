@@ -22,9 +22,9 @@ from tests.udfs.conformance import (
     check_distribution,
     slow_if,
     within,
+    within_range,
 )
 from tests.udfs.distributions import (
-    NotPrivateError,
     accepted,
     added_people,
     distribution_of,
@@ -173,19 +173,10 @@ def small_people(take, d, k, cut):
     )
 
 
-def check_range(distribution, pairs, rounds, k):
-    """Raise unless the losses of all lists lie in an interval of so many rounds' length."""
-    widest = (1 / Q_OF_RATE[EPSILON / k]) ** rounds
-    for counts, other in pairs:
-        before, after = distribution(counts), distribution(other)
-        ratios = [after[picks] / before[picks] for picks in before]
-        if max(ratios) > widest * min(ratios):
-            raise NotPrivateError(f"{counts} and {other}")
-
-
 def range_of(d, k, cut, rounds):
+    """The losses of all lists lie in an interval of so many rounds' length."""
     domain = small_people(take_by_weight, d, k, cut)
-    return replace(domain, check=partial(check_range, rounds=rounds, k=k))
+    return replace(domain, check=within_range(Q_OF_RATE[EPSILON / k] ** -rounds))
 
 
 def all_of_epsilon(k, epsilon):

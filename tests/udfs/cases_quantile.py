@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache, partial
-from itertools import combinations_with_replacement, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -22,7 +22,15 @@ from tests.udfs.conformance import (
     times_two,
     within,
 )
-from tests.udfs.distributions import accepted, distribution_of, fits, normalized, samples
+from tests.udfs.distributions import (
+    accepted,
+    data_sets,
+    distribution_of,
+    fits,
+    normalized,
+    one_more,
+    samples,
+)
 
 EPSILON = Fraction(1)
 UNIT = Fraction(1, 48)
@@ -133,15 +141,12 @@ def defined(votes, quantiles, n_steps, faster=1):
 
 
 def multisets(n_steps, most):
-    for n in range(most + 1):
-        yield from combinations_with_replacement(range(n_steps + 1), n)
+    return data_sets(range(n_steps + 1), most)
 
 
-def one_more(sets, n_steps):
-    """Each set of votes with each one that has one vote more."""
-    for votes in sets:
-        for vote in range(n_steps + 1):
-            yield votes, tuple(sorted((*votes, vote)))
+def one_vote_more(sets, n_steps):
+    for votes, more in one_more(sets, range(n_steps + 1)):
+        yield votes, tuple(sorted(more))
 
 
 def same_as_defined(quantiles, n_steps, most, width):
@@ -155,7 +160,7 @@ def same_as_defined(quantiles, n_steps, most, width):
 def told_by_votes(quantiles, n_steps, sets):
     return Domain(
         lambda votes: shipped(votes, quantiles, n_steps),
-        lambda: one_more(sets(), n_steps),
+        lambda: one_vote_more(sets(), n_steps),
         within(LOSS),
     )
 
@@ -163,7 +168,7 @@ def told_by_votes(quantiles, n_steps, sets):
 def private_by_definition(quantiles, n_steps, sets, factor=LOSS):
     return Domain(
         lambda votes: defined(votes, quantiles, n_steps),
-        lambda: one_more(sets(), n_steps),
+        lambda: one_vote_more(sets(), n_steps),
         within(factor),
     )
 

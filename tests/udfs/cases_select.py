@@ -27,8 +27,9 @@ from tests.udfs.conformance import (
     slow_if,
     times_two,
     within,
+    within_range,
 )
-from tests.udfs.distributions import NotPrivateError, distribution_of, fits, normalized, samples
+from tests.udfs.distributions import distribution_of, fits, normalized, samples
 from tests.udfs.test_permute_and_flip import permute_and_flip
 
 HALF = Fraction(1, 2)
@@ -83,15 +84,6 @@ def at_largest(choose, one_choice, sizes, pairs=None):
     )
 
 
-def check_range(distribution, pairs):
-    """Raise unless, over all outcomes, the losses of each pair lie within epsilon."""
-    for scores, moved in pairs:
-        p, p_moved = distribution(scores), distribution(moved)
-        ratios = [p[i] / p_moved[i] for i in p]
-        if max(ratios) > LOSS * min(ratios):
-            raise NotPrivateError(f"{scores} and {moved}")
-
-
 def mean(sizes):
     return sum(sizes) // len(sizes)
 
@@ -100,7 +92,7 @@ def case_at_largest(mechanism, choose, one_choice, loss):
     right = partial(at_largest, choose, one_choice)
     crowd = right((3,) * 31, [CROWD])
     ranges = {
-        f"the range at {sizes}": replace(right(sizes), check=check_range, defined=None)
+        f"the range at {sizes}": replace(right(sizes), check=within_range(LOSS), defined=None)
         for sizes in SIZES
     }
     at_one = ranges["the range at (1, 1)"]

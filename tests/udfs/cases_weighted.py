@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
-from itertools import chain, combinations, combinations_with_replacement, product
+from itertools import chain, combinations, product
 from math import comb
 
 import numpy as np
@@ -20,7 +20,14 @@ from dp_sql.udfs.topk import weighted_gaussian
 from dp_sql.udfs.topk.weighted_gaussian import Constants
 from tests.udfs.cases_limited import check, exact_take, q_of
 from tests.udfs.conformance import Case, Domain, Mutant, changed, check_distribution
-from tests.udfs.distributions import CHANCE_BITS, distribution_of, fits, samples
+from tests.udfs.distributions import (
+    CHANCE_BITS,
+    data_sets,
+    distribution_of,
+    fits,
+    one_more,
+    samples,
+)
 
 EPSILON = Fraction(1)
 DELTA = Fraction(3, 20)
@@ -30,15 +37,9 @@ PEOPLE = [own for n in range(1, N_ITEMS + 1) for own in combinations(range(N_ITE
 """Everything that one person can have."""
 
 
-def data_sets(most):
-    for n in range(most + 1):
-        yield from combinations_with_replacement(PEOPLE, n)
-
-
-def one_more(data_sets):
-    for people in data_sets:
-        for own in PEOPLE:
-            yield people, tuple(sorted((*people, own)))
+def one_person_more(data_sets):
+    for people, more in one_more(data_sets, PEOPLE):
+        yield people, tuple(sorted(more))
 
 
 def as_lists(people):
@@ -121,7 +122,7 @@ def constants_of(k, epsilon, delta, cap):
 def same(constants, k, most, sets=None):
     return Domain(
         lambda people: without_zeros(shipped_distribution(people, k, constants)),
-        inputs=lambda: sets or data_sets(most),
+        inputs=lambda: sets or data_sets(PEOPLE, most),
         defined=lambda people: defined_distribution(people, k, constants),
     )
 
@@ -133,7 +134,7 @@ def released(k, epsilon, delta, cap, sets, pairs=None):
     """The constants are computed when the distribution is, so that mutants of them are seen."""
     return Domain(
         lambda people: shipped_distribution(people, k, constants_of(k, epsilon, delta, cap)),
-        pairs=pairs or (lambda: one_more(sets)),
+        pairs=pairs or (lambda: one_person_more(sets)),
         check=partial(check, epsilon=epsilon, delta=delta),
     )
 
@@ -223,7 +224,7 @@ DOMAINS = {
     ),
     **{
         f"neighbours, k = {k}, epsilon {epsilon}, cap {cap}": released(
-            k, epsilon, DELTA, cap, [*data_sets(1)]
+            k, epsilon, DELTA, cap, [*data_sets(PEOPLE, 1)]
         )
         for k, epsilon, cap in [(1, EPSILON, 1), (2, EPSILON, 2), (2, LOW, 3), (2, HIGH, 2)]
     },

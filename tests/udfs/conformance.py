@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
-from tests.udfs.distributions import NotPrivateError, check_neighbours
+from tests.udfs.distributions import NotPrivateError, check_neighbours, check_range
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,11 @@ def passes(check: Callable[[Domain], None], domain: Domain) -> None:
 def within(factor: Any) -> Any:
     """Every outcome at most `factor` times likelier on one side of each pair."""
     return partial(check_neighbours, factor=factor)
+
+
+def within_range(factor: Any) -> Any:
+    """The same, and for any two outcomes the odds change by at most `factor`."""
+    return partial(check_range, factor=factor)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import chain, permutations, product
+from itertools import chain, combinations_with_replacement, permutations, product
 from math import gcd, lcm
 from typing import Any, TypeVar
 
@@ -158,10 +158,42 @@ def check_neighbours(
                     raise NotPrivateError(f"{pair}: {outcome} is too likely on one side")
 
 
+def check_range(
+    distribution: Callable[[Any], Distribution], pairs: Iterable[tuple[Any, Any]], factor: Fraction
+) -> None:
+    """Raise unless the losses of all outcomes of each pair lie within ln(factor) of one another.
+
+    No loss is then larger than ln(factor): one of them is >= 0, and one is <= 0.
+    """
+    for left, right in dict.fromkeys(pairs):
+        one, other = distribution(left), distribution(right)
+        if one.keys() != other.keys():
+            raise NotPrivateError(
+                f"{left} against {right}: an outcome is possible on one side only"
+            )
+        ratios = [one[outcome] / other[outcome] for outcome in one]
+        if max(ratios) > factor * min(ratios):
+            raise NotPrivateError(f"{left} against {right}: the losses are too far apart")
+
+
 def _over_one_denominator(distribution: Distribution) -> tuple[dict[Any, int], int]:
     total = lcm(*(p.denominator for p in distribution.values()))
     scaled = {o: p.numerator * (total // p.denominator) for o, p in distribution.items()}
     return scaled, total
+
+
+def data_sets(people: Iterable[Any], most: int) -> Iterable[tuple[Any, ...]]:
+    """All data sets of up to `most` people, without an order."""
+    for n in range(most + 1):
+        yield from combinations_with_replacement(people, n)
+
+
+def one_more(
+    data_sets: Iterable[tuple[Any, ...]], people: Sequence[Any]
+) -> Iterable[tuple[Any, Any]]:
+    """Each data set with each one that has one person more."""
+    for data in data_sets:
+        yield from ((data, (*data, person)) for person in people)
 
 
 def added_people(histograms: Iterable[tuple[int, ...]]) -> Iterable[tuple[Any, Any]]:
