@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -200,6 +202,15 @@ class Side:
             if not isinstance(error, dp_sql.DpSqlError | duckdb.Error):
                 kind = f"foreign {kind}"
             return Outcome(kind, str(error), said)
+
+
+@contextmanager
+def both_sides(directory: Path, more: str = "") -> Iterator[tuple[Side, Side]]:
+    """The database with the person, and the one without."""
+    both = Side(directory / "with", True, more), Side(directory / "without", False, more)
+    yield both
+    for side in both:
+        side.session.close()
 
 
 def _chain(error: BaseException | None) -> str:

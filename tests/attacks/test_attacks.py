@@ -19,7 +19,16 @@ import dp_sql
 from dp_sql.privacy import arithmetic
 from dp_sql.privacy.comparisons import Value
 from dp_sql.privacy.functions import FUNCTIONS
-from tests.attacks.attack_bench import ATTACKS, CANARIES, RIGHT, Attack, Side, attacks, families
+from tests.attacks.attack_bench import (
+    ATTACKS,
+    CANARIES,
+    RIGHT,
+    Attack,
+    Side,
+    attacks,
+    both_sides,
+    families,
+)
 
 FAMILIES = families()
 REFUSED = [family for family in FAMILIES if family not in {"harmless", "released"}]
@@ -29,11 +38,8 @@ IS_OLDEST = duckdb.__version__ < "2"  # it refuses some statements earlier, or i
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
     """The database with the person, and the one without."""
-    directory = tmp_path_factory.mktemp("attacks")
-    both = Side(directory / "with", True), Side(directory / "without", False)
-    yield both
-    for side in both:
-        side.session.close()
+    with both_sides(tmp_path_factory.mktemp("attacks")) as both:
+        yield both
 
 
 def wrongs(attack: Attack, sides: tuple[Side, Side]) -> list[str]:

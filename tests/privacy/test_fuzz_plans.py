@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dp_sql.sql.tokens import tokenize
-from tests.attacks.attack_bench import CANARIES, Side, attacks, families
+from tests.attacks.attack_bench import CANARIES, Side, attacks, both_sides, families
 
 SEEDS = [
     "SELECT DP_TOPK(title, 2, epsilon := 0.001) FROM ratings",
@@ -45,11 +45,8 @@ WORDS = [
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    directory = tmp_path_factory.mktemp("fuzz")
-    both = Side(directory / "with", True), Side(directory / "without", False)
-    yield both
-    for side in both:
-        side.session.close()
+    with both_sides(tmp_path_factory.mktemp("fuzz")) as both:
+        yield both
 
 
 @st.composite

@@ -20,7 +20,7 @@ from dp_sql.privacy import join_sql
 from dp_sql.privacy import relation_sql as person_sql
 from dp_sql.privacy.plan import Plan
 from dp_sql.session.analyst import AnalystSession
-from tests.attacks.attack_bench import Side, attacks, families
+from tests.attacks.attack_bench import Side, attacks, both_sides, families
 from tests.privacy.source_texts import multiplied
 from tests.privacy.test_fuzz_plans import SEEDS
 from tests.privacy.work_oracle import EACH_WITH_EACH, LIMITS, Shops, check, work_of
@@ -191,12 +191,8 @@ def test_what_one_row_could_make_slow_is_refused(name: str, shops: Shops) -> Non
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    """The database without the person, and the one with."""
-    directory = tmp_path_factory.mktemp("corpus")
-    both = Side(directory / "without", False), Side(directory / "with", True)
-    yield both
-    for side in both:
-        side.session.close()
+    with both_sides(tmp_path_factory.mktemp("corpus")) as both:
+        yield both
 
 
 NOW = re.compile(r"CAST\('[-0-9 :.+]+' AS TIMESTAMP WITH TIME ZONE\)")
@@ -219,17 +215,17 @@ def test_no_source_of_the_corpus_costs_more_for_a_person_of_forty_rows(
     texts = dict.fromkeys(SEEDS + [text for text in corpus if "DP_" in text and len(text) < 2000])
     n_planned = 0
     for text in texts:
-        without, with_person = (plans(side, text) for side in sides)
-        a, b = ([NOW.sub("now", p.source) for p in side] for side in (without, with_person))
+        with_person, without = (plans(side, text) for side in sides)
+        a, b = ([NOW.sub("now", p.source) for p in side] for side in (with_person, without))
         assert a == b
         for plan in without:
             n_planned += 1
             assert plan.work is not None
             joined = plan.work.joined_rows_per_person or 0
-            both = [_work(side, plan) for side in sides]
+            more, less = (_work(side, plan) for side in sides)
             # 40 rows of one person, each read at most twice, beside three public rows.
-            assert both[1].largest - both[0].largest <= 2 * 40 + joined, text
-            assert not (both[0].kinds | both[1].kinds) & EACH_WITH_EACH, text
+            assert more.largest - less.largest <= 2 * 40 + joined, text
+            assert not (more.kinds | less.kinds) & EACH_WITH_EACH, text
     assert n_planned >= 20
 
 

@@ -203,13 +203,15 @@ def released(
         return rows(session, text), taken
 
 
-def moved(monkeypatch: pytest.MonkeyPatch, unit: str = "user_id") -> list[list[int]]:
-    """By how much each person moves each count."""
+def moved(
+    monkeypatch: pytest.MonkeyPatch, text: str, rate: Fraction = Fraction(1), more: str = ""
+) -> list[list[int]]:
+    """By how much each person moves each count, which takes one vector of noise at the rate."""
     with dp_sql.connect() as session:
-        session.execute(PEOPLE)
-        text = asked(end=" ORDER BY region")
+        session.execute(PEOPLE + more)
+        text = f"{text} ORDER BY region"
         whole, taken = released(session, text, monkeypatch)
-        assert taken == [(4, Fraction(1))], "one vector at the rate epsilon"
+        assert taken == [(4, rate)]
         found = []
         for person in range(1, 6):
             session.execute("BEGIN")
@@ -222,7 +224,7 @@ def moved(monkeypatch: pytest.MonkeyPatch, unit: str = "user_id") -> list[list[i
 
 
 def test_each_neighbour_moves_the_counts_by_zero_or_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = moved(monkeypatch)
+    found = moved(monkeypatch, asked())
     assert [0, 1, 1, 1] in found
     assert all(set(vector) <= {0, 1} for vector in found)
 
@@ -234,7 +236,7 @@ def test_a_person_who_enters_a_group_twice_is_found_out(monkeypatch: pytest.Monk
         sql.replace("system.main.count(__dp_contribution)", wrong) for sql in right(self, rows)
     ]
     monkeypatch.setattr(vectors.PeopleOfGroups, "lists", rows_of)
-    assert any(2 in vector for vector in moved(monkeypatch))
+    assert any(2 in vector for vector in moved(monkeypatch, asked()))
 
 
 # Rows, with one bound for all groups.
@@ -259,21 +261,12 @@ def test_rows_count_up_to_a_bound_in_each_group(
 def test_a_person_moves_all_rows_in_one_direction_and_each_group_by_at_most_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with dp_sql.connect() as session:
-        session.execute(PEOPLE)
-        session.execute("INSERT INTO visits SELECT 2, 'south', NULL FROM range(9)")
-        text = f"{counted('epsilon := 1.0, contribution_bound := 3')} ORDER BY region"
-        whole, taken = released(session, text, monkeypatch)
-        assert taken == [(4, Fraction(1, 3))], "one vector at the rate epsilon / 3"
-        moves = []
-        for person in range(1, 6):
-            session.execute("BEGIN")
-            session.execute(f"DELETE FROM visits WHERE user_id = {person}")
-            without, _ = released(session, text, monkeypatch)
-            session.execute("ROLLBACK")
-            moves.append([a - b for (_, a), (_, b) in zip(whole, without, strict=True)])
-        assert all(0 <= move <= 3 for vector in moves for move in vector)
-        assert [0, 1, 3, 0] in moves
+    moves = moved(
+        monkeypatch, counted("epsilon := 1.0, contribution_bound := 3"), Fraction(1, 3),
+        "; INSERT INTO visits SELECT 2, 'south', NULL FROM range(9)",
+    )  # fmt: skip
+    assert all(0 <= move <= 3 for vector in moves for move in vector)
+    assert [0, 1, 3, 0] in moves
 
 
 def test_rows_whose_bound_is_chosen_need_a_cap(owner: dp_sql.Session) -> None:

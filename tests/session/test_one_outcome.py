@@ -20,7 +20,7 @@ import dp_sql
 from dp_sql.session import system_tables
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.question import Question
-from tests.attacks.attack_bench import Side, _chain, attacks, families
+from tests.attacks.attack_bench import Side, _chain, attacks, both_sides, families
 from tests.budget.test_budget import POLICY, TOP, events
 from tests.databases import write_database
 from tests.privacy.test_fuzz_plans import SEEDS
@@ -40,11 +40,8 @@ MULTIPLIED = [
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    directory = tmp_path_factory.mktemp("outcome")
-    both = Side(directory / "with", True, _BUDGET), Side(directory / "without", False, _BUDGET)
-    yield both
-    for side in both:
-        side.session.close()
+    with both_sides(tmp_path_factory.mktemp("outcome"), _BUDGET) as both:
+        yield both
 
 
 @dataclass(frozen=True)

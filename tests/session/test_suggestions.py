@@ -153,14 +153,6 @@ def owner() -> Iterator[dp_sql.Session]:
         yield session
 
 
-@pytest.fixture(scope="module")
-def analyst(shop: Path) -> Iterator[dp_sql.Session]:
-    with dp_sql.connect(
-        str(shop / "shop.duckdb"), policy=shop / "policy.toml", analyst="ann"
-    ) as one:
-        yield one
-
-
 def told(session: dp_sql.Session, statement: str) -> QueryError:
     """The refusal of a statement, which costs nothing and shows nothing of dp_sql's own."""
     with free(session), pytest.raises(QueryError) as caught:

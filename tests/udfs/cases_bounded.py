@@ -32,6 +32,17 @@ def graph_of_runs(runs):
     return np.cumsum([0, *map(len, runs)]), people
 
 
+class Recorder:
+    """Draws that always give the first outcome and keep the rates that they were asked at."""
+
+    def __init__(self):
+        self.rates = []
+
+    def choose(self, odds):
+        self.rates.append(odds.rate)
+        return 0
+
+
 def runs_by_value(data):
     """What a caller makes of a data set: runs of people, codes ascending in value."""
     values = sorted(set(chain.from_iterable(data)))

@@ -11,6 +11,7 @@ from tests.udfs.cases_bounded import (
     BETA,
     EPSILON,
     GRAPH,
+    Recorder,
     algorithm_2,
     by_first_appearance,
     in_turns,
@@ -106,17 +107,6 @@ def test_the_codes_of_people_decide_who_is_first():
 
 # The release under a given bound, where exp(-epsilon / bound) is 1/2. What a chosen bound needs
 # beyond that is check_sensitivity: bounds of all counts at once.
-
-
-class Recorder:
-    """Draws that always give the first outcome that adds nothing, and keep the rates."""
-
-    def __init__(self):
-        self.rates = []
-
-    def choose(self, odds):
-        self.rates.append(odds.rate)
-        return 0
 
 
 @pytest.mark.parametrize(("bound", "tried"), [("gem", range(1, 8)), (3, [3])])

@@ -9,22 +9,11 @@ from dp_sql.udfs.count_distinct import bounded
 from dp_sql.udfs.count_distinct.bounded import CountRelease
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.select.normalized import grid_of, round_up
-from tests.udfs.cases_bounded import BETA, EPSILON
+from tests.udfs.cases_bounded import BETA, EPSILON, Recorder
 from tests.udfs.distributions import fits, samples
 from tests.udfs.test_normalized import defined
 
 COVER = [40, 60, 70, 74, 75, 75]
-
-
-class Recorder:
-    """Draws that always give the first outcome and keep the rates they were asked at."""
-
-    def __init__(self):
-        self.rates = []
-
-    def choose(self, odds):
-        self.rates.append(odds.rate)
-        return 0
 
 
 @pytest.fixture
