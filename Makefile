@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
-$(RUNTIME): pyproject.toml udfs/count_distinct/kernels.c
+$(RUNTIME): pyproject.toml $(wildcard udfs/count_distinct/*.c)
 	@test -n "$(PYTHON)" || { echo "dp_sql needs Python 3.11 or newer" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "making the environment $(VENV) …"; $(PYTHON) -m venv $(VENV); }
 	@$(BIN)/python $(PIP) --editable .

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from dp_sql.udfs.count_distinct import flow, kernels
-from dp_sql.udfs.count_distinct.kernels_build import compile_kernels
+from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
 from tests.udfs.covers import READS, check_every_bound, graph_of, reading
 from tests.udfs.test_flow_shapes import chain, pairs, power_law, uniform
 
-SOURCE = kernels.LIBRARY.with_name("kernels.c")
+SOURCE, *OTHERS = SOURCES
 
 MUTANTS = {
     "a search from an item is clean where it ran into others": (
@@ -65,7 +65,7 @@ def mutated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     assert text.count(right) == 1
     (tmp_path / "kernels.c").write_text(text.replace(right, wrong))
     monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "mutant.so")
-    compile_kernels(tmp_path / "kernels.c", kernels.LIBRARY)
+    compile_kernels([tmp_path / "kernels.c", *OTHERS], kernels.LIBRARY)
     kernels.library.cache_clear()
     yield
     kernels.library.cache_clear()
@@ -148,7 +148,7 @@ def test_a_sanitizer_finds_nothing_and_finds_a_mutant(
         pytest.skip("cc has no address sanitizer that can be preloaded")
     (tmp_path / "kernels.c").write_text(SOURCE.read_text().replace(right or "\n", wrong or "\n"))
     checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover", "-g")
-    compile_kernels(tmp_path / "kernels.c", tmp_path / "checked.so", *checks)
+    compile_kernels([tmp_path / "kernels.c", *OTHERS], tmp_path / "checked.so", *checks)
     options = {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
     run = subprocess.run(
         [sys.executable, "-c", SANITIZED, str(tmp_path / "checked.so")],

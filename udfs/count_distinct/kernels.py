@@ -1,4 +1,4 @@
-"""The compiled kernels of kernels.c, typed. Every call releases the interpreter's lock."""
+"""The kernels of the C files, compiled and typed. Every call releases the interpreter's lock."""
 
 from ctypes import CDLL, POINTER, Structure, c_int, c_int64, c_void_p, sizeof
 from functools import cache
@@ -52,12 +52,14 @@ def library() -> CDLL:
         "raise_from_items": (None, flow, size, size),
         "start_from_people": (None, flow),
         "phase_from_people": (c_int, flow, c_int),
+        "fill_runs": (None, ints, ints, size, ints, ints),
+        "reach_from_uncovered": (size, ints, ints, size, ints, ints, ints, ints),
     }
+    if not all(hasattr(found, name) for name in kernels) or found.size_of_flow() != sizeof(Flow):
+        raise ImportError(f"{LIBRARY.name} is older than the code: run pip install again.")
     for name, (result, *arguments) in kernels.items():
         kernel = getattr(found, name)
         kernel.restype, kernel.argtypes = result, arguments
-    if found.size_of_flow() != sizeof(Flow):
-        raise ImportError(f"{LIBRARY.name} is older than the code: run pip install again.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The build backend: setuptools, after compiling kernels.c into a library without Python's API.
+"""The build backend: setuptools, after compiling the C files into a library without Python's API.
 
 So one wheel serves every Python 3. The compiler is the one that CC names, or cc. Where it does not
 work, the build asks for ziglang, a package with a compiler inside. pyproject.toml names this file.
@@ -11,12 +11,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).with_name("kernels.c")
-LIBRARY = SOURCE.with_name("libkernels.so")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "partial.c"))
+LIBRARY = Path(__file__).with_name("libkernels.so")
 FLAGS = ["-O3", "-fPIC", "-shared"]
 Settings = dict[str, Any] | None
 
@@ -46,12 +47,14 @@ def compiler() -> list[str] | None:
     return found
 
 
-def compile_kernels(source: Path = SOURCE, library: Path = LIBRARY, *flags: str) -> None:
+def compile_kernels(
+    sources: Sequence[Path] = SOURCES, library: Path = LIBRARY, *flags: str
+) -> None:
     """Write the library; a process that has loaded an older one keeps it."""
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         made = Path(folder, library.name)
         command = [*(compiler() or [sys.executable, "-m", "ziglang", "cc"]), *FLAGS, *flags]
-        subprocess.run([*command, str(source), "-o", str(made)], check=True)
+        subprocess.run([*command, *map(str, sources), "-o", str(made)], check=True)
         made.replace(library)
 
 
