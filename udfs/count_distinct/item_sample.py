@@ -54,8 +54,8 @@ def accuracy(says: str, rate: Fraction) -> str:
     errors = [f"{_percent(rate, n)} at {n:,}" for n in _SHOWN_AT]
     part = in_words(rate)
     return (
-        f"in a sample of {part} of the items, {says}; the answer is that estimate divided by {part}, "
-        f"and sampling adds a standard error of {' items, '.join(errors)}"
+        f"in a sample of {part} of the items, {says}; the answer is that estimate divided by "
+        f"{part}, and sampling adds a standard error of {' items, '.join(errors)}"
     )
 
 
