@@ -200,7 +200,7 @@ class Asked:
 
 
 def ask(con: duckdb.DuckDBPyConnection, question: Question) -> Asked:
-    """Compute what a library is told. All of it comes from the data, in the library's favour."""
+    """Compute what each library is given: bounds from the data itself, which favour the library."""
 
     def one(sql: str) -> Any:
         return con.execute(sql).fetchall()[0][0]

@@ -208,7 +208,7 @@ def explained(value: Any, one: Number) -> str:
     sure = f"with {100 * confidence:.0f} % confidence"
     if not one.is_count:
         return (
-            f"The lines show how far the noise may reach, {sure}. Someone with many rows counts "
+            f"The lines show how far the noise may reach, {sure}. A person with many rows counts "
             "for fewer of them."
         )
     if not one.is_open:

@@ -41,8 +41,8 @@ def chosen(shared: Shared, lists: Callable[[str], Menu]) -> tuple[Question, int]
     question = grouped(shared, filtered(question, offer), offer)
     epsilon = st.slider(
         "Privacy loss ε", 0.01, 1.5, 0.25, 0.01, key="epsilon", bind="query-params",
-        help="How much the odds that somebody is in the data may change: by a factor of e^ε. "
-        "More ε, better answer, less budget.",
+        help="An answer changes the odds that one person is in the data by at most a factor of "
+        "e^ε. A larger ε gives a better answer and uses more of the budget.",
     )  # fmt: skip
     return question, round(100 * epsilon)
 
@@ -100,7 +100,7 @@ def grouped(shared: Shared, question: Question, offer: Menu) -> Question:
         return question
     most = st.number_input(
         "Groups that one person counts in, at most", 1, 100, 3, key="groups", bind="query-params",
-        help="Someone in more groups counts in that many of them, drawn at random. Fewer groups "
-        "mean less noise.",
+        help="A person in more groups counts in this many of them, drawn at random. With fewer "
+        "groups there is less noise.",
     )  # fmt: skip
     return question.given(max_groups_contributed=str(most))

@@ -213,7 +213,7 @@ def superset(folder: Path) -> Iterator[tuple[Api, str]]:
 
 
 def answering(base: str) -> str:
-    """The same address, once somebody answers there."""
+    """The same address, once Superset answers there."""
     for _ in range(120):
         with contextlib.suppress(requests.ConnectionError):
             if requests.get(f"{base}/health", timeout=5).ok:

@@ -61,7 +61,7 @@ def worst(
 ) -> Fraction:
     """The exact delta that the best adaptive choice from a menu reaches under a filter.
 
-    admits: told how often each release of the menu would have run, the next one included.
+    admits: given how often each release of the menu would have run, the next one included.
     """
 
     @cache

@@ -151,7 +151,7 @@ def check_that_changed_rows_are_noticed(kind: type[Ledger], folder: Path) -> Non
 
 
 def change_by_force(path: Path, statement: str) -> None:
-    """Somebody who knows the file well: the rules are away for a moment, and back again."""
+    """Change the file as a person could who knows it well: without its rules, which then come back."""
     con = sqlite3.connect(path, isolation_level=None)
     try:
         con.execute("PRAGMA ignore_check_constraints = ON")

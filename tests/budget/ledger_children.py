@@ -153,7 +153,7 @@ def fork_inside(folder: Path, kind: type[Ledger], _: int) -> None:
 
 
 def kill_inside(folder: Path, kind: type[Ledger], _: int) -> None:
-    """Who is killed with the checkpoint in hand keeps nobody from it."""
+    """A process that is killed while it holds the checkpoint blocks no other."""
     Ledger(*paths(folder)).close()
     deciding, tell = os.pipe()
 
@@ -218,7 +218,7 @@ def _try_to_reserve(ledger: Ledger, log: Path) -> None:
 
 
 def without_rights(folder: Path, kind: type[Ledger], _: int) -> None:
-    """Somebody who may not write is told so, and nothing changes."""
+    """A process that may not write gets an error that says so, and nothing changes."""
     ledger, checkpoint = paths(folder)
     with kind(ledger, checkpoint) as opened:
         opened.reserve("ann", [TENTH], admit_all)

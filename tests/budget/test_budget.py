@@ -381,7 +381,7 @@ def test_a_failure_after_the_debit_stays_spent(opened: Opened, folder: Path) -> 
 
     def fails(sql: str, parameters: object = None) -> Any:
         if "__dp_sql_" in sql and not sql.startswith("DESCRIBE"):
-            raise duckdb.ConversionException("a value of somebody's")
+            raise duckdb.ConversionException("a person's value")
         return watched._inner.execute(sql, parameters)
 
     watched.execute = fails  # type: ignore[method-assign]
@@ -390,7 +390,7 @@ def test_a_failure_after_the_debit_stays_spent(opened: Opened, folder: Path) -> 
     )
     with pytest.raises(dp_sql.QueryError, match="Its cost is spent") as failed:
         session.sql(both)
-    assert "somebody" not in str(failed.value)
+    assert "person's value" not in str(failed.value)
     assert kinds(folder) == ["reserved", "reserved", "failed", "failed"]
     assert left(session) == Fraction(7, 10)
 

@@ -289,7 +289,7 @@ def test_many_events_are_read_a_few_at_a_time_in_order(ledger: Ledger) -> None:
     ledger.reserve("ann", [TENTH] * 1_200, admit_all)
     events = ledger.events()
     assert next(events).kind == "opened"
-    _one(ledger, "bob")  # an open iterator keeps nobody from writing
+    _one(ledger, "bob")  # an open iterator blocks no writer
     assert [event.number for event in events] == list(range(2, 1_203))
 
 

@@ -23,8 +23,8 @@ Opened = Callable[[], AppTest]
 
 def kinds(folder: Path) -> list[str]:
     ledger = folder / "policy.ledger.sqlite"
-    with Ledger(ledger, folder / f"{ledger.name}.witness", read_only=True) as book:
-        return [str(event.kind) for event in book.events()][1:]  # the first: it was opened
+    with Ledger(ledger, folder / f"{ledger.name}.witness", read_only=True) as opened:
+        return [str(event.kind) for event in opened.events()][1:]  # the first: it was opened
 
 
 def change_policy(folder: Path, old: str, new: str) -> None:

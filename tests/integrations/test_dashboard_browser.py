@@ -18,8 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from dp_sql.budget.ledger import Ledger
-
 pytest.importorskip("streamlit", reason="the dashboard's extra is not installed")
 pytest.importorskip("selenium", reason="the dashboard's extra for tests is not installed")
 
@@ -29,6 +27,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.integrations.dashboard import kinds
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -143,12 +143,6 @@ def is_above_the_fold(browser: webdriver.Chrome, width: int, height: int) -> boo
     return bool(0 < right <= width and 0 < bottom <= height)
 
 
-def spent(folder: Path) -> list[str]:
-    ledger = folder / "policy.ledger.sqlite"
-    with Ledger(ledger, folder / f"{ledger.name}.witness", read_only=True) as book:
-        return [str(event.kind) for event in book.events()][1:]
-
-
 def test_a_browser_opens_moves_epsilon_spends_sees_the_budget_move_and_reloads_for_nothing(
     opened: Callable[[], webdriver.Chrome], folder: Path, page: str
 ) -> None:
@@ -156,12 +150,12 @@ def test_a_browser_opens_moves_epsilon_spends_sees_the_budget_move_and_reloads_f
     assert sees(browser, "Costs ε 0.25 · ε 3.75 left afterwards", "within ± 136 people")
     press(browser, Keys.ARROW_RIGHT * 5)
     assert sees(browser, "Costs ε 0.3 · ε 3.7 left afterwards", "within ± 113 people")
-    assert sees(browser, "Yours (reporting): ε 4 of 4 left") and spent(folder) == []
+    assert sees(browser, "Yours (reporting): ε 4 of 4 left") and kinds(folder) == []
 
     ActionChains(browser).double_click(ask_button(browser)).perform()
     assert sees(browser, "Yours (reporting): ε 3.7 of 4 left", "All analysts together: ε 4.7 of 5")
     assert sees(browser, "looking is free", "dp_topk(title, 10) from ratings")
-    assert spent(folder) == ["reserved", "answered"]
+    assert kinds(folder) == ["reserved", "answered"]
 
     before = books_drawn(browser)
     assert len(before) == 20 and len({*before[:10]}) == 10
@@ -174,7 +168,7 @@ def test_a_browser_opens_moves_epsilon_spends_sees_the_budget_move_and_reloads_f
     another.get(f"{page}?epsilon=0.3")
     assert sees(another, "looking is free", "Yours (reporting): ε 3.7 of 4 left")
     assert is_above_the_fold(another, 390, 844)
-    assert spent(folder) == ["reserved", "answered"]
+    assert kinds(folder) == ["reserved", "answered"]
     loaded = browser.execute_script(LOADED)
     assert [name for name in loaded if not name.startswith((page, "data:", "blob:"))] == []
 
@@ -201,4 +195,4 @@ def test_a_browser_is_helped_where_the_policy_allows_less(
     assert sees(browser, "more than the policy allows: at most 1. The largest ε that fits is 1.")
     browser.find_element(By.XPATH, "//button[contains(., 'Take ε = 1')]").click()
     assert sees(browser, "Costs ε 1 · ε 3 left afterwards")
-    assert ask_button(browser).is_enabled() and spent(folder) == []
+    assert ask_button(browser).is_enabled() and kinds(folder) == []

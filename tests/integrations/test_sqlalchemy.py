@@ -80,7 +80,7 @@ def test_a_url_that_says_something_unknown_is_refused(shop: Path, query: str) ->
 @pytest.mark.parametrize(
     "query",
     ["", "?policy=&analyst=ann", "?policy=&analyst=", "?policy", "?owner=", "?owner=false",
-     "?read_only=true", "?ledger=book.sqlite", "?owner=true&policy=policy.toml&analyst=ann"],
+     "?read_only=true", "?ledger=ledger.sqlite", "?owner=true&policy=policy.toml&analyst=ann"],
 )  # fmt: skip
 def test_only_owner_true_opens_a_database_without_a_policy(shop: Path, query: str) -> None:
     with pytest.raises(sqlalchemy.exc.ArgumentError, match=r"policy and an analyst .*owner=true"):

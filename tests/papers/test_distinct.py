@@ -246,7 +246,7 @@ def test_the_papers_epsilon_is_inside_where_some_beta_fits_and_outside_where_non
 
 
 class Notes(Setting):
-    """A setting that keeps what it is told."""
+    """A setting that keeps what it is given."""
 
     said: list[str]
 

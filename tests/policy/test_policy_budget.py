@@ -34,7 +34,7 @@ release_epsilon = 0.1
 discovery_share = 0.25
 refresh = "monthly"
 keep_releases = true
-ledger = "books/shop.sqlite"
+ledger = "ledgers/shop.sqlite"
 checkpoint = "/mnt/b/shop.checkpoint"
 [budget.analysts.reporting]
 epsilon = 0.3
@@ -55,7 +55,7 @@ def test_every_key_is_read_exactly() -> None:
     assert terms_of(WHOLE) == Terms(
         dataset="shop-2026",
         total=Cap(Fraction(3, 2), Fraction(1, 10**6)),
-        ledger=Path("/srv/shop/books/shop.sqlite"),
+        ledger=Path("/srv/shop/ledgers/shop.sqlite"),
         checkpoint=Path("/mnt/b/shop.checkpoint"),
         analysts={
             "reporting": Cap(Fraction(3, 10), Fraction(1, 10**7)),

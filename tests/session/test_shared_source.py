@@ -124,7 +124,7 @@ def statement(calls: list[str], source: str, grouped: str) -> str:
 
 
 def priced(call: str, number: int, grouped: str) -> str:
-    """The call with an epsilon of its own, by which its answer is told from others."""
+    """The call with an epsilon of its own, by which its answer is recognised."""
     unit = UNIT.replace("10000", str(10000 - number))
     return call.format(f"{unit}, {grouped}" if grouped else unit)
 

@@ -93,7 +93,7 @@ def people_of(distribution, histograms):
     return Domain(distribution, lambda: added_people(histograms()), within(LOSS))
 
 
-def told_by_joint(d, k, cut):
+def privacy_of_joint(d, k, cut):
     return people_of(lambda counts: joint_distribution(counts, k, cut), lambda: small_histograms(d))
 
 
@@ -139,7 +139,7 @@ def joint_domains():
         yield f"small histograms, cut {cut}", every_histogram(cut, q, (3, 3), (4, 1))
         yield f"slow: larger histograms, cut {cut}", every_histogram(cut, q, (3, 4), (4, 3))
     for (d, k), cut in product([(1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3)], (1, 2, 6)):
-        yield f"{k} of {d}, cut {cut}", told_by_joint(d, k, cut)
+        yield f"{k} of {d}, cut {cut}", privacy_of_joint(d, k, cut)
     for k in (1, 2, 3, 4):
         q = Fraction(1, 4) if k == 1 else Fraction(1, 2)
         distribution = partial(joint_definition, k=k, cut=2, q=q)
@@ -150,14 +150,14 @@ JOINT = Case(
     mechanism=joint.JOINT,
     domains=dict(joint_domains()),
     mutants={
-        "twice the rate, one item": Mutant(told_by_joint(3, 1, 6), times_two(joint, "rate_of")),
-        "twice the rate, two items": Mutant(told_by_joint(3, 2, 6), times_two(joint, "rate_of")),
+        "twice the rate, one item": Mutant(privacy_of_joint(3, 1, 6), times_two(joint, "rate_of")),
+        "twice the rate, two items": Mutant(privacy_of_joint(3, 2, 6), times_two(joint, "rate_of")),
         "a cut taken from the data": Mutant(
             people_of(lambda counts: joint_distribution(counts, 2, 6), lambda: [(5, 0, 0)]),
             distribution=joint_with_a_cut_from_the_data,
         ),
         "a domain taken from the data": Mutant(
-            told_by_joint(3, 2, 6), distribution=joint_on_items_that_are_there
+            privacy_of_joint(3, 2, 6), distribution=joint_on_items_that_are_there
         ),
         "a tail of kept items only": Mutant(
             one_histogram((5, 5, 0), 2, 2),

@@ -179,7 +179,7 @@ def to_the_last_failure(data):
     return distribution
 
 
-def told_by_attempts(k, cut):
+def privacy_of_attempts(k, cut):
     return people_of(
         lambda counts: distribution_by_attempts(counts, k, cut), lambda: small_histograms(3)
     )
@@ -208,7 +208,7 @@ def pnf_domains():
             ),
         )
     for k, cut in product((2, 3), (1, 4)):
-        yield f"by attempts, {k} of 3, cut {cut}", told_by_attempts(k, cut)
+        yield f"by attempts, {k} of 3, cut {cut}", privacy_of_attempts(k, cut)
     for k in (1, 2, 3):
         distribution = partial(flips_of_lists, k=k, cut=2, q=Fraction(1, 4) if k == 1 else HALF)
         yield (
@@ -287,7 +287,7 @@ PNF_JOINT = Case(
             distribution=pnf_with_a_cut_from_the_data,
         ),
         **{
-            f"twice the rate, {k} items": Mutant(told_by_attempts(k, 6), twice_the_rate)
+            f"twice the rate, {k} items": Mutant(privacy_of_attempts(k, 6), twice_the_rate)
             for k in (1, 2, 3)
         },
     },

@@ -157,7 +157,7 @@ def same_as_defined(quantiles, n_steps, most, width):
     )
 
 
-def told_by_votes(quantiles, n_steps, sets):
+def privacy_of_votes(quantiles, n_steps, sets):
     return Domain(
         lambda votes: shipped(votes, quantiles, n_steps),
         lambda: one_vote_more(sets(), n_steps),
@@ -192,12 +192,12 @@ def domains():
         n_steps = 2 if quantiles != BOTH else 1
         yield (
             f"{name}, all neighbours",
-            told_by_votes(quantiles, n_steps, partial(multisets, n_steps, 3)),
+            privacy_of_votes(quantiles, n_steps, partial(multisets, n_steps, 3)),
         )
     yield "quartiles", same_as_defined(QUARTILES, 1, 3, 4)
     yield "slow: quartiles of four steps", same_as_defined(QUARTILES, 3, 3, 4)
-    yield "quartiles, all neighbours", told_by_votes(QUARTILES, 1, partial(multisets, 1, 4))
-    yield "quartiles, equal votes", told_by_votes(QUARTILES, 2, lambda: MANY)
+    yield "quartiles, all neighbours", privacy_of_votes(QUARTILES, 1, partial(multisets, 1, 4))
+    yield "quartiles, equal votes", privacy_of_votes(QUARTILES, 2, lambda: MANY)
     yield "the definition", private_by_definition(QUARTILES, 2, lambda: MANY)
 
 
@@ -249,8 +249,8 @@ def quantiles_fit(tenths, _):
 
 
 SMALL = partial(multisets, 2, 3)
-NEIGHBOURS = told_by_votes(MEDIAN, 2, SMALL)
-TIES = told_by_votes(QUARTILES, 2, lambda: MANY)
+NEIGHBOURS = privacy_of_votes(MEDIAN, 2, SMALL)
+TIES = privacy_of_votes(QUARTILES, 2, lambda: MANY)
 AS_DEFINED = same_as_defined(THIRD, 3, 3, 1)
 
 RECURSIVE = Case(

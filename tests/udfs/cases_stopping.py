@@ -178,7 +178,7 @@ def on_its_own_grid(this, sizes, grid):
     )
 
 
-def told_by_values(this, sizes, grid, gamma, moves=(-1, Fraction(-1, 3), 0, 1)):
+def privacy_of_values(this, sizes, grid, gamma, moves=(-1, Fraction(-1, 3), 0, 1)):
     return Domain(
         distribution=partial(this.values, sizes, grid, gamma),
         pairs=lambda: neighbours(product(range(2), repeat=len(sizes)), sizes, moves),
@@ -186,7 +186,7 @@ def told_by_values(this, sizes, grid, gamma, moves=(-1, Fraction(-1, 3), 0, 1)):
     )
 
 
-def told_by_choices(this, pair, sizes, grid, gamma):
+def privacy_of_choices(this, pair, sizes, grid, gamma):
     return Domain(
         distribution=partial(this.choices, sizes, grid, gamma),
         pairs=lambda: [pair],
@@ -196,7 +196,7 @@ def told_by_choices(this, pair, sizes, grid, gamma):
 
 def crowd_before(this, grid):
     gamma = this.tries.gamma(9) if this is GEOMETRIC else MORE_RARELY
-    return told_by_choices(this, crowd_of(8), (1,) * 9, grid, gamma)
+    return privacy_of_choices(this, crowd_of(8), (1,) * 9, grid, gamma)
 
 
 def noise_for(scale):
@@ -216,7 +216,7 @@ def noise_for(scale):
 
 def one_large(this, largest, grid):
     pair, sizes = ((0,) * 9, (*[0] * 8, largest)), (*[1] * 8, largest)
-    return told_by_choices(this, pair, sizes, grid, RARELY[this])
+    return privacy_of_choices(this, pair, sizes, grid, RARELY[this])
 
 
 def mutants_of_stopping(this, grid):
@@ -241,7 +241,7 @@ def mutants_of_stopping(this, grid):
         yield (
             "a number of tries that depends on scores",
             Mutant(
-                told_by_choices(this, ((0, 9), (1, 9)), (1, 1), grid, RARELY[this]),
+                privacy_of_choices(this, ((0, 9), (1, 9)), (1, 1), grid, RARELY[this]),
                 distribution=distribution,
             ),
         )
@@ -307,14 +307,14 @@ def case_of_stopping(mechanism, this, epsilon, says):
             for gamma in gammas:
                 slow = grid > 1 and (this is BINOMIAL or gamma != gammas[0])
                 name = slow_if(slow, f"{sizes}, gamma {gamma}, grid {grid}")
-                domains[name] = told_by_values(this, sizes, grid, gamma)
+                domains[name] = privacy_of_values(this, sizes, grid, gamma)
         for gamma in crowds:
             slow = grid > 1 and this is BINOMIAL
-            domains[slow_if(slow, f"a crowd, gamma {gamma}, grid {grid}")] = told_by_choices(
+            domains[slow_if(slow, f"a crowd, gamma {gamma}, grid {grid}")] = privacy_of_choices(
                 this, crowd_of(8), (1,) * 9, grid, gamma
             )
         if this is GEOMETRIC:
-            domains[f"three candidates, grid {grid}"] = told_by_values(
+            domains[f"three candidates, grid {grid}"] = privacy_of_values(
                 this, (2, 1, 0), grid, Fraction(1, 30), (-1, 1)
             )
     return Case(

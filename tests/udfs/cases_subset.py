@@ -87,7 +87,7 @@ def one_histogram(counts, k, cut):
     )
 
 
-def told_by_subset(d, k, cut):
+def privacy_of_subset(d, k, cut):
     return people_of(
         lambda counts: subset_distribution(counts, k, cut), lambda: small_histograms(d)
     )
@@ -176,7 +176,7 @@ def subset_domains():
         yield f"slow: larger histograms, cut {cut}", every_histogram(cut, q, 5, 3)
     for (d, k), cut in product([(3, 2), (4, 2), (4, 3)], (1, 2, 6)):
         slow = "slow: " if d == 4 and (cut > 1 or k == 3) else ""
-        yield f"{slow}{k} of {d}, cut {cut}", told_by_subset(d, k, cut)
+        yield f"{slow}{k} of {d}, cut {cut}", privacy_of_subset(d, k, cut)
     for d, k in [(3, 2), (4, 2), (4, 3)]:
         yield f"the definition, {k} of {d}", private_by_definition(d, k, 3)
     for k in (2, 3, 4):
@@ -195,7 +195,7 @@ SUBSET = Case(
             distribution=lambda counts: subset_definition(counts, 2, 12, HALF**2),
         ),
         "twice the rate, as it is drawn": Mutant(
-            told_by_subset(3, 2, 2), times_two(joint, "rate_of")
+            privacy_of_subset(3, 2, 2), times_two(joint, "rate_of")
         ),
         "a cut taken from the data": Mutant(
             people_of(lambda counts: subset_definition(counts, 2, 6), lambda: [(5, 0, 0)]),

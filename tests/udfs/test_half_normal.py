@@ -51,7 +51,7 @@ def rnm_h(kind, scores, sizes):
     for i, own in enumerate(noisy):
         others = [distribution for j, distribution in enumerate(noisy) if j != i]
         for at, p in own.items():
-            ties = [Fraction(1)]  # ties[k]: k others are equal, and nobody is ahead
+            ties = [Fraction(1)]  # ties[k]: k others are equal, and none is ahead
             for other in others:
                 below = sum((p for x, p in other.items() if x < at), Fraction(0))
                 equal = other.get(at, Fraction(0))
@@ -77,7 +77,7 @@ def check_rnm_h(kind, sizes, pair):
 
 
 TWO = (0, 1), ((0, 1), (0, 0))
-"""One candidate that depends on nobody, and one that is just ahead, or level with it."""
+"""One candidate that depends on no one, and one that is just ahead, or level with it."""
 
 CROWD = (0, 1, 1, 1, 1), ((0, 1, 1, 1, 1), (0, 0, 0, 0, 0))
 """The same with a crowd: all of them rise at once, and no noise of the first makes up for it."""
