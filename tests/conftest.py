@@ -35,8 +35,8 @@ CREATE TABLE ratings AS
 INSERT INTO ratings VALUES (NULL, 'Dune', 'novel', 2000, 1, 'north'), (1, NULL, NULL, 2000, 1, 'x');
 """
 
-# A privacy loss at which the mechanisms tell the truth but for a chance below 1e-1000; for tests of
-# everything around them. The law itself is tested in tests/udfs.
+# At this privacy loss the mechanisms give the true answer, except with a probability below 1e-1000;
+# for tests of everything around them. Their distributions are tested in tests/udfs.
 SURE = "epsilon := 10000"
 
 

@@ -125,7 +125,7 @@ def _belongs_elsewhere(table: Listed, ranks: Mapping[Listed, int]) -> bool:
 
 
 def _links(table: Listed, found: Mapping[Listed, Proposal]) -> Iterator[Way]:
-    """The foreign keys to tables whose person is known, each by the column that tells the person.
+    """The foreign keys to tables whose person is known, each by the column that has the person.
 
     Where a key of several columns has the other table's own way to the person, that way is taken.
     """

@@ -1,7 +1,7 @@
 """Hostile statements get the same refusal whether one person is there or not, and reach no row.
 
 The corpus is in attacks/*.sql; the databases, the spies and the form of the files are those of
-attack_bench.py. What depends on size or on Python's values stands in test_attacks_by_size.py.
+attack_bench.py. What depends on size or on Python's values is in test_attacks_by_size.py.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def wrongs(attack: Attack, sides: tuple[Side, Side]) -> list[str]:
         found.append(f"differs: {without.text[:200]}")
     if before != [len(side.session.receipts) for side in sides]:
         found.append("a release was made")
-    found += [f"tells {canary}" for canary in CANARIES if canary in with_person.said + without.said]
+    found += [f"shows {canary}" for canary in CANARIES if canary in with_person.said + without.said]
     return found
 
 
@@ -171,7 +171,7 @@ _PIECE = re.compile(r"""'(?:[^']|'')*'|"((?:[^"]|"")*)"|(\$?\w+)|--|/\*""")
 
 
 def strange(statement: str) -> list[str]:
-    """The words and names of a statement that are none of ours; what is in quotes '…' is data."""
+    """The words and names of a statement that are not dp_sql's own; what is in quotes '…' is data."""
     found = []
     for piece in _PIECE.finditer(statement):
         name, word = piece.groups()

@@ -44,7 +44,7 @@ LARGE = {
     "10000 brackets in a list": "SELECT " + "(" * 10000 + "1" + ")" * 10000,
     "10000 brackets around a call": "SELECT " + "(" * 10000 + TOP + "ratings" + ")" * 10000,
     "5000 list brackets": "SELECT " + "[" * 5000 + "1" + "]" * 5000,
-    "20000 signs": "SELECT " + "- " * 20000 + "1",
+    "20000 minus signs": "SELECT " + "- " * 20000 + "1",
     "20000 sums": "SELECT " + "+".join(["1"] * 20000),
     "1000 NOT": TOP + "ratings WHERE " + "NOT " * 1000 + "true",
     "400 lower": TOP + "ratings WHERE " + "lower(" * 400 + "title" + ")" * 400 + " = 'b0'",
@@ -55,7 +55,7 @@ LARGE = {
     "a quote that never ends": "SELECT '" + "''" * 300000,
     "an escaped quote that never ends": "SELECT E'" + "\\\\" * 300000,
     "2000 dollar quotes that never end": "SELECT " + " ".join(f"$a{i}$" for i in range(2000)),
-    "a name of a million signs": f'SELECT * FROM "{"x" * 10**6}"',
+    "a name of a million characters": f'SELECT * FROM "{"x" * 10**6}"',
     "a million spaces and a table": "SELECT * FROM" + " " * 10**6 + "ratings",
     "a megabyte of a source": TOP + "ratings WHERE title = '" + "x" * 10**6 + "'",
     "a megabyte of a domain": (

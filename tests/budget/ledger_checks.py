@@ -49,7 +49,7 @@ def paths(folder: Path) -> tuple[Path, Path]:
 
 
 def check_that_answers_are_counted(kind: type[Ledger], folder: Path) -> None:
-    """Whatever a ledger says of a ticket it gave: its event stands in the file, and stays so."""
+    """Whatever a ledger says of a ticket it gave: its event is in the file, and stays there."""
     with kind(*paths(folder)) as ledger:
         (ticket,) = ledger.reserve("ann", [TENTH], admit_all)
         with Ledger(*paths(folder), read_only=True) as other:
@@ -222,7 +222,7 @@ class WritesItsCheckpointLater(Ledger):
 
 
 class BelievesItsRows(Ledger):
-    """Adds up what stands in its rows, and compares it with nothing."""
+    """Adds up its rows, and compares the sums with nothing."""
 
     def _current(self, con: sqlite3.Connection, head: Event) -> Totals:
         if self._totals is None:

@@ -346,7 +346,7 @@ def test_what_is_refused_costs_nothing(text: str, thrifty: AnalystSession) -> No
 
 
 class Watched:
-    """A connection that tells what is in the ledger whenever it runs a mechanism."""
+    """A connection that notes what is in the ledger whenever it runs a mechanism."""
 
     def __init__(self, inner: Any, folder: Path) -> None:
         self._inner, self._folder = inner, folder

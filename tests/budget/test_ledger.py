@@ -39,7 +39,7 @@ from tests.budget.ledger_checks import (
 
 
 class _Clock:
-    """A clock that stands where it is put."""
+    """A clock that shows the time it is set to."""
 
     def __init__(self, text: str) -> None:
         self.now = datetime.fromisoformat(text)
@@ -268,7 +268,7 @@ def test_an_event_that_would_not_be_read_as_it_was_meant_is_not_written(
 def test_a_name_that_slips_through_the_check_is_taken_back(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite writes 5 as a text, which is not what was hashed."""
+    """SQLite writes 5 as a string, which is not what was hashed."""
     monkeypatch.setattr("dp_sql.budget.events.check_text", lambda text: None)
     monkeypatch.setattr("dp_sql.budget.ledger.check_text", lambda text: None)
     with pytest.raises(LedgerError, match="Event 2 of the ledger does not match its hash"):

@@ -27,7 +27,7 @@ NAMES = Names(
 
 @pytest.fixture
 def offered() -> Callable[..., list[str]]:
-    """What is offered where | stands."""
+    """What is offered at the position of |."""
 
     def offered(text: str, under_policy: bool = False) -> list[str]:
         cursor = text.index("|")

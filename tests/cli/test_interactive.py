@@ -52,12 +52,12 @@ class Terminal:
         return _COLOURS.sub("", self.child.before)
 
     def ask(self, text: str) -> str:
-        """Type a text and Enter; what came before the next prompt."""
+        """Type a line and Enter; what came before the next prompt."""
         self.child.send(f"{text}\r")
         return self.ready()
 
     def sees(self, pattern: str) -> None:
-        """Wait until something stands on the screen."""
+        """Wait until something is on the screen."""
         self.child.expect(pattern)
 
     def left(self) -> int:

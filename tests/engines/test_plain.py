@@ -28,7 +28,7 @@ CALL = f"DP_TOPK(title, 2, {UNIT}, domain := catalog.title)"
 TOP = f"SELECT {CALL} AS best FROM ratings"
 BEST = [(["Dune", "Emma"],)]
 COUNT = f"DP_COUNT_DISTINCT(title, {UNIT}"
-# A count whose noise is so wide that two draws differ but for a chance below 1e-7.
+# A count whose noise is so wide that two draws are equal with a probability below 1e-7.
 NOISY = "DP_COUNT_DISTINCT(title, epsilon := 1e-6, privacy_unit := user_id"
 NOISE = f"SELECT {NOISY}) AS n FROM ratings"
 

@@ -221,7 +221,7 @@ def test_the_range_holds_a_quantile_of_like_trials_and_not_of_others(p: float) -
 
 
 def test_the_range_allows_for_our_own_error_where_ours_are_few() -> None:
-    """One set of few trials of ours is off; over many such sets the level must hold."""
+    """One set of a few trials may be off; over many such sets the level must hold."""
     rng = np.random.default_rng()
     held = []
     for _ in range(RNG_TRIES):

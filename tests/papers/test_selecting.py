@@ -46,7 +46,7 @@ def errors_of(mean: float, n: int) -> NDArray[np.float64]:
 
 
 def planted(n: int, other: dict[Point, float] | None = None) -> tuple[Errors, Errors, Measured]:
-    """All claims hold but for the points whose mean is another one."""
+    """All claims hold, except at the points whose mean is another one."""
     means = {
         (scenario, name, epsilon): mean
         for scenario, of_name in AS_CLAIMED.items()
@@ -148,7 +148,7 @@ def test_scenario_3_is_judged_at_its_own_ratio_alone() -> None:
 
 
 def test_one_point_of_all_does_not_tell_mgem_and_random_stopping_apart() -> None:
-    """Of 24 points chance alone tells one in four tries of such a table."""
+    """By chance alone one of the 24 points differs in a quarter of such tables."""
     alike = {point: means[1] for point, means in CASES["all 24 points", "mGEM behaves"].items()}
     one = alike | {("7", "random_stopping", ONE): 0.9}
     assert judge(FEW, one) == ([], N_CLAIMS - 1)
@@ -288,7 +288,7 @@ def nodes_of(
 ) -> list[tuple[dict[int, int], Fraction]]:
     """Find what each noisy sum is of, from what is released alone.
 
-    Value j is 16**j and the i-th noise is _NOISE**i, so a released number tells whose noise is in
+    Value j is 16**j and the i-th noise is _NOISE**i, so a released number shows whose noise is in
     it, and how often. Without those of other noisy sums, what is left is the newest one's.
 
     Returns:

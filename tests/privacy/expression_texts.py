@@ -21,7 +21,7 @@ SIGNS = ["=", "<>", "<", "<=", ">", ">="]
 
 @dataclass(frozen=True)
 class Relation:
-    """What stands in FROM: its unit, and its columns by kind."""
+    """What is in FROM: its unit, and its columns by kind."""
 
     text: str
     unit: str

@@ -45,7 +45,7 @@ _CAP = WorkLimits(2, 10**6)
 
 
 def compiled(text: str, database: Database, policy: Policy = POLICY) -> Rows:
-    """The source that a text is.
+    """The source of a statement.
 
     Raises:
         NotPrivate: it is refused.
@@ -63,7 +63,7 @@ def as_sql(rows: Rows, database: Database, way: str = EVERY_ROW) -> Source:
 
 
 def of_others(rows: Sequence[tuple[str | None, ...]], person: str | None) -> Counter[object]:
-    """How often each row of somebody else stands there; the first column is the person."""
+    """How often each row of the other people is there; the first column is the person."""
     return Counter(row for row in rows if row[0] is not None and row[0] != person)
 
 

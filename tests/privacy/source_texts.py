@@ -424,7 +424,7 @@ def _called(rel: Rel, number: int) -> Rel:
 
 @st.composite
 def databases(draw: st.DrawFn) -> Data:
-    """What stands in the tables."""
+    """What is in the tables."""
     return {
         table: draw(st.lists(st.tuples(st.sampled_from(owners), st.integers(0, 300)), max_size=7))
         for table, owners in OWNERS.items()

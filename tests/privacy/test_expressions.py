@@ -1,4 +1,4 @@
-"""Expressions on private rows: each known form becomes one text of ours, everything else is refused."""
+"""Expressions on private rows: each known form becomes SQL of dp_sql's own, everything else is refused."""
 
 from __future__ import annotations
 

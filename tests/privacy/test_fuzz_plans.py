@@ -51,7 +51,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
 
 @st.composite
 def mutated(draw: st.DrawFn, texts: list[str]) -> str:
-    """A text with a few of its words dropped, doubled, exchanged, or others put between."""
+    """A statement with a few of its words dropped, doubled or exchanged, or with others inserted."""
     text = draw(st.sampled_from(texts))
     pieces = [token.text for token in tokenize(text)]
     for _ in range(draw(st.integers(1, 4))):

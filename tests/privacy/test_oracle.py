@@ -50,7 +50,7 @@ def changed(*pairs: tuple[str, str], of: str = "_select") -> Plant:
 
 
 def kept(key: str, words: str) -> Plant:
-    """A part of a SELECT is let through, and stands behind what is written."""
+    """A part of a SELECT is let through, and follows what is written."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         right_only, right_select = person_level.only, Compiler._select

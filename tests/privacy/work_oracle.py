@@ -147,7 +147,7 @@ class Shops:
             side.close()
 
     def written(self, text: str, name: str = "before", limits: WorkLimits = LIMITS) -> Written:
-        """The source that a text is, as SQL.
+        """The source of a statement, as SQL.
 
         Raises:
             NotPrivate: it is refused.
@@ -161,7 +161,7 @@ class Shops:
         return written(rows.relation, side, limits)
 
     def outcome(self, text: str, name: str) -> Written | str:
-        """What is written for a text, or the refusal."""
+        """What is written for a statement, or the refusal."""
         try:
             return self.written(text, name)
         except (NotPrivate, NotSupported, Unreadable) as error:

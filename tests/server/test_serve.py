@@ -168,7 +168,7 @@ class Served:
         return client
 
     def spent(self, analyst: str) -> Fraction:
-        """What stands in the ledger."""
+        """What is in the ledger."""
         with dp_sql.connect(str(self.database), policy=self.policy, analyst=analyst) as session:
             return Fraction(session.budget()[-1].epsilon_spent)
 
@@ -455,7 +455,7 @@ def test_a_release_in_a_struct_without_names_arrives_and_is_spent_once(served: S
     question = "SELECT (n, 1) AS x FROM (SELECT DP_COUNT_DISTINCT(title, epsilon := 2) AS n {})"
     for _ in range(2):
         ((pair,),) = asked(client, question.format("FROM ratings"))
-        assert len(pair) == 2 or pair.endswith(", 1)")  # a text, where DuckDB has no such type
+        assert len(pair) == 2 or pair.endswith(", 1)")  # a string, where DuckDB has no such type
     assert served.spent("nameless") == 2
 
 

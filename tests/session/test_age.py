@@ -237,7 +237,7 @@ def test_a_change_of_the_schema_is_seen(change: str, n: int, together: bool) -> 
 @pytest.mark.parametrize(
     ("keys", "stored"),
     [
-        ("number", ["number", "answer"]),  # as the column that tells answers apart
+        ("number", ["number", "answer"]),  # as the column that numbers the answers
         ("answer", ["answer", "answer_1"]),
         ('"Answer"', ["Answer", "answer_1"]),
         ("answer, Answer_1", ["answer", "Answer_1", "answer_2"]),

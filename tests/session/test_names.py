@@ -148,7 +148,7 @@ def test_a_file_of_tokens_from_before_is_read_by_normalised_names(tmp_path: Path
 
 @pytest.fixture
 def old(tmp_path: Path) -> Iterator[Ledger]:
-    """A ledger in which one analyst stands under several names, as the old rules wrote them."""
+    """A ledger in which one analyst has several names, as the old rules wrote them."""
     with Ledger(*paths(tmp_path), "shop") as ledger:
         for name in (*SPELLINGS, "bob"):
             (ticket,) = ledger.reserve(name, [HALF], admit_all)

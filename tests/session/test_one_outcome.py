@@ -46,7 +46,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
 
 @dataclass(frozen=True)
 class Seen:
-    """What an analyst sees of one statement, but for the answer itself and the time."""
+    """What an analyst sees of one statement, except the answer itself and the time."""
 
     outcome: str
     ledger: tuple[object, ...]

@@ -34,7 +34,7 @@ BITS = 200
 
 @dataclass(frozen=True)
 class Setting:
-    """Public numbers for which exp(-rate) is a rational q, but for the rounding of the rate."""
+    """Public numbers for which exp(-rate) is a rational q, up to the rounding of the rate."""
 
     k: int
     delta: Fraction

@@ -192,7 +192,7 @@ def cut_from_the_data(take, counts):
 
 
 def one_by_one(take):
-    """One person beside an item that five have: here a cut that depends on data tells."""
+    """One person beside an item that five have: a cut that depends on the data shows here."""
     return Domain(
         lambda counts: shipped_distribution(counts, 2, 6, take),
         lambda: added_people([(5, 0, 0)]),

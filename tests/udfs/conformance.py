@@ -112,7 +112,7 @@ class Case:
         mutants: by what is wrong with them.
         loss: of one run with the numbers of test_conformance.PUBLIC.
         says: its accuracy for the same numbers.
-        fits: fits(tenths, patch) draws at so many tenths of the right epsilon or rate, and tells
+        fits: fits(tenths, patch) draws at so many tenths of the right epsilon or rate, and says
             whether the outcomes pass for the right distribution.
         tight: checks that ask for a little more than is true, and so must fail: they show that the
             neighbours use most of what is paid for, or that a better price would be wrong.

@@ -125,7 +125,7 @@ def check_rho(cases: Sequence[Case]) -> None:
 
 
 def instances(n_others: int) -> list[tuple[tuple[Held, ...], Held]]:
-    """All data sets of so many others or fewer and one person, but for the names of the items."""
+    """All data sets of so many others or fewer and one person, up to the names of the items."""
     found: dict[str, tuple[tuple[Held, ...], Held]] = {}
     for n in range(1, n_others + 1):
         for others in combinations_with_replacement(HOLDINGS, n):

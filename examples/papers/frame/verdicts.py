@@ -4,7 +4,7 @@ A paper prints a statistic of its own few trials. Ours come from many more, or f
 distribution. Had the paper's trials been ours, where would its statistic lie 99 times in 100? A
 value inside that range agrees; one outside needs a reason, which docs/papers.md gives.
 
-Where our trials are not many more, their error counts as well: n trials compared with N of ours
+Where our trials are not many more, their error counts as well: n trials compared with our N
 err like nN / (n + N) trials compared with the distribution itself, because the variances of the two
 add up.
 """
