@@ -281,8 +281,8 @@ def main() -> None:
                 same[one.name, way, epsilon] = errors(one, epsilon)
                 equal[one.name, way, epsilon] = errors(one, at_equal_rho(way, epsilon))
     total = np.array([ratios(sets, same, DEFAULT, epsilon) for epsilon in EPSILONS])
-    over = ", ".join(
-        f"{n} for the {m}" for n, m in zip((total > 1.1).sum((0, 1)), MEASURES, strict=True)
+    *over, last = (
+        f"{n} by the {m}" for n, m in zip((total > 1.1).sum((0, 1)), MEASURES, strict=True)
     )
     page = Path("docs/contribution_bounds.md")
     _, heading, others = page.read_text("utf-8").partition(OTHER_FUNCTIONS)
@@ -294,8 +294,9 @@ def main() -> None:
                 *_means("At equal ρ", sets, equal),
                 "## Where the default is worse",
                 "",
-                f"Of {total[..., 0].size} pairs of a set and an ε, the default is worse than gem up to 100 by more "
-                f"than a tenth in {over}. Errors are in percent of the true number, those of gem in brackets.",
+                f"In {total[..., 0].size} combinations of a data set and an ε, the error of the default is more than "
+                f"10 % above that of `gem` in {', '.join(over)} and {last}. Errors are in percent of the true "
+                "number, those of `gem` in brackets.",
                 "",
                 *_worse(sets, same),
                 "",
@@ -316,23 +317,24 @@ def main() -> None:
 _HEAD = """\
 # How well the contribution bound is chosen
 
-Made by `python -m benchmarks.bounds`. The default of DP_COUNT_DISTINCT is `bound_selection := 'difference'` without
-`max_contributions`. This page compares it with:
+`python -m benchmarks.bounds` writes this page. It compares the default of DP_COUNT_DISTINCT, `bound_selection :=
+'difference'` without `max_contributions`, with
 
 - `gem` with bounds up to 100, the earlier default
 - the sparse vector technique on the same bounds
 - `r2t` and `shifted_inverse` with bounds up to 100
-- the best fixed bound of each set, which is not known in advance
+- the best fixed bound of each data set, which is not known in advance
 
-The sets are parts of five public data sets, and synthetic families. "Turned round" means that people and items change
-places. The constants of the default were chosen on other parts and other families. β = 0.05. The default and gem both
-cost ρ = 5ε²/32 with a range of 3ε/2, so as many queries fit under zCDP with either.
+The data sets are parts of five public ones, and synthetic families. The constants of the default were chosen on other
+parts and other families. β = 0.05. The default and `gem` both cost ρ = 5ε²/32 with a range of 3ε/2, so the accountant
+`zcdp` lets through as many queries with one as with the other.
 
 ## Errors compared with those of gem
 
-The cells have the RMSE / median / 95th percentile of the absolute error, divided by that of gem up to 100 at the same
-ε, as geometric means over all sets. Below 1 is better than gem. With probability β, shifted_inverse may be far too
-high; its RMSE shows this.
+Each cell gives the RMSE / median / 95th percentile of the absolute error, divided by that of `gem` with bounds up to
+100 at the ε of the column, as a geometric mean over all data sets. Below 1 is better than `gem`. At equal ρ, each other way
+gets the ε at which it costs the ρ of the default. With probability β, `shifted_inverse` may be far too high, which
+shows in its RMSE.
 
 """.splitlines()
 

@@ -219,12 +219,12 @@ def section() -> list[str]:
 _HEAD = """\
 ## Rows and sums
 
-Made by `python -m benchmarks.contributions`. DP_COUNT and DP_SUM choose their bound from 1, 2, 4, … by how many people
-are above each. Three other ways to choose, and fixed bounds, on the same sums: rows per person and per item of three
-public sets, made-up families, and made-up amounts in units from 10 to 10¹¹. The constants were chosen on two other public
-sets and other draws of the families. The cells have RMSE / median / 95th percentile of the absolute error, divided by that
-of the best fixed bound of each set (not known in advance) at the same ε with all of ε for its noise. They are geometric means.
-A bound chosen with a probability below 10⁻¹⁰ is left out.
+`python -m benchmarks.contributions` writes this part. DP_COUNT and DP_SUM choose their bound from 1, 2, 4, … by how many
+people contribute more. The tables compare this with three other ways to choose and with fixed bounds, on rows per person
+and per item of three public data sets, on synthetic families, and on synthetic amounts of money in units from 10 to 10¹¹.
+The constants were chosen on two other public data sets and other draws of the families. Each cell gives the RMSE / median /
+95th percentile of the absolute error as a geometric mean over all sets. It is divided by that of the set's best fixed bound,
+which is not known in advance, with all of ε spent on its noise. Bounds chosen with a probability below 10⁻¹⁰ are left out.
 
 """.splitlines()
 

@@ -36,7 +36,7 @@ class Values:
         return float(self.sums.sum() / self.rows.sum())
 
     def errors(self, total: np.ndarray, count: np.ndarray) -> Errors:
-        """RMSE, median and 95th percentile, by the mean size of a value; no mean: 100 %, at most ten times."""
+        """RMSE, median and 95th percentile, by the mean absolute value; without a mean 100 %, at most ten times."""
         means = np.where(count >= 1, total / np.maximum(count, 1), 0)
         size = float(np.abs(self.sums).sum() / self.rows.sum())
         off = np.minimum(np.abs(means - self.mean) / size, 10)
@@ -131,9 +131,10 @@ def section() -> list[str]:
 _HEAD = f"""\
 ### Means
 
-{" / ".join(MEASURES)} of the error of DP_AVG, in percent of the mean size of a value, geometric means over three public
-sets and three made-up ones, each with six models of the values (two of them depend on a person's number of rows). The
-fixed bounds stand for libraries in which the analyst names the rows per person and the range of the values, with Laplace
-noise and half of ε each for sum and count. They are given the 99th percentile of people's means, which is not known in advance.
+{" / ".join(MEASURES)} of the error of DP_AVG, in percent of the mean absolute value, as geometric means over three
+public data sets and three synthetic ones, each with six models of the values. In two of these the values depend on how many
+rows a person has. The fixed bounds are those of libraries that ask the analyst for the rows per person and the range of the
+values: half of ε pays for Laplace noise on the sum, half for noise on the count. The range here is the 99th percentile of
+people's means, which is not known in advance.
 
 """.splitlines()
