@@ -22,7 +22,7 @@ PART = "__dp_part"  # the scalar macro that tells a part's number, from 0, in bo
 class PublicRows:
     """A relation that a question reads besides people's rows.
 
-    columns: names and DuckDB types. rows: an arrow table of them, as `engines.duckdb.shipped` makes it.
+    columns: names and DuckDB types. rows: an arrow table; types that arrow lacks are strings there.
     """
 
     columns: Sequence[tuple[str, str]]
@@ -71,8 +71,8 @@ class Pairs:
 class Engine(Protocol):
     """Where people's rows are. Every answer is small, as arrow; any failure is an exception."""
 
-    def counts(self, question: Question, largest: int | None = None) -> Any:
-        """How many people have each item: all, or only the items with the `largest` counts."""
+    def counts(self, question: Question) -> Any:
+        """How many people have each item."""
 
     def contributions(self, question: Question) -> Any:
         """A histogram of what people contribute."""

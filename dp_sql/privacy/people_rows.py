@@ -7,6 +7,10 @@ budget/accountants.md allows under "Releases that draw first".
 
 Per-person values (sql.shape.Shape.of_person) of all calls are computed by one GROUP BY, so that
 people are grouped once. Columns of what is shared are numbered: `__dp_item_0` is the first item.
+
+Where the rows are read in parts, every draw is by a keyed hash, so that a part that is computed
+again comes out the same. For every key the promise holds; that the draws are fair rests on the hash
+(sha256) and on the key, which is drawn for each release.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dp_sql.privacy.plan import Column, Finding, Plan
+from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.types import by_value, exact
 
 KEEP_UDF, FIND_UDF = "__dp_sql_keep", "__dp_sql_find"
@@ -60,15 +65,43 @@ def read_together(plan: Plan) -> Plan:
     return replace(plan, source=plan.shared.source, columns={**plan.columns, "item": item})
 
 
+def found_sql(plan: Plan, call: str, rows: str) -> list[str]:
+    """`__dp_found`, the keys of the groups that a UDF finds by the people who are in them.
+
+    `rows` is a relation of keys and people; `call` the UDF's first arguments. Only the groups found
+    are numbered: a place among all groups would depend on those that are not found.
+    """
+    names = ", ".join(keys_of(plan))
+    same = " AND ".join(f"{rows}.{k} = __dp_seen.{k}" for k in keys_of(plan))
+    return [
+        "__dp_seen AS MATERIALIZED (SELECT "
+        f"{names}, system.main.row_number() OVER (ORDER BY {by_keys(plan)}) AS seen "
+        f"FROM (SELECT DISTINCT {names} FROM {rows}) AS s)",
+        f"__dp_within AS MATERIALIZED (SELECT DISTINCT seen, {_PERSON} FROM {rows} "
+        f"JOIN __dp_seen ON {same})",
+        f"__dp_coded AS MATERIALIZED (SELECT {_PERSON}, CAST(system.main.row_number() OVER () "
+        f"- 1 AS INTEGER) AS code FROM (SELECT DISTINCT {_PERSON} FROM __dp_within) AS p)",
+        "__dp_lists_of AS (SELECT seen, system.main.list(code) AS people FROM __dp_within "
+        f"JOIN __dp_coded USING ({_PERSON}) GROUP BY seen)",
+        f"__dp_places AS MATERIALIZED (SELECT {FIND_UDF}({call}, coalesce("
+        "system.main.list(people ORDER BY seen ASC), [])) AS places FROM __dp_lists_of)",
+        f"__dp_found AS MATERIALIZED (SELECT {names} FROM __dp_seen JOIN (SELECT "
+        "unnest(places) AS seen FROM __dp_places) AS f USING (seen))",
+    ]
+
+
 @dataclass
 class PeopleRows:
     """The CTEs of plans that share a source.
 
     calls: the first arguments of the UDF that draws for a plan.
+    key: in place of UDFs, draws are hashes with this key, in hexadecimal digits. `__dp_groups` is
+        then a table that is already there.
     """
 
     plans: Sequence[Plan]
-    calls: Sequence[str]
+    calls: Sequence[str] = ()
+    key: str | None = None
 
     def __post_init__(self) -> None:
         self.plans = [read_together(plan) for plan in self.plans]
@@ -111,12 +144,16 @@ class PeopleRows:
         ctes = [self._read()]
         rows = "__dp_read"
         if self._grouped:
-            ctes += self._groups()
+            if self.key is None:
+                ctes += self._groups()
             rows = f"({self._placed()})"
             if self._n_of_rows:
                 ctes.append(f"__dp_placed AS MATERIALIZED {rows}")
                 rows = "__dp_placed"
         if self._n_of_persons:
+            if self._draws_rows:
+                ctes.append(f"__dp_numbered AS ({self._numbered(rows)})")
+                rows = "__dp_numbered"
             ctes.append(f"__dp_persons AS MATERIALIZED ({self._persons(rows)})")
         for cap, end in self._draws.items():
             ctes += self._allowed(cap, end)
@@ -166,32 +203,10 @@ class PeopleRows:
         number = f"system.main.row_number() OVER (ORDER BY {by_keys(self._first)}) AS __dp_group"
         found, listed = [], f"({groups.select}) AS __dp_crossed"
         if groups.finding is not None:
-            found, listed = self._found(names), "__dp_found"
+            found, listed = found_sql(self._first, self.calls[0], "__dp_read"), "__dp_found"
         return [
             *found,
             f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})",
-        ]
-
-    def _found(self, names: str) -> list[str]:
-        """`__dp_found`, the keys of the groups that a UDF finds by the people who are in them.
-
-        Only these are numbered: a place among all groups would depend on those that are not found.
-        """
-        same = " AND ".join(f"__dp_read.{k} = __dp_seen.{k}" for k in keys_of(self._first))
-        return [
-            "__dp_seen AS MATERIALIZED (SELECT "
-            f"{names}, system.main.row_number() OVER (ORDER BY {by_keys(self._first)}) AS seen "
-            f"FROM (SELECT DISTINCT {names} FROM __dp_read) AS s)",
-            f"__dp_within AS MATERIALIZED (SELECT DISTINCT seen, {_PERSON} FROM __dp_read "
-            f"JOIN __dp_seen ON {same})",
-            f"__dp_coded AS MATERIALIZED (SELECT {_PERSON}, CAST(system.main.row_number() OVER () "
-            f"- 1 AS INTEGER) AS code FROM (SELECT DISTINCT {_PERSON} FROM __dp_within) AS p)",
-            "__dp_lists_of AS (SELECT seen, system.main.list(code) AS people FROM __dp_within "
-            f"JOIN __dp_coded USING ({_PERSON}) GROUP BY seen)",
-            f"__dp_places AS MATERIALIZED (SELECT {FIND_UDF}({self.calls[0]}, coalesce("
-            "system.main.list(people ORDER BY seen ASC), [])) AS places FROM __dp_lists_of)",
-            f"__dp_found AS MATERIALIZED (SELECT {names} FROM __dp_seen JOIN (SELECT "
-            "unnest(places) AS seen FROM __dp_places) AS f USING (seen))",
         ]
 
     def _placed(self) -> str:
@@ -203,25 +218,54 @@ class PeopleRows:
 
     def _persons(self, rows: str) -> str:
         """The values of each person, in each group, that the plans need."""
-        listed = [f"{sql} AS {name}" for sql, name in self._values.items()]
+        listed = [f"{self._drawn(sql)} AS {name}" for sql, name in self._values.items()]
         if len(self._columns) > 1:
             listed += [
                 f"system.main.count({item}) AS __dp_n_{item}" for item in dict.fromkeys(self._items)
             ]
         return f"SELECT {self._person}, {', '.join(listed)} FROM {rows} GROUP BY {self._person}"
 
+    @property
+    def _draws_rows(self) -> bool:
+        """Whether one row of a person is drawn, by a hash."""
+        return self.key is not None and any(WORD_UDF in sql for sql in self._values)
+
+    def _numbered(self, rows: str) -> str:
+        """The rows with numbers within each person's; rows with equal numbers are equal."""
+        names = [*self._columns.values(), *(["__dp_group"] if self._grouped else [])]
+        number = f"PARTITION BY {_PERSON} ORDER BY {', '.join(names)}"
+        return f"SELECT *, system.main.row_number() OVER ({number}) AS __dp_row FROM {rows}"
+
+    def _drawn(self, value: str) -> str:
+        """A person's value in which the word of each row is a hash, if there is a key."""
+        if self.key is None:
+            return value
+        return re.sub(rf"{WORD_UDF}\(\w+\)", lambda _: self._hash("row", "__dp_row"), value)
+
+    def _hash(self, what: str, number: str) -> str:
+        """The keyed hash of a person and the number of a group or row."""
+        text = f"CAST({_PERSON} AS VARCHAR) || '/' || CAST({number} AS VARCHAR)"
+        return f"system.main.sha256('{self.key}{what}/' || {text})"
+
     def _allowed(self, cap: int, end: str) -> list[str]:
         """`__dp_allowed`: at most `cap` groups of each person."""
+        groups = f"SELECT DISTINCT {self._person} FROM __dp_placed"
+        if not self._n_of_rows:
+            groups = f"SELECT {self._person} FROM __dp_persons"
+        if self.key is not None:
+            order = self._hash("group", "__dp_group")
+            number = f"system.main.row_number() OVER (PARTITION BY {_PERSON} ORDER BY {order})"
+            kept = f"SELECT *, {number} AS n FROM ({groups}) AS m"
+            return [
+                f"__dp_allowed{end} AS (SELECT {self._person} FROM ({kept}) AS k WHERE n <= {cap})"
+            ]
+        # In an order of their own, so that another reading in the same execution has the same draw.
         call = next(
             call
             for plan, call in zip(self.plans, self.calls, strict=True)
             if plan.groups is not None and plan.groups.cap == cap
         )
-        # In an order of their own, so that another reading in the same execution has the same draw.
         order = by_value(_PERSON, self._first.columns["privacy_unit"].type)
-        groups = f"SELECT DISTINCT {self._person} FROM __dp_placed"
-        if not self._n_of_rows:
-            groups = f"SELECT {self._person} FROM __dp_persons"
         return [
             f"__dp_members{end} AS MATERIALIZED (SELECT {_PERSON}, "
             "system.main.list(__dp_group ORDER BY __dp_group ASC) AS own, "

@@ -13,6 +13,7 @@ from typing import Any
 from dp_sql.errors import InternalError
 from dp_sql.privacy.domains import Domain
 from dp_sql.privacy.relation_sql import Work
+from dp_sql.privacy.relation_tree import Parts, PersonOf
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.shape import Function, Shape
@@ -96,6 +97,7 @@ class Plan:
     assumptions: what the receipt says the promise rests on.
     work: None: not limited.
     shared: what the release reads in place of `source`, with the other calls of its SELECT.
+    tables: all base tables that the source reads. people: the private ones among them.
     """
 
     function: Function
@@ -113,6 +115,8 @@ class Plan:
     assumptions: tuple[str, ...]
     work: Work | None = None
     shared: Shared | None = None
+    tables: tuple[Parts, ...] = ()
+    people: tuple[PersonOf, ...] = ()
 
 
 def loss_at(plan: Plan, factor: Fraction) -> PrivacyLoss:
@@ -147,6 +151,8 @@ def plan_of(
     domain: Domain | None = None,
     work: Work | None = None,
     shared: Shared | None = None,
+    tables: tuple[Parts, ...] = (),
+    people: tuple[PersonOf, ...] = (),
 ) -> Plan:
     """The plan of a call, once its source is read and it is known what is public about it.
 
@@ -170,5 +176,5 @@ def plan_of(
         loss=_loss(parameters, call.mechanism, groups),
         source=source, written=select.source_text + where, columns=columns, keys=keys,
         groups=groups, keep_source=keep_source, domain=domain, call=call.display,
-        assumptions=assumptions, work=work, shared=shared,
+        assumptions=assumptions, work=work, shared=shared, tables=tables, people=people,
     )  # fmt: skip

@@ -12,6 +12,7 @@ because the source and its condition are the owner's SQL.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain, count
 
 from dp_sql.privacy.people_rows import PeopleRows, by_keys, keys_of, keys_sql
@@ -103,14 +104,17 @@ def private_sql(
     calls = [f"'{ticket}', {execution}" for ticket in tickets]
     if not plans[0].parameters.reads_people:
         (plan,), (call,) = plans, calls
-        return f"WITH {', '.join(_score_rows(plan))}, {_answer(plan, call, again, 1)}"
+        answer = _answer(plan, call, rows_of(plan, again=again), 1)
+        return f"WITH {', '.join(_score_rows(plan))}, {answer}"
     people = PeopleRows(plans, calls)
     if len(plans) == 1:
         ctes = [*people.shared(), *people.of(0)]
-        return f"WITH {', '.join(ctes)}, {_answer(plans[0], calls[0], again, 1)}"
+        rows = rows_of(plans[0], again=again)
+        return f"WITH {', '.join(ctes)}, {_answer(plans[0], calls[0], rows, 1)}"
     ctes, names = people.shared(), [f"__dp_answer_{n}" for n, _ in enumerate(plans, 1)]
     for n, (plan, call, name) in enumerate(zip(plans, calls, names, strict=True)):
-        answer = f"WITH {', '.join(people.of(n))}, {_answer(plan, call, again, n + 1)}"
+        rows = rows_of(plan, again=again)
+        answer = f"WITH {', '.join(people.of(n))}, {_answer(plan, call, rows, n + 1)}"
         ctes.append(f"{name} AS MATERIALIZED ({answer})")
     columns = [*(f"{names[0]}.{name}" for name, _ in _key_columns(plans[0]))]
     columns += [f"{name}.{_value_name(n)}" for n, name in enumerate(names, 1)]
@@ -121,19 +125,38 @@ def private_sql(
     return f"{listed}{joined} ORDER BY {names[0]}.__dp_group ASC"
 
 
-def _answer(plan: Plan, call: str, again: bool, number: int) -> str:
-    """The lists of a plan, and the SELECT of its release; the `number` of its value."""
-    shape, grouped = plan.parameters, bool(plan.keys)
-    rows = Rows(
+def merged_sql(plan: Plan, ticket: str, merged: str) -> str:
+    """The same for one plan whose rows were read elsewhere, with columns of `release_columns`.
+
+    `merged` is a relation: the merged summary, or rows in which codes stand for people. With keys,
+    `__dp_groups` is there as well (parts_sql.py).
+    """
+    shape, call = plan.parameters, f"'{ticket}', {EXECUTION}"
+    if shape.keys or shape.sums:
+        rows = replace(rows_of(plan), merged=merged)
+    else:
+        codes = {**_types(plan), "privacy_unit": "BIGINT"}
+        rows = replace(rows_of(plan), relation=merged, types=codes)
+    return f"WITH {_answer(plan, call, rows, 1)}"
+
+
+def rows_of(plan: Plan, *, again: bool = False) -> Rows:
+    """What the lists of a plan are made from."""
+    return Rows(
         relation="__dp_kept",
         types=_types(plan),
         mechanism=plan.mechanism,
         domain=None if plan.domain is None else plan.domain.select,
-        grouped=grouped,
+        grouped=bool(plan.keys),
         again=again,
     )
+
+
+def _answer(plan: Plan, call: str, rows: Rows, number: int) -> str:
+    """The lists of a plan, and the SELECT of its release; the `number` of its value."""
+    shape = plan.parameters
     ctes = shape.lists(rows)
-    if not grouped:
+    if not rows.grouped:
         value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})", rows)
         return f"{', '.join(ctes)} SELECT {value} AS {_value_name(number)} FROM __dp_lists"
     lists = ", ".join(

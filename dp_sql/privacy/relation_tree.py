@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import chain
 
 from dp_sql.errors import NotSupported
-from dp_sql.sql.formatting import full_name
+from dp_sql.sql.formatting import full_name, unquoted
 from dp_sql.sql.types import as_key
 
 Parts = tuple[str, ...]  # a relation's full name as DuckDB spells it: database, schema, name
@@ -300,3 +300,40 @@ def columns_in(expressions: Iterable[str]) -> set[str]:
 def relations_in(*expressions: str) -> set[int]:
     """The relations whose columns some SQL names."""
     return {int(found[1]) for sql in expressions for found in _COLUMN.finditer(sql)}
+
+
+def people_of(relation: Relation) -> tuple[PersonOf, ...]:
+    """How each private table that a relation reads tells whose its rows are, each once."""
+    found: dict[PersonOf, None] = {}
+    seen: set[int] = set()
+    waiting: list[Relation] = [relation]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        match one:
+            case Table() | LinkedTable():
+                of = _person_of(one)
+                while of is not None:  # those that it is linked to are read as well
+                    found[of], of = None, of.owner
+            case UnionAll():
+                waiting += [one.right, one.left]
+            case Unnest():
+                waiting.append(one.relation)
+            case Select():
+                waiting += reversed(one.relations)
+    return tuple(found)
+
+
+def _person_of(relation: Relation) -> PersonOf | None:
+    if isinstance(relation, LinkedTable):
+        owner = relation.owner
+        of = owner.table if isinstance(owner, LinkedTable) else owner
+        assert isinstance(of, Table)  # a policy links tables alone
+        column, key = relation.table.columns[relation.column], of.columns[relation.key]
+        return PersonOf(relation.table.name, unquoted(column), unquoted(key), _person_of(owner))
+    assert isinstance(relation, Table)
+    if relation.person is None:
+        return None
+    return PersonOf(relation.name, unquoted(relation.columns[relation.person]))

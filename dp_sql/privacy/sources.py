@@ -18,7 +18,7 @@ from dp_sql.privacy.domains import Domain, Values
 from dp_sql.privacy.from_clause import From, row_wise
 from dp_sql.privacy.plan import Column, Groups, Plan, Shared, plan_of
 from dp_sql.privacy.relation_sql import Work, Written
-from dp_sql.privacy.relation_tree import Relation, reads_one_table
+from dp_sql.privacy.relation_tree import Relation, people_of, reads_one_table
 from dp_sql.privacy.relations import Compiler
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
@@ -172,6 +172,7 @@ class Source:
             columns={"item": Column('"__dp_item"', rows.item.type), "privacy_unit": person},
             keep_source=work is not None or not reads_one_table(rows.relation),
             domain=domain, assumptions=assumptions, work=work, shared=shared,
+            tables=tuple(sorted(rows.written.tables)), people=people_of(rows.relation),
         )  # fmt: skip
 
 

@@ -16,6 +16,15 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def unquoted(identifier: str) -> str:
+    """The name that `quote` has written.
+
+    >>> unquoted(quote('a"b'))
+    'a"b'
+    """
+    return identifier[1:-1].replace('""', '"')
+
+
 def as_written(name: str) -> str:
     """An identifier as people write it: quoted only if it must be.
 

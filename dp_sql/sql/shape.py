@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+from dp_sql.errors import InternalError
 from dp_sql.sql.literals import Argument, Given, Reader, Reference
 from dp_sql.sql.types import EXACT_TYPES, by_value, exact
 from dp_sql.udfs import REGISTRY
@@ -30,6 +31,8 @@ class Rows:
     # Whether one execution may make the lists more than once; then their order must not depend on
     # the order in which DuckDB reads rows.
     again: bool
+    # The relation that holds the summary of all rows, merged; None: it is computed from `relation`.
+    merged: str | None = None
 
     def by(self, name: str) -> str:
         """The order of a column's values, which no row moves."""
@@ -39,6 +42,12 @@ class Rows:
     def group(self) -> str:
         """`__dp_group` in front of other columns, where there are groups."""
         return "__dp_group, " if self.grouped else ""
+
+    def summary(self, shape: Shape) -> str:
+        """The summary of the rows as a relation of FROM."""
+        if self.merged is not None:
+            return self.merged
+        return f"({shape.summary(self)}) AS __dp_summary"
 
     def lists(self, source: str, columns: Mapping[str, str], order: str) -> str:
         """The CTE `__dp_lists`: columns of the SELECT `source`, in one row or one row per group.
@@ -55,6 +64,22 @@ class Rows:
         return (
             f"__dp_lists AS MATERIALIZED (SELECT __dp_group, {listed} FROM __dp_groups "
             f"LEFT JOIN ({source}) AS listed USING (__dp_group) GROUP BY __dp_group)"
+        )
+
+    def total(self, number: str) -> str:
+        """A summary that is one number: an aggregate over the rows, as `__dp_number`."""
+        by = " GROUP BY __dp_group" if self.grouped else ""
+        return f"SELECT {self.group}{number} AS __dp_number FROM {self.relation}{by}"
+
+    def totals(self, shape: Shape) -> str:
+        """The CTE `__dp_lists` of such a summary; what a BIGINT cannot hold is its largest."""
+        number = f"system.main.least(coalesce(__dp_number, 0), {(1 << 63) - 1})"
+        number = f"CAST({number} AS BIGINT) AS __dp_number"
+        if not self.grouped:
+            return f"__dp_lists AS (SELECT {number} FROM {self.summary(shape)})"
+        return (
+            f"__dp_lists AS MATERIALIZED (SELECT __dp_group, {number} FROM __dp_groups "
+            f"LEFT JOIN {self.summary(shape)} USING (__dp_group))"
         )
 
     def pairs(self, columns: Mapping[str, str], order: str = "", by_person: str = "") -> list[str]:
@@ -96,6 +121,10 @@ class Shape(ABC):
     takes: ClassVar[Mapping[str, str]]  # the columns of `__dp_lists` that the UDF takes; types
     # Its UDF, and that of a detailed answer; what each returns for one group.
     udfs: ClassVar[Mapping[str, str]]
+    # The columns of `summary` that tell its rows apart, besides the group; those that add up, with
+    # the types of their sums. Without such columns, rows are counted.
+    keys: ClassVar[tuple[str, ...]] = ()
+    sums: ClassVar[Mapping[str, str]] = {}
     # The same two answers as a macro makes them: the argument that asks for the detailed one, their
     # types with strings for items, and expressions of their types ({} is an item).
     detail: ClassVar[str] = ""
@@ -190,9 +219,20 @@ class Shape(ABC):
         """What answers the call where the item is the privacy unit; None: the same as always."""
         return None
 
+    def summary(self, rows: Rows) -> str:
+        """A SELECT over the rows that adds up: `keys` tell its rows apart, and `sums` are added.
+
+        Over disjoint sets of people, summaries with equal keys added up are that of all people.
+        """
+        raise InternalError("Only what is computed from people's rows has a summary.")
+
+    def of_cover(self, mechanism: Mechanism) -> Shape | None:
+        """The same from counts of covered items, for a mechanism that needs nothing else."""
+        return None
+
     @abstractmethod
     def lists(self, rows: Rows) -> list[str]:
-        """CTEs over the rows; the last one is `__dp_lists`."""
+        """CTEs over the summary of the rows; the last one is `__dp_lists`."""
 
     def value(self, answer: str, rows: Rows) -> str:
         """The value of the call, from `__dp_lists` and what the UDF returned, written once."""

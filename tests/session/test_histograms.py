@@ -230,12 +230,8 @@ def test_each_neighbour_moves_the_counts_by_zero_or_one(monkeypatch: pytest.Monk
 
 
 def test_a_person_who_enters_a_group_twice_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = vectors.PeopleOfGroups.lists
-    wrong = "CAST(system.main.sum(coalesce(__dp_contribution, 0)) AS BIGINT)"
-    rows_of = lambda self, rows: [  # noqa: E731
-        sql.replace("system.main.count(__dp_contribution)", wrong) for sql in right(self, rows)
-    ]
-    monkeypatch.setattr(vectors.PeopleOfGroups, "lists", rows_of)
+    wrong = "CAST(system.main.sum(__dp_contribution) AS BIGINT)"
+    monkeypatch.setattr(vectors.PeopleOfGroups, "summary", lambda _, rows: rows.total(wrong))
     assert any(2 in vector for vector in moved(monkeypatch, asked()))
 
 

@@ -33,6 +33,8 @@ class Avg(Bounded):
     udfs: ClassVar = {"__dp_sql_avg": "DOUBLE", "__dp_sql_avg_report": REPORT_TYPE}
     written: ClassVar = ("DOUBLE", REPORT_TYPE)
     typed: ClassVar = ("NULL::DOUBLE", f"NULL::{REPORT_TYPE}")
+    keys = ("code", "bucket")
+    sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     largest = open = MAX_ROWS_CONTRIBUTED
 
     kind: str = "BIGINT"  # the item's type
@@ -48,7 +50,7 @@ class Avg(Bounded):
     def of_person(self) -> dict[str, str]:
         return {"__dp_n": "system.main.count(__dp_item)", "__dp_net": net_sum(self.kind)}
 
-    def lists(self, rows: Rows) -> list[str]:
+    def summary(self, rows: Rows) -> str:
         """A row for each bucket of rows (code -1), and of sums at each place (other codes).
 
         A code is 4 times the place, plus 2 where no one has more rows, plus 1 for sums below 0.
@@ -74,10 +76,16 @@ class Avg(Bounded):
             f"CAST({kept} AS HUGEINT) ELSE part * {most} + rest * {most} // n END AS size "
             f"FROM ({places}) AS places"
         )
-        histogram = (
+        return (
             f"SELECT {rows.group}code, {bucket('size')} AS bucket, system.main.count(*) AS people, "
-            f"CAST(system.main.sum(size) AS VARCHAR) AS total FROM ({sizes}) AS sizes "
+            f"system.main.sum(size) AS total FROM ({sizes}) AS sizes "
             f"WHERE size > 0 GROUP BY {rows.group}code, bucket"
+        )
+
+    def lists(self, rows: Rows) -> list[str]:
+        histogram = (
+            f"SELECT {rows.group}code, bucket, people, CAST(total AS VARCHAR) AS total "
+            f"FROM {rows.summary(self)}"
         )
         columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_buckets": "bucket",
                    "__dp_codes": "code"}  # fmt: skip
@@ -85,7 +93,7 @@ class Avg(Bounded):
 
     def value(self, answer: str, rows: Rows) -> str:
         """NULL in the place of NaN: a UDF returns no NULL."""
-        return answer if self.detailed else f"nullif({answer}, CAST('nan' AS DOUBLE))"
+        return answer if self.detailed else f"system.main.nullif({answer}, CAST('nan' AS DOUBLE))"
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         columns = [*(one.tolist() for one in lists[:3]), [*map(int, lists[3])]]

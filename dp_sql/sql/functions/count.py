@@ -31,6 +31,8 @@ class Count(Bounded):
     udfs: ClassVar = {"__dp_sql_count": "BIGINT", "__dp_sql_count_report": WITH_NOISE}
     written: ClassVar = ("BIGINT", WITH_NOISE)
     typed: ClassVar = ("NULL::BIGINT", f"NULL::{WITH_NOISE}")
+    keys = ("bucket",)
+    sums: ClassVar = {"people": "BIGINT", "total": "HUGEINT"}
     largest = open = MAX_ROWS_CONTRIBUTED
 
     def of_person(self) -> dict[str, str]:
@@ -44,7 +46,7 @@ class Count(Bounded):
     def vector(self) -> RowsOfGroups | None:
         return RowsOfGroups(**vars(self)) if isinstance(self.bound, int) else None
 
-    def lists(self, rows: Rows) -> list[str]:
+    def summary(self, rows: Rows) -> str:
         """A row for each bucket of contributions: 1, 2, 3 and 4, 5 to 8, …."""
         n = "__dp_contribution"
         if self.bound is not None:
@@ -53,11 +55,17 @@ class Count(Bounded):
             f"SELECT {rows.group}{n} AS n, system.main.count(*) AS people FROM {rows.relation} "
             f"GROUP BY {rows.group}n"
         )
-        total = "CAST(system.main.sum(CAST(n AS HUGEINT) * people) AS VARCHAR) AS total"
-        histogram = (
+        total = "system.main.sum(CAST(n AS HUGEINT) * people) AS total"
+        return (
             f"SELECT {rows.group}{bucket('n')} AS bucket, "
             f"CAST(system.main.sum(people) AS BIGINT) AS people, {total} "
             f"FROM ({sizes}) AS sizes GROUP BY {rows.group}bucket"
+        )
+
+    def lists(self, rows: Rows) -> list[str]:
+        histogram = (
+            f"SELECT {rows.group}bucket, people, CAST(total AS VARCHAR) AS total "
+            f"FROM {rows.summary(self)}"
         )
         columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_buckets": "bucket"}
         return [rows.lists(histogram, columns, " ORDER BY bucket")]

@@ -72,6 +72,7 @@ class CountPeople(CountDistinct):
 
     reads_rows_once = True
     takes: ClassVar = {"__dp_number": "BIGINT"}
+    sums: ClassVar = {"__dp_number": "HUGEINT"}
     udfs: ClassVar = {f"{name}_of_people": kind for name, kind in CountDistinct.udfs.items()}
 
     def of_person(self) -> dict[str, str]:
@@ -80,14 +81,11 @@ class CountPeople(CountDistinct):
     def vector(self) -> PeopleOfGroups:
         return PeopleOfGroups(**vars(self))
 
+    def summary(self, rows: Rows) -> str:
+        return rows.total("system.main.count(*)")
+
     def lists(self, rows: Rows) -> list[str]:
-        people = "system.main.count(__dp_privacy_unit) AS __dp_number"
-        if not rows.grouped:
-            return [f"__dp_lists AS (SELECT {people} FROM {rows.relation})"]
-        return [
-            f"__dp_lists AS MATERIALIZED (SELECT __dp_group, {people} FROM __dp_groups "
-            f"LEFT JOIN {rows.relation} USING (__dp_group) GROUP BY __dp_group)"
-        ]
+        return [rows.totals(self)]
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         found = mechanism.run(int(lists[0]), **self.given_to(mechanism))

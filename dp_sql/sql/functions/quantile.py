@@ -33,6 +33,7 @@ class _Quantiles(Shape):
     counts_rows = True
     item_types = None  # checked with the bounds
     takes: ClassVar = {"__dp_votes": "BIGINT[]"}
+    keys = ("__dp_vote",)
     needs: ClassVar = {
         "lower": (
             "lower := <value> (the smallest answer, a public number or date)",
@@ -104,8 +105,11 @@ class _Quantiles(Shape):
         drawn = f"system.main.arg_min(__dp_item, {WORD_UDF}(__dp_item))"
         return {"__dp_vote": f"{drawn} FILTER (WHERE __dp_item IS NOT NULL)"}
 
+    def summary(self, rows: Rows) -> str:
+        return f"SELECT {rows.group}__dp_vote FROM {rows.relation} WHERE __dp_vote IS NOT NULL"
+
     def lists(self, rows: Rows) -> list[str]:
-        votes = f"SELECT {rows.group}__dp_vote FROM {rows.relation} WHERE __dp_vote IS NOT NULL"
+        votes = f"SELECT {rows.group}__dp_vote FROM {rows.summary(self)}"
         return [rows.lists(votes, {"__dp_votes": "__dp_vote"}, "")]
 
     def value(self, answer: str, rows: Rows) -> str:

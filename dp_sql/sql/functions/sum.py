@@ -40,6 +40,8 @@ class Sum(Bounded):
     offer = "add report := true to get its noise with the answer"
     takes: ClassVar = {"__dp_buckets": "BIGINT[]", "__dp_numbers": "BIGINT[]",
                        "__dp_sides": "BIGINT[]", "__dp_sums": "VARCHAR[]"}  # fmt: skip
+    keys = ("side", "bucket")
+    sums: ClassVar = {"people": "BIGINT", "high": "HUGEINT", "low": "HUGEINT"}
     udfs: ClassVar = {"__dp_sql_sum": "VARCHAR", "__dp_sql_sum_report": _REPORT}
     written: ClassVar = ("VARCHAR", _REPORT)
     typed: ClassVar = (
@@ -113,7 +115,7 @@ class Sum(Bounded):
             for name, sign in (("__dp_high", "//"), ("__dp_low", "%"))
         }
 
-    def lists(self, rows: Rows) -> list[str]:
+    def summary(self, rows: Rows) -> str:
         """A row for each sign and bucket of sizes: 1, 2, 3 and 4, 5 to 8, …."""
         net = _units("__dp_net", self.kind) if not self._is_wide else _WIDE
         size = "system.main.abs(net)"
@@ -124,14 +126,18 @@ class Sum(Bounded):
             f"SELECT {rows.group}{size} AS n, CAST(net < 0 AS INTEGER) AS side "
             f"FROM ({nets}) AS nets WHERE net {'>' if self.one_sided else '<>'} 0"
         )
-        total = "CAST(system.main.sum(n) AS VARCHAR)"
+        high, low = "CAST(0 AS HUGEINT)", "n"
         if self._is_wide:
-            halves = (f"CAST(system.main.sum(n {sign} {_HALF}) AS VARCHAR)" for sign in ("//", "%"))
-            total = " || ' ' || ".join(halves)
-        histogram = (
+            high, low = (f"n {sign} {_HALF}" for sign in ("//", "%"))
+        return (
             f"SELECT {rows.group}side, {bucket('n')} AS bucket, system.main.count(*) AS people, "
-            f"{total} AS total FROM ({sizes}) AS sizes GROUP BY {rows.group}side, bucket"
+            f"system.main.sum({high}) AS high, system.main.sum({low}) AS low "
+            f"FROM ({sizes}) AS sizes GROUP BY {rows.group}side, bucket"
         )
+
+    def lists(self, rows: Rows) -> list[str]:
+        total = "CAST(high AS VARCHAR) || ' ' || CAST(low AS VARCHAR) AS total"
+        histogram = f"SELECT {rows.group}side, bucket, people, {total} FROM {rows.summary(self)}"
         columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_sides": "side",
                    "__dp_buckets": "bucket"}  # fmt: skip
         return [rows.lists(histogram, columns, " ORDER BY side, bucket")]
@@ -143,8 +149,8 @@ class Sum(Bounded):
         buckets, people, sides, texts = lists
         sums = []
         for text in texts:
-            high, _, low = text.rpartition(" ")
-            sums.append((int(high or 0) << 64) + int(low))
+            high, low = map(int, text.split(" "))
+            sums.append((high << 64) + low)
         listed = buckets.tolist(), people.tolist(), sums, sides.tolist()
         found = mechanism.run(*listed, **self.given_to(mechanism))
         return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))

@@ -42,6 +42,8 @@ class TopK(Shape):
     columns: ClassVar = {"item": literals.read_expression, "privacy_unit": literals.read_reference}
     reads_rows_once = True
     takes: ClassVar = {"__dp_counts": "BIGINT[]"}
+    keys: ClassVar[tuple[str, ...]] = ("__dp_item",)
+    sums: ClassVar = {"n": "BIGINT"}
     udfs: ClassVar = {_LIST: "BIGINT[]", _WITH_COUNTS: "STRUCT(place BIGINT, people BIGINT)[]"}
     detail = "counts"
     written: ClassVar = ("VARCHAR[]", 'STRUCT(item VARCHAR, "count" BIGINT)[]')
@@ -125,12 +127,15 @@ class TopK(Shape):
         item = types["item"]
         return f"{COUNTED.format(item)}[]" if self.detailed else f"{item}[]"
 
-    def lists(self, rows: Rows) -> list[str]:
+    def summary(self, rows: Rows) -> str:
         n = "count(*)" if rows.grouped else "count(DISTINCT __dp_privacy_unit)"
-        people = (
+        return (
             f"SELECT {rows.group}__dp_item, system.main.{n} AS n FROM {rows.relation} "
             f"GROUP BY {rows.group}__dp_item"
         )
+
+    def lists(self, rows: Rows) -> list[str]:
+        people = f"SELECT * FROM {rows.merged}" if rows.merged else self.summary(rows)
         order = f" ORDER BY {rows.by('item')}" if rows.grouped or rows.again else ""
         if rows.mechanism.n_largest is None:
             people = _with_domain(people, rows)
@@ -226,6 +231,8 @@ class TopKOfPairs(TopK):
     """Takes the people of each item that anyone has; returns the places of up to k items."""
 
     reads_rows_once = False
+    keys = ()
+    sums: ClassVar = {}
     takes: ClassVar = {"__dp_pairs": "INTEGER[][]"}
     udfs: ClassVar = {f"{name}_of_pairs": kind for name, kind in TopK.udfs.items()}
 

@@ -21,6 +21,7 @@ class PeopleOfGroups(Vector, Bounded):
     registry = "histogram"
     mechanism = k_norm.K_NORM
     takes: ClassVar = {"__dp_number": "BIGINT"}
+    sums: ClassVar = {"__dp_number": "HUGEINT"}
     udfs: ClassVar = {"__dp_sql_people_vector": "BIGINT",
                       "__dp_sql_people_vector_report": REPORT_TYPE}  # fmt: skip
 
@@ -29,12 +30,11 @@ class PeopleOfGroups(Vector, Bounded):
     def of_person(self) -> dict[str, str]:
         return {"__dp_contribution": "system.main.count(__dp_item)"}
 
+    def summary(self, rows: Rows) -> str:
+        return rows.total("system.main.count(*)")
+
     def lists(self, rows: Rows) -> list[str]:
-        return [
-            "__dp_lists AS MATERIALIZED (SELECT __dp_group, system.main.count(__dp_contribution) "
-            f"AS __dp_number FROM __dp_groups LEFT JOIN {rows.relation} USING (__dp_group) "
-            "GROUP BY __dp_group)"
-        ]
+        return [rows.totals(self)]
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         values, accuracy, _ = self.draw_groups(mechanism, loss, None, *([one] for one in lists))
@@ -76,16 +76,8 @@ class RowsOfGroups(PeopleOfGroups):
     udfs: ClassVar = {"__dp_sql_rows_vector": "BIGINT",
                       "__dp_sql_rows_vector_report": WITH_NOISE}  # fmt: skip
 
-    def lists(self, rows: Rows) -> list[str]:
-        kept = (  # least ignores NULL, which a group that no one is in has
-            f"system.main.sum(system.main.least(__dp_contribution, {self.bound})) "
-            "FILTER (WHERE __dp_contribution IS NOT NULL)"
-        )
-        total = f"CAST(system.main.least(coalesce({kept}, 0), {(1 << 63) - 1}) AS BIGINT)"
-        return [
-            f"__dp_lists AS MATERIALIZED (SELECT __dp_group, {total} AS __dp_number FROM "
-            f"__dp_groups LEFT JOIN {rows.relation} USING (__dp_group) GROUP BY __dp_group)"
-        ]
+    def summary(self, rows: Rows) -> str:
+        return rows.total(f"system.main.sum(system.main.least(__dp_contribution, {self.bound}))")
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         says = super().public_accuracy(mechanism, n_items)

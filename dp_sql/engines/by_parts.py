@@ -1,0 +1,183 @@
+"""Releases whose rows an engine reads in parts: its answers, then a draw on the driver.
+
+For each plan the engine is asked what the mechanism needs: a summary, or pairs. The answer becomes
+a temporary table of the driver's own DuckDB connection, and the private SQL goes on from there as
+if it had computed that table itself: the same lists, the same UDF, one draw.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dp_sql.engines.protocol import Engine, Pairs, PublicRows, Question
+from dp_sql.privacy.parts_sql import (
+    DOMAIN,
+    GROUPS,
+    PartSql,
+    found_groups_sql,
+    groups_sql,
+    items_sql,
+    members_sql,
+    pairs_sql,
+    summary_sql,
+)
+from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.private_sql import merged_sql
+from dp_sql.sql.formatting import full_name, quote
+from dp_sql.udfs.randomness import fair_bits
+
+_KEY_BITS = 256
+_ITEMS, _MERGED = "__dp_rows", "__dp_merged_{}"
+_ONE_TO_ONE = frozenset(
+    {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR", "DATE", "TIMESTAMP"}
+)  # types that arrow has with the same name and range; all others are sent as strings
+
+
+def drawn_from(plan: Plan) -> Plan:
+    """The plan as its ticket must know it: a mechanism may draw from counts of covered items."""
+    of_cover = plan.parameters.of_cover(plan.mechanism)
+    return plan if of_cover is None else replace(plan, parameters=of_cover)
+
+
+class ByParts:
+    """The driver's side of an engine: `connection` is its DuckDB, with all public tables.
+
+    One release at a time. Every failure is an exception.
+    """
+
+    def __init__(self, engine: Engine, connection: Any) -> None:
+        self._engine, self._connection = engine, connection
+        self._tables: list[str] = []  # that the release at hand has made
+
+    @contextlib.contextmanager
+    def released(self, plans: Sequence[Plan], tickets: Sequence[str]) -> Iterator[list[str]]:
+        """For each plan of a bundle the SELECT of its release, to be run once.
+
+        The plans are as `drawn_from` makes them, and the SELECTs have the columns of
+        private_sql.release_columns.
+        """
+        key = f"{fair_bits(_KEY_BITS):0{_KEY_BITS // 4}x}"
+        try:
+            if plans[0].keys:
+                self._make_groups(plans[0], tickets[0], key)
+            yield [self._select(plans, place, tickets[place], key) for place in range(len(plans))]
+        finally:
+            while self._tables:
+                self._run(f"DROP TABLE IF EXISTS temp.main.{self._tables.pop()}")
+
+    def _select(self, plans: Sequence[Plan], place: int, ticket: str, key: str) -> str:
+        """Ask what one plan needs; returns the SELECT that draws from it."""
+        plan, merged = plans[place], _MERGED.format(place)
+        shape = plan.parameters
+        if not shape.keys and not shape.sums:
+            self._make_pairs(merged, self._all_pairs(plans, place, key))
+        else:
+            asked = summary_sql(plans, place, key)
+            question = self._question(plan, asked)
+            ask = self._engine.counts if "__dp_item" in asked.keys else self._engine.contributions
+            rows = ask(question)
+            self._make(merged, question.columns, rows)
+            if not shape.sums:  # each row as often as it was counted
+                listed = ", ".join(asked.keys)
+                self._remake(merged, f"SELECT {listed} FROM {merged}, system.main.range(n)")
+        if plan.keys and plan.domain is not None and plan.domain.select is None:
+            question = self._question(plan, items_sql(plans, place, key))
+            self._make(_ITEMS, question.columns, self._engine.contributions(question))
+            self._remake(_ITEMS, f"SELECT __dp_item FROM {_ITEMS}")
+        return merged_sql(plan, ticket, merged)
+
+    # --- groups ---
+
+    def _make_groups(self, plan: Plan, ticket: str, key: str) -> None:
+        """The table of the groups: public ones, or those that are found."""
+        groups = plan.groups
+        assert groups is not None  # a plan of people's rows with keys
+        if groups.finding is None:
+            self._remake(GROUPS, groups_sql(plan, f"({groups.select}) AS __dp_crossed"))
+            return
+        asked = members_sql(plan, key)
+        pairs = self._engine.complete(self._question(plan, asked, shown=asked.keys), None)
+        self._make_pairs("__dp_members", (pairs, asked.keys, self._typed(asked.part_sql)))
+        self._remake(GROUPS, found_groups_sql(plan, ticket, "__dp_members"))
+
+    # --- what an engine answers, as tables ---
+
+    def _all_pairs(
+        self, plans: Sequence[Plan], place: int, key: str
+    ) -> tuple[Pairs, Sequence[str], Mapping[str, str]]:
+        asked = pairs_sql(plans, place, key)
+        question = self._question(plans[place], asked, shown=asked.keys)
+        return self._engine.complete(question, None), asked.keys, self._typed(asked.part_sql)
+
+    def _make_pairs(
+        self, table: str, found: tuple[Pairs, Sequence[str], Mapping[str, str]]
+    ) -> None:
+        """Pairs as rows of people, who are codes."""
+        import pyarrow as pa
+
+        pairs, shown, types = found
+        codes = pa.table({"item": pairs.items, "person": pairs.people})
+        self._make(f"{table}_codes", [("item", "BIGINT"), ("person", "BIGINT")], codes)
+        named = [("item", "BIGINT"), *((name, types[name]) for name in shown)]
+        self._make(f"{table}_shown", named, pairs.shown)
+        listed = ", ".join(f"s.{name} AS {name}" for name in shown)
+        self._remake(
+            table,
+            f"SELECT {listed}, c.person AS __dp_privacy_unit FROM {table}_codes AS c "
+            f"JOIN {table}_shown AS s ON c.item = s.item",
+        )
+
+    def _question(self, plan: Plan, asked: PartSql, shown: Sequence[str] = ()) -> Question:
+        types = self._typed(asked.part_sql)
+        columns = [*((name, types[name]) for name in asked.keys), *asked.sums]
+        private = {one.table for one in plan.people}
+        public = {
+            full_name(parts): self._public(f"SELECT * FROM {full_name(parts)}")
+            for parts in plan.tables
+            if parts not in private
+        }
+        if GROUPS in asked.part_sql:
+            public[GROUPS] = self._public(f"SELECT * FROM {GROUPS}")
+        if DOMAIN in asked.merge_sql and plan.domain is not None:
+            public[DOMAIN] = self._public(str(plan.domain.select))
+        return Question(
+            asked.part_sql, asked.keys, asked.merge_sql, columns, plan.people, public, tuple(shown)
+        )
+
+    # --- the driver's connection ---
+
+    def _typed(self, select: str) -> dict[str, str]:
+        """Types of a SELECT's columns; private tables are empty here."""
+        described = self._run(f"DESCRIBE {select}").fetchall()
+        return {name: kind for name, kind, *_ in described}
+
+    def _public(self, select: str) -> PublicRows:
+        columns = [*self._typed(select).items()]
+        listed = ", ".join(
+            quote(name)
+            if kind in _ONE_TO_ONE
+            else f"CAST({quote(name)} AS VARCHAR) AS {quote(name)}"
+            for name, kind in columns
+        )
+        rows = self._connection.sql(f"SELECT {listed} FROM ({select}) AS t").to_arrow_table()
+        return PublicRows(columns, rows)
+
+    def _make(self, table: str, columns: Sequence[tuple[str, str]], rows: Any) -> None:
+        """A temporary table of an engine's answer, in its own types."""
+        listed = ", ".join(f"CAST({quote(n)} AS {kind}) AS {quote(n)}" for n, kind in columns)
+        self._connection.register("__dp_answer", rows)
+        try:
+            self._remake(table, f"SELECT {listed} FROM __dp_answer")
+        finally:
+            self._connection.unregister("__dp_answer")
+
+    def _remake(self, table: str, select: str) -> None:
+        if table not in self._tables:
+            self._tables.append(table)
+        self._run(f"CREATE OR REPLACE TEMP TABLE {table} AS {select}")
+
+    def _run(self, sql: str) -> Any:
+        return self._connection.execute(sql)

@@ -1,0 +1,127 @@
+"""Releases over parts of the people answer as one statement over all rows does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+
+import pytest
+from pytest import approx
+
+import dp_sql
+from dp_sql.engines.by_parts import ByParts
+from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.privacy.private_sql import release_columns
+from tests.conftest import READING_LOG
+from tests.engines.fake import FakeEngine
+
+E = "epsilon := 10000, privacy_unit := user_id"
+GROUPS = "groups := ['north', 'south', 'east'], max_groups_contributed := 2"
+CERTAIN = [
+    f"DP_TOPK(title, 2, {E}, domain := catalog.title)",
+    f"DP_TOPK(title, 2, {E}, domain := catalog.title, counts := true)",
+    f"DP_TOPK(title, 2, {E}, domain := observed)",
+    f"DP_TOPK(kind, 2, {E}, domain := kind)",
+    f"DP_TOPK(title, 2, {E}, delta := 1e-9)",
+    f"DP_TOPK(title, 2, {E}, delta := 1e-9, mechanism := 'weighted_gaussian', counts := true)",
+    f"DP_COUNT_DISTINCT(title, {E})",
+    f"DP_COUNT_DISTINCT(title, {E}, mechanism := 'greedy')",
+    f"DP_COUNT_DISTINCT(user_id, {E})",
+    f"DP_COUNT(1, {E}, contribution_bound := 10)",
+    f"DP_SUM(score::INT, {E}, contribution_bound := 1000)",
+    f"DP_SUM(score::DECIMAL(30, 2), {E}, lower := 0, contribution_bound := 1000)",
+    f"DP_AVG(year::INT % 2, {E}, contribution_bound := 10)",
+    f"DP_MEDIAN(user_id::INT // 3, {E}, lower := 0, upper := 60)",
+    f"DP_QUANTILE(user_id::INT, [0.1, 0.9], {E}, lower := 0, upper := 60)",
+]  # fmt: skip
+GROUPED = [
+    f"DP_COUNT_DISTINCT(user_id, {E}, groups := ['north', 'south', 'east'])",
+    f"DP_COUNT(1, {E}, {GROUPS}, contribution_bound := 10)",
+    f"DP_COUNT_DISTINCT(title, {E}, {GROUPS})",
+    f"DP_TOPK(title, 1, {E}, domain := ['Dune', 'Emma'], {GROUPS}), DP_SUM(year::INT, {E}, {GROUPS}, "
+    "contribution_bound := 100000)",
+    f"DP_MEDIAN(user_id::INT, {E}, lower := 0, upper := 60, {GROUPS})",
+]
+SOURCES = [
+    "FROM ratings",
+    "FROM (SELECT * FROM ratings WHERE year > 2003)",
+    "FROM ratings JOIN (SELECT DISTINCT user_id AS u FROM ratings WHERE year = 2001) AS r ON u = user_id",
+    "FROM ratings JOIN catalog USING (title)",
+    "FROM (SELECT * FROM ratings UNION ALL SELECT * FROM ratings)",
+    "FROM ratings WHERE title IN (SELECT title FROM catalog)",
+]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[dp_sql.Session]:
+    with dp_sql.connect() as opened:
+        opened.execute(READING_LOG)
+        yield opened
+
+
+def near(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """Answers in which what remains of the noise of large bounds is no difference."""
+    numbers = int | float | Decimal
+    return [
+        tuple(
+            approx(x, rel=type(x)("0.001") if isinstance(x, Decimal) else 1e-3)
+            if isinstance(x, numbers)
+            else x
+            for x in row
+        )
+        for row in rows
+    ]
+
+
+def by_parts(monkeypatch: pytest.MonkeyPatch, seed: int, n_parts: int, repeats: int = 1) -> None:
+    def release(self, plans, tickets, frozen):
+        engine = FakeEngine(self.connection, random.Random(seed), n_parts, repeats)
+        with ByParts(engine, self.connection).released(plans, tickets) as selects:
+            made = zip(plans, selects, strict=True)
+            return [frozen.insert(release_columns(plan), sql, self.run) for plan, sql in made]
+
+    monkeypatch.setattr(Engine, "release", release)
+
+
+@pytest.mark.parametrize("call", CERTAIN)
+def test_an_answer_is_the_same_by_parts(
+    call: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = f"SELECT {call} {SOURCES[CERTAIN.index(call) % len(SOURCES)]}"
+    expected = near(session.sql(query).fetchall())
+    for seed, n_parts in ((1, 1), (2, 4)):
+        by_parts(monkeypatch, seed, n_parts, repeats=2)
+        assert session.sql(query).fetchall() == expected
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_source_is_read_by_parts(
+    source: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = (
+        f"SELECT DP_COUNT_DISTINCT(title, {E}), DP_COUNT(1, {E}, contribution_bound := 20) {source}"
+    )
+    expected = near(session.sql(query).fetchall())
+    by_parts(monkeypatch, 3, 5)
+    assert session.sql(query).fetchall() == expected
+
+
+@pytest.mark.parametrize("calls", GROUPED)
+def test_groups_are_the_same_by_parts(
+    calls: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = f"SELECT region, {calls} FROM ratings WHERE title <> 'x' GROUP BY region"
+    certain = near([row for row in session.sql(query).fetchall() if row[0] != "east"])
+    by_parts(monkeypatch, 4, 3)
+    assert [row for row in session.sql(query).fetchall() if row[0] != "east"] == certain
+
+
+def test_unknown_groups_are_found_by_parts(
+    session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = "DP_COUNT_DISTINCT(user_id, epsilon := 10000, delta := 1e-9, privacy_unit := user_id, max_groups_contributed := 7)"
+    query = f"SELECT year, {call} FROM ratings GROUP BY year"
+    expected = near(session.sql(query).fetchall())
+    by_parts(monkeypatch, 5, 4, repeats=2)
+    assert session.sql(query).fetchall() == expected
