@@ -1,0 +1,1 @@
+"""Spark: it holds people's rows, and DuckDB on the driver compiles, draws and answers."""

@@ -1,0 +1,188 @@
+"""Spark's tables: what a name means, as DuckDB names and types it, and the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dp_sql.engines.spark.types import backquoted, duckdb_type, readable
+from dp_sql.errors import DpSqlError, SourceError, guessed
+from dp_sql.installation import install_command
+from dp_sql.privacy.catalog import Scope
+from dp_sql.privacy.relation_tree import Parts
+from dp_sql.sql.formatting import as_written
+from dp_sql.sql.tokens import folded
+
+OLDEST = (4, 0)  # the first Spark that gives rows as arrow, and runs Python over arrow groups
+MAX_PUBLIC_ROWS = 10_000_000  # of one public table: the driver holds it, and each task reads it
+# No attached database of DuckDB can be called so; Unity Catalog's own catalog is called main.
+_RESERVED = {"main", "temp", "system"}
+_TEMPORARY = ("temp", "main")  # where DuckDB, too, looks first for a bare name
+_UNKNOWN = ("NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")  # ends of Spark's names of errors
+
+
+class Spark(Protocol):
+    """A SparkSession, classic or Connect."""
+
+    @property
+    def version(self) -> str:
+        """The version of the Spark that answers."""
+
+    @property
+    def catalog(self) -> Any:
+        """What its catalogs hold."""
+
+    @property
+    def conf(self) -> Any:
+        """Its settings."""
+
+    def table(self, tableName: str) -> Any:
+        """The dataframe of a table or view."""
+
+
+@dataclass(frozen=True)
+class SparkTable:
+    """A table or view of Spark: its rows are what Spark reads from it.
+
+    parts: how DuckDB names it, on the driver and wherever a question runs.
+    called: its name in Spark, folded. sql: the same as Spark's SQL.
+    columns: names and DuckDB types. listed: the columns as Spark's SQL.
+    """
+
+    parts: Parts
+    called: Parts
+    sql: str
+    columns: tuple[tuple[str, str], ...]
+    listed: tuple[str, ...]
+
+
+class SparkCatalog:
+    """What Spark says of its tables; it is asked anew each time."""
+
+    def __init__(self, spark: Spark) -> None:
+        _check(spark)
+        self.spark = spark
+
+    def here(self) -> Scope:
+        """The database and schema, as DuckDB names them, of names that have neither."""
+        catalog = self.spark.catalog
+        return _database(folded(catalog.currentCatalog())), folded(catalog.currentDatabase())
+
+    def find(self, parts: Sequence[str]) -> SparkTable | None:
+        """The table or view that a name means; SourceError where dp_sql cannot read it."""
+        name = ".".join(parts)
+        try:
+            found = self.spark.catalog.getTable(".".join(map(backquoted, parts)))
+            scope = [*([found.catalog] if found.catalog else []), *(found.namespace or [])]
+            sql = ".".join(map(backquoted, [*scope, found.name]))
+            fields = self.spark.table(sql).schema.fields
+        except Exception as error:
+            if _condition(error).endswith(_UNKNOWN):
+                return None
+            raise _unreadable(name, error) from None
+        called = tuple(map(folded, [*scope, found.name]))
+        full = _parts(called, is_temporary=found.isTemporary)
+        if full is None:
+            hint = "Give it a name: CREATE TEMPORARY VIEW ratings AS SELECT * FROM …, in Spark."
+            raise SourceError(f"{name} has more than three parts in Spark.", hint=hint)
+        columns, listed = [], []
+        for field in fields:
+            kind, column = duckdb_type(field.dataType), backquoted(field.name)
+            if kind is None:
+                of = field.dataType.simpleString()
+                raise SourceError(
+                    f"{name}.{field.name} has Spark's type {of}, which dp_sql cannot read.",
+                    hint=f"Name a view without this column, or cast it: CREATE VIEW … AS SELECT * "
+                    f"EXCEPT ({as_written(field.name)}) FROM {name}, in Spark.",
+                )
+            columns.append((field.name, kind))
+            listed.append(f"{readable(column, field.dataType)} AS {column}")
+        return SparkTable(full, called, sql, tuple(columns), tuple(listed))
+
+    def read(self, table: SparkTable) -> Any:
+        """The dataframe of a table, with its `columns` in order."""
+        return self.spark.table(table.sql).selectExpr(*table.listed)
+
+    def rows(self, table: SparkTable) -> Any:
+        """All rows of a public table, as arrow."""
+        name = table.called[-1]
+        try:
+            rows = self.read(table).limit(MAX_PUBLIC_ROWS + 1).toArrow()
+        except Exception as error:
+            raise _unreadable(name, error) from None
+        if rows.num_rows > MAX_PUBLIC_ROWS:
+            why = "the driver holds a public table, and each task reads it"
+            message = f"{name} has more than {MAX_PUBLIC_ROWS:,} rows: {why}."
+            hint = "Name a view that selects the rows and columns that are needed."
+            raise SourceError(message, hint=hint)
+        return rows
+
+    def near(self, name: str) -> str:
+        """A table of the current database that is called nearly so; "" where there is none."""
+        return guessed(folded(name), [folded(one.name) for one in self.spark.catalog.listTables()])
+
+    def identity(self, tables: Sequence[SparkTable]) -> str:
+        """What tells these tables from tables of the same names elsewhere.
+
+        The warehouse, and the application if one of them ends with it.
+        """
+        ends = self._conf("spark.sql.catalogImplementation") != "hive"
+        ends = any(len(one.called) < 3 or (ends and _is_built_in(one)) for one in tables)
+        names = {f"spark.sql.catalog.{one.called[0]}" for one in tables if len(one.called) == 3}
+        keys = [f"{name}{end}" for name in sorted(names) for end in ("", ".uri", ".warehouse")]
+        keys += ["spark.sql.warehouse.dir", *(["spark.app.id"] if ends else [])]
+        return "\n".join(["spark", *(f"{key} = {self._conf(key)}" for key in keys)])
+
+    def _conf(self, key: str) -> str:
+        try:
+            return str(self.spark.conf.get(key))
+        except Exception:  # not set
+            return ""
+
+
+def _is_built_in(table: SparkTable) -> bool:
+    return table.called[0] == "spark_catalog"
+
+
+def _parts(called: Parts, *, is_temporary: bool) -> Parts | None:
+    """How DuckDB names a table; None where its name has too many parts."""
+    if is_temporary and len(called) == 1:
+        return (*_TEMPORARY, *called)
+    if len(called) == 2:  # a global temporary view, or a table of a catalog without namespaces
+        called = (called[0], "main", called[1])
+    return (_database(called[0]), *called[1:]) if len(called) == 3 else None
+
+
+def _database(catalog: str) -> str:
+    """The database of a catalog: its name, longer where DuckDB has this name for itself.
+
+    >>> _database("spark_catalog"), _database("main"), _database("main_")
+    ('spark_catalog', 'main_', 'main__')
+    """
+    return f"{catalog}_" if catalog.rstrip("_") in _RESERVED else catalog
+
+
+def _check(spark: Spark) -> None:
+    """Refuse a Spark that is too old."""
+    numbers = spark.version.split(".")[:2]
+    if tuple(int(one) if one.isdecimal() else 0 for one in numbers) < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise DpSqlError(
+            f"dp_sql needs Spark {wanted} or newer, and this is {spark.version}: "
+            f"{install_command('spark')}"
+        )
+
+
+def _condition(error: Exception) -> str:
+    """The name that Spark gives to an error; else that of its type."""
+    for name in ("getCondition", "getErrorClass"):
+        if (told := getattr(error, name, None)) is not None and (condition := told()):
+            return str(condition)
+    return type(error).__name__
+
+
+def _unreadable(name: str, error: Exception) -> SourceError:
+    """Spark's error, whose message may hold a value and is left out."""
+    hint = f"See why with: spark.table({name!r}).show()"
+    return SourceError(f"Spark cannot read {name} ({_condition(error)}).", hint=hint)
