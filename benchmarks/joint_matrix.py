@@ -86,7 +86,7 @@ def _cells(sorted_counts: Ints, k: int, tau: int | None) -> _Cells:
     """Sort the matrix. Its distinctness terms are (d (k - i) + j) / (2 d k); here times 2 d k.
 
     With them, no two cells are equal, every row gets worse to the right and every column better
-    downwards. A cell better than the first of the first row is no list's score, as that row's
+    downwards. A cell better than the first of the first row is not a list's score, as that row's
     own cell is never better.
     """
     d = len(sorted_counts)

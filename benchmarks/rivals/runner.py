@@ -53,7 +53,7 @@ Prepare = Callable[[Asked, Path], Answerer]
 def error(asked: Asked, answer: Any) -> float:
     """The relative error: of a number, of the list of the best, or of all groups together.
 
-    NULL, which is no answer, counts as 0.
+    NULL, which means no answer, counts as 0.
     """
     if isinstance(asked.truth, float):
         return abs(float(answer or 0) - asked.truth) / abs(asked.truth)

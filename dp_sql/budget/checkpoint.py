@@ -182,7 +182,7 @@ def _newest(path: Path, file: int) -> tuple[Checkpoint | None, int]:
     """The newest checkpoint in an open file, and the slot that may be written over."""
     raw = os.pread(file, 2 * _SLOT + 1, 0)
     if len(raw) < 2 * _SLOT or not raw.strip(b"\0"):
-        return None, 1  # written from the end, so that a first write is whole or too short
+        return None, 1  # written from the end, so that a first write is complete or too short
     first, second = _parsed(raw[:_SLOT]), _parsed(raw[_SLOT:])
     if len(raw) > 2 * _SLOT or (first is None and second is None):
         raise LedgerError(

@@ -65,7 +65,7 @@ def event_of(row: Sequence[Any]) -> Event:
         raise LedgerError("An event of the ledger has no number: the file is damaged.")
     strings = (time, kind, ticket, analyst, sums, digest)
     if not all(isinstance(s, str) for s in strings) or not _TIME.fullmatch(time):
-        raise wrong_event(number, "is not written as an event is")
+        raise wrong_event(number, "does not have the form of an event")
     if kind not in get_args(Kind):
         raise wrong_event(number, "is of an unknown kind")
     if not _SUMS.fullmatch(sums):

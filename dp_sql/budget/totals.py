@@ -68,7 +68,7 @@ class Totals:
         """Add subtotals; with sign -1, subtract them."""
         for sums, parts in ((self._ever, ever), (self._in_month, in_month)):
             for part in parts:
-                # What is no string is refused when the event is written.
+                # What is not a string is refused when the event is written.
                 self._spellings.setdefault(normal_name(str(part.analyst)), set()).add(part.analyst)
                 for name in (None, part.analyst):
                     sums[name].change(part.spent, sign)

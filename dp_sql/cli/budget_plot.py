@@ -121,7 +121,7 @@ def draw(drawn: Sequence[Curve], terms: Terms, file: Path) -> None:
         if curve.cap is not None:
             axes.axhline(float(curve.cap), linestyle="--", **style)
     if len(own) > _OWN_CURVES:
-        axes.plot([], [], color="none", label=f"and {len(own) - _OWN_CURVES} who spent less")
+        axes.plot([], [], color="none", label=f"and {len(own) - _OWN_CURVES} more, who spent less")
     each = ", a new budget each month" if terms.monthly else ""
     axes.set_title(f"{terms.dataset}: privacy loss spent{each}", loc="left")
     axes.set_ylabel(f"ε (accountant {terms.accountant}; dashed: caps)")

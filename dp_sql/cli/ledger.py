@@ -1,4 +1,4 @@
-"""`dp-sql ledger`: the events of a ledger, whether it is whole, and its checkpoint file."""
+"""`dp-sql ledger`: the events of a ledger, whether it is intact, and its checkpoint file."""
 
 from __future__ import annotations
 
@@ -85,15 +85,15 @@ def _verify(ledger: str, checkpoint: str | None) -> None:
     path, file, terms = _files(ledger, checkpoint)
     n = verify(path, file)
     with _open(path, file, terms) as opened:  # a policy's ledger is of its dataset, too
-        print(f"{path} is whole: {n} events of {opened.dataset}, and its checkpoint agrees.")
+        print(f"{path} is intact: {n} events of {opened.dataset}, and its checkpoint agrees.")
 
 
 @command.command("checkpoint")
 @_ledger_options
 def _checkpoint(ledger: str, checkpoint: str | None) -> None:
-    """Write a lost checkpoint file anew.
+    """Recreate a lost checkpoint file.
 
-    First every event is verified. Do this only if you know that the ledger is the newest copy.
+    This verifies every event first. Do this only if you know that the ledger is the newest copy.
     """
     path, file, terms = _files(ledger, checkpoint)
     n = adopt(path, file)

@@ -18,7 +18,8 @@ _HELP = """\
 Draft and check the policy of a database.
 
 A policy says what analysts may query: which tables hold people's rows, which column identifies
-the person, which tables are public, which values may be released, and how much one query may do.
+the person, which tables are public, which values an answer may contain, and how much one query
+may cost.
 
 \b
 Examples:

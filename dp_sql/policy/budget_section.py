@@ -20,7 +20,7 @@ from dp_sql.sql import ranges
 
 ACCOUNTANTS: tuple[AccountantName, ...] = get_args(AccountantName)
 _HERE: Path = ("budget",)
-_EPSILON = number(ranges.MIN_EPSILON, 10**6)  # odds that change by e^1000000 are no promise
+_EPSILON = number(ranges.MIN_EPSILON, 10**6)  # odds that change by e^1000000 promise nothing
 _DELTA = number(ranges.MIN_DELTA, ranges.MAX_DELTA, or_zero=True)
 _DATASET = string(
     "a name of at most 64 letters (a to z), digits, '-', '_' and '.', as in dataset = \"shop\"",
@@ -46,7 +46,8 @@ class BudgetKeys:
     epsilon: Fraction = key(
         _EPSILON, "the most that all analysts together may spend", "1", required=True)
     delta: Fraction = key(
-        _DELTA, 'the probability that the promise fails; for "zcdp" and "pld"', "0", default=_ZERO)
+        _DELTA, 'the probability that the guarantee fails; for "zcdp" and "pld"', "0",
+        default=_ZERO)
     accountant: AccountantName = key(
         _ACCOUNTANT, 'how losses add up: "basic", "zcdp" or "pld"', '"basic"', default="basic")
     keep_releases: bool = key(
@@ -104,7 +105,7 @@ def advice(terms: Terms | None) -> list[str]:
     if os.path.realpath(terms.ledger.parent) == os.path.realpath(terms.checkpoint.parent):
         found.append(
             "The ledger and its checkpoint are in the same folder: restoring an old backup of that "
-            "folder gives back spent budget, and nothing can notice it. Put one on another disk: "
+            "folder gives back spent budget, and nothing can detect it. Put one on another disk: "
             'checkpoint = "/…".'
         )
     return found

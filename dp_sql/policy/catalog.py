@@ -23,7 +23,7 @@ class ForeignKey:
 class Listed:
     """A table or view: its full name, its columns with their types, and its keys.
 
-    files: the paths or patterns of the files whose rows are the table's; then it is no view.
+    files: the paths or patterns of the files whose rows are the table's; then it is not a view.
     """
 
     parts: tuple[str, str, str]

@@ -54,7 +54,7 @@ class Limits:
     # fmt: off
     max_epsilon_per_query: Fraction | None = key(_EPSILON, "the privacy loss", "1")
     max_delta_per_query: Fraction | None = key(
-        _DELTA, "the probability that the promise fails", "1e-9")
+        _DELTA, "the probability that the guarantee fails", "1e-9")
     max_k: int | None = key(_K, "the length of a list", "1000")
     max_contributions: int | None = key(
         _CONTRIBUTIONS, "the contribution bound of a distinct count", "1000")

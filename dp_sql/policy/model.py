@@ -145,7 +145,7 @@ class ListKeys:
 
 
 def read_policy(path: str | pathlib.Path) -> Policy:
-    """Read a policy file; PolicyError, with the line, if it cannot be read or is no policy."""
+    """Read a policy file; PolicyError, with the line, if it cannot be read or is not a policy."""
     try:
         text = pathlib.Path(path).read_text("utf-8-sig")
     except OSError as error:

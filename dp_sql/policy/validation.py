@@ -95,7 +95,7 @@ def _names(
             yield key, f"There is no table or view {written}.{near}"
         elif len(found) > 1:
             full = " or ".join(dotted([folded(p) for p in relation.parts]) for relation in found)
-            yield key, f"{written} may mean {full}; write which."
+            yield key, f"{written} may mean {full}; write one of these."
         else:
             known[name] = found[0]
             if name in policy.views and not found[0].is_view:

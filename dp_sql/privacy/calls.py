@@ -198,7 +198,7 @@ def _check_pattern(node: Node, pattern: str) -> None:
     counts = [int(n) for found in _REPEATED.findall(pattern) for n in found if n]
     states = len(pattern) * prod(max(count, 1) for count in counts)
     if "\\C" in pattern:
-        raise refuse(node, "\\C is not supported here: its match may be no valid string")
+        raise refuse(node, "\\C is not supported here: its match may not be a valid string")
     if len(pattern) > LONGEST_EXPRESSION or states > _MAX_STATES or "\\p" in pattern.lower():
         why = "This regular expression is too large"
         hint = f"Use at most {LONGEST_EXPRESSION} characters, small repetitions, and no \\p."

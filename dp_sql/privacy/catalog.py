@@ -74,12 +74,12 @@ class OwnersEngine(PublicData, Protocol):
     def relation(self, parts: Parts, within: Scope | None = None) -> NamedRelation | None:
         """The relation that a name means, here or in a view of the schema `within`.
 
-        None where it is no table or view (a file, a dataframe, or nothing). Raises NotPrivate where
-        it could mean more than one.
+        None where it is not a table or view (a file, a dataframe, or nothing). Raises NotPrivate
+        where it could mean more than one.
         """
 
     def function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """What each name may be as a function; names that are no functions are left out.
+        """What each name may be as a function; names that are not functions are left out.
 
         Kinds: "scalar" (a pure function of its arguments), "volatile", "aggregate", "macro", …
         The user's functions that replace one of the engine's are always in the answer.

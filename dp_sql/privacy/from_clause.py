@@ -197,7 +197,7 @@ class From:
                 yield self.parts[number].value(i)
 
     def unknown(self, node: exp.Column) -> Refused:
-        """The refusal of a name that is no column."""
+        """The refusal of a name that is not a column."""
         names = sorted({name for part in self.parts for name in part.rows.names if name})
         near = difflib.get_close_matches(folded(node.name), names, n=3)
         hint = f"Did you mean {' or '.join(near)}?" if near else ALLOWED

@@ -38,7 +38,7 @@ def equal_pair(term: Node, source: From, number: int, scope_of: ScopeOf) -> Pair
 def key(node: Node, source: From, scope_of: ScopeOf) -> Value | None:
     """A side of an equality as a column; an expression of one relation becomes a column of it.
 
-    None where it is no such expression. NULLs that a LEFT JOIN adds are no values of its relation.
+    None where it is another expression. NULLs that a LEFT JOIN adds are not values of its relation.
     """
     if isinstance(node, exp.Column):
         return source.column(node)

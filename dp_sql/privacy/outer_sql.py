@@ -46,7 +46,7 @@ def _edits(select: DpSelect, releases: Sequence[tuple[str, str]]) -> list[Edit]:
     clauses = select.clauses
     edits.append((*clauses["FROM"], f"FROM {source}"))
     edits += [(*clauses[word], "") for word in ("WHERE", "GROUP") if word in clauses]
-    if "HAVING" in clauses:  # over released columns, which are no groups any more
+    if "HAVING" in clauses:  # over released columns, which are not groups any more
         start, _ = clauses["HAVING"]
         edits.append((start, start + len("HAVING"), "WHERE"))
     for call, (_, alias) in zip(select.calls, releases, strict=True):

@@ -106,7 +106,7 @@ def _source(
         source = compiled_source(select, bodies, Compiler(tables))
     except ArgumentError as error:  # the type of the privacy unit
         raise error.at(select.text, unit.position) from None
-    value = value_of(select, unit, source.scope)  # where it is no column at all, that is refused
+    value = value_of(select, unit, source.scope)  # a name that is not a column is refused
     if source.person_type is None:
         message = f"No table of this source has a column {unit.parts[-1]}."
         hint = "The privacy unit is a column of a table, a file or a dataframe."

@@ -27,7 +27,7 @@ def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
     """The plan of a call of DP_SELECT.
 
     Raises NotPrivate where the source is a CTE, or a score is used as something public;
-    ArgumentError where a score or a sensitivity is no number; SourceError.
+    ArgumentError where a score or a sensitivity is not a number; SourceError.
     """
     for token in select.between(select.source):
         if token.name is not None and folded(token.name) in select.ctes:

@@ -40,10 +40,6 @@ class DpCall:
     missing: bool = False
     given: Mapping[str, Argument] = field(default_factory=dict, repr=False, compare=False)
 
-    def with_argument(self, text: str, argument: str) -> str:
-        """The whole text with one more named argument in this call."""
-        return f"{text[: self.end - 1]}, {argument}{text[self.end - 1 :]}"
-
     @property
     def finds_groups(self) -> bool:
         """Whether the groups are unknown, and a part of epsilon and delta finds them."""

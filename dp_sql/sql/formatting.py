@@ -44,7 +44,7 @@ def full_name(parts: Sequence[str]) -> str:
 
 
 def literal(value: str | bool | int | Fraction) -> str:
-    """A value as SQL reads it back exactly; ValueError for a fraction that is no finite decimal.
+    """A value as SQL reads it back exactly; ValueError for a fraction that is not a finite decimal.
 
     >>> print(literal("it's"), literal(True), literal(-3), literal(Fraction(-5, 4)))
     'it''s' TRUE -3 -1.25
@@ -56,7 +56,7 @@ def literal(value: str | bool | int | Fraction) -> str:
     for places in range(value.denominator.bit_length() + 1):
         if (value * 10**places).denominator == 1:
             return decimal(value, places)
-    raise ValueError("This fraction is no finite decimal.")
+    raise ValueError("This fraction is not a finite decimal.")
 
 
 def decimal(x: int | Fraction, places: int) -> str:

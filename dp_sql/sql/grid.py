@@ -147,7 +147,7 @@ class Grid:
 
 
 def check_written(given: Written) -> None:
-    """Refuse a bound or a step that is no literal; what it must be depends on the column."""
+    """Refuse a bound or a step that is not a literal; what it must be depends on the column."""
     for name, argument in given.items():
         *words, last = argument.tokens
         literal_of_time = name != "step" and last.kind == "string" and len(words) <= 1

@@ -59,7 +59,7 @@ _QUERY = _SUMMARIES | {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
 _RELATIONS = _SUMMARIES - {"DESC"} | {
     "SELECT", "FROM", "VALUES", "TABLE", "JOIN", "UNION", "EXCEPT", "INTERSECT", "LATERAL", "OVER",
     "WINDOW", "DISTINCT"}  # fmt: skip
-# After these words an expression begins that is no part of the one before.
+# After these words a new expression begins.
 _ANEW = _RELATIONS - {"OVER", "DISTINCT"} | {"AND", "OR", "WHERE", "GROUP", "HAVING", "ORDER", "ON"}
 _BRANCHES = frozenset({"WHEN", "THEN", "ELSE"})
 _AFTER_LITERAL = _ANEW | _BRANCHES | {"END"}

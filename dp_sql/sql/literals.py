@@ -24,7 +24,7 @@ D = TypeVar("D")
 class Reference:
     """A column, table or type as written: its unquoted parts, and its place.
 
-    is_expression: whether it is a key of GROUP BY that is no column; then `parts` is its name.
+    is_expression: whether it is a key of GROUP BY that is not a column; then `parts` is its name.
     """
 
     parts: tuple[str, ...]
@@ -340,7 +340,7 @@ def read_beta(argument: Argument, name: str) -> Fraction:
 
 
 def elements(argument: Argument) -> list[Argument] | None:
-    """The elements of a list in brackets; None if it is no list."""
+    """The elements of a list in brackets; None if it is not a list."""
     tokens = argument.tokens
     if len(tokens) < 2 or not tokens[0].is_symbol("[") or matching(tokens, 0) != len(tokens) - 1:
         return None

@@ -58,7 +58,7 @@ def check_list(select: DpSelect, functions: Functions) -> None:
 
 
 def _only_answers(select: DpSelect, span: Span, aliases: Set[str]) -> None:
-    """Refuse a column in HAVING or ORDER BY that is no key and no alias of the list."""
+    """Refuse a column in HAVING or ORDER BY that is neither a key nor an alias of the list."""
     with contextlib.suppress(Unreadable):  # DuckDB reads it, over the releases
         tree = tree_of(f"SELECT NULL {_blanked(select, *span)}")
         for node in tree.walk(prune=lambda n: isinstance(n, _OTHER_SCOPES) and n is not tree):

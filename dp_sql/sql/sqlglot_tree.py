@@ -28,7 +28,7 @@ def tree_of(sql: str) -> Node:
         raise Unreadable
     try:
         tree: Node = sqlglot.parse_one(sql, read="duckdb")
-        for _ in tree.walk():  # a tree too deep to walk is no use to us
+        for _ in tree.walk():  # a tree that is too deep to walk is of no use
             pass
     except Exception as error:
         raise Unreadable from error

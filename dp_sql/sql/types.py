@@ -70,8 +70,8 @@ def as_key(expression: str, type_name: str) -> tuple[str, str]:
 def can_be(values_type: str, item_type: str) -> bool:
     """Whether values of one type can equal items of another: whether they are of one kind.
 
-    A date can be a timestamp at midnight; a timestamp is no date. Floating-point values are never
-    items: rounding would decide which item they are.
+    A date can be a timestamp at midnight; a timestamp is not a date. Floating-point values are
+    never items: rounding would decide which item they are.
 
     >>> can_be("BIGINT", "DECIMAL(9,2)"), can_be("BIGINT", "VARCHAR"), can_be("DATE", "TIMESTAMP")
     (True, False, True)

@@ -59,7 +59,7 @@ def number(value: Any, within: Any = None) -> Number | None:
 
 
 def named(rows: Rows, within: Any = None) -> list[tuple[Any, Number | None]] | None:
-    """The numbers of an answer by their names: items or keys; None: it is no list of numbers.
+    """The numbers of an answer by their names: items or keys; None: it is not a list of numbers.
 
     >>> named([([{"item": "Emma", "count": 7}],)])
     [('Emma', Number(value=7, low=None, high=None, is_open=False, is_count=False, bound=None))]

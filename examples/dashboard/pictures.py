@@ -18,7 +18,7 @@ from answers import Number, shown
 # half loaded. The import here waits.
 importlib.import_module("pandas")
 
-GREEN, GREY = "#2f8a80", "#8a9994"
+GREEN = "#2f8a80"
 DOTS = [2, 4]
 ROW, BELOW = 38, 8  # pixels of a bar with its name, and how far the bar is below the middle of them
 LONG = 280  # pixels of a name; the rest is in its tooltip

@@ -173,7 +173,7 @@ def table(*columns: str) -> dict[str, Any]:
         "all_columns": list(columns),
         "order_by_cols": [json.dumps([columns[0], True])],
         "row_limit": 100,
-        "show_cell_bars": False,  # a rank is no quantity
+        "show_cell_bars": False,  # a rank is not a quantity
         "query": {"columns": list(columns), "orderby": [[columns[0], True]], "metrics": []},
     }
 

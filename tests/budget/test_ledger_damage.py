@@ -579,7 +579,7 @@ def _hash(previous: str, *fields: Any) -> str:
         ((3, *_ROW[1:]), "Event 2 of the ledger is missing"),
         ((2.0, *_ROW[1:]), "has no number"),
         ((*_ROW[:1], "2026-11-20T23:59:59Z", *_ROW[2:]), "earlier time"),
-        ((*_ROW[:1], "yesterday", *_ROW[2:]), "not written as an event"),
+        ((*_ROW[:1], "yesterday", *_ROW[2:]), "does not have the form of an event"),
         ((*_ROW[:2], "opened", "", "", None, None, None, None, _NO_SUMS), "out of place"),
         ((*_ROW[:2], "given", *_ROW[3:]), "an unknown kind"),
         ((*_ROW[:2], "answered", *_ROW[3:]), "only a reservation may have"),
@@ -589,7 +589,7 @@ def _hash(previous: str, *fields: Any) -> str:
         ((*_ROW[:5], 2**63, *_ROW[6:]), "not a whole number"),
         ((*_ROW[:8], -1, _NO_SUMS), "not a whole number"),
         ((*_ROW[:9], _NO_SUMS.upper()), "what counts after it"),
-        ((*_ROW[:9], None), "not written as an event"),
+        ((*_ROW[:9], None), "does not have the form of an event"),
     ],
 )
 def test_a_row_that_does_not_follow_is_refused(row: tuple[object, ...], why: str) -> None:

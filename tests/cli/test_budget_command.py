@@ -173,7 +173,7 @@ def test_a_whole_ledger_is_reported_with_its_events(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main_ledger(["verify", shop.policy]) == 0
-    whole = f"{shop.terms.ledger} is whole: 8 events of shop, and its checkpoint agrees.\n"
+    whole = f"{shop.terms.ledger} is intact: 8 events of shop, and its checkpoint agrees.\n"
     assert output(capsys) == whole
     moved = shop.terms.checkpoint.rename(shop.terms.checkpoint.with_name("elsewhere"))
     for option in ("--checkpoint", "--witness"):  # the second is its older name

@@ -152,7 +152,9 @@ def test_a_chain_of_links_is_followed_to_its_person(shop: duckdb.DuckDBPyConnect
 def test_a_name_of_two_tables_is_ambiguous(shop: duckdb.DuckDBPyConnection) -> None:
     shop.execute("CREATE SCHEMA old; CREATE TABLE old.ratings AS FROM ratings")
     (problem,) = wrong(RATINGS, shop)
-    assert "ratings may mean memory.main.ratings or memory.old.ratings; write which." in problem
+    assert (
+        "ratings may mean memory.main.ratings or memory.old.ratings; write one of these." in problem
+    )
     assert wrong(RATINGS.replace("ratings", '"main.ratings"'), shop) == []
 
 

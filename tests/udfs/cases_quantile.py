@@ -249,7 +249,6 @@ def quantiles_fit(tenths, _):
 
 
 SMALL = partial(multisets, 2, 3)
-NEIGHBOURS = privacy_of_votes(MEDIAN, 2, SMALL)
 TIES = privacy_of_votes(QUARTILES, 2, lambda: MANY)
 AS_DEFINED = same_as_defined(THIRD, 3, 3, 1)
 

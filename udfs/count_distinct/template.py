@@ -13,7 +13,7 @@ takes:
         bound itself, a public integer >= 1.
 
 It returns a CountRelease. It raises TypeError for a public number of another type, floats among
-them, and ValueError for an argument out of its range or arrays that are no graph.
+them, and ValueError for an argument out of its range or arrays that are not a graph.
 """
 
 from collections.abc import Callable, Sequence

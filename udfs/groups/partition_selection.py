@@ -40,7 +40,7 @@ def partition_selection(
         Positions of groups, in ascending order, possibly none.
 
     Raises TypeError for a public number of another type, floats among them, and ValueError for one
-    out of range or arrays that are no lists of people.
+    out of range or arrays that are not lists of people.
 
     Privacy: (epsilon, delta)-DP under adding or removing one person, in any number of groups.
     Source: Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin 2020 (the weighted Gaussian);

@@ -64,7 +64,7 @@ def topk(
         part of what is released.
 
     Raises TypeError for a public number of another type, floats among them, and ValueError for one
-    out of range or arrays that are no lists of people.
+    out of range or arrays that are not lists of people.
 
     Privacy: (epsilon, delta)-DP under adding or removing one person, with all items of theirs.
     Source: Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin 2020 (the weighted Gaussian);

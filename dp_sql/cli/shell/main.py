@@ -35,8 +35,8 @@ Examples:
   dp-sql shell shop.duckdb --policy policy.toml --as reporting --csv < queries.sql
 
 At the prompt, SQL ends with a semicolon, Tab completes, .help lists the dot commands, Ctrl-C stops
-a statement and Ctrl-D leaves. With -c, or if standard input is no terminal, statements and dot
-commands run up to the first that fails; the exit code is then 1.
+a statement and Ctrl-D leaves. With -c, or if standard input is not a terminal, statements and
+dot commands run up to the first that fails; the exit code is then 1.
 
 Without --policy you are the owner: you may read and change everything in DATABASE. With --policy
 you are an analyst: you may run one SELECT at a time, you get no private row, and no dot command

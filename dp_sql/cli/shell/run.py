@@ -26,7 +26,7 @@ from dp_sql.sql.tokens import called, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 Write = Callable[[str], object]
-# Python variables are no tables. DuckDB counts progress only where it thinks that it draws it; it
+# Python variables are not tables. DuckDB counts progress only where it thinks that it draws it; it
 # would draw into the results, and does so by itself in a process that began with `python -m`.
 _SETTINGS = (
     "SET python_enable_replacements = false",

@@ -35,7 +35,7 @@ def is_complete(text: str) -> bool:
 
 
 def is_exit(text: str) -> bool:
-    """Whether this input is exit or quit, which are no SQL."""
+    """Whether this input is exit or quit, which are not SQL."""
     return _EXIT.fullmatch(text) is not None
 
 

@@ -24,7 +24,7 @@ Graph = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
 class SourceError(Exception):
-    """A file that is no data set; says why."""
+    """A file that is not a data set; says why."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Source:
         """Distinct people per item, largest first, shape (items,).
 
         Raises:
-            SourceError: a histogram's counts are no whole numbers from 0 on.
+            SourceError: a histogram's counts are not whole numbers from 0 on.
         """
         count = "count(DISTINCT user_id)" if self.has_people else "max(count)"
         given = "user_id" if self.has_people else "count"

@@ -64,7 +64,7 @@ class Trials:
                 found = json.loads(line)
                 key, results = found["key"], [*found["results"]]
             except (ValueError, KeyError, TypeError):
-                sys.exit(f"Line {number} of {self._file} is no line of trials. Delete it.")
+                sys.exit(f"Line {number} of {self._file} is not a line of trials. Delete it.")
             self._done.setdefault(_name(key), []).extend(results)
 
     def run(self, what: str, points: Sequence[Point]) -> list[list[Any]]:
