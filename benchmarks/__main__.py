@@ -11,7 +11,7 @@ import duckdb
 import numpy
 import sqlglot
 
-from benchmarks import contributions, counts, jobs
+from benchmarks import alone, contributions, counts, jobs
 from benchmarks.quantiles import quantiles
 from benchmarks.session_age import session_age
 from benchmarks.shared_source import shared_source
@@ -31,7 +31,7 @@ def main() -> None:
         "",
     ]
     print("\n".join(lines))
-    for job in (*jobs.ALL, *counts.ALL, quantiles, session_age, shared_source):
+    for job in (*jobs.ALL, *alone.ALL, *counts.ALL, quantiles, session_age, shared_source):
         found = job()
         print("\n".join(found), end="\n\n", flush=True)
         lines += [*found, ""]

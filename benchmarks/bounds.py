@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from benchmarks.measure import DATA
+from benchmarks.measure import file_of, present
 from dp_sql.udfs.count_distinct import bounded, r2t, shifted_inverse
 from dp_sql.udfs.count_distinct.flow import max_cover_counts
 from dp_sql.udfs.count_distinct.graph import build_graph
@@ -60,15 +60,14 @@ def counts_of(name: str, people: np.ndarray, items: np.ndarray) -> Counts:
 
 def real() -> Iterator[Counts]:
     """A part of the people or items of each public data set, and items in the place of people."""
-    for source in SOURCES:
-        file = DATA / f"{source}.parquet"
-        if not file.exists():
-            continue
+    for source in filter(present, SOURCES):
         parts = {f"{source}, 1 person in {n}": f"hash(user_id, 41) % {n} = 0" for n in (3, 30, 300)}
         parts[f"{source}, 1 item in 4"] = "hash(item, 43) % 4 = 0"
         for name, where in parts.items():
             people, items = (
-                duckdb.sql(f"SELECT hash(user_id) p, hash(item) i FROM '{file}' WHERE {where}")
+                duckdb.sql(
+                    f"SELECT hash(user_id) p, hash(item) i FROM '{file_of(source)}' WHERE {where}"
+                )
                 .fetchnumpy()
                 .values()
             )

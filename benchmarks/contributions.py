@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 
 from benchmarks.bounds import EPSILONS, MEASURES, OTHER_FUNCTIONS, Errors, of_draws, of_mixture
-from benchmarks.measure import DATA
+from benchmarks.measure import file_of, present
 from dp_sql.udfs.contributions.bound import odds_of_bounds
 from dp_sql.udfs.count_distinct import difference
 from dp_sql.udfs.exact_sampling import Odds
@@ -64,12 +64,11 @@ def contributions(name: str, sizes: np.ndarray) -> Contributions:
 
 def counts(seed: int = 2026) -> Iterator[Contributions]:
     """Rows per person and per item of public data sets, and made-up families."""
-    for source in SOURCES:
-        file = DATA / f"{source}.parquet"
+    for source in filter(present, SOURCES):
         for column, called in (("user_id", "1 person in"), ("item", "items, 1 in")):
-            for n in (1, 3, 30, 300) if file.exists() else ():
+            for n in (1, 3, 30, 300):
                 found = duckdb.sql(
-                    f"SELECT count(*)::DOUBLE c FROM '{file}' WHERE hash({column}) % {n} = 0 "
+                    f"SELECT count(*)::DOUBLE c FROM '{file_of(source)}' WHERE hash({column}) % {n} = 0 "
                     f"GROUP BY {column}"
                 ).fetchnumpy()["c"]
                 yield contributions(f"{source}, {called} {n}", found)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dp_sql
-from benchmarks.measure import DATA, median, paired
+from benchmarks.measure import file_of, load, median, paired, present
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.range_norm import range_norm_noise, range_norm_quantile
@@ -18,18 +18,14 @@ SETS = ("gowalla", "amazon_book_kgat", "retail_baskets", "imdb_words", "amazon_f
 KS = (10, 50, 100)
 EPSILONS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2))
 SHARES = [Fraction(n, 20) for n in (6, 8, 10, 12, 14, 15, 16, 18)]
-MECHANISMS = [name for name in ("joint", "subset") if name in REGISTRY["topk"]]
+MECHANISMS = ("joint", "subset")
 DRAWS = 20
-
-
-def present() -> list[str]:
-    return [name for name in SETS if (DATA / f"{name}.parquet").exists()]
 
 
 def counts_of(session: dp_sql.Session, name: str) -> NDArray[np.int64]:
     """How many people have each item."""
     found = session.execute(
-        f"SELECT count(DISTINCT user_id) AS n FROM '{DATA / name}.parquet' GROUP BY item"
+        f"SELECT count(DISTINCT user_id) AS n FROM '{file_of(name)}' GROUP BY item"
     ).fetchnumpy()
     return np.asarray(found["n"], dtype=np.int64)
 
@@ -42,13 +38,13 @@ def split() -> list[str]:
         "",
         "For each part of epsilon that the list has, the rest being the counts': how far a released count is from the",
         "true count of its rank, at most (the median of 20 draws, divided by the least median in the row; geometric",
-        f"means over {len(present())} tables and k = 10, 50, 100), and in brackets the part of the right items that is listed.",
+        f"means over {len([*filter(present, SETS)])} tables and k = 10, 50, 100), and in brackets the part of the right items that is listed.",
         "",
         f"| mechanism | epsilon | {heads} |",
         f"|---|---|{'---|' * len(SHARES)}",
     ]
     with dp_sql.connect() as session:
-        known = {name: counts_of(session, name) for name in present()}
+        known = {name: counts_of(session, name) for name in filter(present, SETS)}
     for mechanism in MECHANISMS:
         for epsilon in EPSILONS:
             cells = [
@@ -119,8 +115,8 @@ def in_sql() -> list[str]:
         "|---|---|---|---|---|",
     ]
     with dp_sql.connect() as session:
-        for name in present():
-            session.execute(f"CREATE TABLE {name} AS FROM '{DATA / name}.parquet'")
+        for name in filter(present, SETS):
+            load(session, name)
             for k in KS:
                 call = f"DP_TOPK(item, {k}, epsilon := 1, privacy_unit := user_id, domain := observed, counts := true)"
                 found = paired(

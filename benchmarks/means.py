@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 
 from benchmarks.bounds import EPSILONS, MEASURES
-from benchmarks.measure import DATA
+from benchmarks.measure import file_of, present
 from dp_sql.udfs.contributions import bounded_mean
 from dp_sql.udfs.contributions.bound import odds_of_bounds
 
@@ -47,11 +47,10 @@ def sets(seed: int = 2028) -> Iterator[Values]:
     """Rows per person, each with six models of their values."""
     draws = np.random.default_rng(seed)
     found = {}
-    for source, n in SOURCES.items():
-        file = DATA / f"{source}.parquet"
-        if file.exists():
-            query = f"SELECT count(*)::DOUBLE c FROM '{file}' WHERE hash(user_id) % {n} = 0"
-            found[source] = duckdb.sql(f"{query} GROUP BY user_id").fetchnumpy()["c"]
+    for source in filter(present, SOURCES):
+        query = f"SELECT count(*)::DOUBLE c FROM '{file_of(source)}'"
+        query += f" WHERE hash(user_id) % {SOURCES[source]} = 0 GROUP BY user_id"
+        found[source] = duckdb.sql(query).fetchnumpy()["c"]
     found["2,000 people with a row"] = np.ones(2_000)
     found["300 people"] = draws.geometric(0.1, 300).astype(float)
     found["5,000 people, Pareto 1.1"] = np.ceil(draws.pareto(1.1, 5_000) + 1e-9)

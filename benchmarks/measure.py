@@ -1,4 +1,4 @@
-"""Timing: queries run in turn, so that a machine that slows down slows both."""
+"""The data sets, and timing: queries run in turn, so that a machine that slows down slows both."""
 
 from __future__ import annotations
 
@@ -8,13 +8,36 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import dp_sql
 
 DATA = Path(os.environ.get("DP_SQL_DATA") or Path(__file__).parents[2] / "shared" / "data")
 ROUNDS = 7
+
+
+def file_of(name: str) -> Path:
+    """The file of a data set, which may be absent."""
+    return DATA / f"{name}.parquet"
+
+
+def present(name: str) -> bool:
+    return file_of(name).exists()
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """A line on the data sets that are absent, if any are."""
+    absent = [name for name in names if not present(name)]
+    return [f"Skipped: no {', '.join(absent)} in {DATA.name}/ (set DP_SQL_DATA)."] if absent else []
+
+
+def load(session: dp_sql.Session, name: str) -> None:
+    """Make a table of a data set."""
+    session.execute(f"CREATE TABLE {name} AS FROM '{file_of(name)}'")
 
 
 @dataclass(frozen=True)

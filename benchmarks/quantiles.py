@@ -6,7 +6,7 @@ import statistics
 from fractions import Fraction
 
 import dp_sql
-from benchmarks.measure import DATA, median
+from benchmarks.measure import file_of, median, present
 from dp_sql.udfs.discrete_laplace import discrete_laplace
 from dp_sql.udfs.exact_sampling import secret_draws
 
@@ -28,12 +28,9 @@ def quantiles() -> list[str]:
         "|---|---|---|---|---|---|",
     ]
     with dp_sql.connect() as session:
-        for name in SETS:
-            if not (DATA / f"{name}.parquet").exists():
-                continue
-            session.execute(
-                f"CREATE TABLE {name} AS FROM {_ROWS.format(repr(str(DATA / name) + '.parquet'))}"
-            )
+        for name in filter(present, SETS):
+            rows = _ROWS.format(f"'{file_of(name)}'")
+            session.execute(f"CREATE TABLE {name} AS FROM {rows}")
             lines += [_error(session, name, epsilon) for epsilon in ("0.1", "1")]
         return [*lines, "", *_time(session)]
 

@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import dp_sql
-from benchmarks.jobs import load, missing, present
-from benchmarks.measure import paired
+from benchmarks.measure import load, missing, paired, present
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.topk import limited_domain, weighted_gaussian
 
@@ -38,7 +37,7 @@ def recalls(session: dp_sql.Session, name: str) -> Iterator[str]:
     offsets = np.searchsorted(found["item"], np.arange(found["item"][-1] + 2))
     people, counts = found["person"], np.diff(offsets)
     order = np.argsort(-counts, kind="stable")
-    pairs = weighted_gaussian._distinct_pairs(offsets, people)  # once for all draws
+    pairs = weighted_gaussian.distinct_pairs(offsets, people)  # once for all draws
     for epsilon, delta in product(EPSILONS, DELTAS):
         cells = []
         for k in LENGTHS:

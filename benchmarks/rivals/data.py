@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import numpy as np
 
-from benchmarks.measure import DATA
+from benchmarks.measure import file_of, present
 from examples.papers.frame.sources import tpch
 
 SCALE = 0.02
@@ -24,12 +24,9 @@ def tables(con: duckdb.DuckDBPyConnection) -> list[str]:
             frame = source.execute(query).to_arrow_table()  # noqa: F841 - read by DuckDB
             con.execute(f"CREATE TABLE {name} AS FROM frame")
             made.append(name)
-    for name in REAL:
-        if (DATA / f"{name}.parquet").exists():
-            con.execute(
-                f"CREATE TABLE {name} AS SELECT user_id AS person, item FROM '{DATA / name}.parquet'"
-            )
-            made.append(name)
+    for name in filter(present, REAL):
+        con.execute(f"CREATE TABLE {name} AS SELECT user_id AS person, item FROM '{file_of(name)}'")
+        made.append(name)
     return made
 
 
