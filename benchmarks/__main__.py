@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import platform
 from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 
 import duckdb
 import numpy
-import sqlglot
 
 from benchmarks import alone, contributions, counts, jobs
 from benchmarks.quantiles import quantiles
@@ -20,7 +20,7 @@ from benchmarks.shared_source import shared_source
 def main() -> None:
     versions = (
         f"Python {platform.python_version()}, DuckDB {duckdb.__version__}, "
-        f"sqlglot {sqlglot.__version__}, numpy {numpy.__version__}, {os.cpu_count()} cores"
+        f"sqlglot {version('sqlglot')}, numpy {numpy.__version__}, {os.cpu_count()} cores"
     )
     lines = [
         "# Benchmark results",

@@ -140,8 +140,8 @@ def accuracy() -> list[str]:
     return lines + missing(("amazon_fashion_words", "imdb_words"))
 
 
-def _deciles(values: list[int]) -> str:
-    found = statistics.quantiles(values, n=10)
+def _deciles(values: list[int | None]) -> str:
+    found = statistics.quantiles([n for n in values if n is not None], n=10)
     return " / ".join(f"{found[i]:.0f}" for i in (0, 4, 8))
 
 
@@ -169,8 +169,8 @@ def selection_error() -> list[str]:
         for k in (10, 50, 100):
             shown = []
             for choice in names:
-                mechanism = REGISTRY["topk"].get(choice)
-                draw = getattr(baselines, choice, None) or partial(_drawn, mechanism, public)
+                draw = getattr(baselines, choice, None)
+                draw = draw or partial(_drawn, REGISTRY["topk"][choice], public)
                 draws = [draw(counts, k, public["epsilon"]) for _ in range(50)]
                 error = statistics.median(_shortfall(counts, picks) for picks in draws)
                 length = statistics.median(len(picks) for picks in draws)
@@ -230,7 +230,7 @@ def mechanisms() -> list[str]:
             values = data["count_distinct" if of_people else function]
             if mechanism.n_largest is not None:
                 values = (counts[: mechanism.n_largest(100)],)
-            spent = median(lambda m=mechanism, v=values, g=given: m.run(*v, **g))
+            spent = median(partial(mechanism.run, *values, **given))
             lines.append(f"| {function} | {name} | {spent:.1f} |")
     return lines
 

@@ -44,7 +44,8 @@ class Counts:
 
     def under(self, bounds: object) -> np.ndarray:
         """Return the counts under these bounds."""
-        return self.cover[np.minimum(np.asarray(bounds), self.cover.size) - 1]
+        found: np.ndarray = self.cover[np.minimum(np.asarray(bounds), self.cover.size) - 1]
+        return found
 
 
 def counts_of(name: str, people: np.ndarray, items: np.ndarray) -> Counts:
@@ -65,7 +66,7 @@ def real() -> Iterator[Counts]:
         parts[f"{source}, 1 item in 4"] = "hash(item, 43) % 4 = 0"
         for name, where in parts.items():
             people, items = (
-                duckdb.sql(
+                duckdb.execute(
                     f"SELECT hash(user_id) p, hash(item) i FROM '{file_of(source)}' WHERE {where}"
                 )
                 .fetchnumpy()

@@ -48,7 +48,8 @@ class Contributions:
         """Return the sums if each contributes at most so much."""
         at = np.asarray(bounds, dtype=float)
         sums, within = np.append(0, np.cumsum(self.sizes)), self.above(at)
-        return sums[self.sizes.size - within] + at * within
+        found: np.ndarray = sums[self.sizes.size - within] + at * within
+        return found
 
     def above(self, bounds: object) -> np.ndarray:
         """Count the people who contribute more."""
@@ -67,7 +68,7 @@ def counts(seed: int = 2026) -> Iterator[Contributions]:
     for source in filter(present, SOURCES):
         for column, called in (("user_id", "1 person in"), ("item", "items, 1 in")):
             for n in (1, 3, 30, 300):
-                found = duckdb.sql(
+                found = duckdb.execute(
                     f"SELECT count(*)::DOUBLE c FROM '{file_of(source)}' WHERE hash({column}) % {n} = 0 "
                     f"GROUP BY {column}"
                 ).fetchnumpy()["c"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import statistics
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dp_sql
-from benchmarks.measure import file_of, load, median, paired, present
+from benchmarks.measure import fetch, file_of, load, median, paired, present
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.range_norm import range_norm_noise, range_norm_quantile
@@ -95,8 +96,8 @@ def noise() -> list[str]:
     ]
     rate = Fraction(2, 5)
     for k in (10, 50, 100, 1000, 10_000, 100_000):
-        drawn = median(lambda k=k: range_norm_noise(k, rate, secret_draws()))  # type: ignore[misc]
-        bounded = median(lambda k=k: range_norm_quantile.__wrapped__(k, rate, Fraction(1, 20)))  # type: ignore[misc]
+        drawn = median(partial(range_norm_noise, k, rate, secret_draws()))
+        bounded = median(partial(range_norm_quantile.__wrapped__, k, rate, Fraction(1, 20)))
         laplace = float(k / rate) * -np.log(1 - 0.95 ** (1 / k))
         bound = range_norm_quantile(k, rate, Fraction(1, 20))
         lines.append(f"| {k:,} | {drawn:.1f} | {bounded:.1f} | {bound:,} | {laplace:,.0f} |")
@@ -120,13 +121,13 @@ def in_sql() -> list[str]:
             for k in KS:
                 call = f"DP_TOPK(item, {k}, epsilon := 1, privacy_unit := user_id, domain := observed, counts := true)"
                 found = paired(
-                    lambda call=call, name=name: session.sql(
-                        f"SELECT {call} FROM {name}"
-                    ).fetchall(),  # type: ignore[misc]
-                    lambda k=k, name=name: session.sql(  # type: ignore[misc]
+                    partial(fetch, session, f"SELECT {call} FROM {name}"),
+                    partial(
+                        fetch,
+                        session,
                         f"SELECT item, count(DISTINCT user_id) n FROM {name} "
-                        f"GROUP BY item ORDER BY n DESC LIMIT {k}"
-                    ).fetchall(),
+                        f"GROUP BY item ORDER BY n DESC LIMIT {k}",
+                    ),
                 )
                 lines.append(
                     f"| {name} | {k} | {found.ours:.1f} | {found.theirs:.1f} | {found.ratio:.2f} |"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Codes = NDArray[np.int32]
 Edges = tuple[Ints, Ints]  # item and person of each edge
 BOUNDS = (1, 2, 4, 8, 16, 32, 64)
 CAP = 10  # seconds that scipy gets for one bound
@@ -156,7 +157,7 @@ CONSTRUCTED: dict[str, Callable[[int, np.random.Generator], Edges]] = {
 }
 
 
-def graph(edges: Edges, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def graph(edges: Edges, rng: np.random.Generator) -> tuple[Codes, Codes]:
     """Shuffled codes and edges, no edge twice, as offsets and people."""
     item, person = (np.unique(codes, return_inverse=True)[1] for codes in edges)
     item, person = rng.permutation(item.max() + 1)[item], rng.permutation(person.max() + 1)[person]
@@ -167,7 +168,7 @@ def graph(edges: Edges, rng: np.random.Generator) -> tuple[NDArray[np.int32], ND
     return offsets.astype(np.int32), person[order].astype(np.int32)
 
 
-def scipy_seconds(offsets: Ints, people: Ints, bound: int, rows: str) -> float:
+def scipy_seconds(offsets: Codes, people: Codes, bound: int, rows: str) -> float:
     """CPU seconds of scipy's matching, inf beyond CAP. A person is min(bound, own items) copies."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import maximum_bipartite_matching
@@ -213,7 +214,7 @@ def flow_families(edges: int = 250_000) -> list[str]:
         rng = np.random.default_rng(1)
         offsets, people = graph(family(edges, rng), rng)
         ours = min(
-            _cpu(lambda o=offsets, p=people: max_cover_counts(build_graph(o, p), range(1, 101)))  # type: ignore[misc]
+            _cpu(lambda: max_cover_counts(build_graph(offsets, people), range(1, 101)))  # noqa: B023
             for _ in range(3)
         )
         theirs = [

@@ -9,12 +9,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import duckdb
 
 import dp_sql
-from benchmarks.measure import file_of, in_fresh_process, load, missing, paired, present
+from benchmarks.measure import fetch, file_of, in_fresh_process, load, missing, paired, present
 from benchmarks.spending import budget
 from dp_sql.session.analyst import AnalystSession
 
@@ -53,11 +54,13 @@ def top_k() -> list[str]:
 def _top_k(session: dp_sql.Session, name: str, domain: str, k: int, shown: str = "") -> str:
     call = f"DP_TOPK(item, {k}, {UNIT}, domain := {domain})"
     found = paired(
-        lambda: session.sql(f"SELECT {call} FROM {name}").fetchall(),
-        lambda: session.sql(
+        partial(fetch, session, f"SELECT {call} FROM {name}"),
+        partial(
+            fetch,
+            session,
             f"SELECT item, count(DISTINCT user_id) n FROM {name} "
-            f"GROUP BY item ORDER BY n DESC LIMIT {k}"
-        ).fetchall(),
+            f"GROUP BY item ORDER BY n DESC LIMIT {k}",
+        ),
     )
     return (
         f"| {name} | {shown or domain} | {k} | {found.ours:.1f} | {found.theirs:.1f} "
@@ -84,10 +87,7 @@ def count_distinct() -> list[str]:
             plain = f"SELECT count(*) FROM (SELECT DISTINCT user_id, item FROM {name})"
             private = f"SELECT DP_COUNT_DISTINCT(item, {UNIT}) FROM {name}"
             pairs = session.sql(plain).fetchall()[0][0]
-            found = paired(
-                lambda s=session, q=private: s.sql(q).fetchall(),
-                lambda s=session, q=plain: s.sql(q).fetchall(),
-            )
+            found = paired(partial(fetch, session, private), partial(fetch, session, plain))
         with_privacy = _peak(name, f"session.sql({private!r}).fetchall()")
         without = _peak(name, f"session.sql({plain!r}).fetchall()")
         libraries = _peak(name, f"session.sql({private + ' WHERE user_id = -1'!r}).fetchall()")
@@ -214,8 +214,8 @@ def _under_policy(session: AnalystSession, con: duckdb.DuckDBPyConnection, name:
     lines = []
     for question, (ours, theirs) in questions.items():
         found = paired(
-            lambda sql=ours: session.sql(sql).fetchall(),  # type: ignore[misc]
-            lambda sql=theirs: con.execute(sql).fetchall(),  # type: ignore[misc]
+            partial(fetch, session, ours),
+            partial(fetch, con, theirs),
         )
         lines.append(
             f"| {name} | {question} | {found.ours:.1f} | {found.theirs:.1f} | {found.ratio:.2f} |"

@@ -50,7 +50,7 @@ def sets(seed: int = 2028) -> Iterator[Values]:
     for source in filter(present, SOURCES):
         query = f"SELECT count(*)::DOUBLE c FROM '{file_of(source)}'"
         query += f" WHERE hash(user_id) % {SOURCES[source]} = 0 GROUP BY user_id"
-        found[source] = duckdb.sql(query).fetchnumpy()["c"]
+        found[source] = duckdb.execute(query).fetchnumpy()["c"]
     found["2,000 people with a row"] = np.ones(2_000)
     found["300 people"] = draws.geometric(0.1, 300).astype(float)
     found["5,000 people, Pareto 1.1"] = np.ceil(draws.pareto(1.1, 5_000) + 1e-9)

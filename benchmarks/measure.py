@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import duckdb
+
     import dp_sql
 
 DATA = Path(os.environ.get("DP_SQL_DATA") or Path(__file__).parents[2] / "shared" / "data")
@@ -38,6 +40,12 @@ def missing(names: Iterable[str]) -> list[str]:
 def load(session: dp_sql.Session, name: str) -> None:
     """Make a table of a data set."""
     session.execute(f"CREATE TABLE {name} AS FROM '{file_of(name)}'")
+
+
+def fetch(session: dp_sql.Session | duckdb.DuckDBPyConnection, query: str) -> list[Any]:
+    """The rows of an answer."""
+    rows: list[Any] = session.execute(query).fetchall()
+    return rows
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import statistics
 from fractions import Fraction
+from functools import partial
 
 import dp_sql
-from benchmarks.measure import file_of, median, present
+from benchmarks.measure import fetch, file_of, median, present
 from dp_sql.udfs.discrete_laplace import discrete_laplace
 from dp_sql.udfs.exact_sampling import secret_draws
 
@@ -62,7 +63,7 @@ def _time(session: dp_sql.Session) -> list[str]:
     )
     call = "DP_MEDIAN(x, epsilon := 1, privacy_unit := user_id, lower := 0, upper := 1000)"
     times = [
-        median(lambda query=query: session.sql(query).fetchall(), 3)
+        median(partial(fetch, session, query), 3)
         for query in (
             f"SELECT {call} FROM seen",
             "SELECT median(x) FROM seen",

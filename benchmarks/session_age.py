@@ -121,7 +121,7 @@ def _analyst(folder: Path, more: str = "", epsilon: str = "0.1") -> Iterator[Ask
         def ask(n: int) -> Any:
             return session.sql(_ANALYSTS.format(epsilon.format(n))).fetchall()
 
-        yield ask, session._public.connection  # type: ignore[attr-defined]
+        yield ask, session._public.connection
 
 
 class _Server:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import dp_sql
-from benchmarks.measure import load, missing, paired, present
+from benchmarks.measure import fetch, load, missing, paired, present
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.topk import limited_domain, weighted_gaussian
 
@@ -70,15 +70,10 @@ def times(session: dp_sql.Session, name: str) -> Iterator[str]:
         )
         plain = f"SELECT item, count(DISTINCT user_id) n FROM {name} GROUP BY item ORDER BY n DESC"
         found = paired(
-            partial(_fetch, session, f"SELECT {call} FROM {name}"),
-            partial(_fetch, session, f"{plain} LIMIT {k}"),
+            partial(fetch, session, f"SELECT {call} FROM {name}"),
+            partial(fetch, session, f"{plain} LIMIT {k}"),
         )
         yield f"| {name} | {mechanism} | {found.ours:.0f} | {found.theirs:.0f} | {found.ratio:.2f} |"
-
-
-def _fetch(session: dp_sql.Session, text: str) -> list[object]:
-    found: list[object] = session.sql(text).fetchall()
-    return found
 
 
 def main() -> None:

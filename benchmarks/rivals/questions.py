@@ -32,7 +32,7 @@ def _grouped(column: str, aggregate: str, table: str) -> str:
     return f"SELECT {column}, {aggregate} FROM {table} GROUP BY {column}"
 
 
-_MONEY = {"low": 0, "high": 1000}
+_MONEY: Any = {"low": 0, "high": 1000}
 _BASKET = "carts"
 QUESTIONS = (
     Question(

@@ -57,7 +57,8 @@ def prepare(asked: Asked, table: Path) -> Answerer:
     frame = pl.read_parquet(table)
     if "value" in frame.columns:  # cents: float sums need bounds that cost more
         frame = frame.with_columns((pl.col("value") * 100).cast(pl.Int64))
-    return ANSWERERS[asked.question.kind](asked, frame)
+    answerer: Answerer = ANSWERERS[asked.question.kind](asked, frame)
+    return answerer
 
 
 def _plain(aggregate: Any, scale: float = 1) -> Any:

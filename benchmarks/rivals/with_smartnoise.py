@@ -117,7 +117,7 @@ def _reader(sql: str, **table: Any) -> tuple[Any, str]:
     return snsql.from_df(frame, privacy=privacy, metadata=metadata), sql
 
 
-def _answer(reader: Any, sql: str) -> object:
+def _answer(reader: Any, sql: str) -> Any:
     return reader.execute(sql)[1][0]
 
 
