@@ -1,6 +1,6 @@
 """What the SQL side needs to know of a mechanism. Never runs one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -87,6 +87,9 @@ class Mechanism:
         ordered: whether a mechanism of count_distinct needs people and items in an order that
             other people's rows cannot move.
         is_set: whether a mechanism of topk returns a set, whose order says nothing.
+        bounds: bounds(**parameters) lists the contribution bounds of a mechanism of count_distinct
+            that needs no more than the largest flow under each of them; None: it needs the edges.
+        run_on_counts: run_on_counts(counts, **parameters) is `run` from these flows.
         bound_selections: how a mechanism of count_distinct may choose its contribution bound, the
             default first.
     """
@@ -106,6 +109,8 @@ class Mechanism:
     is_set: bool = False
     finds_items: bool = False  # whether a mechanism of topk needs no domain
     bound_selections: tuple[str, ...] = ()
+    bounds: Callable[..., Sequence[int]] | None = None
+    run_on_counts: Callable[..., Any] | None = None
 
 
 def in_words(x: Fraction) -> str:

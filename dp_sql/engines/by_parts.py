@@ -8,11 +8,12 @@ if it had computed that table itself: the same lists, the same UDF, one draw.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dp_sql.engines.protocol import Engine, Pairs, PublicRows, Question
+from dp_sql.errors import InternalError
 from dp_sql.privacy.parts_sql import (
     DOMAIN,
     GROUPS,
@@ -22,11 +23,13 @@ from dp_sql.privacy.parts_sql import (
     items_sql,
     members_sql,
     pairs_sql,
+    people_sql,
     summary_sql,
 )
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import merged_sql
 from dp_sql.sql.formatting import full_name, quote
+from dp_sql.udfs.count_distinct.partial import PEOPLE_PER_ITEM, partial_cover_counts
 from dp_sql.udfs.randomness import fair_bits
 
 _KEY_BITS = 256
@@ -72,7 +75,9 @@ class ByParts:
         """Ask what one plan needs; returns the SELECT that draws from it."""
         plan, merged = plans[place], _MERGED.format(place)
         shape = plan.parameters
-        if not shape.keys and not shape.sums:
+        if "__dp_cover" in shape.takes:
+            self._make_cover(merged, plans, place, key)
+        elif not shape.keys and not shape.sums:
             self._make_pairs(merged, self._all_pairs(plans, place, key))
         else:
             asked = summary_sql(plans, place, key)
@@ -130,6 +135,51 @@ class ByParts:
             f"JOIN {table}_shown AS s ON c.item = s.item",
         )
 
+    def _make_cover(self, table: str, plans: Sequence[Plan], place: int, key: str) -> None:
+        """How many items of each group are covered under each bound, from part of the pairs."""
+        import numpy as np
+        import pyarrow as pa
+
+        plan, listed = plans[place], plans[place].mechanism.bounds
+        if listed is None:
+            raise InternalError("This mechanism needs pairs.")
+        bounds = listed(**plan.parameters.given_to(plan.mechanism))
+        grouped = ("__dp_group",) if plan.keys else ()
+        question = self._question(plan, people_sql(plans, place, key))
+        people = self._engine.contributions(question).to_pydict()
+        n_people = dict(zip(people.get("__dp_group", [0]), people["n"], strict=True))
+        question = self._question(plan, pairs_sql(plans, place, key), shown=grouped)
+        pairs = self._engine.thin(question, PEOPLE_PER_ITEM)
+        found: list[tuple[int, int, int]] = []
+
+        def complete(items: Any) -> list[Pairs]:
+            return [self._engine.complete(question, items)]
+
+        for group, some in self._by_group(pairs, plan):
+            n = n_people.get(group) or 0
+            counted = partial_cover_counts(_given(some), complete, bounds, n)
+            found += [(group, place, n) for place, n in enumerate(counted.counts)]
+        columns = np.array(found, np.int64).reshape(-1, 3)
+        names = ("__dp_group", "place", "n")
+        rows = pa.table({name: columns[:, i] for i, name in enumerate(names)})
+        self._make(table, [(name, "BIGINT") for name in names], rows)
+
+    def _by_group(self, pairs: Pairs, plan: Plan) -> Iterator[tuple[int, Pairs]]:
+        """The pairs of each group, by its number; 0 where there are no groups."""
+        import numpy as np
+
+        if not plan.keys:
+            yield 0, pairs
+            return
+        order = np.argsort(shown := pairs.shown.column("item").to_numpy())
+        items, groups = shown[order], pairs.shown.column("__dp_group").to_numpy()[order]
+        of_pairs = groups[np.searchsorted(items, pairs.items)]
+        of_complete = groups[np.searchsorted(items, pairs.complete)]
+        for (group,) in self._run(f"SELECT __dp_group FROM {GROUPS} ORDER BY ALL").fetchall():
+            here = of_pairs == group
+            complete = pairs.complete[of_complete == group]
+            yield group, Pairs(pairs.items[here], pairs.people[here], complete, pairs.shown)
+
     def _question(self, plan: Plan, asked: PartSql, shown: Sequence[str] = ()) -> Question:
         types = self._typed(asked.part_sql)
         columns = [*((name, types[name]) for name in asked.keys), *asked.sums]
@@ -181,3 +231,8 @@ class ByParts:
 
     def _run(self, sql: str) -> Any:
         return self._connection.execute(sql)
+
+
+def _given(pairs: Pairs) -> Callable[[int], list[Pairs]]:
+    """What `thin` has answered already."""
+    return lambda _: [pairs]

@@ -78,6 +78,19 @@ def pairs_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
     return _coded(plan, ctes, "__dp_kept", keys)
 
 
+def people_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
+    """How many people have an item, in each group if there are groups."""
+    people, plan = PeopleRows(plans, key=key), plans[place]
+    keys = ("__dp_group",) if plan.keys else ()
+    listed, by = "".join(f"{name}, " for name in keys), " GROUP BY __dp_group" if keys else ""
+    part = (
+        f"WITH {', '.join([*people.shared(), *people.of(place)])} SELECT {listed}"
+        f"system.main.count(DISTINCT {_PERSON}) AS n FROM __dp_kept{by}"
+    )
+    total = f"SELECT {listed}CAST(system.main.sum(n) AS BIGINT) AS n FROM __dp_parts{by}"
+    return PartSql(part, total, keys, (("n", "BIGINT"),))
+
+
 def members_sql(plan: Plan, key: str) -> PartSql:
     """Distinct pairs of the keys of a group and the code of a person in it, for all groups."""
     read, *_ = PeopleRows([plan], key=key).shared()

@@ -10,8 +10,9 @@ import pytest
 from pytest import approx
 
 import dp_sql
-from dp_sql.engines.by_parts import ByParts
+from dp_sql.engines.by_parts import ByParts, drawn_from
 from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.privacy.private_sql import release_columns
 from tests.conftest import READING_LOG
 from tests.engines.fake import FakeEngine
@@ -27,6 +28,9 @@ CERTAIN = [
     f"DP_TOPK(title, 2, {E}, delta := 1e-9, mechanism := 'weighted_gaussian', counts := true)",
     f"DP_COUNT_DISTINCT(title, {E})",
     f"DP_COUNT_DISTINCT(title, {E}, mechanism := 'greedy')",
+    f"DP_COUNT_DISTINCT(title, {E}, mechanism := 'r2t', max_contributions := 10)",
+    f"DP_COUNT_DISTINCT(title, {E}, bound_selection := 'gem', max_contributions := 10)",
+    f"DP_COUNT_DISTINCT(title, {E}, contribution_bound := 2, report := true)",
     f"DP_COUNT_DISTINCT(user_id, {E})",
     f"DP_COUNT(1, {E}, contribution_bound := 10)",
     f"DP_SUM(score::INT, {E}, contribution_bound := 1000)",
@@ -74,14 +78,22 @@ def near(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
     ]
 
 
+issue_once = Tickets.issue_once
+
+
 def by_parts(monkeypatch: pytest.MonkeyPatch, seed: int, n_parts: int, repeats: int = 1) -> None:
+    def issue(self, plan, reservation=None, n_runs=None):
+        return issue_once(self, drawn_from(plan), reservation, n_runs)
+
     def release(self, plans, tickets, frozen):
+        plans = [drawn_from(plan) for plan in plans]
         engine = FakeEngine(self.connection, random.Random(seed), n_parts, repeats)
         with ByParts(engine, self.connection).released(plans, tickets) as selects:
             made = zip(plans, selects, strict=True)
             return [frozen.insert(release_columns(plan), sql, self.run) for plan, sql in made]
 
     monkeypatch.setattr(Engine, "release", release)
+    monkeypatch.setattr(Tickets, "issue_once", issue)
 
 
 @pytest.mark.parametrize("call", CERTAIN)

@@ -22,4 +22,5 @@ MATCHING = under_a_bound(
     "Knop and Steinke 2023, Algorithm 1; integer noise, see matching.md; the choice of the bound, "
     "see difference.md.",
     selections=(DIFFERENCE, *BOUND_SELECTIONS),
+    by_flow=True,
 )

@@ -46,11 +46,29 @@ def under_a_bound(
     source: str,
     ordered: bool = False,
     selections: tuple[str, ...] = bounded.BOUND_SELECTIONS,
+    by_flow: bool = False,
 ) -> Mechanism:
     """Register a count that chooses one contribution bound and adds noise in proportion to it.
 
-    `selections` are the ways to choose that are private for its counts, the default first.
+    `selections` are the ways to choose that are private for its counts, the default first;
+    `by_flow` says that the counts are the largest flows.
     """
+
+    def bounds(
+        epsilon: Fraction, beta: Fraction, max_contributions: int, bound: str | int
+    ) -> Sequence[int]:
+        bounded.check_public(epsilon, beta, max_contributions, bound, selections)
+        return bounded.candidates(max_contributions, bound)
+
+    def run_on_counts(
+        counts: Sequence[int],
+        epsilon: Fraction,
+        beta: Fraction,
+        max_contributions: int,
+        bound: str | int,
+    ) -> CountRelease:
+        tried = bounds(epsilon, beta, max_contributions, bound)
+        return bounded.release(counts, epsilon, beta, bound, secret_draws(), tried)
 
     def run(
         offsets: Ints,
@@ -60,10 +78,8 @@ def under_a_bound(
         max_contributions: int,
         bound: str | int,
     ) -> CountRelease:
-        bounded.check_public(epsilon, beta, max_contributions, bound, selections)
-        bounds = bounded.candidates(max_contributions, bound)
-        cover = cover_counts(offsets, people, bounds)
-        return bounded.release(cover, epsilon, beta, bound, secret_draws(), bounds)
+        public = (epsilon, beta, max_contributions, bound)
+        return run_on_counts(cover_counts(offsets, people, bounds(*public)), *public)
 
     run.__doc__ = f"""Count, nearly, the items that at least one person holds.
 
@@ -76,7 +92,8 @@ def under_a_bound(
     loss, accuracy = bounded.loss, bounded.accuracy
     return Mechanism(
         name, "count_distinct", samples, given, loss, run, accuracy,
-        ordered=ordered, bound_selections=selections,
+        ordered=ordered, bound_selections=selections, bounds=bounds if by_flow else None,
+        run_on_counts=run_on_counts if by_flow else None,
     )  # fmt: skip
 
 
@@ -88,15 +105,30 @@ def from_below(
     loss: Callable[[Fraction, Fraction, int], PrivacyLoss],
     accuracy: Callable[[Fraction, Fraction, int], str],
 ) -> Mechanism:
-    """Register a count that looks at several bounds; its estimate is its lower bound too."""
+    """Register a count by the largest flows under several bounds.
+
+    Its estimate is its lower bound, too.
+    """
+
+    def bounds(epsilon: Fraction, beta: Fraction, max_contributions: int) -> Sequence[int]:
+        bounded.check_public(epsilon, beta, max_contributions)
+        return range(1, max_contributions + 1)
+
+    def run_on_counts(
+        counts: Sequence[int], epsilon: Fraction, beta: Fraction, max_contributions: int
+    ) -> CountRelease:
+        bounded.check_public(epsilon, beta, max_contributions)
+        return release([*counts], epsilon, beta, secret_draws())
 
     def run(
         offsets: Ints, people: Ints, epsilon: Fraction, beta: Fraction, max_contributions: int
     ) -> CountRelease:
-        bounded.check_public(epsilon, beta, max_contributions)
-        cover = cover_counts(offsets, people, range(1, max_contributions + 1))
-        return release(cover, epsilon, beta, secret_draws())
+        public = (epsilon, beta, max_contributions)
+        return run_on_counts(cover_counts(offsets, people, bounds(*public)), *public)
 
     run.__doc__ = getdoc(release)
     given = ("epsilon", "beta", "max_contributions")
-    return Mechanism(name, "count_distinct", samples, given, loss, run, accuracy)
+    return Mechanism(
+        name, "count_distinct", samples, given, loss, run, accuracy,
+        bounds=bounds, run_on_counts=run_on_counts,
+    )  # fmt: skip

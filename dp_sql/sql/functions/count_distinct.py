@@ -54,6 +54,9 @@ class CountDistinct(Bounded):
         """Each person has one item: nothing is to be bounded, and no graph is needed."""
         return CountPeople(**vars(self) | {"bound": 1}), REGISTRY["people"]["laplace"]
 
+    def of_cover(self, mechanism: Mechanism) -> CountOfCover | None:
+        return None if mechanism.bounds is None else CountOfCover(**vars(self))
+
     def lists(self, rows: Rows) -> list[str]:
         ordered = rows.mechanism.ordered
         by_person = f"ORDER BY {rows.by('privacy_unit')}" if ordered else ""
@@ -63,6 +66,26 @@ class CountDistinct(Bounded):
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         ((offsets, people),) = lists
         found = mechanism.run(offsets, people, **self.given_to(mechanism))
+        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountOfCover(CountDistinct):
+    """Takes how many items are covered under each bound, in the order of the bounds."""
+
+    takes: ClassVar = {"__dp_cover": "BIGINT[]"}
+    udfs: ClassVar = {f"{name}_of_cover": kind for name, kind in CountDistinct.udfs.items()}
+    keys = ("place",)
+    sums: ClassVar = {"n": "BIGINT"}
+
+    def lists(self, rows: Rows) -> list[str]:
+        cover = f"SELECT {rows.group}place, n FROM {rows.summary(self)}"
+        return [rows.lists(cover, {"__dp_cover": "n"}, " ORDER BY place ASC")]
+
+    def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
+        if mechanism.run_on_counts is None:
+            raise InternalError("This mechanism needs pairs.")
+        found = mechanism.run_on_counts(lists[0].tolist(), **self.given_to(mechanism))
         return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
 
 
