@@ -22,6 +22,7 @@ from dp_sql.privacy.parts_sql import (
     groups_sql,
     items_sql,
     members_sql,
+    ordered_sql,
     pairs_sql,
     people_sql,
     summary_sql,
@@ -29,11 +30,12 @@ from dp_sql.privacy.parts_sql import (
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import merged_sql
 from dp_sql.sql.formatting import full_name, quote
+from dp_sql.sql.types import exact
 from dp_sql.udfs.count_distinct.partial import PEOPLE_PER_ITEM, partial_cover_counts
 from dp_sql.udfs.randomness import fair_bits
 
 _KEY_BITS = 256
-_ITEMS, _MERGED = "__dp_rows", "__dp_merged_{}"
+_ITEMS, _MERGED = "__dp_items_{}", "__dp_merged_{}"
 _ONE_TO_ONE = frozenset(
     {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR", "DATE", "TIMESTAMP"}
 )  # types that arrow has with the same name and range; all others are sent as strings
@@ -62,6 +64,8 @@ class ByParts:
         The plans are as `drawn_from` makes them, and the SELECTs have the columns of
         private_sql.release_columns.
         """
+        if not plans[0].parameters.reads_people:
+            raise InternalError("Only people's rows are read in parts.")
         key = f"{fair_bits(_KEY_BITS):0{_KEY_BITS // 4}x}"
         try:
             if plans[0].keys:
@@ -69,7 +73,9 @@ class ByParts:
             yield [self._select(plans, place, tickets[place], key) for place in range(len(plans))]
         finally:
             while self._tables:
-                self._run(f"DROP TABLE IF EXISTS temp.main.{self._tables.pop()}")
+                # ROLLBACK removes what a transaction that is aborted does not drop.
+                with contextlib.suppress(Exception):
+                    self._run(f"DROP TABLE IF EXISTS temp.main.{self._tables.pop()}")
 
     def _select(self, plans: Sequence[Plan], place: int, ticket: str, key: str) -> str:
         """Ask what one plan needs; returns the SELECT that draws from it."""
@@ -79,6 +85,8 @@ class ByParts:
             self._make_cover(merged, plans, place, key)
         elif not shape.keys and not shape.sums:
             self._make_pairs(merged, self._all_pairs(plans, place, key))
+            if plan.mechanism.ordered:
+                self._remake(merged, ordered_sql(plan, merged))
         else:
             asked = summary_sql(plans, place, key)
             question = self._question(plan, asked)
@@ -88,11 +96,15 @@ class ByParts:
             if not shape.sums:  # each row as often as it was counted
                 listed = ", ".join(asked.keys)
                 self._remake(merged, f"SELECT {listed} FROM {merged}, system.main.range(n)")
+        listed = None
         if plan.keys and plan.domain is not None and plan.domain.select is None:
-            question = self._question(plan, items_sql(plans, place, key))
-            self._make(_ITEMS, question.columns, self._engine.contributions(question))
-            self._remake(_ITEMS, f"SELECT __dp_item FROM {_ITEMS}")
-        return merged_sql(plan, ticket, merged)
+            question, items = (
+                self._question(plan, items_sql(plans, place, key)),
+                _ITEMS.format(place),
+            )
+            self._make(items, question.columns, self._engine.contributions(question))
+            listed = f"SELECT __dp_item AS item FROM {items}"
+        return merged_sql(plan, ticket, merged, listed)
 
     # --- groups ---
 
@@ -190,9 +202,9 @@ class ByParts:
             if parts not in private
         }
         if GROUPS in asked.part_sql:
-            public[GROUPS] = self._public(f"SELECT * FROM {GROUPS}")
+            public[_temporary(GROUPS)] = self._public(f"SELECT * FROM {GROUPS}")
         if DOMAIN in asked.merge_sql and plan.domain is not None:
-            public[DOMAIN] = self._public(str(plan.domain.select))
+            public[_temporary(DOMAIN)] = self._public(str(plan.domain.select))
         return Question(
             asked.part_sql, asked.keys, asked.merge_sql, columns, plan.people, public, tuple(shown)
         )
@@ -216,8 +228,10 @@ class ByParts:
         return PublicRows(columns, rows)
 
     def _make(self, table: str, columns: Sequence[tuple[str, str]], rows: Any) -> None:
-        """A temporary table of an engine's answer, in its own types."""
-        listed = ", ".join(f"CAST({quote(n)} AS {kind}) AS {quote(n)}" for n, kind in columns)
+        """A temporary table of an engine's answer, in its own types, compared byte by byte."""
+        listed = ", ".join(
+            f"{exact(f'CAST({quote(n)} AS {kind})', kind)} AS {quote(n)}" for n, kind in columns
+        )
         self._connection.register("__dp_answer", rows)
         try:
             self._remake(table, f"SELECT {listed} FROM __dp_answer")
@@ -236,3 +250,8 @@ class ByParts:
 def _given(pairs: Pairs) -> Callable[[int], list[Pairs]]:
     """What `thin` has answered already."""
     return lambda _: [pairs]
+
+
+def _temporary(name: str) -> str:
+    """The full name of a temporary table, which a bare name means before all others."""
+    return full_name(("temp", "main", name))

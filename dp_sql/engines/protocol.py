@@ -3,7 +3,11 @@
 A question is asked of parts: sets of people, each with all of its people's rows. Its SQL is
 DuckDB's, runs over each part alone, and what comes out is merged by `merge_sql`. So the answer is
 the same however people are split, in which order parts and rows come, and how often a part is
-computed. All randomness stays with who asks: nothing that an engine runs may draw.
+computed. All randomness stays with who asks: nothing that an engine runs may draw. The SQL means
+what it means to a DuckDB with its default settings and the time zone UTC.
+
+An engine object serves one release. All its answers are about the same rows and the same parts: if
+rows have changed, or people are split in another way, since its first job, it raises.
 """
 
 from __future__ import annotations
@@ -36,11 +40,12 @@ class Question:
     part_sql: a SELECT over the private tables and `public`, run once for each part.
     keys: the columns of `part_sql` by which its rows are told apart when they are merged.
     merge_sql: a SELECT over `__dp_parts`, run once for each set of rows that holds all rows of its
-        keys; the answer is all of its rows.
+        keys; the answer is all of its rows. Without keys it is run once, also if there are no rows.
     columns: names and DuckDB types of the answer.
     shown: for pairs, which of the keys the answer has besides codes.
-    tables: the private tables, and how each tells whose its rows are.
-    public: the other relations that the SQL reads, by their names as SQL.
+    tables: the private tables, and how each tells whose its rows are. A row that belongs to people
+        of several parts is in each of these, once.
+    public: the other relations that the SQL reads, by their full names as SQL.
     """
 
     part_sql: str
@@ -56,8 +61,8 @@ class Question:
 class Pairs:
     """Distinct pairs of an item and a person who has it, as codes.
 
-    items, people: int64 arrays of one length. The codes of a person and of an item are the same in
-        all answers to questions of one release.
+    items, people: int64 arrays of one length. A person and an item have the same codes in all
+        answers to one question, and no two people, nor two items, share a code.
     complete: the codes of the items all of whose pairs are there, sorted.
     shown: an arrow table with a row for each item here: its code as `item`, and Question.shown.
     """
@@ -78,7 +83,7 @@ class Engine(Protocol):
         """A histogram of what people contribute."""
 
     def thin(self, question: Question, people_per_item: int) -> Pairs:
-        """About so many people of each item; all people of items that have few."""
+        """About so many people of each item, and at least one; all of items that have no more."""
 
     def complete(self, question: Question, items: Any) -> Pairs:
         """All people of these items, by their codes; None: of all items."""

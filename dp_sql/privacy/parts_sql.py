@@ -91,6 +91,29 @@ def people_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
     return PartSql(part, total, keys, (("n", "BIGINT"),))
 
 
+def ordered_sql(plan: Plan, pairs: str) -> str:
+    """The pairs with people numbered in an order that other people's rows cannot move.
+
+    Codes have no such order. People are ordered by their own items; where these are the same, it
+    does not matter who comes first.
+    """
+    keys = ("__dp_group", "__dp_item") if plan.keys else ("__dp_item",)
+    listed = ", ".join(keys)
+    order = by_value("__dp_item", plan.columns["item"].type)
+    if plan.keys:
+        order = f"__dp_group ASC, {order}"
+    numbered = f"SELECT *, system.main.dense_rank() OVER (ORDER BY {order}) AS n FROM {pairs}"
+    own = (
+        f"SELECT {_PERSON}, system.main.list(n ORDER BY n ASC) AS own FROM ({numbered}) AS r "
+        f"GROUP BY {_PERSON}"
+    )
+    number = f"system.main.row_number() OVER (ORDER BY own ASC, {_PERSON} ASC)"
+    placed = f"SELECT {_PERSON}, {number} AS place FROM ({own}) AS p"
+    return (
+        f"SELECT {listed}, place AS {_PERSON} FROM {pairs} JOIN ({placed}) AS q USING ({_PERSON})"
+    )
+
+
 def members_sql(plan: Plan, key: str) -> PartSql:
     """Distinct pairs of the keys of a group and the code of a person in it, for all groups."""
     read, *_ = PeopleRows([plan], key=key).shared()

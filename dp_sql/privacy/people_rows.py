@@ -240,7 +240,8 @@ class PeopleRows:
         """A person's value in which the word of each row is a hash, if there is a key."""
         if self.key is None:
             return value
-        return re.sub(rf"{WORD_UDF}\(\w+\)", lambda _: self._hash("row", "__dp_row"), value)
+        call = rf"{WORD_UDF}\((\w+)\)"
+        return re.sub(call, lambda found: self._hash(f"row/{found[1]}", "__dp_row"), value)
 
     def _hash(self, what: str, number: str) -> str:
         """The keyed hash of a person and the number of a group or row."""
@@ -253,7 +254,7 @@ class PeopleRows:
         if not self._n_of_rows:
             groups = f"SELECT {self._person} FROM __dp_persons"
         if self.key is not None:
-            order = self._hash("group", "__dp_group")
+            order = self._hash(f"group/{cap}", "__dp_group")
             number = f"system.main.row_number() OVER (PARTITION BY {_PERSON} ORDER BY {order})"
             kept = f"SELECT *, {number} AS n FROM ({groups}) AS m"
             return [

@@ -125,18 +125,20 @@ def private_sql(
     return f"{listed}{joined} ORDER BY {names[0]}.__dp_group ASC"
 
 
-def merged_sql(plan: Plan, ticket: str, merged: str) -> str:
+def merged_sql(plan: Plan, ticket: str, merged: str, domain: str | None = None) -> str:
     """The same for one plan whose rows were read elsewhere, with columns of `release_columns`.
 
     `merged` is a relation: the merged summary, or rows in which codes stand for people. With keys,
-    `__dp_groups` is there as well (parts_sql.py).
+    `__dp_groups` is there as well (parts_sql.py). `domain` lists all items in the rows, as `item`,
+    where they are the domain.
     """
-    shape, call = plan.parameters, f"'{ticket}', {EXECUTION}"
+    shape, call, rows = plan.parameters, f"'{ticket}', {EXECUTION}", rows_of(plan)
+    rows = replace(rows, domain=rows.domain or domain)
     if shape.keys or shape.sums:
-        rows = replace(rows_of(plan), merged=merged)
+        rows = replace(rows, merged=merged)
     else:
         codes = {**_types(plan), "privacy_unit": "BIGINT"}
-        rows = replace(rows_of(plan), relation=merged, types=codes)
+        rows = replace(rows, relation=merged, types=codes)
     return f"WITH {_answer(plan, call, rows, 1)}"
 
 

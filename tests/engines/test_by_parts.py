@@ -137,3 +137,68 @@ def test_unknown_groups_are_found_by_parts(
     expected = near(session.sql(query).fetchall())
     by_parts(monkeypatch, 5, 4, repeats=2)
     assert session.sql(query).fetchall() == expected
+
+
+def test_each_call_has_the_items_that_it_has_seen(
+    session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = [f"DP_TOPK({item}, 1, {E}, domain := observed, {GROUPS})" for item in ("kind", "title")]
+    query = f"SELECT region, {', '.join(calls)} FROM ratings GROUP BY region"
+    certain = [row for row in session.sql(query).fetchall() if row[0] != "east"]
+    by_parts(monkeypatch, 6, 3)
+    assert [row for row in session.sql(query).fetchall() if row[0] != "east"] == certain
+
+
+def test_items_that_an_engine_answers_compare_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    with dp_sql.connect() as session:
+        session.execute(
+            "CREATE TABLE votes AS SELECT i AS user_id, ['Dune', 'dune', 'DUNE', 'emma'][1 + i % 4] "
+            "AS title FROM range(10) AS t(i); SET default_collation = 'NOCASE'"
+        )
+        query = (
+            f"SELECT DP_COUNT_DISTINCT(title, {E}), DP_TOPK(title, 4, {E}, domain := observed, "
+            "counts := true) FROM votes"
+        )
+        expected = session.sql(query).fetchall()
+        assert expected[0][0] == 4
+        by_parts(monkeypatch, 7, 3)
+        assert session.sql(query).fetchall() == expected
+
+
+def test_the_greedy_cover_does_not_depend_on_how_people_are_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise one person could move it by more than the bound (greedy.md)."""
+    query = (
+        f"SELECT region, DP_COUNT_DISTINCT(title, {E}, mechanism := 'greedy', contribution_bound "
+        ":= 1, groups := ['north', 'south'], max_groups_contributed := 2) FROM ratings GROUP BY region"
+    )
+    answers = set()
+    with dp_sql.connect() as session:
+        session.execute(
+            "CREATE TABLE ratings AS SELECT i % 20 AS user_id, 'book ' || hash(i) % 15 AS title, "
+            "['north', 'south'][1 + i % 2] AS region FROM range(60) AS t(i)"
+        )
+        for seed in range(8):
+            by_parts(monkeypatch, seed, 1 + seed)
+            answers.add(tuple(session.sql(query).fetchall()))
+    assert len(answers) == 1
+
+
+def test_after_a_failure_an_owners_transaction_can_be_rolled_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lost(self: FakeEngine, question: object) -> None:
+        self.connection.execute("SELECT error('no row')")
+
+    with dp_sql.connect() as session:
+        session.execute(READING_LOG)
+        session.execute("BEGIN")
+        by_parts(monkeypatch, 8, 3)
+        monkeypatch.setattr(FakeEngine, "counts", lost)
+        with pytest.raises(dp_sql.QueryError) as raised:
+            session.sql(f"SELECT region, {GROUPED[3]} FROM ratings GROUP BY region")
+        assert "aborted" not in str(raised.value)
+        session.execute("ROLLBACK")
+        tables = "SELECT table_name FROM duckdb_tables() WHERE starts_with(table_name, '__dp_')"
+        assert session.sql(tables).fetchall() == []
