@@ -8,7 +8,7 @@ if it had computed that table itself: the same lists, the same UDF, one draw.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import merged_sql
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.types import exact
-from dp_sql.udfs.count_distinct.partial import PEOPLE_PER_ITEM, partial_cover_counts
+from dp_sql.udfs.count_distinct.partial import Groups, partial_cover_counts
 from dp_sql.udfs.randomness import fair_bits
 
 _KEY_BITS = 256
@@ -96,15 +96,15 @@ class ByParts:
             if not shape.sums:  # each row as often as it was counted
                 listed = ", ".join(asked.keys)
                 self._remake(merged, f"SELECT {listed} FROM {merged}, system.main.range(n)")
-        listed = None
+        domain: str | None = None
         if plan.keys and plan.domain is not None and plan.domain.select is None:
             question, items = (
                 self._question(plan, items_sql(plans, place, key)),
                 _ITEMS.format(place),
             )
             self._make(items, question.columns, self._engine.contributions(question))
-            listed = f"SELECT __dp_item AS item FROM {items}"
-        return merged_sql(plan, ticket, merged, listed)
+            domain = f"SELECT __dp_item AS item FROM {items}"
+        return merged_sql(plan, ticket, merged, domain)
 
     # --- groups ---
 
@@ -116,7 +116,7 @@ class ByParts:
             self._remake(GROUPS, groups_sql(plan, f"({groups.select}) AS __dp_crossed"))
             return
         asked = members_sql(plan, key)
-        pairs = self._engine.complete(self._question(plan, asked, shown=asked.keys), None)
+        pairs = self._engine.complete(self._question(plan, asked, shown=asked.keys), None, None)
         self._make_pairs("__dp_members", (pairs, asked.keys, self._typed(asked.part_sql)))
         self._remake(GROUPS, found_groups_sql(plan, ticket, "__dp_members"))
 
@@ -127,7 +127,7 @@ class ByParts:
     ) -> tuple[Pairs, Sequence[str], Mapping[str, str]]:
         asked = pairs_sql(plans, place, key)
         question = self._question(plans[place], asked, shown=asked.keys)
-        return self._engine.complete(question, None), asked.keys, self._typed(asked.part_sql)
+        return self._engine.complete(question, None, None), asked.keys, self._typed(asked.part_sql)
 
     def _make_pairs(
         self, table: str, found: tuple[Pairs, Sequence[str], Mapping[str, str]]
@@ -158,39 +158,37 @@ class ByParts:
         bounds = listed(**plan.parameters.given_to(plan.mechanism))
         grouped = ("__dp_group",) if plan.keys else ()
         question = self._question(plan, people_sql(plans, place, key))
-        people = self._engine.contributions(question).to_pydict()
-        n_people = dict(zip(people.get("__dp_group", [0]), people["n"], strict=True))
+        n_people = sum(filter(None, self._engine.contributions(question).column("n").to_pylist()))
         question = self._question(plan, pairs_sql(plans, place, key), shown=grouped)
-        pairs = self._engine.thin(question, PEOPLE_PER_ITEM)
-        found: list[tuple[int, int, int]] = []
+        group_of: dict[str, Any] = {}
 
-        def complete(items: Any) -> list[Pairs]:
-            return [self._engine.complete(question, items)]
+        def thin(people_per_item: int) -> list[Pairs]:
+            pairs = self._engine.thin(question, people_per_item)
+            if grouped:
+                shown = pairs.shown.sort_by("item")
+                group_of.update(shown.to_pydict())
+            return [pairs]
 
-        for group, some in self._by_group(pairs, plan):
-            n = n_people.get(group) or 0
-            counted = partial_cover_counts(_given(some), complete, bounds, n)
-            found += [(group, place, n) for place, n in enumerate(counted.counts)]
-        columns = np.array(found, np.int64).reshape(-1, 3)
+        def complete(items: Any, people: Any) -> list[Pairs]:
+            return [self._engine.complete(question, items, people)]
+
+        def of_items(items: Any) -> Any:
+            places = np.searchsorted(group_of["item"], items)
+            return np.asarray(group_of["__dp_group"], np.int64)[places] - 1
+
+        n_groups = (
+            self._run(f"SELECT system.main.count(*) FROM {GROUPS}").fetchall()[0][0]
+            if grouped
+            else 1
+        )
+        groups = Groups(n_groups, of_items) if grouped else None
+        counted = partial_cover_counts(thin, complete, bounds, n_people, groups=groups)
+        counts = counted.counts.reshape(-1, len(bounds))
+        numbers = np.indices(counts.shape).reshape(2, -1)
         names = ("__dp_group", "place", "n")
-        rows = pa.table({name: columns[:, i] for i, name in enumerate(names)})
+        columns = (numbers[0] + 1, numbers[1], counts.ravel())
+        rows = pa.table(dict(zip(names, columns, strict=True)))
         self._make(table, [(name, "BIGINT") for name in names], rows)
-
-    def _by_group(self, pairs: Pairs, plan: Plan) -> Iterator[tuple[int, Pairs]]:
-        """The pairs of each group, by its number; 0 where there are no groups."""
-        import numpy as np
-
-        if not plan.keys:
-            yield 0, pairs
-            return
-        order = np.argsort(shown := pairs.shown.column("item").to_numpy())
-        items, groups = shown[order], pairs.shown.column("__dp_group").to_numpy()[order]
-        of_pairs = groups[np.searchsorted(items, pairs.items)]
-        of_complete = groups[np.searchsorted(items, pairs.complete)]
-        for (group,) in self._run(f"SELECT __dp_group FROM {GROUPS} ORDER BY ALL").fetchall():
-            here = of_pairs == group
-            complete = pairs.complete[of_complete == group]
-            yield group, Pairs(pairs.items[here], pairs.people[here], complete, pairs.shown)
 
     def _question(self, plan: Plan, asked: PartSql, shown: Sequence[str] = ()) -> Question:
         types = self._typed(asked.part_sql)
@@ -245,11 +243,6 @@ class ByParts:
 
     def _run(self, sql: str) -> Any:
         return self._connection.execute(sql)
-
-
-def _given(pairs: Pairs) -> Callable[[int], list[Pairs]]:
-    """What `thin` has answered already."""
-    return lambda _: [pairs]
 
 
 def _temporary(name: str) -> str:

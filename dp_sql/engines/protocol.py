@@ -83,7 +83,10 @@ class Engine(Protocol):
         """A histogram of what people contribute."""
 
     def thin(self, question: Question, people_per_item: int) -> Pairs:
-        """About so many people of each item, and at least one; all of items that have no more."""
+        """About so many people of each item, and one pair of each item and of each person."""
 
-    def complete(self, question: Question, items: Any) -> Pairs:
-        """All people of these items, by their codes; None: of all items."""
+    def complete(self, question: Question, items: Any, people: Any) -> Pairs:
+        """All pairs of these items and all pairs of these people, as sorted int64 arrays of codes.
+
+        None in place of the items: all pairs there are.
+        """

@@ -71,11 +71,14 @@ def items_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
 
 
 def pairs_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
-    """Distinct pairs of an item, in its group if there is one, and a person's code in the part."""
+    """Distinct pairs of an item, in its group if there is one, and a person's code in the part.
+
+    A person has a code of their own in each group.
+    """
     people, plan = PeopleRows(plans, key=key), plans[place]
     keys = ("__dp_group", "__dp_item") if plan.keys else ("__dp_item",)
     ctes = [*people.shared(), *people.of(place)]
-    return _coded(plan, ctes, "__dp_kept", keys)
+    return _coded(plan, ctes, "__dp_kept", keys, (*keys[:-1], _PERSON))
 
 
 def people_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
@@ -117,19 +120,23 @@ def ordered_sql(plan: Plan, pairs: str) -> str:
 def members_sql(plan: Plan, key: str) -> PartSql:
     """Distinct pairs of the keys of a group and the code of a person in it, for all groups."""
     read, *_ = PeopleRows([plan], key=key).shared()
-    return _coded(plan, [read], "__dp_read", tuple(keys_of(plan)))
+    return _coded(plan, [read], "__dp_read", tuple(keys_of(plan)), (_PERSON,))
 
 
-def _coded(plan: Plan, ctes: Sequence[str], relation: str, keys: tuple[str, ...]) -> PartSql:
-    order = by_value(_PERSON, plan.columns["privacy_unit"].type)
+def _coded(
+    plan: Plan, ctes: Sequence[str], relation: str, keys: tuple[str, ...], coded: tuple[str, ...]
+) -> PartSql:
+    """Pairs of keys and codes: numbers of the values of the columns `coded`, in their order."""
+    order = ", ".join([by_value(_PERSON, plan.columns["privacy_unit"].type), *coded[:-1]])
+    by = ", ".join(coded)
     codes = (
-        f"__dp_codes AS (SELECT {_PERSON}, system.main.row_number() OVER (ORDER BY {order}) - 1 "
-        f"AS {_CODE} FROM (SELECT DISTINCT {_PERSON} FROM {relation}) AS p)"
+        f"__dp_codes AS (SELECT {by}, system.main.row_number() OVER (ORDER BY {order}) - 1 "
+        f"AS {_CODE} FROM (SELECT DISTINCT {by} FROM {relation}) AS p)"
     )
     listed = ", ".join(keys)
     part = (
         f"WITH {', '.join([*ctes, codes])} SELECT DISTINCT {listed}, {_CODE} "
-        f"FROM {relation} JOIN __dp_codes USING ({_PERSON})"
+        f"FROM {relation} JOIN __dp_codes USING ({by})"
     )
     return PartSql(part, "SELECT * FROM __dp_parts", keys, ((_CODE, "BIGINT"),))
 

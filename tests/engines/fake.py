@@ -44,6 +44,7 @@ class FakeEngine:
         self.n_parts, self.repeats, self.fails = n_parts, repeats, fails
         self.n_jobs = 0
         self.n_pairs = 0
+        self._part_of: dict[Any, int] = {}  # the same in all jobs of a release
 
     def counts(self, question: Question) -> pa.Table:
         return self._merged(question)
@@ -52,15 +53,20 @@ class FakeEngine:
         return self._merged(question)
 
     def thin(self, question: Question, people_per_item: int) -> Pairs:
-        return self._pairs(question, lambda people: people[:people_per_item], None)
+        own = self._people_of_items(question)
+        kept = {(item, p) for item, people in own.items() for p in people[:people_per_item]}
+        kept |= {(item, person) for person, item in _one_each(own).items()}
+        return self._pairs(question, own, kept)
 
-    def complete(self, question: Question, items: Any) -> Pairs:
-        return self._pairs(question, lambda people: people, None if items is None else {*items})
+    def complete(self, question: Question, items: Any, people: Any) -> Pairs:
+        own = self._people_of_items(question)
+        items = range(len(own)) if items is None else set(items.tolist())
+        people = set() if people is None else set(people.tolist())
+        kept = {(i, p) for i, all_of in own.items() for p in all_of if i in items or p in people}
+        return self._pairs(question, own, kept)
 
-    def _pairs(
-        self, question: Question, cut: Callable[[list[int]], list[int]], items: Any
-    ) -> Pairs:
-        """Items are numbered by the order of what they are written as; people by part."""
+    def _people_of_items(self, question: Question) -> dict[int, list[int]]:
+        """Codes of the people of each item; items are numbered by what they are written as."""
         own: defaultdict[tuple[Any, ...], set[int]] = defaultdict(set)
         names = [*question.keys, "__dp_person"]
         for part, (columns, rows) in enumerate(self._parts(question)):
@@ -68,30 +74,25 @@ class FakeEngine:
             for row in rows:
                 *key, code = (row[i] for i in places)
                 own[tuple(key)].add((part << 32) + code)
-        codes = {key: code for code, key in enumerate(sorted(own, key=repr))}
-        found: dict[int, list[int]] = {}
-        complete, shown = [], []
-        for key, code in codes.items():
-            if items is None or code in items:
-                people = sorted(own[key], key=lambda person: hash((person, "salt")))
-                found[code] = cut(people)
-                if len(found[code]) == len(people):
-                    complete.append(code)
-                listed = dict(zip(question.keys, key, strict=True))
-                shown.append({"item": code, **{n: listed[n] for n in question.shown}})
-        pairs = [(item, person) for item, people in found.items() for person in people]
-        self.rng.shuffle(pairs)
+        self._shown = sorted(own, key=repr)
+        return {
+            i: sorted(own[key], key=lambda p: hash((p, "x"))) for i, key in enumerate(self._shown)
+        }
+
+    def _pairs(
+        self, question: Question, own: dict[int, list[int]], kept: set[tuple[int, int]]
+    ) -> Pairs:
+        pairs = self.rng.sample(sorted(kept), len(kept))
         self.n_pairs += len(pairs)
+        complete = [item for item, people in own.items() if all((item, p) in kept for p in people)]
+        columns = [("item", "BIGINT"), *((name, "") for name in question.shown)]
+        places = [list(question.keys).index(name) for name in question.shown]
+        shown = [
+            (item, *(self._shown[item][place] for place in places))
+            for item in sorted({item for item, _ in kept})
+        ]
         both = np.array(pairs, np.int64).reshape(-1, 2)
-        return Pairs(
-            both[:, 0],
-            both[:, 1],
-            np.array(sorted(complete), np.int64),
-            as_table(
-                [("item", "BIGINT"), *((n, "") for n in question.shown)],
-                [tuple(one.values()) for one in shown],
-            ),
-        )
+        return Pairs(both[:, 0], both[:, 1], np.array(complete, np.int64), as_table(columns, shown))
 
     def _merged(self, question: Question) -> pa.Table:
         names, rows = [], []
@@ -119,14 +120,15 @@ class FakeEngine:
         self.n_jobs += 1
         owners = {of: self._people(of) for of in question.tables}
         people = {person for rows in owners.values() for person, _ in rows}
-        part_of = {person: self.rng.randrange(self.n_parts) for person in sorted(people, key=repr)}
+        for person in sorted(people, key=repr):
+            self._part_of.setdefault(person, self.rng.randrange(self.n_parts))
         answers = []
         for number in range(self.n_parts):
             results = []
             for _ in range(self.repeats):
                 tables = {}
                 for of, rows in owners.items():
-                    mine = {row for person, row in rows if part_of[person] == number}
+                    mine = {row for person, row in rows if self._part_of[person] == number}
                     own = [row for row in self._numbered(of) if row in mine]
                     self.rng.shuffle(own)
                     tables[of.table] = [row[1:] for row in own]
@@ -207,3 +209,8 @@ def as_table(columns: Sequence[tuple[str, str]], rows: Rows) -> pa.Table:
     }
     types = {"BIGINT": pa.int64(), "HUGEINT": pa.string(), "VARCHAR": pa.string()}
     return pa.table({n: pa.array(data[n], types.get(kind)) for n, kind in columns})
+
+
+def _one_each(own: dict[int, list[int]]) -> dict[int, int]:
+    """One item of each person."""
+    return {person: item for item, people in own.items() for person in people}
