@@ -90,4 +90,5 @@ R2T = from_below(
     release,
     loss,
     accuracy,
+    bounds,
 )

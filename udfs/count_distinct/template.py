@@ -14,11 +14,16 @@ takes:
 
 It returns a CountRelease. It raises TypeError for a public number of another type, floats among
 them, and ValueError for an argument out of its range or arrays that are not a graph.
+
+Where the counts are the largest flows, `run_on_counts` takes these instead of the graph:
+
+    counts: F(l) for each of `bounds`, shape (bounds,), wherever they were computed (partial.py).
 """
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from inspect import getdoc
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -68,7 +73,8 @@ def under_a_bound(
         bound: str | int,
     ) -> CountRelease:
         tried = bounds(epsilon, beta, max_contributions, bound)
-        return bounded.release(counts, epsilon, beta, bound, secret_draws(), tried)
+        cover = _under_each(tried, counts)
+        return bounded.release(cover, epsilon, beta, bound, secret_draws(), tried)
 
     def run(
         offsets: Ints,
@@ -81,7 +87,9 @@ def under_a_bound(
         public = (epsilon, beta, max_contributions, bound)
         return run_on_counts(cover_counts(offsets, people, bounds(*public)), *public)
 
-    run.__doc__ = f"""Count, nearly, the items that at least one person holds.
+    run.__doc__ = (
+        run_on_counts.__doc__
+    ) = f"""Count, nearly, the items that at least one person holds.
 
     Privacy: epsilon-DP under adding or removing one person with all items that the person holds
         {"(if the codes are in order, see greedy.md)" if ordered else ""}: epsilon/2 for the bound
@@ -104,21 +112,24 @@ def from_below(
     release: Release,
     loss: Callable[[Fraction, Fraction, int], PrivacyLoss],
     accuracy: Callable[[Fraction, Fraction, int], str],
+    bounds_up_to: Callable[[int], Sequence[int]] = lambda most: range(1, most + 1),
 ) -> Mechanism:
     """Register a count by the largest flows under several bounds.
 
-    Its estimate is its lower bound, too.
+    Its estimate is its lower bound, too. `bounds_up_to` lists the bounds that `release` looks at.
     """
 
     def bounds(epsilon: Fraction, beta: Fraction, max_contributions: int) -> Sequence[int]:
         bounded.check_public(epsilon, beta, max_contributions)
-        return range(1, max_contributions + 1)
+        return bounds_up_to(max_contributions)
 
     def run_on_counts(
         counts: Sequence[int], epsilon: Fraction, beta: Fraction, max_contributions: int
     ) -> CountRelease:
-        bounded.check_public(epsilon, beta, max_contributions)
-        return release([*counts], epsilon, beta, secret_draws())
+        tried = bounds(epsilon, beta, max_contributions)
+        found = dict(zip(tried, _under_each(tried, counts), strict=True))
+        cover = [found.get(bound, 0) for bound in range(1, max_contributions + 1)]
+        return release(cover, epsilon, beta, secret_draws())
 
     def run(
         offsets: Ints, people: Ints, epsilon: Fraction, beta: Fraction, max_contributions: int
@@ -126,9 +137,17 @@ def from_below(
         public = (epsilon, beta, max_contributions)
         return run_on_counts(cover_counts(offsets, people, bounds(*public)), *public)
 
-    run.__doc__ = getdoc(release)
+    run.__doc__ = run_on_counts.__doc__ = getdoc(release)
     given = ("epsilon", "beta", "max_contributions")
     return Mechanism(
         name, "count_distinct", samples, given, loss, run, accuracy,
         bounds=bounds, run_on_counts=run_on_counts,
     )  # fmt: skip
+
+
+def _under_each(bounds: Sequence[int], counts: Sequence[int]) -> list[int]:
+    """Check that each bound has its count."""
+    cover = [index(count) for count in counts]
+    if len(cover) != len(bounds):
+        raise ValueError("there must be one count for each of the bounds")
+    return cover
