@@ -7,9 +7,9 @@ every bound), the exact distribution of the bound, and table 2 (TPC-H).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from examples.papers.distinct import tpch
 from examples.papers.distinct.covers import CURVE, ONE_PASS, Study
@@ -40,6 +40,9 @@ from examples.papers.frame.command import Setting, command
 from examples.papers.frame.figures import COLOURS, panels, save
 from examples.papers.frame.report import write_table, write_verdicts
 from examples.papers.frame.sources import Source
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _COLOUR_OF = {MATCHING: "blue", GREEDY: "green", ONE_PASS: "teal", SAMPLING: "orange"}
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from examples.papers.frame.command import Setting, command
 from examples.papers.frame.figures import COLOURS, panels, save
@@ -32,6 +32,9 @@ from examples.papers.selecting.scenarios import (
 )
 from examples.papers.selecting.sweep import sweep
 from examples.papers.selecting.times import write_times
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 EPSILONS = tuple(Fraction(e) for e in ("1/100", "1/10", "1/2", "1", "2", "4", "8", "16"))
 QUICK_EPSILONS = tuple(Fraction(e) for e in ("1/10", "1", "4", "16"))

@@ -8,9 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import scipy.optimize
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from dp_sql.udfs.exact_sampling import secret_draws
 from examples.papers import bandit
@@ -178,7 +177,7 @@ def test_what_is_not_judged_is_counted_in_words() -> None:
 
 
 def test_what_is_told_is_told_at_the_level_of_all_verdicts() -> None:
-    assert norm.cdf(Z_99) - norm.cdf(-Z_99) == pytest.approx(LEVEL)
+    assert scipy.stats.norm.cdf(Z_99) - scipy.stats.norm.cdf(-Z_99) == pytest.approx(LEVEL)
     rng = np.random.default_rng()
     signs = [sign_of(gap, 1) for gap in rng.standard_normal(20_000)]
     assert 0.005 < np.mean(np.abs(signs)) < 0.016
@@ -266,7 +265,7 @@ def test_quantiles_are_searched_for_on_use_and_not_on_import(
 def test_nine_people_in_ten_score_below_the_larger_end_of_a_range() -> None:
     bases = np.linspace(0, 1, scenarios.N_CANDIDATES)
     ends = scenarios.half_widths_of(0.4)
-    below = (norm.cdf(ends, bases, 0.4) + norm.cdf(ends, -bases, 0.4)) / 2
+    below = (scipy.stats.norm.cdf(ends, bases, 0.4) + scipy.stats.norm.cdf(ends, -bases, 0.4)) / 2
     assert below == pytest.approx(0.9)
     scores, sensitivities = scenarios.polarised(0.4, 1)
     assert all(2 * abs(score) <= width for score, width in zip(scores, sensitivities, strict=True))

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import accumulate
-
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING
 
 from dp_sql.udfs.count_distinct import bounded
 from examples.papers.distinct.covers import ONE_PASS, Study
@@ -20,6 +19,9 @@ from examples.papers.frame.command import Setting
 from examples.papers.frame.figures import COLOURS, panels, save
 from examples.papers.frame.report import write_table
 from examples.papers.frame.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _IN_ALL = [Reading(IN_ALL.name, IN_ALL.epsilon, Fraction(n, 1000)) for n in range(10, 51, 5)]
 _SMALL = Reading(IN_ALL.name, IN_ALL.epsilon, EACH.beta)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
-from scipy.stats import beta as beta_law
-from scipy.stats import binom
+import scipy
 
 from dp_sql.udfs.count_distinct import bounded
 from examples.papers.distinct.covers import ONE_PASS, Study
@@ -70,7 +69,7 @@ def allowed(n_values: int) -> int:
     >>> allowed(1), allowed(18), allowed(36)
     (0, 2, 2)
     """
-    return int(binom.ppf(LEVEL, n_values, 1 - LEVEL))
+    return int(scipy.stats.binom.ppf(LEVEL, n_values, 1 - LEVEL))
 
 
 def write_readings(
@@ -140,8 +139,8 @@ def range_of_distribution(
     up_to = [min(1.0, x) for x in accumulate(float(low + high) / 2 for low, high in distribution)]
     place = Fraction((n - 1) * percent, 100)
     lower, upper = math.floor(place) + 1, math.ceil(place) + 1
-    low = _first(up_to, lambda p: beta_law.cdf(p, lower, n + 1 - lower) >= (1 - LEVEL) / 2)
-    high = _first(up_to, lambda p: beta_law.cdf(p, upper, n + 1 - upper) >= (1 + LEVEL) / 2)
+    low = _first(up_to, lambda p: scipy.stats.beta.cdf(p, lower, n + 1 - lower) >= (1 - LEVEL) / 2)
+    high = _first(up_to, lambda p: scipy.stats.beta.cdf(p, upper, n + 1 - upper) >= (1 + LEVEL) / 2)
     return low, high
 
 

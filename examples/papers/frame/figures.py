@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = {
     "blue": "#0969da", "pink": "#bf3989", "green": "#1a7f37", "orange": "#bc4c00",
@@ -27,6 +29,9 @@ def panels(n_rows: int, n_columns: int, height: float = 2.6) -> tuple[Figure, np
     Returns:
         The figure, and its axes, shape (n_rows, n_columns).
     """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     mpl.rcParams.update(_STYLE)
     figure = Figure(figsize=(3.4 * n_columns, height * n_rows + 0.5), layout="constrained")
     return figure, np.atleast_2d(figure.subplots(n_rows, n_columns, squeeze=False))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta
+import scipy
 
 LEVEL = 0.99
 _RESAMPLES = 2000
@@ -66,8 +66,8 @@ def range_of_quantile(ours: Sequence[float], p: float, n: int) -> Range:
     both = _effective(n, len(ours))
     place = (both - 1) * p
     below, above = math.floor(place) + 1, math.ceil(place) + 1
-    low = beta.ppf((1 - LEVEL) / 2, below, both + 1 - below)
-    high = beta.ppf((1 + LEVEL) / 2, above, both + 1 - above)
+    low = scipy.stats.beta.ppf((1 - LEVEL) / 2, below, both + 1 - below)
+    high = scipy.stats.beta.ppf((1 + LEVEL) / 2, above, both + 1 - above)
     sorted_ours = np.sort(np.asarray(ours, dtype=float))
     last = len(sorted_ours) - 1
     at_low, at_high = math.floor(low * last), math.ceil(high * last)

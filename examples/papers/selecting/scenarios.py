@@ -15,9 +15,8 @@ from functools import cache, partial
 from statistics import NormalDist
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import norm, spearmanr
 
 N_CANDIDATES = 100
 UNIT = 1000
@@ -67,7 +66,7 @@ def spearman(scores: Sequence[float], sensitivities: Sequence[float]) -> float:
     """Return Spearman's correlation; 0 if either column is constant."""
     if min(len(set(scores)), len(set(sensitivities))) == 1:
         return 0.0
-    return float(spearmanr(scores, sensitivities).statistic)
+    return float(scipy.stats.spearmanr(scores, sensitivities).statistic)
 
 
 def bimodal(sensitivities: Sequence[float]) -> Candidates:
@@ -114,7 +113,7 @@ def related(strength: float, least: float, most: float) -> Candidates:
         most: of the standard deviations.
     """
     means, other = np.random.default_rng().standard_normal((2, N_CANDIDATES))
-    place = norm.cdf(strength * means + np.sqrt(1 - strength**2) * other)
+    place = scipy.stats.norm.cdf(strength * means + np.sqrt(1 - strength**2) * other)
     return normal_scores(means, least + (most - least) * place)
 
 
@@ -139,10 +138,12 @@ def half_widths_of(noise: float) -> Floats:
     """
 
     def excess(x: float, base: float) -> float:
-        both = norm.cdf(x, base, noise) + norm.cdf(x, -base, noise)
+        both = scipy.stats.norm.cdf(x, base, noise) + scipy.stats.norm.cdf(x, -base, noise)
         return float(both / 2 - 0.9)
 
-    return np.array([brentq(excess, 0, 1 + 5 * noise, args=(base,)) for base in _bases()])
+    return np.array(
+        [scipy.optimize.brentq(excess, 0, 1 + 5 * noise, args=(base,)) for base in _bases()]
+    )
 
 
 def _polarised(name: str, title: str, noise: float) -> Scenario:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import ks_2samp, mannwhitneyu
 
 from examples.papers.frame.sources import Source
 from examples.papers.frame.verdicts import LEVEL, Verdict
@@ -101,7 +101,7 @@ def _rarely_worse(
     worse = []
     for k, a, b in zip(measured.grid, joint, other, strict=True):
         if np.median(a) > by * np.median(b):
-            alike = float(mannwhitneyu(a, b).pvalue)
+            alike = float(scipy.stats.mannwhitneyu(a, b).pvalue)
             if alike < (1 - LEVEL) / len(measured.grid):
                 worse.append(f"k = {k} ({np.median(a):.0f} > {np.median(b):.0f})")
     holds = len(worse) <= often * len(measured.grid)
@@ -203,7 +203,7 @@ def _falls_back(measured: Measured, source: Source) -> Said:
 def _same(measured: Measured, source: Source) -> Said:
     """No k at which the two samples distinguish the mechanisms, all k and sets taken together."""
     joint, other = (measured.of(source.name, name, "l_inf") for name in measured.mechanisms)
-    alike = min(float(ks_2samp(a, b).pvalue) for a, b in zip(joint, other, strict=True))
+    alike = min(float(scipy.stats.ks_2samp(a, b).pvalue) for a, b in zip(joint, other, strict=True))
     level = (1 - LEVEL) / (len(measured.grid) * len(measured.sources))
     apart = float(np.abs(np.median(joint, axis=1) - np.median(other, axis=1)).max())
     return alike >= level, f"medians at most {apart:.3g} apart, smallest p-value {alike:.2g}"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from examples.papers.frame.figures import COLOURS, band, panels, save
 from examples.papers.frame.sources import Source
 from examples.papers.topk.errors import gaps, mean_positions
 from examples.papers.topk.tried import EPSILON, Measured, Timed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _COLOURS = {
     "joint": "blue", "pnf_peel": "green", "cdp_peel": "orange", "pnf_joint": "pink",
