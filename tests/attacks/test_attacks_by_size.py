@@ -243,25 +243,30 @@ def test_a_time_that_cannot_be_shown_fails_for_no_one_alone(tmp_path: Path) -> N
     assert said[:3] == said[3:]
 
 
-@pytest.mark.parametrize(
-    "switch",
-    [
-        "FROM enable_logging(storage := 'file', storage_path := 'logs')",
-        "FROM enable_profiling(format := 'json', save_location := 'x.json')",
-        "FROM query('FROM enable_profiling(format := ''json'', save_location := ''x.json'')')",
-    ],
-)
-def test_no_one_can_switch_on_logs_or_profiles(switch: str, tmp_path: Path) -> None:
+SWITCHES = [
+    "FROM enable_logging(storage := 'file', storage_path := 'logs')",
+    "FROM enable_profiling(format := 'json', save_location := 'x.json')",
+    "FROM query('FROM enable_profiling(format := ''json'', save_location := ''x.json'')')",
+]
+SWITCH_ON = """
+import sys, duckdb, dp_sql
+path, policy, *switches = sys.argv[1:]
+with dp_sql.connect(path, policy=policy) as session:
+    for switch in switches:
+        try:
+            session.sql(switch).fetchall()
+        except (duckdb.Error, dp_sql.DpSqlError):
+            pass
+        print(session.sql("SELECT 42").fetchall(), flush=True)
+"""
+
+
+def test_no_one_can_switch_on_logs_or_profiles(tmp_path: Path) -> None:
     path = shop(tmp_path, "shop", "CREATE TABLE seen AS SELECT 1 AS u, 'a' AS t")
-    program = (
-        "import duckdb, sys, dp_sql\n"
-        f"session = dp_sql.connect({str(path)!r}, policy={str(tmp_path / 'policy.toml')!r})\n"
-        f"try: session.sql({switch!r}).fetchall()\n"
-        "except (duckdb.Error, dp_sql.DpSqlError): pass\n"
-        "print(session.sql('SELECT 42').fetchall())\n"
-        "session.close()\n"
-    )
+    arguments = [str(path), str(tmp_path / "policy.toml"), *SWITCHES]
     done = subprocess.run(  # a hole here ends the process
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert (done.returncode, done.stdout) == (0, "[(42,)]\n")
+        [sys.executable, "-c", SWITCH_ON, *arguments],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "[(42,)]\n" * len(SWITCHES))
+    assert {file.name for file in tmp_path.iterdir()} == {path.name, "policy.toml"}

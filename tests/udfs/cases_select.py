@@ -73,13 +73,21 @@ def weights(scores, sizes):
 
 
 def at_largest(choose, one_choice, sizes, pairs=None):
-    by_weight, small = one_choice is normalized, list(tables(len(sizes))) if not pairs else pairs[0]
-    pairs = pairs or list(neighbours(small, sizes))
+    small = list(tables(len(sizes))) if not pairs else pairs[0]
+
+    def all_pairs():
+        return pairs or neighbours(small, sizes)
+
+    def inputs():
+        return (
+            {data for pair in all_pairs() for data in pair} if one_choice is normalized else small
+        )
+
     return Domain(
         distribution=partial(distribution_at_largest, choose, sizes),
-        pairs=lambda: pairs,
+        pairs=all_pairs,
         check=within(LOSS),
-        inputs=lambda: {data for pair in pairs for data in pair} if by_weight else small,
+        inputs=inputs,
         defined=lambda scores: without_impossible(one_choice(weights(scores, sizes))),
     )
 
