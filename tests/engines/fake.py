@@ -1,50 +1,58 @@
-"""An engine that splits people at random, shuffles, and computes parts twice or anew.
+"""An engine that shuffles, computes parts more than once, and loses jobs.
 
-It runs each part in a DuckDB of its own, so that no part sees a row of another.
+Rows are those of a DuckDB connection. Another DuckDB has the rows of one part after the other, so
+that no part sees a row of another; rows travel as strings.
 """
 
 from __future__ import annotations
 
-import random
+import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from dp_sql.engines.protocol import PARTS, Pairs, PublicRows, Question
+from dp_sql.engines.protocol import PART, PARTS, Pairs, Question
 from dp_sql.privacy.relation_tree import PersonOf
 from dp_sql.sql.formatting import full_name, quote
 
-Rows = list[tuple[Any, ...]]
+Columns = Sequence[tuple[str, str]]  # names and types
+Row = tuple[str | None, ...]
+Part = tuple[int, Columns, list[Row]]
 
 
 class Lost(Exception):
-    """A job that did not come back."""
+    """A job that did not come back, or one that found other rows than the first."""
 
 
 class FakeEngine:
-    """Answers over the tables of a DuckDB connection.
+    """Answers for one release over the tables of a connection.
 
     n_parts: into how many parts people are split. repeats: how often each part is computed; one of
-    the results, at random, is taken. fails: called before each job; it may raise.
+    the results is taken. retries: how often a lost job is run again. job: called before each run of
+    a job; it may raise Lost.
     """
 
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,
-        rng: random.Random,
+        seed: int = 0,
         n_parts: int = 3,
         repeats: int = 1,
-        fails: Callable[[], None] = lambda: None,
+        retries: int = 0,
+        job: Callable[[], None] = lambda: None,
     ) -> None:
-        self.connection, self.rng = connection, rng
-        self.n_parts, self.repeats, self.fails = n_parts, repeats, fails
-        self.n_jobs = 0
-        self.n_pairs = 0
-        self._part_of: dict[Any, int] = {}  # the same in all jobs of a release
+        self.connection, self.seed, self.rng = connection, seed, np.random.default_rng(seed)
+        self.n_parts, self.repeats, self.retries, self.job = n_parts, repeats, retries, job
+        self.n_jobs = self.n_pairs = 0
+        self._seen: dict[PersonOf, int] = {}  # hashes of what tables held
+
+    # --- the protocol ---
 
     def counts(self, question: Question) -> pa.Table:
         return self._merged(question)
@@ -53,164 +61,191 @@ class FakeEngine:
         return self._merged(question)
 
     def thin(self, question: Question, people_per_item: int) -> Pairs:
-        own = self._people_of_items(question)
-        kept = {(item, p) for item, people in own.items() for p in people[:people_per_item]}
-        kept |= {(item, person) for person, item in _one_each(own).items()}
-        return self._pairs(question, own, kept)
+        keys, items, people = self._edges(question)
+        kept = np.zeros(items.size, np.bool_)
+        for codes, most in ((items, people_per_item), (people, 1)):
+            order = np.argsort(codes)
+            first = np.searchsorted(codes[order], codes[order])
+            kept[order] |= np.arange(order.size) - first < most
+        return self._pairs(question, keys, items, people, kept)
 
     def complete(self, question: Question, items: Any, people: Any) -> Pairs:
-        own = self._people_of_items(question)
-        items = range(len(own)) if items is None else set(items.tolist())
-        people = set() if people is None else set(people.tolist())
-        kept = {(i, p) for i, all_of in own.items() for p in all_of if i in items or p in people}
-        return self._pairs(question, own, kept)
+        keys, *both = self._edges(question)
+        kept = np.full(both[0].size, items is None)
+        for codes, wanted in zip(both, (items, people), strict=True):
+            if wanted is not None:
+                kept |= np.isin(codes, wanted)
+        return self._pairs(question, keys, *both, kept)
 
-    def _people_of_items(self, question: Question) -> dict[int, list[int]]:
-        """Codes of the people of each item; items are numbered by what they are written as."""
-        own: defaultdict[tuple[Any, ...], set[int]] = defaultdict(set)
-        names = [*question.keys, "__dp_person"]
-        for part, (columns, rows) in enumerate(self._parts(question)):
-            places = [columns.index(name) for name in names]
-            for row in rows:
-                *key, code = (row[i] for i in places)
-                own[tuple(key)].add((part << 32) + code)
-        self._shown = sorted(own, key=repr)
-        return {
-            i: sorted(own[key], key=lambda p: hash((p, "x"))) for i, key in enumerate(self._shown)
-        }
+    # --- pairs ---
+
+    def item_code(self, place: int) -> int:
+        return -7 * place - 3
+
+    def person_code(self, part: int, code: int) -> int:
+        return code * self.n_parts + part - (1 << 40)
+
+    def _edges(self, question: Question) -> tuple[dict[int, Row], Any, Any]:
+        """The keys of all items by their codes; the codes of the items and people of all pairs."""
+        pairs = []
+        for part, columns, rows in self.delivered(question):
+            keys = _keys(columns, rows, question.keys)
+            people = _keys(columns, rows, ["__dp_person"])
+            codes = (self.person_code(part, int(code or 0)) for (code,) in people)
+            pairs += zip(keys, codes, strict=True)
+        ordered = sorted({key for key, _ in pairs}, key=repr)
+        items = {key: self.item_code(place) for place, key in enumerate(ordered)}
+        both = np.array([(items[key], person) for key, person in pairs], np.int64).reshape(-1, 2)
+        return {code: key for key, code in items.items()}, *self.rng.permutation(both).T
 
     def _pairs(
-        self, question: Question, own: dict[int, list[int]], kept: set[tuple[int, int]]
+        self, question: Question, keys: dict[int, Row], items: Any, people: Any, kept: Any
     ) -> Pairs:
-        pairs = self.rng.sample(sorted(kept), len(kept))
-        self.n_pairs += len(pairs)
-        complete = [item for item, people in own.items() if all((item, p) in kept for p in people)]
-        columns = [("item", "BIGINT"), *((name, "") for name in question.shown)]
-        places = [list(question.keys).index(name) for name in question.shown]
-        shown = [
-            (item, *(self._shown[item][place] for place in places))
-            for item in sorted({item for item, _ in kept})
-        ]
-        both = np.array(pairs, np.int64).reshape(-1, 2)
-        return Pairs(both[:, 0], both[:, 1], np.array(complete, np.int64), as_table(columns, shown))
+        self.n_pairs += int(kept.sum())
+        here = np.unique(items[kept])
+        types = dict(question.columns)
+        columns = [("item", "BIGINT"), *((name, types[name]) for name in question.shown)]
+        places = [[*question.keys].index(name) for name in question.shown]
+        shown = [(str(item), *(keys[item][i] for i in places)) for item in here.tolist()]
+        complete = np.setdiff1d(here, items[~kept])
+        return Pairs(items[kept], people[kept], complete, as_arrow(columns, shown))
+
+    # --- summaries ---
 
     def _merged(self, question: Question) -> pa.Table:
-        names, rows = [], []
-        for columns, some in self._parts(question):
-            names, rows = columns, rows + some
-        self.rng.shuffle(rows)
-        # Rows with the same keys meet; which of the others they meet is of no matter.
-        places = [names.index(key) for key in question.keys]
-        sets: defaultdict[int, Rows] = defaultdict(list)
-        where: dict[Any, int] = {}
-        for row in rows:
-            key = tuple(repr(row[i]) for i in places)
-            sets[where.setdefault(key, self.rng.randrange(2) if places else 0)].append(row)
-        found: Rows = []
-        with duckdb.connect() as merging:
-            _public(merging, question.public)
-            for some in sets.values() or [[]]:
-                _fill(merging, PARTS, self._types, some)
-                found += merging.execute(question.merge_sql).fetchall()
-        return as_table(question.columns, found)
+        """Rows with the same keys meet; whether others meet is left to chance."""
+        sets, where = defaultdict[int, list[Row]](list), dict[Row, int]()
+        columns: Columns = ()
+        for _, columns, rows in self.delivered(question):
+            for key, row in zip(_keys(columns, rows, question.keys), rows, strict=True):
+                sets[where.setdefault(key, int(self.rng.integers(3)))].append(row)
+        found = []
+        for number, rows in enumerate([*sets.values()] or [[]]):
+            with _worker(number, question) as worker:
+                worker.fill(PARTS, columns, rows)
+                found += worker.answer(question.merge_sql)[1]
+        return as_arrow(question.columns, found)
 
-    def _parts(self, question: Question) -> list[tuple[list[str], Rows]]:
-        """Columns and rows of the SQL over each part, in any order."""
-        self.fails()
+    # --- jobs ---
+
+    def delivered(self, question: Question) -> list[Part]:
+        """What all parts have made of their rows, in any order."""
+        for _ in range(self.retries):
+            try:
+                return self._run(question)
+            except Lost:
+                continue
+        return self._run(question)
+
+    def _run(self, question: Question) -> list[Part]:
         self.n_jobs += 1
-        owners = {of: self._people(of) for of in question.tables}
-        people = {person for rows in owners.values() for person, _ in rows}
-        for person in sorted(people, key=repr):
-            self._part_of.setdefault(person, self.rng.randrange(self.n_parts))
+        self.job()
+        tables = {of: self.read(of) for of in question.tables}
         answers = []
-        for number in range(self.n_parts):
-            results = []
-            for _ in range(self.repeats):
-                tables = {}
-                for of, rows in owners.items():
-                    mine = {row for person, row in rows if self._part_of[person] == number}
-                    own = [row for row in self._numbered(of) if row in mine]
-                    self.rng.shuffle(own)
-                    tables[of.table] = [row[1:] for row in own]
-                results.append(self._run(question, number, tables))
-            answers.append(self.rng.choice(results))
+        for part in self.rng.permutation(self.n_parts).tolist():
+            runs = [self._computed(question, part, tables) for _ in range(self.repeats)]
+            answers.append(runs[self.rng.integers(self.repeats)])
         return answers
 
-    def _run(self, question: Question, number: int, tables: Any) -> tuple[list[str], Rows]:
-        with duckdb.connect() as part:
-            part.execute("SET TimeZone = 'UTC'")
-            for table, rows in tables.items():
-                listed = self.connection.execute(f"DESCRIBE {full_name(table)}").fetchall()
-                _create(part, table)
-                _fill(part, full_name(table), [(n, k) for n, k, *_ in listed], rows)
-            _public(part, question.public)
-            part.execute(f"CREATE TEMP MACRO __dp_part() AS {number}")
-            described = part.execute(f"DESCRIBE {question.part_sql}").fetchall()
-            self._types = [(name, kind) for name, kind, *_ in described]
-            found = part.execute(question.part_sql).fetchall()
-            self.rng.shuffle(found)
-            return [name for name, _ in self._types], found
+    def _computed(
+        self, question: Question, part: int, tables: dict[PersonOf, tuple[Columns, list[Row]]]
+    ) -> Part:
+        with _worker(part, question) as worker:
+            for of, (columns, rows) in tables.items():
+                own = {row[0]: row[2:] for row in rows if self.part_of(str(row[1])) == part}
+                worker.fill(full_name(of.table), columns[2:], self._shuffled(own.values()))
+            columns, rows = worker.answer(question.part_sql)
+            return part, columns, self._shuffled(rows)
 
-    def _numbered(self, of: PersonOf) -> Rows:
-        select = f"SELECT row_number() OVER (), * FROM {full_name(of.table)}"
-        return self.connection.execute(select).fetchall()
+    def part_of(self, person: str) -> int:
+        digest = hashlib.sha256(f"{self.seed}/{person}".encode()).digest()
+        return int.from_bytes(digest[:8]) % self.n_parts
 
-    def _people(self, of: PersonOf) -> list[tuple[Any, Any]]:
-        """The person of each row, and the row with its number; a row may belong to several."""
-        listed = self.connection.execute(f"DESCRIBE {full_name(of.table)}").fetchall()
-        names = [name for name, *_ in listed]
-        own = names.index(of.column) + 1
-        rows = [row for row in self._numbered(of) if row[own] is not None]
-        if of.owner is None:
-            return [(row[own], row) for row in rows]
-        owners: defaultdict[Any, set[Any]] = defaultdict(set)
-        theirs = self.connection.execute(f"DESCRIBE {full_name(of.owner.table)}").fetchall()
-        key = [name for name, *_ in theirs].index(of.key or "") + 1
-        for person, row in self._people(of.owner):
-            owners[row[key]].add(person)
-        return [(person, row) for row in rows for person in owners[row[own]]]
+    def read(self, of: PersonOf) -> tuple[Columns, list[Row]]:
+        """The rows of a table, each with its number and a person: once for each of its people."""
+        columns, rows = _Worker(self.connection).answer(_with_people(of))
+        held = hash(tuple(sorted(rows, key=repr)))
+        if self._seen.setdefault(of, held) != held:
+            raise Lost("rows have changed")
+        return columns, rows
+
+    def _shuffled(self, rows: Iterable[Row]) -> list[Row]:
+        listed = [*rows]
+        return [listed[place] for place in self.rng.permutation(len(listed))]
 
 
-def _create(connection: duckdb.DuckDBPyConnection, table: Sequence[str]) -> None:
-    if table[0] in {"temp", "memory"}:
-        return
-    connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {quote(table[0])}")
-    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {full_name(table[:2])}")
+def _keys(columns: Columns, rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
+    places = [[name for name, _ in columns].index(name) for name in names]
+    return [tuple(row[place] for place in places) for row in rows]
 
 
-def _public(connection: duckdb.DuckDBPyConnection, public: Any) -> None:
-    for name, rows in public.items():
-        assert isinstance(rows, PublicRows)
-        parts = [part.strip('"') for part in name.split('"."')]
-        if len(parts) == 3:
-            _create(connection, parts)
-        listed = ", ".join(f"CAST({quote(n)} AS {kind}) AS {quote(n)}" for n, kind in rows.columns)
-        shipped = rows.rows
-        assert shipped is not None
-        connection.execute(
-            f"CREATE OR REPLACE {'TEMP' * (parts[0] == 'temp')} TABLE {name} AS SELECT {listed} FROM shipped"
+def _with_people(of: PersonOf) -> str:
+    rows = f"(SELECT row_number() OVER () AS __row, * FROM {full_name(of.table)}) AS t"
+    column = f"t.{quote(of.column)}"
+    if of.owner is None:
+        return (
+            f"SELECT __row, CAST({column} AS VARCHAR) AS __person, t.* EXCLUDE __row FROM {rows} "
+            f"WHERE {column} IS NOT NULL"
         )
+    key = quote(of.key or "")
+    owners = f"(SELECT DISTINCT {key} AS k, __person FROM ({_with_people(of.owner)})) AS o"
+    return f"SELECT __row, __person, t.* EXCLUDE __row FROM {rows} JOIN {owners} ON {column} = k"
 
 
-def _fill(connection: duckdb.DuckDBPyConnection, table: str, columns: Any, rows: Rows) -> None:
-    listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns)
-    connection.execute(f"CREATE OR REPLACE TABLE {table} ({listed})")
-    if rows:
-        marks = ", ".join("?" for _ in columns)
-        connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+@cache
+def _workers() -> duckdb.DuckDBPyConnection:
+    """Where all parts run: to open a DuckDB takes longer than most of them."""
+    return duckdb.connect(config={"threads": 1})
 
 
-def as_table(columns: Sequence[tuple[str, str]], rows: Rows) -> pa.Table:
-    """Rows as an arrow table; numbers beyond 64 bits are strings."""
-    wide = {"HUGEINT", "UHUGEINT"}
-    data = {
-        name: [None if row[i] is None else str(row[i]) if kind in wide else row[i] for row in rows]
-        for i, (name, kind) in enumerate(columns)
-    }
-    types = {"BIGINT": pa.int64(), "HUGEINT": pa.string(), "VARCHAR": pa.string()}
-    return pa.table({n: pa.array(data[n], types.get(kind)) for n, kind in columns})
+@contextmanager
+def _worker(number: int, question: Question) -> Iterator[_Worker]:
+    """A DuckDB that has only the tables that all parts read."""
+    worker = _Worker(_workers())
+    try:
+        worker.connection.execute("SET TimeZone = 'UTC'")
+        worker.connection.execute(f"CREATE OR REPLACE TEMP MACRO {PART}() AS {number}")
+        for name, one in question.public.items():
+            worker.fill(name, one.columns, one.rows)
+        yield worker
+    finally:
+        for name in worker.tables:
+            worker.connection.execute(f"DROP TABLE {name}")
 
 
-def _one_each(own: dict[int, list[int]]) -> dict[int, int]:
-    """One item of each person."""
-    return {person: item for item, people in own.items() for person in people}
+class _Worker:
+    """A connection, and the tables made there."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection, self.tables = connection, list[str]()
+
+    def fill(self, name: str, columns: Columns, rows: Any) -> None:
+        """Make a table; its rows are an arrow table or tuples of strings."""
+        database, *rest = (part.strip('"').replace('""', '"') for part in name.split('"."'))
+        if rest and database not in {"temp", "memory"}:
+            self.connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {quote(database)}")
+            self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {full_name([database, rest[0]])}")
+        listed = ", ".join(f"CAST({quote(n)} AS {kind}) AS {quote(n)}" for n, kind in columns)
+        if not isinstance(rows, pa.Table):
+            rows = as_arrow([(name, "VARCHAR") for name, _ in columns], rows)
+        kind = "TEMP TABLE" if database == "temp" else "TABLE"
+        self.connection.register("__rows", rows)
+        self.connection.execute(f"CREATE {kind} {name} AS SELECT {listed} FROM __rows")
+        self.connection.unregister("__rows")
+        self.tables.append(name)
+
+    def answer(self, select: str) -> tuple[Columns, list[Row]]:
+        """The columns of a SELECT, and its rows as strings."""
+        described = self.connection.execute(f"DESCRIBE {select}").fetchall()
+        columns = [(name, kind) for name, kind, *_ in described]
+        listed = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name, _ in columns)
+        return columns, self.connection.execute(f"SELECT {listed} FROM ({select})").fetchall()
+
+
+def as_arrow(columns: Columns, rows: Sequence[Row]) -> pa.Table:
+    """Rows of strings as an arrow table: BIGINT as int64, and all else as strings."""
+    data = [*zip(*rows, strict=True)] or [() for _ in columns]
+    arrays = [pa.array(one, pa.string()) for one in data]
+    kinds = [pa.int64() if kind == "BIGINT" else pa.string() for _, kind in columns]
+    listed = zip(columns, arrays, kinds, strict=True)
+    return pa.table({name: array.cast(kind) for (name, _), array, kind in listed})

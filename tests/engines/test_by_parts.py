@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -87,7 +86,7 @@ def by_parts(monkeypatch: pytest.MonkeyPatch, seed: int, n_parts: int, repeats: 
 
     def release(self, plans, tickets, frozen):
         plans = [drawn_from(plan) for plan in plans]
-        engine = FakeEngine(self.connection, random.Random(seed), n_parts, repeats)
+        engine = FakeEngine(self.connection, seed, n_parts, repeats)
         with ByParts(engine, self.connection).released(plans, tickets) as selects:
             made = zip(plans, selects, strict=True)
             return [frozen.insert(release_columns(plan), sql, self.run) for plan, sql in made]
