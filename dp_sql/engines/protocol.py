@@ -74,7 +74,10 @@ class Pairs:
 
 
 class Engine(Protocol):
-    """Where people's rows are. Every answer is small, as arrow; any failure is an exception."""
+    """Where people's rows are. Every answer is small, as arrow; any failure is an exception.
+
+    In arrow tables a BIGINT is an int64; other types may be strings, as DuckDB writes them.
+    """
 
     def counts(self, question: Question) -> Any:
         """How many people have each item."""
