@@ -262,6 +262,19 @@ class Conformance:
         )
         assert [*numbers(question, self.ask(question))] == ["2019-12-31 19:30:00+00"]
 
+    def test_no_row_fails_what_is_tried(self) -> None:
+        """DuckDB's optimizer would compute what two TRY have in common outside of both."""
+        large = "CASE WHEN user_id = 'ann' THEN 2147483647 ELSE score END AS i"
+        question = replace(
+            PEOPLE_OF_TITLES,
+            part_sql="SELECT coalesce(CAST(TRY((i + 1) * 2) AS VARCHAR), TRY((i + 1) * 3)::VARCHAR, "
+            f"'too large') AS __dp_item, count(*) AS n FROM (SELECT {large} FROM "
+            "shop.main.ratings WHERE user_id IS NOT NULL AND score IS NOT NULL) GROUP BY 1",
+        )
+        rows = without_null("ratings", 0, 2)
+        expected = Counter("too large" if user == "ann" else str(2 * i + 2) for user, i in rows)
+        assert numbers(question, self.ask(question)) == expected
+
     # --- pairs ---
 
     @pytest.mark.parametrize(("asked", "have"), [(TITLES, READERS), (TITLES_BOUGHT, BUYERS)])
@@ -279,8 +292,6 @@ class Conformance:
         keys = check_pairs(TITLES, thin, READERS)
         assert keys == check_all(TITLES, every, READERS)
         assert both(thin) <= both(every) and {*thin.people.tolist()} == {*every.people.tolist()}
-        few = {item for item, key in keys.items() if len(READERS[key]) <= most}
-        assert few <= {*thin.complete.tolist()}
 
     def test_items_and_people_are_completed(self) -> None:
         with shop() as connection:

@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from dp_sql.engines.protocol import PART, PARTS, Pairs, Question
+from dp_sql.engines.protocol import PART, PARTS, SETTINGS, Pairs, Question
 from dp_sql.privacy.relation_tree import PersonOf
 from dp_sql.sql.formatting import full_name, quote
 
@@ -203,7 +203,8 @@ def _worker(number: int, question: Question) -> Iterator[_Worker]:
     """A DuckDB that has only the tables that all parts read."""
     worker = _Worker(_workers())
     try:
-        worker.connection.execute("SET TimeZone = 'UTC'")
+        for setting in SETTINGS:
+            worker.connection.execute(setting)
         worker.connection.execute(f"CREATE OR REPLACE TEMP MACRO {PART}() AS {number}")
         for name, one in question.public.items():
             worker.fill(name, one.columns, one.rows)
