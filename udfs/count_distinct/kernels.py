@@ -53,7 +53,8 @@ def library() -> CDLL:
         "start_from_people": (None, flow),
         "phase_from_people": (c_int, flow, c_int),
         "fill_runs": (None, ints, ints, size, ints, ints),
-        "reach_from_uncovered": (size, ints, ints, size, ints, ints, ints, ints),
+        "reach_from_uncovered": (size, ints, ints, size, ints, size, ints, ints, ints),
+        "reach_from_room": (size, ints, ints, ints, size, ints, size, size, ints, ints),
     }
     if not all(hasattr(found, name) for name in kernels) or found.size_of_flow() != sizeof(Flow):
         raise ImportError(f"{LIBRARY.name} is older than the code: run pip install again.")

@@ -11,10 +11,13 @@ void fill_runs(const i32 *items, const i32 *people, i64 n_pairs, i32 *places, i3
     for (i64 k = 0; k < n_pairs; k++) runs[--places[items[k]]] = people[k];
 }
 
+enum { NOT_LARGEST = -1, NOTHING = -1, VISITED = -2 };
+
 /* Put into reached all items that an alternating path from an uncovered item comes to, each once, and
- * return how many. cover: per item, who covers it, or -1. first: per person, -1; next: per item. */
-i64 reach_from_uncovered(const i32 *offsets, const i32 *people, i64 n_items, const i32 *cover, i32 *first,
-                         i32 *next, i32 *reached) {
+ * return how many, or NOT_LARGEST if one comes to a person with room. first: per person, NOTHING; next:
+ * per item; cover: per item, who covers it, or -1. */
+i64 reach_from_uncovered(const i32 *offsets, const i32 *people, i64 n_items, const i32 *cover, i64 bound,
+                         i32 *first, i32 *next, i32 *reached) {
     i64 n_reached = 0;
     for (i64 item = 0; item < n_items; item++) {
         i32 person = cover[item];
@@ -28,10 +31,36 @@ i64 reach_from_uncovered(const i32 *offsets, const i32 *people, i64 n_items, con
     for (i64 head = 0; head < n_reached; head++) {
         i32 item = reached[head];
         for (i64 edge = offsets[item]; edge < offsets[item + 1]; edge++) {
-            i32 person = people[edge];
-            for (i32 held = first[person]; held >= 0; held = next[held]) reached[n_reached++] = held;
-            first[person] = -1;
+            i32 held = first[people[edge]];
+            i64 before = n_reached;
+            if (held == VISITED) continue;
+            first[people[edge]] = VISITED;
+            for (; held != NOTHING; held = next[held]) reached[n_reached++] = held;
+            if (n_reached - before < bound) return NOT_LARGEST;
         }
     }
+    return n_reached;
+}
+
+/* Put into reached all people whom an alternating path from a person with room comes to, each once, and
+ * return how many, or NOT_LARGEST if one comes to an uncovered item. load: per person, 0. */
+i64 reach_from_room(const i32 *start, const i32 *stop, const i32 *items, i64 n_people, const i32 *cover,
+                    i64 n_items, i64 bound, i32 *load, i32 *reached) {
+    i64 n_reached = 0;
+    for (i64 item = 0; item < n_items; item++)
+        if (cover[item] >= 0) load[cover[item]]++;
+    for (i64 person = 0; person < n_people; person++)
+        if (load[person] < bound) {
+            reached[n_reached++] = (i32)person;
+            load[person] = VISITED;
+        }
+    for (i64 head = 0; head < n_reached; head++)
+        for (i64 edge = start[reached[head]]; edge < stop[reached[head]]; edge++) {
+            i32 holder = cover[items[edge]];
+            if (holder < 0) return NOT_LARGEST;
+            if (load[holder] == VISITED) continue;
+            reached[n_reached++] = holder;
+            load[holder] = VISITED;
+        }
     return n_reached;
 }

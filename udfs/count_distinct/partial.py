@@ -1,8 +1,9 @@
 """F(l) for all bounds, exactly, from part of the edges. The proof is in partial.md.
 
-A few people of each item are asked for first. After the flow, all people of each item must be
-known that an alternating path from an uncovered item comes to; where they are not, they are asked
-for, and the flow runs again. Which people come first changes the time and nothing else.
+A few people of each item are asked for first. A largest cover of these edges is one of the whole
+graph if all people are known of each item that an alternating path from an uncovered item comes to,
+or all items of each person whom one from a person with room comes to. What is missing is asked for,
+and the flow runs again. So which edges come first changes the time and nothing else.
 """
 
 from __future__ import annotations
@@ -12,13 +13,25 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_sql.udfs.count_distinct.flow import covers
-from dp_sql.udfs.count_distinct.graph import LIMIT, Graph, Int32s, Int64s, build_graph, zeros
-from dp_sql.udfs.count_distinct.kernels import library
+from dp_sql.udfs.count_distinct.graph import (
+    LIMIT,
+    Graph,
+    Int32s,
+    Int64s,
+    Integers,
+    build_graph,
+    zeros,
+)
+from dp_sql.udfs.count_distinct.kernels import library, lists_by_person
+from dp_sql.udfs.count_distinct.numbers import Numbers
+
+Bools = NDArray[np.bool_]
 
 PEOPLE_PER_ITEM = 8
-_SLICE = 1 << 20  # so many pairs are numbered at a time
+_TRIED = 16  # so many of the bounds are tried first, then those at the places 32, 64, …
 
 
 class Edges(Protocol):
@@ -34,21 +47,29 @@ class Edges(Protocol):
 
     @property
     def complete(self) -> Any:
-        """Codes of items all of whose people are known now."""
+        """Codes of items whose people have all come by now."""
 
 
 Thin = Callable[[int], Iterable[Edges]]
 """thin(people_per_item): about so many people of each item and at least one, in pieces."""
 
-Complete = Callable[[Int64s], Iterable[Edges]]
-"""complete(items): all people of these items, in pieces."""
+Complete = Callable[[Int64s, Int64s], Iterable[Edges]]
+"""complete(items, people): all pairs of these items and all pairs of these people, in pieces."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Several graphs at once, which share no code of an item and none of a person."""
+
+    n_groups: int
+    of_items: Callable[[Int64s], Integers]  # the group of each of these items, from 0
 
 
 @dataclass(frozen=True)
 class PartialCounts:
     """F(l) for each bound, and what it took."""
 
-    counts: list[int]
+    counts: Int64s  # shape (bounds,), or (groups, bounds)
     n_rounds: int  # calls of thin and complete
     n_edges: int  # pairs that came
 
@@ -59,145 +80,177 @@ def partial_cover_counts(
     bounds: Sequence[int],
     n_people: int | None = None,
     people_per_item: int = PEOPLE_PER_ITEM,
+    groups: Groups | None = None,
 ) -> PartialCounts:
     """Count the items that can be covered, as flow.max_cover_counts does of the whole graph.
 
     Args:
-        thin: gives at least one pair of every item.
-        complete: gives all pairs of the items that it is asked for.
+        thin: gives at least one pair of every item, and of every person if n_people is given.
+        complete: gives all pairs of the items and of the people that it is asked for.
         bounds: increasing, at least 1 and below 2^31 - 1.
-        n_people: how many people have an item, or more; None: unknown. It saves a lot where all can
-            cover as many items as the bound allows: then no item's people need be known.
-        people_per_item: what thin is asked for first.
+        n_people: how many people have an item, of all groups together; None: not known, and no
+            people are asked for. Then nearly all pairs come where nearly everyone can cover as many
+            items as a bound allows.
+        people_per_item: what thin is asked for.
+        groups: None if all is one graph.
 
     Raises ValueError for other bounds or answers that are no pairs, and RuntimeError if the people
-    of an item do not come, or more people come than there are.
+    of an item that was asked for have not all come, or more people came than there are.
 
     Privacy: none here. The counts are those of the whole graph, whatever the callables choose.
     """
-    known, counts, still = _Known(), dict.fromkeys(bounds, 0), tuple(bounds)
+    known = _Known(n_people)
     known.add(thin(people_per_item))
-    n_rounds = 1
-    while True:
-        still, missing = _run(known, still, n_people, counts)
-        if not still:
-            return PartialCounts(list(counts.values()), n_rounds, known.n_edges)
-        known.add(complete(known.items.codes(missing)))
-        if not known.complete[missing].all():
-            raise RuntimeError("all people of an item were asked for and did not come")
-        n_rounds += 1
+    counts, still, n_rounds = dict[int, Any](), tuple(bounds), 1
+    while still:
+        still, missing = _run(known, still, counts, groups)
+        if missing:
+            items, people = _wanted(missing, known)
+            known.add(complete(known.items.codes(items), known.people.codes(people)))
+            known.came(items, people)
+            n_rounds += 1
+    found = np.array([counts[bound] for bound in bounds], np.int64)
+    return PartialCounts(np.ascontiguousarray(found.T), n_rounds, known.n_edges)
+
+
+@dataclass(frozen=True)
+class _Missing:
+    """What the proof of one count lacks: either is enough."""
+
+    items: Int32s  # all that a higher bound lacks is among them
+    people: Int32s | None  # all that a lower bound lacks is among them; None: they prove nothing
 
 
 def _run(
-    known: _Known, bounds: Sequence[int], n_people: int | None, counts: dict[int, int]
-) -> tuple[tuple[int, ...], Int32s]:
+    known: _Known, bounds: Sequence[int], counts: dict[int, Any], groups: Groups | None
+) -> tuple[tuple[int, ...], list[_Missing]]:
     """Run the flow and write down the counts.
 
-    Returns the bounds whose counts are not proved yet, and the items whose people must be known for
-    the first of them, which include those of the others.
+    Returns the bounds whose counts are not proved yet, and what they lack, for some of them.
     """
-    graph = known.graph()
-    still: list[int] = []
-    missing, proved = zeros(0), False
-    for bound, count, cover in covers(graph, bounds):
+    search = _Search(known, known.graph())
+    group_of = groups.of_items(known.items.in_order()) if groups else None
+    above, below, missing = 0, LIMIT, list[_Missing]()
+    for place, (bound, count, cover) in enumerate(covers(search.graph, bounds)):
         counts[bound] = count
-        if n_people is not None and count > bound * n_people:
-            raise RuntimeError("more people came than there are")
-        if proved or count == bound * (n_people or 0):
+        if groups and group_of is not None:
+            counts[bound] = np.bincount(group_of[cover >= 0], minlength=groups.n_groups)
+        if bound > below or (place > _TRIED and place & (place - 1)):
             continue
-        reached = _reached(graph, cover)
-        lacking = reached[~known.complete[reached]]
-        proved = lacking.size == 0
-        if not proved:
-            missing = missing if still else lacking
-            still.append(bound)
-    return tuple(still), missing
+        items = search.missing_items(cover, bound)
+        people = search.missing_people(cover, bound) if items.size else None
+        if items.size == 0:
+            below = bound
+        elif people is not None and people.size == 0:
+            above, missing = bound, []
+        else:
+            missing.append(_Missing(items, people))
+    return tuple(bound for bound in bounds if above < bound < below), missing
 
 
-def _reached(graph: Graph, cover: Int32s) -> Int32s:
-    """Find the items that an alternating path from an uncovered item comes to."""
-    first = np.full(graph.n_people, -1, np.int32)
-    following, reached = zeros(graph.n_items), zeros(graph.n_items)
-    n_reached = library().reach_from_uncovered(
-        graph.offsets, graph.people, graph.n_items, cover, first, following, reached
-    )
-    return reached[:n_reached]
+def _wanted(missing: Sequence[_Missing], known: _Known) -> tuple[Int32s, Int32s]:
+    """Choose what to ask for: people up to some bound and items from the next one on.
+
+    Nobody has told how many pairs they have, so both count by their share of all.
+    """
+    n_items, n_people = known.items.size, known.people.size
+    found, least = (missing[0].items, zeros(0)), missing[0].items.size * n_people
+    for one, following in zip(missing, (*missing[1:], None), strict=True):
+        if one.people is None:
+            break
+        items = zeros(0) if following is None else following.items
+        price = one.people.size * n_items + items.size * n_people
+        if price < least:
+            found, least = (items, one.people), price
+    return found
+
+
+class _Search:
+    """Looks for what a cover of the known edges lacks to be one of all edges."""
+
+    def __init__(self, known: _Known, graph: Graph) -> None:
+        self.graph = graph
+        self._known = known
+        self._lists: tuple[Int32s, Int32s, Int32s] | None = None
+
+    def missing_items(self, cover: Int32s, bound: int) -> Int32s:
+        """Return the items that are reached from uncovered ones and are not complete."""
+        graph = self.graph
+        first, following = np.full(graph.n_people, -1, np.int32), zeros(graph.n_items)
+        reached = zeros(graph.n_items)
+        n_reached = library().reach_from_uncovered(
+            graph.offsets, graph.people, graph.n_items, cover, bound, first, following, reached
+        )
+        return self._incomplete(reached, n_reached, self._known.complete_items)
+
+    def missing_people(self, cover: Int32s, bound: int) -> Int32s | None:
+        """Return the people who are reached from those with room and are not complete.
+
+        None: not all people are known, so anyone else may have room.
+        """
+        graph = self.graph
+        if self._known.n_people != graph.n_people:
+            return None
+        if self._lists is None:
+            order = np.arange(graph.n_items, dtype=np.int32)
+            self._lists = lists_by_person(graph.offsets, graph.people, order, graph.n_people)
+        load, reached = zeros(graph.n_people), zeros(graph.n_people)
+        n_reached = library().reach_from_room(
+            *self._lists, graph.n_people, cover, graph.n_items, bound, load, reached
+        )
+        return self._incomplete(reached, n_reached, self._known.complete_people)
+
+    def _incomplete(self, reached: Int32s, n_reached: int, complete: Bools) -> Int32s:
+        if n_reached < 0:
+            raise RuntimeError("the cover is not the largest of the known edges")
+        reached = reached[:n_reached]
+        return reached[~complete[reached]]
 
 
 class _Known:
-    """All pairs that have come, and which items are complete. A pair may come more than once."""
+    """All pairs that have come; a pair may come more than once. Items and people have numbers."""
 
-    def __init__(self) -> None:
-        self.items, self._people = _Numbers(), _Numbers()
-        self.complete = np.zeros(0, np.bool_)
-        self.n_edges = 0
+    def __init__(self, n_people: int | None) -> None:
+        self.n_people, self.n_edges = n_people, 0
+        self.items, self.people = Numbers(), Numbers()
+        self.complete_items, self.complete_people = np.zeros((2, 0), np.bool_)
         self._pieces: list[tuple[Int32s, Int32s]] = []
 
     def add(self, answer: Iterable[Edges]) -> None:
         """Take an answer over, piece by piece."""
         for piece in answer:
-            items, people = self.items.of(piece.items), self._people.of(piece.people)
+            items, people = self.items.of(piece.items), self.people.of(piece.people)
             if items.size != people.size:
-                raise ValueError("items and people of an answer must be as many")
+                raise ValueError("an answer must have as many items as people")
             complete = self.items.of(piece.complete)
-            self.complete = np.append(
-                self.complete, np.zeros(self.items.size - self.complete.size, np.bool_)
-            )
-            self.complete[complete] = True
+            self.complete_items = _grown(self.complete_items, self.items.size)
+            self.complete_items[complete] = True
             self._pieces.append((items, people))
             self.n_edges += items.size
+        self.complete_people = _grown(self.complete_people, self.people.size)
+        if self.n_people is not None and self.people.size > self.n_people:
+            raise RuntimeError("more people came than there are")
+        if self.n_edges >= LIMIT:
+            raise ValueError("there must be fewer than 2^31 - 1 pairs")
+
+    def came(self, items: Int32s, people: Int32s) -> None:
+        """Note that what was asked for has come."""
+        if not self.complete_items[items].all():
+            raise RuntimeError("the people of an item were asked for and have not all come")
+        self.complete_people[people] = True
 
     def graph(self) -> Graph:
         """Make a graph of all pairs."""
-        if self.n_edges >= LIMIT:
-            raise ValueError("there must be fewer than 2^31 - 1 pairs")
-        ends = np.zeros(self.items.size + 1, np.int32)
+        sizes = np.zeros(self.items.size + 1, np.int32)
         for items, _ in self._pieces:
-            ends[1:] += np.bincount(items, minlength=self.items.size).astype(np.int32)
-        offsets = np.cumsum(ends, dtype=np.int32)
+            sizes[1:] += np.bincount(items, minlength=self.items.size).astype(np.int32)
+        offsets = np.cumsum(sizes, dtype=np.int32)
         places, runs = offsets[1:].copy(), np.empty(self.n_edges, np.int32)
         for items, people in self._pieces:
             library().fill_runs(items, people, items.size, places, runs)
         return build_graph(offsets, runs)
 
 
-class _Numbers:
-    """Numbers for codes: 0, 1, 2, … in the order in which they are met."""
-
-    def __init__(self) -> None:
-        self._codes = np.zeros(0, np.int64)  # sorted
-        self._numbers = zeros(0)  # of each of them
-
-    @property
-    def size(self) -> int:
-        """How many there are."""
-        return self._codes.size
-
-    def of(self, codes: Any) -> Int32s:
-        """Number these codes, those that are new too."""
-        codes = np.asarray(codes)
-        if codes.ndim != 1 or (codes.size and codes.dtype.kind not in "iu"):
-            raise ValueError("codes must be a one-dimensional array of integers")
-        numbers = np.empty(codes.size, np.int32)
-        for start in range(0, codes.size, _SLICE):
-            numbers[start : start + _SLICE] = self._of_slice(codes[start : start + _SLICE])
-        return numbers
-
-    def _of_slice(self, codes: Any) -> Int32s:
-        values, inverse = np.unique(codes.astype(np.int64, copy=False), return_inverse=True)
-        places = np.searchsorted(self._codes, values)
-        numbers = np.append(self._numbers, np.int32(-1))[places]
-        known = np.append(self._codes, 0)[places] == values
-        known &= places < self.size
-        new = ~known
-        numbers[new] = np.arange(self.size, self.size + np.count_nonzero(new), dtype=np.int32)
-        self._numbers = np.insert(self._numbers, places[new], numbers[new])
-        self._codes = np.insert(self._codes, places[new], values[new])
-        return numbers[inverse]
-
-    def codes(self, numbers: Int32s) -> Int64s:
-        """Return the codes of these numbers, sorted."""
-        wanted = np.zeros(self.size, np.bool_)
-        wanted[numbers] = True
-        found: Int64s = self._codes[wanted[self._numbers]]
-        return found
+def _grown(flags: Bools, size: int) -> Bools:
+    """Add flags that are not set."""
+    return np.append(flags, np.zeros(size - flags.size, np.bool_))
