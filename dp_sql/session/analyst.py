@@ -177,6 +177,7 @@ class AnalystSession(Session):
         for select in statement.selects:
             check_list(select, self._public)
             plans += analyst_plans(select, statement.ctes, self._policy, self._private, now)
+        self._private.check(plans)
         limits = self._policy.limits  # of a query, however many calls it has
         for what, total, most in (
             ("epsilon", sum(plan.loss.epsilon for plan in plans), limits.max_epsilon_per_query),

@@ -83,6 +83,7 @@ class SparkOwnerSession(OwnerSession):
         follow(self._connection, self._side.begin())
         refuse_unknown(statement, engine)
         plans = owners_plans(statement.selects, statement.tokens, self._side)
+        self._side.releases.check(plans)
         self._private = {one.table for plan in plans for one in plan.people}
         return plans
 

@@ -226,6 +226,9 @@ class PrivateConnection:
 
     # --- releases ---
 
+    def check(self, plans: Sequence[Plan]) -> None:
+        """Refuse plans that cannot be released, before anything is spent."""
+
     def issue(self, plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
         """A ticket for each release, once DuckDB has bound their SQL; no row is read."""
         drawn = map(self._as_drawn, plans)

@@ -13,15 +13,7 @@ from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.engines.duckdb.tables import fill, follow, make
 from dp_sql.engines.spark.catalog import Spark, SparkCatalog, SparkTable
-from dp_sql.engines.spark.release import (
-    Jobs,
-    jobs_of,
-    open_memory,
-    public_tables,
-    released,
-    shut,
-    told,
-)
+from dp_sql.engines.spark.release import Releases, open_memory, public_tables, shut, told
 from dp_sql.errors import SourceError
 from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import NamedRelation, Scope
@@ -41,7 +33,7 @@ class SparkEngine(Engine):
 
     def __init__(self, spark: Spark) -> None:
         self._catalog = SparkCatalog(spark)
-        self._jobs: Jobs = jobs_of(self._catalog, self._table)
+        self.releases = Releases(self._catalog, self._table)
         connection = open_memory()
         run = connection.execute
         self._remove_spill = limit_private(f"spark#{id(connection)}", Limits(), run)
@@ -67,7 +59,7 @@ class SparkEngine(Engine):
 
     def interrupt(self) -> None:
         """Stop what is running, in Spark and here."""
-        self._jobs.interrupt()
+        self.releases.interrupt()
         self.connection.interrupt()
 
     # --- what the compiler asks ---
@@ -153,7 +145,7 @@ class SparkEngine(Engine):
 
         def run() -> list[Rows]:
             try:
-                return released(self._jobs, self.connection, plans, tickets)
+                return self.releases.made(self.connection, plans, tickets)
             except Exception as error:
                 raise told(error) from None
 

@@ -12,7 +12,7 @@ from dp_sql.engines.duckdb.introspection import Names
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.engines.duckdb.tables import fill, follow, make
 from dp_sql.engines.spark.catalog import Spark, SparkCatalog, SparkTable
-from dp_sql.engines.spark.release import Jobs, jobs_of, open_memory, released, shut
+from dp_sql.engines.spark.release import Releases, open_memory, shut
 from dp_sql.errors import PolicyError, SourceError
 from dp_sql.policy.catalog import Listed
 from dp_sql.policy.model import Policy
@@ -48,7 +48,7 @@ class SparkPrivateConnection(PrivateConnection):
         tables = [*self._tables.values()]
         self.described, self.identity = "Spark", self._spark.identity(tables)
         self._by_parts = {table.parts: table for table in tables}
-        self._jobs: Jobs = jobs_of(self._spark, self._by_parts.__getitem__)
+        self._releases = Releases(self._spark, self._by_parts.__getitem__)
         connection = open_memory()
         self._begin(connection, f"spark#{id(connection)}", policy.limits)
         with self._closed_on_failure():
@@ -101,12 +101,15 @@ class SparkPrivateConnection(PrivateConnection):
 
     def interrupt(self) -> None:
         """Stop what is running, in Spark and here."""
-        self._jobs.interrupt()
+        self._releases.interrupt()
         super().interrupt()
 
+    def check(self, plans: Sequence[Plan]) -> None:
+        """Refuse, before anything is spent, people whom Spark cannot bring together."""
+        self._releases.check(plans)
+
     def _answers(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Rows]:
-        drawn = [*map(drawn_from, plans)]
-        return released(self._jobs, self._connection, drawn, tickets)
+        return self._releases.made(self._connection, [*map(drawn_from, plans)], tickets)
 
     def _as_drawn(self, plan: Plan) -> Plan:
         return drawn_from(plan)
