@@ -192,7 +192,8 @@ def _public(connection: duckdb.DuckDBPyConnection, public: Any) -> None:
 
 def _fill(connection: duckdb.DuckDBPyConnection, table: str, columns: Any, rows: Rows) -> None:
     listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns)
-    connection.execute(f"CREATE OR REPLACE TABLE {table} ({listed})")
+    temporary = "TEMP " if table.startswith('"temp"') else ""
+    connection.execute(f"CREATE OR REPLACE {temporary}TABLE {table} ({listed})")
     if rows:
         marks = ", ".join("?" for _ in columns)
         connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)

@@ -108,9 +108,13 @@ class SparkEngine(Engine):
 
     def public_values(self, select: str) -> list[object]:
         """The first column of a SELECT over public data, whose rows are read from Spark."""
-        known = (self._found.get(tuple(map(folded, name))) for name in names_in(select))
-        self.read({found.parts for found in known if found is not None})
+        self.read(self._named(select))
         return super().public_values(select)
+
+    def _named(self, select: str) -> set[Parts]:
+        """The tables of this statement that some SQL names."""
+        known = (self._found.get(tuple(map(folded, name))) for name in names_in(select))
+        return {found.parts for found in known if found is not None}
 
     def read(self, tables: Collection[Parts]) -> None:
         """Read the rows of public tables, once for each statement."""
@@ -140,7 +144,8 @@ class SparkEngine(Engine):
 
         Raises what a mechanism refused, or a SourceError.
         """
-        self.read(public_tables(plans))
+        scores = (plan.source for plan in plans if not plan.parameters.reads_people)
+        self.read(public_tables(plans).union(*map(self._named, (f"FROM {s}" for s in scores))))
         plans = [*map(drawn_from, plans)]
 
         def run() -> list[Rows]:
