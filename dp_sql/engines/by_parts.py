@@ -24,14 +24,17 @@ from dp_sql.privacy.parts_sql import (
     members_sql,
     ordered_sql,
     pairs_sql,
-    people_sql,
     summary_sql,
 )
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import merged_sql
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.types import exact
-from dp_sql.udfs.count_distinct.partial import Groups, partial_cover_counts
+from dp_sql.udfs.count_distinct.partial import (
+    PEOPLE_PER_ITEM,
+    Groups,
+    partial_cover_counts,
+)
 from dp_sql.udfs.randomness import fair_bits
 
 _KEY_BITS = 256
@@ -157,17 +160,9 @@ class ByParts:
             raise InternalError("This mechanism needs pairs.")
         bounds = listed(**plan.parameters.given_to(plan.mechanism))
         grouped = ("__dp_group",) if plan.keys else ()
-        question = self._question(plan, people_sql(plans, place, key))
-        n_people = sum(filter(None, self._engine.contributions(question).column("n").to_pylist()))
         question = self._question(plan, pairs_sql(plans, place, key), shown=grouped)
-        group_of: dict[str, Any] = {}
-
-        def thin(people_per_item: int) -> list[Pairs]:
-            pairs = self._engine.thin(question, people_per_item)
-            if grouped:
-                shown = pairs.shown.sort_by("item")
-                group_of.update(shown.to_pydict())
-            return [pairs]
+        first = self._engine.thin(question, PEOPLE_PER_ITEM)
+        group_of = first.shown.sort_by("item").to_pydict() if grouped else {}
 
         def complete(items: Any, people: Any) -> list[Pairs]:
             return [self._engine.complete(question, items, people)]
@@ -182,8 +177,10 @@ class ByParts:
             else 1
         )
         groups = Groups(n_groups, of_items) if grouped else None
-        counted = partial_cover_counts(thin, complete, bounds, n_people, groups=groups)
-        counts = counted.counts.reshape(-1, len(bounds))
+        of_bounds = partial_cover_counts(
+            lambda _: [first], complete, bounds, first.n_people, groups=groups
+        )
+        counts = of_bounds.counts.reshape(-1, len(bounds))
         numbers = np.indices(counts.shape).reshape(2, -1)
         names = ("__dp_group", "place", "n")
         columns = (numbers[0] + 1, numbers[1], counts.ravel())
@@ -204,8 +201,9 @@ class ByParts:
         if DOMAIN in asked.merge_sql and plan.domain is not None:
             public[_temporary(DOMAIN)] = self._public(str(plan.domain.select))
         return Question(
-            asked.part_sql, asked.keys, asked.merge_sql, columns, plan.people, public, tuple(shown)
-        )
+            asked.part_sql, asked.keys, asked.merge_sql, columns, plan.people, public,
+            tuple(shown), asked.rows_sql,
+        )  # fmt: skip
 
     # --- the driver's connection ---
 

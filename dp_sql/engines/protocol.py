@@ -4,7 +4,7 @@ A question is asked of parts: sets of people, each with all of its people's rows
 DuckDB's, runs over each part alone, and what comes out is merged by `merge_sql`. So the answer is
 the same however people are split, in which order parts and rows come, and how often a part is
 computed. All randomness stays with who asks: nothing that an engine runs may draw. The SQL means
-what it means to a DuckDB with SETTINGS and all other settings as they are by default.
+what it means to a DuckDB with its default settings and the time zone UTC.
 
 An engine object serves one release. All its answers are about the same rows and the same parts: if
 rows have changed, or people are split in another way, since its first job, it raises.
@@ -18,13 +18,6 @@ from typing import Any, Protocol
 
 from dp_sql.privacy.relation_tree import PersonOf
 
-# As on the private side of a session (duckdb/private_connection.py says why): without them one
-# person's row could decide whether a part fails, and how long it takes.
-SETTINGS = (
-    "SET TimeZone = 'UTC'",
-    "SET disabled_optimizers = 'statistics_propagation,common_subexpressions,join_order,"
-    "build_side_probe_side,empty_result_pullup,join_filter_pushdown'",
-)
 PARTS = "__dp_parts"  # the relation that `merge_sql` reads: rows of `part_sql`, of all parts
 PART = "__dp_part"  # the scalar macro that tells a part's number, from 0, in both of them
 
@@ -50,6 +43,8 @@ class Question:
         keys; the answer is all of its rows. Without keys it is run once, also if there are no rows.
     columns: names and DuckDB types of the answer.
     shown: for pairs, which of the keys the answer has besides codes.
+    rows_sql: for pairs, a SELECT of the keys and of `__dp_privacy_unit`, which `part_sql` codes; a
+        pair may be in it more than once. A person is another one in each `__dp_group`.
     tables: the private tables, and how each tells whose its rows are. A row that belongs to people
         of several parts is in each of these, once.
     public: the other relations that the SQL reads, by their full names as SQL.
@@ -62,6 +57,7 @@ class Question:
     tables: Sequence[PersonOf]
     public: Mapping[str, PublicRows] = field(default_factory=dict)
     shown: Sequence[str] = ()
+    rows_sql: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,19 +68,19 @@ class Pairs:
         answers to one question, and no two people, nor two items, share a code.
     complete: the codes of the items all of whose pairs are there, sorted.
     shown: an arrow table with a row for each item here: its code as `item`, and Question.shown.
+    n_people: how many people there are in all, where `thin` has a pair of each of them; None: no
+        people are asked for then.
     """
 
     items: Any
     people: Any
     complete: Any
     shown: Any
+    n_people: int | None = None
 
 
 class Engine(Protocol):
-    """Where people's rows are. Every answer is small, as arrow; any failure is an exception.
-
-    In arrow tables a BIGINT is an int64; other types may be strings, as DuckDB writes them.
-    """
+    """Where people's rows are. Every answer is small, as arrow; any failure is an exception."""
 
     def counts(self, question: Question) -> Any:
         """How many people have each item."""
@@ -93,7 +89,7 @@ class Engine(Protocol):
         """A histogram of what people contribute."""
 
     def thin(self, question: Question, people_per_item: int) -> Pairs:
-        """About so many people of each item, and one pair of each item and of each person."""
+        """About so many people of each item, and at least one pair of it."""
 
     def complete(self, question: Question, items: Any, people: Any) -> Pairs:
         """All pairs of these items and all pairs of these people, as sorted int64 arrays of codes.

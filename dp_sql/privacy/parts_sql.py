@@ -26,12 +26,14 @@ class PartSql:
 
     keys: the columns by which rows of the parts are told apart when they are merged. sums: the
     columns that are added up then, and the types of the sums. They are the columns of the answer.
+    rows_sql: for pairs, the keys and people that `part_sql` codes, each pair at least once.
     """
 
     part_sql: str
     merge_sql: str
     keys: tuple[str, ...]
     sums: tuple[tuple[str, str], ...] = ()
+    rows_sql: str = ""
 
 
 def summary_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
@@ -81,19 +83,6 @@ def pairs_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
     return _coded(plan, ctes, "__dp_kept", keys, (*keys[:-1], _PERSON))
 
 
-def people_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
-    """How many people have an item, in each group if there are groups."""
-    people, plan = PeopleRows(plans, key=key), plans[place]
-    keys = ("__dp_group",) if plan.keys else ()
-    listed, by = "".join(f"{name}, " for name in keys), " GROUP BY __dp_group" if keys else ""
-    part = (
-        f"WITH {', '.join([*people.shared(), *people.of(place)])} SELECT {listed}"
-        f"system.main.count(DISTINCT {_PERSON}) AS n FROM __dp_kept{by}"
-    )
-    total = f"SELECT {listed}CAST(system.main.sum(n) AS BIGINT) AS n FROM __dp_parts{by}"
-    return PartSql(part, total, keys, (("n", "BIGINT"),))
-
-
 def ordered_sql(plan: Plan, pairs: str) -> str:
     """The pairs with people numbered in an order that other people's rows cannot move.
 
@@ -138,7 +127,8 @@ def _coded(
         f"WITH {', '.join([*ctes, codes])} SELECT DISTINCT {listed}, {_CODE} "
         f"FROM {relation} JOIN __dp_codes USING ({by})"
     )
-    return PartSql(part, "SELECT * FROM __dp_parts", keys, ((_CODE, "BIGINT"),))
+    rows = f"WITH {', '.join(ctes)} SELECT {listed}, {_PERSON} FROM {relation}"
+    return PartSql(part, "SELECT * FROM __dp_parts", keys, ((_CODE, "BIGINT"),), rows)
 
 
 def groups_sql(plan: Plan, listed: str) -> str:

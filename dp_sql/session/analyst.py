@@ -7,7 +7,6 @@ runs on the private one.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -24,6 +23,8 @@ from dp_sql.engines.duckdb.frozen import Rows
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.engines.duckdb.public_connection import PublicConnection
+from dp_sql.engines.spark.catalog import Spark
+from dp_sql.engines.spark.private_connection import SparkPrivateConnection
 from dp_sql.errors import (
     ArgumentError,
     NotPrivate,
@@ -70,16 +71,18 @@ class AnalystSession(Session):
     `with dp_sql.connect("shop.duckdb", policy="policy.toml", analyst="reporting") as session: …`
     """
 
-    def __init__(self, database: str, policy: Policy, analyst: str) -> None:
+    def __init__(self, database: str | Spark, policy: Policy, analyst: str) -> None:
         self._policy, self._analyst = policy, analyst
         self._question: Question | None = None
         with contextlib.ExitStack() as closing:
             with CATALOG_LOCK:
-                self._private = PrivateConnection(database, policy.limits)
+                self._private = _private_side(database, policy)
                 closing.callback(self._private.close)
                 wrong = misfits(policy, self._private.catalogue)
             if wrong:
-                raise PolicyError(f"The policy does not fit {database}: {'; '.join(wrong)}")
+                raise PolicyError(
+                    f"The policy does not fit {self._private.described}: {'; '.join(wrong)}"
+                )
             self._private.pin([*policy.tables, *policy.scores], policy.public)
             ledger, account, path = None, None, None
             if (b := policy.budget) is not None:
@@ -89,11 +92,12 @@ class AnalystSession(Session):
                 if b.keep_releases:
                     path = b.ledger.with_name(b.ledger.name + ".releases")
             super().__init__(self._private.tickets, self._private.number, ledger, account)
-            self._store = ReleaseStore(path, analyst, os.path.realpath(database))
+            self._store = ReleaseStore(path, analyst, self._private.identity)
             closing.callback(self._store.close)
             limits = policy.limits
             with CATALOG_LOCK:
-                self._public = PublicConnection(limits.public_memory_limit, limits.threads)
+                here = self._private.here()
+                self._public = PublicConnection(limits.public_memory_limit, limits.threads, here)
             closing.callback(self._public.close)
             self._closing = closing.pop_all()
 
@@ -104,7 +108,7 @@ class AnalystSession(Session):
 
     @property
     def is_current(self) -> bool:
-        """Whether the session can go on: false once a parquet file of its policy has changed."""
+        """Whether the session can go on: false once its parquet files or Spark's columns change."""
         return not self._private.have_files_changed()
 
     def interrupt(self) -> None:
@@ -151,7 +155,7 @@ class AnalystSession(Session):
             self._question = question
             if not self.is_current:
                 raise NotSupported(
-                    "The owner's files have changed since this session opened.",
+                    f"{self._private.changed} since this session opened.",
                     hint="Open a new session; nothing was spent.",
                 )
             yield
@@ -173,6 +177,7 @@ class AnalystSession(Session):
         for select in statement.selects:
             check_list(select, self._public)
             plans += analyst_plans(select, statement.ctes, self._policy, self._private, now)
+        self._private.check(plans)
         limits = self._policy.limits  # of a query, however many calls it has
         for what, total, most in (
             ("epsilon", sum(plan.loss.epsilon for plan in plans), limits.max_epsilon_per_query),
@@ -300,6 +305,12 @@ class AnalystSession(Session):
 
     def _freeze(self, name: str, table: Table) -> str:
         return self._public.frozen.copy(*table)
+
+
+def _private_side(database: str | Spark, policy: Policy) -> PrivateConnection:
+    if isinstance(database, str):
+        return PrivateConnection(database, policy.limits)
+    return SparkPrivateConnection(database, policy)
 
 
 def _one_statement(text: str) -> Statement:

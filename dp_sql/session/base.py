@@ -127,7 +127,7 @@ class Session(Corrects):
 
     @property
     def is_current(self) -> bool:
-        """Whether the session can go on: false once a parquet file of its policy has changed."""
+        """Whether the session can go on: false once its parquet files or Spark's columns change."""
         return True
 
     @abstractmethod

@@ -11,6 +11,7 @@ from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import name_of
 from dp_sql.engines.duckdb.connection import Connection, open_database
 from dp_sql.engines.duckdb.install import create_macros, instance_of, register
+from dp_sql.engines.spark.catalog import Spark
 from dp_sql.errors import PolicyError
 from dp_sql.policy.model import read_policy
 from dp_sql.releases import Receipt
@@ -18,6 +19,7 @@ from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.base import Session
 from dp_sql.session.owner import OwnerSession
 from dp_sql.session.plain_call import OWNER
+from dp_sql.session.spark_owner import SparkOwnerSession
 
 _Path = str | PathLike[str]
 
@@ -30,8 +32,14 @@ def connect(
 def connect(
     database: str = ..., *, read_only: bool = ..., policy: _Path, analyst: str | None = ...
 ) -> AnalystSession: ...
+@overload
 def connect(
-    database: str = ":memory:",
+    database: Spark, *, policy: None = ..., ledger: _Path | None = ...
+) -> SparkOwnerSession: ...
+@overload
+def connect(database: Spark, *, policy: _Path, analyst: str | None = ...) -> AnalystSession: ...
+def connect(
+    database: str | Spark = ":memory:",
     *,
     read_only: bool = False,
     policy: _Path | None = None,
@@ -41,7 +49,8 @@ def connect(
     """Open a database, as its owner or, with a policy, as an analyst.
 
     Args:
-        database: path of a DuckDB file, ":memory:", or a folder, whose parquet files are tables.
+        database: path of a DuckDB file, ":memory:", or a folder, whose parquet files are tables; or
+            a SparkSession, classic or Connect (docs/spark.md).
         read_only: open the file for reading only, as under a policy it always is.
         policy: path of the owner's policy (docs/policy.md). The session then answers one SELECT
             at a time, and no private row can be reached from it.
@@ -58,6 +67,8 @@ def connect(
             raise PolicyError("An analyst needs a policy: connect(…, policy=…, analyst=…).")
         path = None if ledger is None else Path(fspath(ledger))
         opened = None if path is None else Ledger(path, default_checkpoint(path))
+        if isinstance(database, Spark):
+            return SparkOwnerSession(database, opened)
         return OwnerSession(open_database(str(database), read_only), opened)
     if ledger is not None:
         raise PolicyError("A policy names its ledger itself: [budget] ledger = …")
@@ -67,7 +78,8 @@ def connect(
             "An analyst's name must be a non-empty string without control characters: "
             "analyst='reporting'."
         )
-    return AnalystSession(str(database), read_policy(fspath(policy)), name)
+    place = database if isinstance(database, Spark) else str(database)
+    return AnalystSession(place, read_policy(fspath(policy)), name)
 
 
 def install(con: Connection) -> Connection:

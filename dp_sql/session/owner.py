@@ -15,6 +15,7 @@ from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.install import create_macros, number_of, register
+from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.plan import Plan
@@ -44,16 +45,22 @@ class OwnerSession(Session):
     """A session without a policy: `with dp_sql.connect("shop.duckdb") as session: …`."""
 
     def __init__(self, connection: Connection, ledger: Ledger | None = None) -> None:
-        account = None if ledger is None else Account(ledger, None, "owner")
-        super().__init__(register(connection, OWNER), number_of(connection), ledger, account)
-        self._connection = connection
         with contextlib.ExitStack() as closing:
             if ledger is not None:
                 closing.callback(ledger.close)
             closing.callback(connection.close)
-            self._tickets.charge(account)
+            self._begin(connection, register(connection, OWNER), number_of(connection), ledger)
+            self._tickets.charge(self._account)
             self._closing = closing.pop_all()
         create_macros(connection, everywhere=False)
+
+    def _begin(
+        self, connection: Connection, tickets: Tickets, number: int, ledger: Ledger | None
+    ) -> None:
+        """`connection` runs the statements around the releases; the others are as in Session."""
+        account = None if ledger is None else Account(ledger, None, "owner")
+        super().__init__(tickets, number, ledger, account)
+        self._connection = connection
         self._frozen = FrozenAnswers(connection.execute)
         self._releases: dict[str, tuple[Release, str]] = {}
 
@@ -132,7 +139,8 @@ class OwnerSession(Session):
             plans: Sequence[Plan], reservations: Sequence[str | None], n_runs: Sequence[int]
         ) -> list[str]:
             most = n_runs if runs is not None else [None] * len(plans)
-            return [*map(self._tickets.issue_once, plans, reservations, most)]
+            drawn = map(engine.as_drawn, plans)
+            return [*map(self._tickets.issue_once, drawn, reservations, most)]
 
         with reserved(self._account, plans, issue, runs) as releases:
             for places in bundles(plans):

@@ -93,13 +93,13 @@ SELECT stats(title) FROM ratings
 -- NotPrivate: ratings is private: it can be read only through DP functions.
 SELECT alias(title) FROM ratings
 
--- SourceError: There is no table shop.information_schema.tables.
+-- SourceError: There is no table
 SELECT count(*) FROM shop.information_schema.tables
 
--- SourceError: There is no table shop.main.duckdb_tables.
+-- SourceError: There is no table
 FROM shop.main.duckdb_tables
 
--- SourceError: There is no table shop.sqlite_master.
+-- SourceError: There is no table
 FROM shop.sqlite_master
 
 -- NotSupported: duckdb_tables is not available under a policy
@@ -171,7 +171,7 @@ COMMENT ON TABLE ratings IS 'x'
 -- NotSupported: duckdb_prepared_statements is not available under a policy
 FROM duckdb_prepared_statements('x')
 
--- SourceError: There is no table shop.information_schema.columns.
+-- SourceError: There is no table
 SELECT table_name FROM shop.information_schema.columns
 
 -- NotSupported: duckdb_tables is not available under a policy

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -24,6 +24,7 @@ from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded, tokenize
 
 Connection = duckdb.DuckDBPyConnection
+T = TypeVar("T")
 # The search path (the setting, the current database and schema), and relations of one name.
 _Listed = tuple[Parts, list[Any]]
 # Functions that read the state of the session are volatile; a time that is the same for the whole
@@ -309,6 +310,10 @@ class Engine:
         relation = self._redeem(plans[0], tickets, lambda: frozen.insert(columns, sql, self.run))
         return [one_of(plan, relation, number) for number, plan in enumerate(plans, 1)]
 
+    def as_drawn(self, plan: Plan) -> Plan:
+        """The plan that a ticket stands for."""
+        return plan
+
     def answer(self, plan: Plan, ticket: str, execution: tuple[int, int]) -> str:
         """Run the private SQL of a plan without groups once; its value in a JSON list.
 
@@ -321,7 +326,7 @@ class Engine:
         sql = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM ({release})"
         return self._redeem(plan, [ticket], lambda: str(self.run(sql).fetchall()[0][0]))
 
-    def _redeem(self, plan: Plan, tickets: Sequence[str], run: Callable[[], str]) -> str:
+    def _redeem(self, plan: Plan, tickets: Sequence[str], run: Callable[[], T]) -> T:
         """Run what redeems the tickets of a plan and others on its source, and forget them."""
         refusal: DpSqlError
         try:

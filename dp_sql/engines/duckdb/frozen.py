@@ -8,9 +8,12 @@ again, and only the newest copies stay.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain, count
+
+from dp_sql.sql.functions.topk import COUNTED
 
 Columns = Sequence[tuple[str, str]]  # names and types, as SQL
 Rows = Sequence[tuple[object, ...]]
@@ -18,6 +21,7 @@ Run = Callable[..., object]  # (SQL, parameters)
 
 MAX_COPIES = 16  # of system tables
 _ROWS_PER_INSERT = 200
+_INEXACT = re.compile(r"HUGEINT|DECIMAL\(\d+,\d+\)")
 
 
 class FrozenAnswers:
@@ -55,6 +59,20 @@ class FrozenAnswers:
         if len(self._copies) > MAX_COPIES:  # gone already if its transaction was rolled back
             self._run(f"DROP TABLE IF EXISTS {self._copies.popleft()}")
         return f"(SELECT {_names(columns)} FROM {table})"
+
+
+def exactly(columns: Columns, select: str) -> str:
+    """A SELECT of these columns; values without an exact equivalent in Python are strings."""
+    listed = []
+    for name, kind in columns:
+        string = "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
+        if kind.startswith(COUNTED.partition("{")[0]):
+            string = f"{COUNTED.format('VARCHAR')}[]"
+        elif kind.startswith("STRUCT("):
+            string = _INEXACT.sub("VARCHAR", kind)
+        is_exact = kind.startswith("BIGINT") or kind == string
+        listed.append(name if is_exact else f"CAST({name} AS {string})")
+    return f"SELECT {', '.join(listed)} FROM ({select})"
 
 
 def _shared(columns: Columns) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,25 +15,26 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.connection import (
+    Connection,
     Engine,
     columns_of,
     open_database,
     restrict,
     source_error,
 )
-from dp_sql.engines.duckdb.frozen import Rows
+from dp_sql.engines.duckdb.frozen import Rows, exactly
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, Names
 from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.errors import InternalError, QueryError
+from dp_sql.policy.catalog import Catalogue
 from dp_sql.policy.limits import Limits
-from dp_sql.privacy.catalog import view_body
+from dp_sql.privacy.catalog import Scope, view_body
 from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, released_columns
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
-from dp_sql.sql.functions.topk import COUNTED
 from dp_sql.sql.tokens import folded, tokenize
 
 # The only message for an error after the debit.
@@ -47,11 +47,10 @@ FAILED = "The answer could not be computed. Its cost is spent."
 # - join_order and build_side_probe_side choose by statistics of private rows, and may join public
 #   tables with each other; joins run as they are written, public sides built first;
 # - empty_result_pullup and join_filter_pushdown leave out work where the other side is empty.
-_OPTIMIZERS = (
+OPTIMIZERS = (
     "SET disabled_optimizers = 'statistics_propagation,common_subexpressions,join_order,"
     "build_side_probe_side,empty_result_pullup,join_filter_pushdown'"
 )
-_INEXACT = re.compile(r"HUGEINT|DECIMAL\(\d+,\d+\)")
 _MAX_PUBLIC_TABLES = 200  # more than one statement may need
 _MAX_KNOWN = 1000  # answers of the catalog, and numbers of public tables, which do not change
 # Types whose values arrow changes on some versions.
@@ -59,31 +58,55 @@ _AS_STRING = {"BIT", "TIME WITH TIME ZONE", "HUGEINT", "UHUGEINT", "UUID"}
 
 
 class PrivateConnection:
-    """The owner's database file as the compiler of analysts' statements sees it."""
+    """The owner's database file as the compiler of analysts' statements sees it.
+
+    described: what messages call it. identity: tells it from other databases, in stored releases.
+    changed: what has changed where `have_files_changed`.
+    """
+
+    changed = "The owner's files have changed"
 
     def __init__(self, database: str, limits: Limits | None = None) -> None:
-        self._connection = open_database(database, read_only=True)
+        self.described, self.identity = database, os.path.realpath(database)
+        # A folder is an instance of its own in each session.
+        one = f"{database}#{id(self)}" if os.path.isdir(database) else database
+        self._begin(open_database(database, read_only=True), one, limits or Limits())
+        with self._closed_on_failure():
+            catalogue = DatabaseCatalogue(self._connection)
+            self.catalogue: Catalogue = catalogue
+            self._listed = catalogue.listed()
+            self._pinned, self._files = catalogue.pinned, catalogue.pinned()
+
+    def _begin(self, connection: Connection, one: str, limits: Limits) -> None:
+        """Prepare a connection that has just been opened; `one` names its database instance."""
+        self._connection = connection
         self._remove_spill: Callable[[], None] = lambda: None
-        try:
-            # A folder is an instance of its own in each session.
-            one = f"{database}#{id(self)}" if os.path.isdir(database) else database
-            self._remove_spill = limit_private(one, limits or Limits(), self._run)
-            restrict(self._connection, _OPTIMIZERS)
-            self.tickets = register(self._connection)
-            self.number = number_of(self._connection)
-            self.catalogue = DatabaseCatalogue(self._connection)
-            self._listed = self.catalogue.listed()
-            self._files = self.catalogue.pinned()
-        except BaseException:
-            self.close()
-            raise
         self._known: dict[str, list[tuple[str, str]]] = {}
         self._numbers: dict[str, int] = {}
         self._public_rows: OrderedDict[Parts, None] = OrderedDict()
+        with self._closed_on_failure():
+            self._remove_spill = limit_private(one, limits, self._run)
+            restrict(self._connection, OPTIMIZERS)
+            self.tickets = register(self._connection)
+            self.number = number_of(self._connection)
+
+    @contextlib.contextmanager
+    def _closed_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def here(self) -> Scope:
+        """The database and schema of names that have neither."""
+        sql = "SELECT system.main.current_database(), system.main.current_schema()"
+        ((database, schema),) = self._run(sql).fetchall()
+        return database, schema
 
     def pin(self, private: Names, public: Names) -> None:
         """Note the files of these tables; PolicyError as for PinnedFiles."""
-        self._files = self.catalogue.pinned(private, public)
+        self._files = self._pinned(private, public)
 
     def have_files_changed(self) -> bool:
         """Whether a file of a table was added, removed or replaced since the session opened."""
@@ -203,9 +226,13 @@ class PrivateConnection:
 
     # --- releases ---
 
+    def check(self, plans: Sequence[Plan]) -> None:
+        """Refuse plans that cannot be released, before anything is spent."""
+
     def issue(self, plans: Sequence[Plan], reservations: Sequence[str | None]) -> list[str]:
         """A ticket for each release, once DuckDB has bound their SQL; no row is read."""
-        tickets = [*map(self.tickets.issue_once, plans, reservations)]
+        drawn = map(self._as_drawn, plans)
+        tickets = [*map(self.tickets.issue_once, drawn, reservations)]
         try:
             for _, sql in _statements(plans, tickets):
                 self._bound(sql)
@@ -219,18 +246,25 @@ class PrivateConnection:
 
         Every failure of any of them is one constant sentence, and the cost of all is spent.
         """
-        answers: list[Rows] = [()] * len(plans)
-        is_done = False
+        answers: list[Rows] | None = None
         with contextlib.suppress(Exception):  # of any type: a rarer one would show as much
-            for places, sql in _statements(plans, tickets):
-                rows, n = self._run(sql).fetchall(), len(places)
-                for number, place in enumerate(places):
-                    answers[place] = [(*row[:-n], row[number - n]) for row in rows]
-            is_done = True
+            answers = self._answers(plans, tickets)
         self._withdraw(tickets)
-        if not is_done or self.have_files_changed():
+        if answers is None or self.have_files_changed():
             raise QueryError(FAILED)
         return answers
+
+    def _answers(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Rows]:
+        answers: list[Rows] = [()] * len(plans)
+        for places, sql in _statements(plans, tickets):
+            rows, n = self._run(sql).fetchall(), len(places)
+            for number, place in enumerate(places):
+                answers[place] = [(*row[:-n], row[number - n]) for row in rows]
+        return answers
+
+    def _as_drawn(self, plan: Plan) -> Plan:
+        """The plan that a ticket stands for."""
+        return plan
 
     def _withdraw(self, tickets: Sequence[str]) -> None:
         for ticket in tickets:
@@ -268,14 +302,5 @@ def _statements(
 
 
 def _released_sql(plans: Sequence[Plan], tickets: Sequence[str]) -> str:
-    """The release of a bundle; values without an exact equivalent in Python are strings."""
-    listed = []
-    for name, kind in released_columns(plans):
-        string = "VARCHAR[]" if kind.endswith("[]") else "VARCHAR"
-        if kind.startswith(COUNTED.partition("{")[0]):
-            string = f"{COUNTED.format('VARCHAR')}[]"
-        elif kind.startswith("STRUCT("):
-            string = _INEXACT.sub("VARCHAR", kind)
-        is_exact = kind.startswith("BIGINT") or kind == string
-        listed.append(name if is_exact else f"CAST({name} AS {string})")
-    return f"SELECT {', '.join(listed)} FROM ({private_sql(plans, tickets)})"
+    """The release of a bundle, as Python takes it."""
+    return exactly(released_columns(plans), private_sql(plans, tickets))

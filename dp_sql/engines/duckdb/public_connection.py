@@ -13,21 +13,27 @@ import duckdb
 from dp_sql.engines.duckdb.connection import Engine, restrict
 from dp_sql.engines.duckdb.frozen import FrozenAnswers, Rows
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
+from dp_sql.engines.duckdb.tables import fill, follow, make
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
+from dp_sql.privacy.catalog import Scope
 from dp_sql.sql.formatting import quote
 
 
 class PublicConnection(Engine):
     """Holds what analysts may see. A query beyond its memory ends with DuckDB's error."""
 
-    def __init__(self, memory_limit: str | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self, memory_limit: str | None = None, threads: int | None = None, here: Scope | None = None
+    ) -> None:
         config: dict[str, Any] = {"enable_external_access": "false"}
         config |= {"temp_directory": "", "memory_limit": memory_limit or "1GB"}  # it spills nothing
         if threads is not None:
             config["threads"] = threads
         super().__init__(duckdb.connect(":memory:", config=config), Tickets())
         restrict(self.connection, "SET lock_configuration = true")
+        if here is not None:  # where bare names are looked for, as in the database itself
+            follow(self.connection, here)
         self.loaded: set[tuple[str, ...]] = set()  # public tables, by their full names
         self.frozen = FrozenAnswers(self.connection.execute)
         self._stored: dict[str, str] = {}
@@ -45,18 +51,22 @@ class PublicConnection(Engine):
         """What each name may be as a function; no one can create functions here."""
         return self.builtin_kinds(names)
 
-    def load(self, parts: Sequence[str], columns: Sequence[tuple[str, str]], rows: Any) -> None:
-        """Copy a public table under its own schema and name."""
-        schema, name = map(quote, parts[1:])
-        typed = ", ".join(f"{quote(column)} {kind}" for column, kind in columns)
-        cast = ", ".join(f"CAST({quote(column)} AS {kind})" for column, kind in columns)
-        self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-        self.connection.execute(f"CREATE TABLE {schema}.{name} ({typed})")
-        self.connection.register("__dp_rows", rows)
-        try:
-            self.connection.execute(f"INSERT INTO {schema}.{name} SELECT {cast} FROM __dp_rows")
-        finally:
-            self.connection.unregister("__dp_rows")
+    def load(
+        self,
+        parts: Sequence[str],
+        columns: Sequence[tuple[str, str]],
+        rows: Any,
+        *,
+        is_bare: bool = False,
+    ) -> None:
+        """Copy a public table under its own name, in place of an earlier copy.
+
+        is_bare: whether its last part alone means it, and no temporary table that is there.
+        """
+        if is_bare and parts[0] != "temp":
+            self.connection.execute(f"DROP TABLE IF EXISTS temp.main.{quote(parts[-1])}")
+        make(self.connection, parts, columns)
+        fill(self.connection, parts, columns, rows)
         self.loaded.add(tuple(parts))
 
     def freeze_once(self, what: str, columns: Sequence[tuple[str, str]], rows: Rows) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from dp_sql.engines.spark.types import backquoted, duckdb_type, readable
 from dp_sql.errors import DpSqlError, SourceError, guessed
@@ -22,6 +22,7 @@ _TEMPORARY = ("temp", "main")  # where DuckDB, too, looks first for a bare name
 _UNKNOWN = ("NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")  # ends of Spark's names of errors
 
 
+@runtime_checkable
 class Spark(Protocol):
     """A SparkSession, classic or Connect."""
 
@@ -78,7 +79,7 @@ class SparkCatalog:
             sql = ".".join(map(backquoted, [*scope, found.name]))
             fields = self.spark.table(sql).schema.fields
         except Exception as error:
-            if _condition(error).endswith(_UNKNOWN):
+            if condition_of(error).endswith(_UNKNOWN):
                 return None
             raise _unreadable(name, error) from None
         called = tuple(map(folded, [*scope, found.name]))
@@ -86,19 +87,16 @@ class SparkCatalog:
         if full is None:
             hint = "Give it a name: CREATE TEMPORARY VIEW ratings AS SELECT * FROM …, in Spark."
             raise SourceError(f"{name} has more than three parts in Spark.", hint=hint)
-        columns, listed = [], []
-        for field in fields:
-            kind, column = duckdb_type(field.dataType), backquoted(field.name)
-            if kind is None:
-                of = field.dataType.simpleString()
-                raise SourceError(
-                    f"{name}.{field.name} has Spark's type {of}, which dp_sql cannot read.",
-                    hint=f"Name a view without this column, or cast it: CREATE VIEW … AS SELECT * "
-                    f"EXCEPT ({as_written(field.name)}) FROM {name}, in Spark.",
-                )
-            columns.append((field.name, kind))
-            listed.append(f"{readable(column, field.dataType)} AS {column}")
-        return SparkTable(full, called, sql, tuple(columns), tuple(listed))
+        columns, listed = _columns(name, fields)
+        return SparkTable(full, called, sql, columns, listed)
+
+    def is_still(self, table: SparkTable) -> bool:
+        """Whether a table has the columns that it had."""
+        try:
+            fields = self.spark.table(table.sql).schema.fields
+            return _columns(table.called[-1], fields) == (table.columns, table.listed)
+        except Exception:  # it is gone, or holds what dp_sql cannot read
+            return False
 
     def read(self, table: SparkTable) -> Any:
         """The dataframe of a table, with its `columns` in order."""
@@ -141,6 +139,25 @@ class SparkCatalog:
             return ""
 
 
+def _columns(
+    name: str, fields: Sequence[Any]
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Names and DuckDB types of columns, and each as Spark's SQL; `name` is their table's."""
+    columns, listed = [], []
+    for field in fields:
+        kind, column = duckdb_type(field.dataType), backquoted(field.name)
+        if kind is None:
+            of = field.dataType.simpleString()
+            but = f"SELECT * EXCEPT ({as_written(field.name)}) FROM {name}"
+            raise SourceError(
+                f"{name}.{field.name} has Spark's type {of}, which dp_sql cannot read.",
+                hint=f"Name a view without this column: CREATE VIEW … AS {but}, in Spark.",
+            )
+        columns.append((field.name, kind))
+        listed.append(f"{readable(column, field.dataType)} AS {column}")
+    return tuple(columns), tuple(listed)
+
+
 def _is_built_in(table: SparkTable) -> bool:
     return table.called[0] == "spark_catalog"
 
@@ -174,7 +191,7 @@ def _check(spark: Spark) -> None:
         )
 
 
-def _condition(error: Exception) -> str:
+def condition_of(error: Exception) -> str:
     """The name that Spark gives to an error; else that of its type."""
     for name in ("getCondition", "getErrorClass"):
         if (told := getattr(error, name, None)) is not None and (condition := told()):
@@ -185,4 +202,4 @@ def _condition(error: Exception) -> str:
 def _unreadable(name: str, error: Exception) -> SourceError:
     """Spark's error, whose message may hold a value and is left out."""
     hint = f"See why with: spark.table({name!r}).show()"
-    return SourceError(f"Spark cannot read {name} ({_condition(error)}).", hint=hint)
+    return SourceError(f"Spark cannot read {name} ({condition_of(error)}).", hint=hint)

@@ -1,0 +1,282 @@
+"""Questions as Spark's jobs: rows are brought together by person, DuckDB runs over each part.
+
+1. Each row goes to the part of its person, a hash (people.py). A task runs the question's SQL over
+   one part, and cuts what comes out into slices by a hash of the keys.
+2. A task merges one slice of all parts. Few parts are merged on the driver.
+
+What the two stages exchange are arrow tables as bytes, a few for each task. A part is computed
+from its rows alone, so it may be computed again, and the driver sees whether it has come twice.
+Each job also says what it has read, and the driver refuses if the next job of a release reads
+other rows.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby
+from typing import Any
+
+from dp_sql.engines.protocol import Pairs, Question
+from dp_sql.engines.spark import parts
+from dp_sql.engines.spark.parts import ALL, ITEM, KEPT, PART, PIECES, Piece
+from dp_sql.engines.spark.people import Read, rows_by_part
+from dp_sql.engines.spark.question_sql import Asked, asked
+from dp_sql.errors import InternalError, SourceError
+
+ROWS_PER_PART = 1_000_000
+MERGED_HERE = 4  # so many parts are merged on the driver
+_CHANGED = "A table was changed while it was read; ask again."
+ITEMS_PER_SLICE = 1 << 32  # an item's code is its slice times this, and its number in it
+
+
+@dataclass(frozen=True)
+class _Slices:
+    """Merged slices of a question.
+
+    pieces: a list where they were merged on the driver, else a dataframe.
+    """
+
+    asked: Asked
+    n_slices: int
+    pieces: Any
+
+
+class SparkJobs:
+    """The jobs of one release over the tables of a Spark session, classic or Connect.
+
+    read: the dataframe and the columns of a private table. n_parts: into how many parts people are
+    split; None: by the number of rows. It changes the time and nothing else.
+    """
+
+    def __init__(self, spark: Any, read: Read, n_parts: int | None = None) -> None:
+        self._spark, self._read, self._n_parts = spark, read, n_parts
+        self._tag = f"dp_sql-{uuid.uuid4().hex}"
+        self._seen: dict[Any, int] = {}
+        self._digests: dict[tuple[int, int, int], str] = {}
+        self._pairs: list[tuple[Question, _Slices]] = []
+
+    def cancel(self) -> None:
+        """Stop what runs now, from another thread; it fails."""
+        self._spark.interruptTag(self._tag)
+
+    def close(self) -> None:
+        """Forget what Spark keeps for this release."""
+        while self._pairs:
+            pieces = self._pairs.pop()[1].pieces
+            with suppress(Exception):  # a session that is gone keeps nothing
+                if not isinstance(pieces, list):
+                    pieces.unpersist()
+
+    # --- what an engine answers (dp_sql.engines.protocol) ---
+
+    def counts(self, question: Question) -> Any:
+        """How many people have each item."""
+        return self._answer(question)
+
+    def contributions(self, question: Question) -> Any:
+        """A histogram of what people contribute."""
+        return self._answer(question)
+
+    def thin(self, question: Question, people_per_item: int) -> Pairs:
+        """Some people of each item, those whose codes have the smallest hashes."""
+        return self._chosen(question, people_per_item, None)
+
+    def complete(self, question: Question, items: Any, people: Any) -> Pairs:
+        """All people of these items; None: of all items. No people are asked for."""
+        if people is not None and len(people):
+            raise InternalError("Spark completes items, not people.")
+        return self._chosen(question, None, None if items is None else _bits(items))
+
+    # --- jobs ---
+
+    def _answer(self, question: Question) -> Any:
+        import pyarrow as pa
+
+        bound = self._bound(question)
+        merge = bound.merge(self._n_slices(question))
+        slices = self._merged(bound, merge)
+        pieces = self._checked(slices, self._collected(slices.pieces))
+        pieces = pieces or [*parts.merge_slice(merge, 0, [])]
+        return pa.concat_tables(parts.from_bytes(data) for *_, data in pieces)
+
+    def _chosen(self, question: Question, most: int | None, wanted: Any) -> Pairs:
+        """Some people of each item, or all people of some items."""
+        slices = self._slices(question)
+        given = (slices.n_slices, most, wanted)
+        if isinstance(slices.pieces, list):
+            found = [one for piece in slices.pieces for one in parts.thin_piece(piece, *given)]
+        else:
+            found = self._collected(_mapped(slices.pieces, parts.thin_pieces, *given))
+        pieces = self._checked(slices, found)
+        if not pieces:
+            (none,) = parts.merge_slice(slices.asked.pairs(1), 0, [])
+            pieces = [*parts.thin_piece(none, *given)]
+        return self._assembled(question, pieces)
+
+    def _slices(self, question: Question) -> _Slices:
+        """Merged pairs of a question, which are kept until the release is over."""
+        for known, slices in self._pairs:
+            if known is question:
+                return slices
+        bound = self._bound(question)
+        slices = self._merged(bound, bound.pairs(self._n_slices(question)))
+        if not isinstance(slices.pieces, list):
+            slices.pieces.persist()
+        self._pairs.append((question, slices))
+        return slices
+
+    def _merged(self, bound: Asked, merge: parts.Merge) -> _Slices:
+        """Run a question over all parts, and merge what comes out."""
+        n_parts, n_slices = self._parts(bound.question), merge.n_slices
+        work = bound.work(n_slices)
+        read = {table: bound.read[table] for table in bound.tables}
+        rows = rows_by_part(list(dict.fromkeys(bound.question.tables)), read, self._read, n_parts)
+        frame = _mapped(_spread(rows, n_parts, PART), parts.answer_parts, work)
+        own = parts.no_rows(work, n_parts)  # Spark calls no function where there are no rows
+        if n_slices == 1:
+            pieces = [*self._collected(frame), *own]
+            return _Slices(bound, n_slices, _merged_here(merge, pieces))
+        own = [piece for piece in own if piece[0] < n_slices]
+        if own:
+            frame = frame.union(self._spark.createDataFrame(_as_table(own), PIECES))
+        merged = _mapped(_spread(frame, n_slices + 1, "slice"), parts.merge_slices, merge)
+        return _Slices(bound, n_slices, merged)
+
+    def _collected(self, pieces: Any) -> list[Piece]:
+        """The pieces of a dataframe."""
+        if isinstance(pieces, list):
+            return pieces
+        with self._tagged():
+            return list(parts.pieces_in(pieces.toArrow().to_batches()))
+
+    @contextmanager
+    def _tagged(self) -> Iterator[None]:
+        self._spark.addTag(self._tag)
+        try:
+            yield
+        finally:
+            self._spark.removeTag(self._tag)
+
+    # --- how far to split ---
+
+    def _parts(self, question: Question) -> int:
+        """Into how many parts people are split: the same for all of a release."""
+        if self._n_parts is None:
+            frames = [self._read(one.table)[0].selectExpr("1 AS n") for one in question.tables]
+            with self._tagged():
+                n_rows = reduce(lambda a, b: a.union(b), frames).count()
+            self._n_parts = -(-n_rows // ROWS_PER_PART) or 1
+        return self._n_parts
+
+    def _n_slices(self, question: Question) -> int:
+        """Into how many slices; one is merged on the driver."""
+        n_parts = self._parts(question)
+        return n_parts if question.keys and n_parts > MERGED_HERE else 1
+
+    def _bound(self, question: Question) -> Asked:
+        return asked(question, {one.table: self._read(one.table)[1] for one in question.tables})
+
+    # --- checks ---
+
+    def _checked(self, slices: _Slices, pieces: Sequence[Piece]) -> list[Piece]:
+        """The pieces of the answer, once what was read is what the release has read before."""
+        read: dict[Any, int] = {}
+        numbers: set[int] = set()
+        for number, part, _, data in pieces:
+            if number == slices.n_slices:
+                if part in numbers:
+                    raise InternalError("Spark has sent the answer of a part twice.")
+                numbers.add(part)
+                for name, value in _named(slices.asked, json.loads(data)):
+                    read[name] = read.get(name, 0) + value
+        for name, value in read.items():
+            if self._seen.setdefault(name, value) != value:
+                raise SourceError(_CHANGED)
+        found = [piece for piece in pieces if piece[0] < slices.n_slices]
+        return sorted(found, key=lambda piece: piece[:3])
+
+    def _assembled(self, question: Question, pieces: Sequence[Piece]) -> Pairs:
+        """Pairs from pieces: for each piece of a slice its items, and the codes of their people."""
+        import numpy as np
+        import pyarrow as pa
+
+        people, shown = [], []
+        for (number, part), some in groupby(pieces, key=lambda piece: piece[:2]):
+            for _, _, i, data in sorted(some, key=lambda piece: abs(piece[2])):
+                if i < 0:
+                    people.append(np.frombuffer(data, np.int64))
+                    continue
+                rows = parts.from_bytes(data)
+                digest = rows.schema.metadata[b"digest"]
+                if self._digests.setdefault((id(question), number, part), digest) != digest:
+                    raise SourceError(_CHANGED)
+                codes = pa.array(rows.column(ITEM).to_numpy() + number * ITEMS_PER_SLICE)
+                shown.append(rows.append_column("item", codes).replace_schema_metadata())
+        every = pa.concat_tables(shown)
+        kept, codes = every.column(KEPT).to_numpy(), every.column("item").to_numpy()
+        return Pairs(
+            np.repeat(codes, kept),
+            np.concatenate([np.zeros(0, np.int64), *people]),
+            codes[kept == every.column(ALL).to_numpy()],
+            every.select(["item", *question.shown]),
+        )
+
+
+def _merged_here(merge: parts.Merge, pieces: Sequence[Piece]) -> list[Piece]:
+    """Merge what all parts have on the driver."""
+    rows = [piece for piece in pieces if piece[0] == 0]
+    return [*parts.merge_slice(merge, 0, rows), *(piece for piece in pieces if piece[0])]
+
+
+def _named(bound: Asked, seen: Sequence[Sequence[str]]) -> Iterator[tuple[Any, int]]:
+    """What one part has read of each table: how many rows, and sums of hashes."""
+    for one, values in zip(dict.fromkeys(bound.question.tables), seen, strict=True):
+        columns = bound.read[one.table]
+        names = ["", *columns, tuple(columns)]
+        for name, value in zip(names, map(int, values), strict=False):
+            yield (one, name), value
+
+
+def _spread(frame: Any, n: int, column: str) -> Any:
+    """Rows with the same number in a column together, those of each number in a task of its own."""
+    if hasattr(frame, "repartitionById"):  # from Spark 4.1
+        return frame.repartitionById(n, column)
+    return frame.repartition(n, column)
+
+
+def _mapped(frame: Any, function: Callable[..., Iterator[Any]], *given: Any) -> Any:
+    """What a function of parts.py makes of the batches of each task; it is sent by value."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(parts)
+
+    def run(batches: Iterable[Any]) -> Iterator[Any]:
+        return function(batches, *given)
+
+    return frame.mapInArrow(run, PIECES)
+
+
+def _as_table(pieces: Sequence[Piece]) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_batches([parts.as_batch(*pieces)])
+
+
+def _bits(items: Any) -> dict[int, bytes]:
+    """Items by slice, a bit for each."""
+    import numpy as np
+
+    codes = np.unique(np.asarray(items, np.int64))
+    slices, numbers = codes // ITEMS_PER_SLICE, codes % ITEMS_PER_SLICE
+    found = {}
+    for number in np.unique(slices).tolist():
+        mine = numbers[slices == number]
+        bits = np.zeros(mine[-1] + 1, bool)
+        bits[mine] = True
+        found[number] = np.packbits(bits).tobytes()
+    return found

@@ -1,0 +1,119 @@
+"""Which part of the people each row of a private table is in, as dataframes of Spark.
+
+A row is in the part of its person; a row that is linked to people of another table is in each
+part that has one of them, once. Rows that are no one's are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from dp_sql.engines.spark.parts import PART, SOURCE
+from dp_sql.engines.spark.question_sql import Columns, incoming
+from dp_sql.engines.spark.types import backquoted
+from dp_sql.errors import NotSupported
+from dp_sql.privacy.relation_tree import Parts, PersonOf
+from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
+
+Read = Callable[[Parts], tuple[Any, Columns]]
+"""The dataframe of a table, and its columns as DuckDB types them."""
+
+_LINK = "__dp_link"
+
+
+def check_people(tables: Sequence[PersonOf], read: Read) -> None:
+    """Refuse tables whose people Spark cannot bring together, before anything is spent."""
+    roots = map(_root, tables)
+    _check_kinds([(one, one.column) for one in roots], read)
+    for one in tables:
+        if sum(other.table == one.table for other in {*tables}) > 1:
+            raise NotSupported(f"{one.table[-1]} tells in two ways whose its rows are.")
+        while one.owner is not None:
+            _check_kinds([(one, one.column), (one.owner, str(one.key))], read)
+            one = one.owner  # noqa: PLW2901
+
+
+def rows_by_part(
+    tables: Sequence[PersonOf], columns: Mapping[Parts, Sequence[str]], read: Read, n_parts: int
+) -> Any:
+    """All rows of some tables with their part and their table, each with its own columns."""
+    frames = []
+    for number, one in enumerate(tables):
+        named = [name for name, _ in read(one.table)[1]]
+        listed = [
+            f"{backquoted(name)} AS {incoming(number, i)}"
+            for i, name in enumerate(named)
+            if name in columns[one.table]
+        ]
+        frames.append(_by_part(one, [f"{number} AS {SOURCE}", *listed], read, n_parts))
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
+
+
+def _by_part(one: PersonOf, listed: Sequence[str], read: Read, n_parts: int) -> Any:
+    """Expressions over the rows of a table, with the part that each row is in."""
+    frame, columns = read(one.table)
+    column, kind = backquoted(one.column), dict(columns)[one.column]
+    if one.owner is None:
+        part = f"CAST(pmod({_hash(column, kind)}, {n_parts}) AS INT) AS {PART}"
+        return frame.where(f"{column} IS NOT NULL").selectExpr(part, *listed)
+    key = str(one.key)
+    wider = _is_wide(kind) or _is_wide(dict(read(one.owner.table)[1])[key])
+    link = f"{_comparable(backquoted(key), wider, kind)} AS {_LINK}"
+    links = _by_part(one.owner, [link], read, n_parts).where(f"{_LINK} IS NOT NULL").distinct()
+    rows = frame.selectExpr(f"{_comparable(column, wider, kind)} AS {_LINK}", *listed)
+    return rows.join(links, _LINK).drop(_LINK)
+
+
+def _check_kinds(columns: Sequence[tuple[PersonOf, str]], read: Read) -> None:
+    """Whether some columns have types whose equal values Spark finds."""
+    types = [dict(read(one.table)[1])[column] for one, column in columns]
+    kinds = set(map(_kind, types))
+    if len(kinds) == 1 and None not in kinds:
+        return
+    listed = ", ".join(
+        f"{one.table[-1]}.{column} ({kind})"
+        for (one, column), kind in zip(columns, types, strict=True)
+    )
+    raise NotSupported(
+        f"Spark cannot bring together the people of {listed}: integers, or one other type whose "
+        "equality is exact, are needed.",
+        hint="Name a view that casts these columns to one type.",
+    )
+
+
+def _kind(kind: str) -> str | None:
+    """What a type's values are compared as; None: not at all."""
+    name = family(kind)
+    if name in INTEGERS or (name == "DECIMAL" and kind.endswith(",0)")):
+        return "integer"
+    return kind if name in EXACT_TYPES and not kind.endswith("]") else None
+
+
+def _hash(column: str, kind: str) -> str:
+    """A hash of a person that is the same in all tables, whatever the type of an integer."""
+    if _kind(kind) != "integer":
+        return f"xxhash64({column})"
+    small = f"CAST({column} AS BIGINT)"
+    if not _is_wide(kind):
+        return f"xxhash64({small})"
+    small = f"TRY_{small}"
+    wide = f"xxhash64(CAST({column} AS DECIMAL(38,0)))"
+    return f"if({small} IS NULL, {wide}, xxhash64({small}))"
+
+
+def _comparable(column: str, wider: bool, kind: str) -> str:
+    if _kind(kind) != "integer":
+        return column
+    return f"CAST({column} AS {'DECIMAL(38,0)' if wider else 'BIGINT'})"
+
+
+def _is_wide(kind: str) -> bool:
+    """Whether integers of a type can lie outside of BIGINT."""
+    return family(kind) == "DECIMAL" and int(kind[8:].split(",")[0]) > 18
+
+
+def _root(one: PersonOf) -> PersonOf:
+    """The table that has the people themselves."""
+    return one if one.owner is None else _root(one.owner)

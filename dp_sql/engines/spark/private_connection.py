@@ -1,0 +1,141 @@
+"""The private side of a session under a policy whose tables are Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dp_sql.engines.by_parts import drawn_from
+from dp_sql.engines.duckdb.connection import columns_of
+from dp_sql.engines.duckdb.frozen import Rows
+from dp_sql.engines.duckdb.introspection import Names
+from dp_sql.engines.duckdb.private_connection import PrivateConnection
+from dp_sql.engines.duckdb.tables import fill, follow, make
+from dp_sql.engines.spark.catalog import Spark, SparkCatalog, SparkTable
+from dp_sql.engines.spark.release import Releases, open_memory, shut
+from dp_sql.errors import PolicyError, SourceError
+from dp_sql.policy.catalog import Listed
+from dp_sql.policy.model import Policy
+from dp_sql.policy.parser import dotted
+from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.relation_tree import Parts
+from dp_sql.sql.formatting import full_name
+
+
+@dataclass(frozen=True)
+class ListedInSpark(Listed):
+    """A table by its name in Spark, which DuckDB may have for itself."""
+
+    called: Parts = ()
+
+    def is_called(self, name: Sequence[str]) -> bool:
+        """Whether a folded name may mean this table."""
+        return self.called[-len(name) :] == tuple(name)
+
+
+class SparkPrivateConnection(PrivateConnection):
+    """The tables of a policy, on the driver: those of people empty, and public ones with rows.
+
+    Names mean what they mean in Spark when the session opens.
+    """
+
+    changed = "The columns of a private table have changed in Spark"
+
+    def __init__(self, spark: Spark, policy: Policy) -> None:
+        self._spark = SparkCatalog(spark)
+        self._check(policy)
+        self._policy, self._tables = policy, self._found(policy)
+        tables = [*self._tables.values()]
+        self.described, self.identity = "Spark", self._spark.identity(tables)
+        self._by_parts = {table.parts: table for table in tables}
+        self._releases = Releases(self._spark, self._by_parts.__getitem__)
+        connection = open_memory()
+        self._begin(connection, f"spark#{id(connection)}", policy.limits)
+        with self._closed_on_failure():
+            shut(connection)
+            follow(connection, self._spark.here())
+            for table in tables:
+                make(connection, table.parts, table.columns)
+            self.catalogue = SparkTables([*map(self._listed_in_spark, tables)], self)
+            self._listed = self.catalogue.listed()
+
+    def _check(self, policy: Policy) -> None:
+        if policy.views:
+            views = ", ".join(map(dotted, sorted(policy.views)))
+            raise PolicyError(
+                f"With Spark a policy lists no [views]: dp_sql reads a view of Spark as a table. "
+                f"Move {views} to [tables] or [public]."
+            )
+
+    def _found(self, policy: Policy) -> dict[Parts, SparkTable]:
+        """The tables of a policy that there are, by their names in it."""
+        names = [*policy.tables, *policy.scores, *sorted(policy.public)]
+        try:
+            found = {name: self._spark.find(name) for name in names}
+        except SourceError as error:
+            raise PolicyError(f"The policy does not fit Spark: {error}") from None
+        return {name: table for name, table in found.items() if table is not None}
+
+    def _listed_in_spark(self, table: SparkTable) -> ListedInSpark:
+        columns = columns_of(self._bound(f"SELECT * FROM {full_name(table.parts)}"))
+        database, schema, name = table.parts
+        return ListedInSpark((database, schema, name), False, tuple(columns), called=table.called)
+
+    def pin(self, private: Names, public: Names) -> None:
+        """Read the rows of the public tables, which stay as they are now for this session."""
+        for name in [*self._policy.scores, *sorted(self._policy.public)]:
+            table = self._tables[name]
+            try:
+                rows = self._spark.rows(table)
+            except SourceError as error:
+                raise PolicyError(f"The policy does not fit Spark: {error}") from None
+            fill(self._connection, table.parts, table.columns, rows)
+
+    def have_files_changed(self) -> bool:
+        """Whether the columns of a private table have changed since the session opened."""
+        return not all(map(self._spark.is_still, self.private_tables()))
+
+    def private_tables(self) -> list[SparkTable]:
+        """The tables that hold people's rows."""
+        return [self._tables[name] for name in self._policy.tables]
+
+    def interrupt(self) -> None:
+        """Stop what is running, in Spark and here."""
+        self._releases.interrupt()
+        super().interrupt()
+
+    def check(self, plans: Sequence[Plan]) -> None:
+        """Refuse, before anything is spent, people whom Spark cannot bring together."""
+        self._releases.check(plans)
+
+    def _answers(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Rows]:
+        return self._releases.made(self._connection, [*map(drawn_from, plans)], tickets)
+
+    def _as_drawn(self, plan: Plan) -> Plan:
+        return drawn_from(plan)
+
+
+class SparkTables:
+    """The tables of a policy, as the owner's tools see them; only public ones have rows here."""
+
+    def __init__(self, listed: Sequence[Listed], side: SparkPrivateConnection) -> None:
+        self._listed, self._side = listed, side
+
+    def listed(self) -> Sequence[Listed]:
+        """The tables."""
+        return self._listed
+
+    def stand_ins(self) -> Sequence[str]:
+        """Users' functions in Spark replace none here."""
+        return []
+
+    def finds(self, select: str) -> bool:
+        """Whether a SELECT returns a row; SourceError where it reads people's rows."""
+        for table in self._side.private_tables():
+            if full_name(table.parts) in select:
+                raise SourceError("on Spark this is not checked.")
+        return bool(self._side.public_values(select))
+
+    def number(self, select: str) -> int:
+        """The number that a SELECT over public tables returns."""
+        return self._side.public_number(select)

@@ -1,0 +1,101 @@
+"""Releases of people's rows that are in Spark: jobs there, one draw on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import duckdb
+
+from dp_sql.engines.by_parts import ByParts
+from dp_sql.engines.duckdb.connection import Connection
+from dp_sql.engines.duckdb.frozen import Rows, exactly
+from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
+from dp_sql.engines.spark.catalog import SparkCatalog, SparkTable, condition_of
+from dp_sql.engines.spark.jobs import SparkJobs
+from dp_sql.engines.spark.people import check_people
+from dp_sql.errors import DpSqlError, SourceError
+from dp_sql.privacy.people_rows import bundles
+from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.private_sql import private_sql, release_columns, released_columns
+from dp_sql.privacy.relation_tree import Parts
+
+
+def open_memory() -> Connection:
+    """The driver's own DuckDB, with tables called as Spark's: those of people stay empty there."""
+    with CATALOG_LOCK:
+        return duckdb.connect(":memory:")
+
+
+def shut(connection: Connection) -> None:
+    """Let a connection reach no file but what it spills; its limits are set before."""
+    connection.execute("SET enable_external_access = false")
+
+
+def public_tables(plans: Sequence[Plan]) -> set[Parts]:
+    """The tables that plans read besides people's."""
+    private = {one.table for plan in plans for one in plan.people}
+    return {parts for plan in plans for parts in plan.tables} - private
+
+
+class Releases:
+    """The releases of one session, one at a time; `table` is what a name in a plan means."""
+
+    def __init__(self, catalog: SparkCatalog, table: Callable[[Parts], SparkTable]) -> None:
+        self._catalog, self._table = catalog, table
+        self._jobs: SparkJobs | None = None
+
+    def check(self, plans: Sequence[Plan]) -> None:
+        """Refuse, before anything is spent, people whom Spark cannot bring together."""
+        for people in {plan.people for plan in plans if plan.people}:
+            check_people(people, self._read)
+
+    def made(
+        self, connection: Connection, plans: Sequence[Plan], tickets: Sequence[str]
+    ) -> list[Rows]:
+        """Release each plan once: its rows. The connection has all public rows that they read."""
+        jobs = self._jobs = SparkJobs(self._catalog.spark, self._read)
+        try:
+            return _made(jobs, connection, plans, tickets)
+        except BaseException:
+            jobs.cancel()
+            raise
+        finally:
+            self._jobs = None
+            jobs.close()
+
+    def interrupt(self) -> None:
+        """Stop what is running, from another thread."""
+        if (jobs := self._jobs) is not None:
+            jobs.cancel()
+
+    def _read(self, parts: Parts) -> tuple[Any, Sequence[tuple[str, str]]]:
+        table = self._table(parts)
+        return self._catalog.read(table), table.columns
+
+
+def _made(
+    jobs: SparkJobs, connection: Connection, plans: Sequence[Plan], tickets: Sequence[str]
+) -> list[Rows]:
+    answers: list[Rows] = [()] * len(plans)
+    for places in bundles(plans):
+        some, theirs = [plans[i] for i in places], [tickets[i] for i in places]
+        if not some[0].parameters.reads_people:
+            sql = exactly(released_columns(some), private_sql(some, theirs))
+            answers[places[0]] = connection.execute(sql).fetchall()
+            continue
+        with ByParts(jobs, connection).released(some, theirs) as selects:
+            for i, sql in zip(places, selects, strict=True):
+                exact = exactly(release_columns(plans[i]), sql)
+                answers[i] = connection.execute(exact).fetchall()
+    return answers
+
+
+def told(error: Exception) -> Exception:
+    """Spark's error as dp_sql's: its message may hold a value, and its name does not."""
+    if isinstance(error, DpSqlError | duckdb.Error):
+        return error
+    return SourceError(
+        f"Spark could not compute the source ({condition_of(error)}).",
+        hint="The log of Spark shows why.",
+    )

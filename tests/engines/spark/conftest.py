@@ -1,0 +1,54 @@
+"""A Spark session of two threads: classic, or Connect with DP_SQL_TEST_SPARK=connect."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.task.maxFailures": "3",
+    "spark.sql.session.timeZone": "America/Los_Angeles",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    folder = tmp_path_factory.mktemp("spark")
+    os.environ |= {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(_without_dp_sql(folder)),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder
+        is_connect = os.environ.get("DP_SQL_TEST_SPARK") == "connect"
+        # A task is tried again only where its place says how often: local[threads, tries].
+        builder = builder.remote("local[2,3]") if is_connect else builder.master("local[2,3]")
+        for name, value in SETTINGS.items():
+            builder = builder.config(name, value)
+        session = builder.config("spark.sql.warehouse.dir", str(folder)).getOrCreate()
+        yield session
+        session.stop()
+
+
+def _without_dp_sql(folder: Path) -> Path:
+    """A folder for PYTHONPATH, because of which workers cannot import dp_sql."""
+    (folder / "dp_sql.py").write_text("raise ImportError('a worker must not need dp_sql')\n")
+    return folder

@@ -1,0 +1,346 @@
+"""Spark's jobs answer as DuckDB does over all rows at once."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from dp_sql.engines.protocol import Question
+from dp_sql.engines.spark import jobs as module
+from dp_sql.engines.spark.jobs import SparkJobs
+from dp_sql.engines.spark.people import check_people
+from dp_sql.errors import NotSupported, SourceError
+from dp_sql.privacy.relation_tree import PersonOf
+from tests.engines.spark.asking import Asking, pairs_of
+
+RATINGS = ("spark_catalog", "default", "ratings")
+PLACES = ("spark_catalog", "default", "places")
+ORDERS, LINES, NOTES = [
+    ("shop", "my schema", name) for name in ("orders", 'order "x" lines', "notes")
+]
+
+PEOPLE = PersonOf(RATINGS, "person")
+ORDERED = PersonOf(ORDERS, "buyer")
+LINE = PersonOf(LINES, "order", "id", ORDERED)
+NOTE = PersonOf(NOTES, "line", "line no", LINE)
+
+COUNTS = Question(
+    "SELECT title, count(DISTINCT person) AS n FROM spark_catalog.default.ratings GROUP BY title",
+    ["title"],
+    "SELECT title, CAST(sum(n) AS BIGINT) AS n FROM __dp_parts GROUP BY title",
+    [("title", "VARCHAR"), ("n", "BIGINT")],
+    [PEOPLE],
+)
+ROWS_PER_PERSON = Question(
+    """WITH each AS (SELECT count(*) AS n FROM spark_catalog.default.ratings
+        WHERE person IS NOT NULL GROUP BY person)
+    SELECT n, count(*) AS people, sum(n) AS total FROM each GROUP BY n -- a comment""",
+    [],
+    """SELECT n, CAST(sum(people) AS BIGINT) AS people, CAST(sum(total) AS HUGEINT) AS total
+    FROM __dp_parts GROUP BY n -- a comment""",
+    [("n", "BIGINT"), ("people", "BIGINT"), ("total", "HUGEINT")],
+    [PEOPLE],
+)
+TOTAL = Question(
+    "SELECT count(*) AS n FROM spark_catalog.default.ratings WHERE person IS NOT NULL",
+    [],
+    "SELECT CAST(sum(n) AS BIGINT) AS n FROM __dp_parts",
+    [("n", "BIGINT")],
+    [PEOPLE],
+)
+JOINED = Question(
+    """SELECT title, city, count(DISTINCT r.person) AS n
+    FROM "spark_catalog"."default"."ratings" AS r
+    JOIN "spark_catalog"."default"."places" AS p ON r.person = p.who
+    WHERE title IN (SELECT item FROM __dp_domain) GROUP BY ALL""",
+    ["title", "city"],
+    """SELECT title, city, CAST(sum(n) AS BIGINT) AS n FROM __dp_parts
+    WHERE title IN (SELECT item FROM __dp_domain) GROUP BY ALL""",
+    [("title", "VARCHAR"), ("city", "VARCHAR"), ("n", "BIGINT")],
+    [PEOPLE, PersonOf(PLACES, "who")],
+)
+LINKED = Question(
+    """SELECT text, buyer % 10 AS digit, count(*) AS n, count(DISTINCT buyer) AS buyers
+    FROM shop."my schema".orders AS o
+    JOIN shop."my schema"."order ""x"" lines" AS l ON o.id = l."order"
+    JOIN shop."my schema".notes AS t ON l."line no" = t.line GROUP BY ALL""",
+    ["text", "digit"],
+    """SELECT text, digit, CAST(sum(n) AS BIGINT) AS n, CAST(sum(buyers) AS BIGINT) AS buyers
+    FROM __dp_parts GROUP BY ALL""",
+    [("text", "VARCHAR"), ("digit", "BIGINT"), ("n", "BIGINT"), ("buyers", "BIGINT")],
+    [ORDERED, LINE, NOTE],
+)
+PAIRS = Question(
+    """WITH codes AS (SELECT person, row_number() OVER (ORDER BY person) - 1 AS code
+        FROM (SELECT DISTINCT person FROM spark_catalog.default.ratings WHERE person IS NOT NULL))
+    SELECT DISTINCT title, lower(title) AS low, code AS __dp_person
+    FROM spark_catalog.default.ratings JOIN codes USING (person)""",
+    ["title", "low"],
+    "SELECT * FROM __dp_parts",
+    [("title", "VARCHAR"), ("low", "VARCHAR")],
+    [PEOPLE],
+    shown=["title"],
+)
+
+
+@pytest.fixture(scope="module")
+def asking(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    with duckdb.connect() as connection:
+        made = Asking(spark, connection, tmp_path_factory.mktemp("tables"))
+        made.make(
+            RATINGS,
+            "person BIGINT, title VARCHAR, unused DOUBLE",
+            """SELECT CASE WHEN i % 50 < 49 THEN hash(i) % 300 END, nullif('Title ' || hash(i, 1) % 40, 'Title 7'),
+            random() FROM range(3000) AS t(i)""",
+        )
+        made.make(
+            PLACES,
+            "who DECIMAL(38, 0), city VARCHAR",
+            "SELECT hash(i) % 400, 'city ' || i % 7 FROM range(600) AS t(i)",
+        )
+        # Ids of orders are shared by people, and lines by orders.
+        made.make(
+            ORDERS,
+            "id INTEGER, buyer BIGINT",
+            "SELECT nullif(hash(i) % 200, 3), nullif(hash(i, 1) % 100, 5) FROM range(500) AS t(i)",
+        )
+        made.make(
+            LINES,
+            '"order" DECIMAL(38, 0), "line no" VARCHAR',
+            "SELECT hash(i) % 220, nullif('l' || hash(i, 2) % 300, 'l1') FROM range(900) AS t(i)",
+        )
+        made.make(
+            NOTES,
+            "line VARCHAR, text VARCHAR",
+            "SELECT 'l' || hash(i) % 310, 'text ' || i % 12 FROM range(800) AS t(i)",
+        )
+        yield made
+
+
+@pytest.fixture(scope="module")
+def joined(asking: Asking) -> Question:
+    return replace(JOINED, public=asking.public("__dp_domain", item=["Title 1", "Title 2", None]))
+
+
+@pytest.fixture(params=[1, 2, 3, 7])
+def n_parts(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+def test_answers(asking: Asking, joined: Question, n_parts: int) -> None:
+    jobs = asking.jobs(n_parts)
+    for question in (COUNTS, ROWS_PER_PERSON, TOTAL, joined, LINKED):
+        expected = asking.expected(question)
+        assert len(expected) > (0 if question is TOTAL else 5)
+        assert asking.answered(question, jobs.counts(question)) == expected
+
+
+def test_the_order_of_rows_changes_nothing(asking: Asking) -> None:
+    rng = random.Random(7)
+    answers = []
+    for _ in range(3):
+        for table in (RATINGS, ORDERS, LINES, NOTES):
+            asking.shuffle(table, rng)
+        jobs = asking.jobs(5)
+        pairs = jobs.thin(PAIRS, 3)
+        answers.append(
+            (
+                asking.answered(LINKED, jobs.counts(LINKED)),
+                *(one.tolist() for one in (pairs.items, pairs.people, pairs.complete)),
+                pairs.shown,
+            )
+        )
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0][0] == asking.expected(LINKED)
+
+
+def test_tables_without_rows(asking: Asking) -> None:
+    table = ("spark_catalog", "default", "empty")
+    asking.make(table, "person BIGINT, title VARCHAR")
+    for n_parts in (1, 6, None):
+        jobs = asking.jobs(n_parts)
+        for question in (COUNTS, ROWS_PER_PERSON, TOTAL):
+            empty = _over(question, table)
+            answer = jobs.counts(empty)
+            assert answer.column_names == [name for name, _ in question.columns]
+            assert asking.answered(empty, answer) == asking.expected(empty)
+        pairs = jobs.complete(_over(PAIRS, table), None)
+        assert (len(pairs.items), len(pairs.people), pairs.shown.num_rows) == (0, 0, 0)
+
+
+def _over(question: Question, table: tuple[str, ...]) -> Question:
+    sql = question.part_sql.replace("default.ratings", f"default.{table[-1]}")
+    return replace(question, part_sql=sql, tables=[PersonOf(table, "person")])
+
+
+def test_pairs(asking: Asking, n_parts: int) -> None:
+    jobs = asking.jobs(n_parts)
+    whole = jobs.complete(PAIRS, None)
+    select = """SELECT DISTINCT title, person FROM spark_catalog.default.ratings
+        WHERE person IS NOT NULL"""
+    expected = asking.rows(select)
+    assert len(whole.people) == len(expected)
+    assert _degrees(pairs_of(whole, ["title"]), 0) == _degrees(expected, 0)
+    # People's codes are some names of people: how many have each set of titles is the same.
+    assert _titles(pairs_of(whole, ["title"])) == _titles(expected)
+    assert whole.complete.tolist() == sorted(set(whole.items.tolist()))
+
+    sizes = Counter(whole.items.tolist())
+    some = jobs.thin(PAIRS, 60)
+    assert Counter(some.items.tolist()) == {code: min(n, 60) for code, n in sizes.items()}
+    assert some.complete.tolist() == sorted(code for code, n in sizes.items() if n <= 60)
+    assert 0 < len(some.complete) < len(sizes)
+    assert pairs_of(some, ["title"]) <= pairs_of(whole, ["title"])
+    items = whole.complete[::3]
+    rest = jobs.complete(PAIRS, items)
+    assert rest.complete.tolist() == items.tolist()
+    assert rest.shown.column_names == ["item", "title"]
+    assert {*zip(rest.items.tolist(), rest.people.tolist(), strict=True)} == {
+        pair
+        for pair in zip(whole.items.tolist(), whole.people.tolist(), strict=True)
+        if pair[0] in {*items.tolist()}
+    }
+    assert len(jobs.complete(PAIRS, []).items) == 0
+    jobs.close()
+
+
+def _degrees(pairs: Any, place: int) -> Counter[Any]:
+    return Counter(pair[place] for pair in pairs)
+
+
+def _titles(pairs: Any) -> Counter[Any]:
+    titles: dict[Any, set[Any]] = {}
+    for title, person in pairs:
+        titles.setdefault(person, set()).add(title)
+    return Counter(frozenset(one) for one in titles.values())
+
+
+# --- tasks that fail or are slow ---
+
+
+def test_a_task_that_fails_is_run_again(
+    asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _wrap_tasks(monkeypatch, lambda: _fail_once(str(tmp_path)))
+    jobs = asking.jobs(6)
+    assert asking.answered(LINKED, jobs.counts(LINKED)) == asking.expected(LINKED)
+    pairs = jobs.thin(PAIRS, 4)
+    assert len(list(tmp_path.iterdir())) > 6
+    monkeypatch.undo()
+    again = asking.jobs(6).thin(PAIRS, 4)
+    assert (pairs.items.tolist(), pairs.people.tolist()) == (
+        again.items.tolist(),
+        again.people.tolist(),
+    )
+
+
+def _fail_once(folder: str) -> Callable[[Any], Iterator[Any]]:
+    """What comes after the first attempt of each task that has made something."""
+
+    def check(found: Iterator[Any]) -> Iterator[Any]:
+        import os
+
+        from pyspark import TaskContext
+
+        made = list(found)
+        context = TaskContext.get()
+        marker = os.path.join(folder, f"{context.stageId()}-{context.partitionId()}")
+        if made and not os.path.exists(marker):
+            with open(marker, "w"):
+                raise OSError("this attempt is lost")
+        return iter(made)
+
+    return check
+
+
+def _wrap_tasks(monkeypatch: pytest.MonkeyPatch, wrapper: Callable[[], Any]) -> None:
+    mapped = module._mapped
+
+    def wrapped(frame: Any, function: Any, *given: Any) -> Any:
+        check = wrapper()
+        return mapped(frame, lambda batches, *given: check(function(batches, *given)), *given)
+
+    monkeypatch.setattr(module, "_mapped", wrapped)
+
+
+def test_cancel(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    _wrap_tasks(monkeypatch, lambda: _sleep)
+    jobs = asking.jobs(6)
+    started = time.monotonic()
+    threading.Timer(3, jobs.cancel).start()
+    with pytest.raises(Exception, match=r"(?i)cancel|interrupt"):
+        jobs.counts(COUNTS)
+    assert time.monotonic() - started < 60
+    monkeypatch.undo()
+    assert asking.answered(COUNTS, jobs.counts(COUNTS)) == asking.expected(COUNTS)
+
+
+def _sleep(found: Iterator[Any]) -> Iterator[Any]:
+    time.sleep(100)
+    return found
+
+
+# --- what is refused ---
+
+
+def test_a_table_that_changes_between_jobs(spark: Any) -> None:
+    rows = {"a": pa.table({"person": [1, 2, 3], "title": ["x", "x", "y"]})}
+    rows["b"] = pa.table({"person": [1, 2, 3], "title": ["x", "z", "y"]})
+    columns = [("person", "BIGINT"), ("title", "VARCHAR")]
+    for n_parts in (2, 5):
+        now = "a"
+        jobs = SparkJobs(spark, lambda _: (spark.createDataFrame(rows[now]), columns), n_parts)  # noqa: B023
+        jobs.counts(COUNTS)
+        jobs.contributions(TOTAL)
+        now = "b"
+        jobs.contributions(TOTAL)  # which reads no titles
+        with pytest.raises(SourceError):
+            jobs.counts(COUNTS)
+        with pytest.raises(SourceError):
+            jobs.complete(PAIRS, None)
+
+
+def test_a_part_that_comes_twice(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    mapped = module._mapped
+
+    def twice(frame: Any, function: Any, *given: Any) -> Any:
+        once = mapped(frame, function, *given)
+        return once.union(once) if function.__name__ == "answer_parts" else once
+
+    monkeypatch.setattr(module, "_mapped", twice)
+    for n_parts in (2, 6):
+        with pytest.raises(Exception, match="twice"):
+            asking.jobs(n_parts).counts(COUNTS)
+
+
+def test_people_of_types_that_differ() -> None:
+    types = {
+        "a": "BIGINT", "b": "VARCHAR", "c": "DECIMAL(20,0)", "d": "DECIMAL(20,2)", "e": "DOUBLE",
+        "f": "DATE", "g": "TIMESTAMP",
+    }  # fmt: skip
+    tables = {name: PersonOf((name,), "x") for name in types}
+
+    def check(*names: PersonOf) -> None:
+        check_people(names, lambda table: (None, [("x", types[table[0]])]))
+
+    check(tables["a"], tables["c"])
+    check(tables["a"], PersonOf(("c",), "x", "x", tables["a"]))
+    check(tables["d"])
+    check(tables["a"], tables["a"])
+    for names in ("ab", "cd", "fg", "e"):
+        with pytest.raises(NotSupported):
+            check(*(tables[name] for name in names))
+    with pytest.raises(NotSupported):
+        check(tables["a"], PersonOf(("b",), "x", "x", tables["a"]))
+    with pytest.raises(NotSupported):
+        check(tables["a"], PersonOf(("a",), "x", "x", tables["c"]))

@@ -1,0 +1,151 @@
+"""Values come back from Spark's workers as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pytest
+
+from dp_sql.engines.protocol import Question
+from dp_sql.engines.spark.question_sql import asked
+from dp_sql.privacy.relation_tree import PersonOf
+from tests.engines.spark.asking import Asking
+
+STORED = {  # what Spark stores
+    "BIGINT": ["-9223372036854775808", "9223372036854775807"],
+    "INTEGER": ["-2147483648", "2147483647"],
+    "SMALLINT": ["-32768", "32767"],
+    "TINYINT": ["-128", "127"],
+    "BOOLEAN": ["true", "false"],
+    "DECIMAL(38,0)": ["'99999999999999999999999999999999999999'", "-1"],
+    "DECIMAL(4,2)": ["-99.99", "0.01"],
+    "DECIMAL(38,38)": ["'0.00000000000000000000000000000000000001'"],
+    "DOUBLE": ["'nan'", "'inf'", "'-inf'", "'-0.0'", "5e-324", "1.7976931348623157e308"],
+    "FLOAT": ["'nan'", "'inf'", "'-inf'", "'-0.0'", "1e-45"],
+    "VARCHAR": ["''", "'a' || chr(0) || 'b'", "chr(0)", "'🦆'", "'NULL'", "' '", "'é'"],
+    "BLOB": ["''::BLOB", r"'\x00\xFF'::BLOB"],
+    "DATE": ["'9999-12-31'", "'0001-01-01'", "'4000-01-01 (BC)'", "'1582-10-10'", "'infinity'"],
+    "TIMESTAMP": [
+        "'infinity'", "'290309-12-22 (BC) 00:00:00'", "'294247-01-10 04:00:54.775806'",
+        "'1582-10-10 00:00:00.000001'", "'2021-03-14 02:30:00'",
+    ],
+    "TIMESTAMP WITH TIME ZONE": [
+        "'infinity'", "'290309-12-22 (BC) 00:00:00+00'", "'294247-01-10 04:00:54.775806+00'",
+        "'1582-10-10 00:00:00.000001+00'", "'2021-03-14 02:30:00-08'",
+    ],
+    "VARCHAR[]": ["['a,b', NULL, '', '\"']", "[]", "[NULL]"],
+    "INTEGER[][]": ["[[1, NULL], [], NULL]"],
+    "STRUCT(a VARCHAR, \"b c\" DATE[])": ["{'a': 'x', 'b c': ['0001-01-01']}", "{'a': NULL, 'b c': NULL}"],
+    "MAP(VARCHAR, DOUBLE)": ["MAP {'a': 'nan'::DOUBLE, 'b=}': -0.0}"],
+}  # fmt: skip
+MADE = {  # what questions make besides
+    "HUGEINT": ["170141183460469231731687303715884105727"],
+    "UHUGEINT": ["340282366920938463463374607431768211455"],
+    "UBIGINT": ["18446744073709551615"],
+    "TIME": ["'24:00:00'", "'00:00:00.000001'"],
+    "TIMESTAMP_S": ["'infinity'", "'2000-01-01 00:00:01'"],
+    "TIMESTAMP_MS": ["'2000-01-01 00:00:00.001'"],
+    "TIMESTAMP_NS": ["'1677-09-22 00:00:00'", "'2262-04-11 23:47:16.854775806'"],
+    "UUID": ["'ffffffff-ffff-ffff-ffff-ffffffffffff'"],
+    "INTERVAL": ["'1 month -40 days 00:00:00.000001'"],
+    "ENUM('b', 'it''s', '')": ["''", "'it''s'"],
+    "BIT": ["'0101'"],
+    "TIMETZ": ["'12:00:00+15:59:59'"],
+    "UUID[]": ["['ffffffff-ffff-ffff-ffff-ffffffffffff']"],
+    "STRUCT(item VARCHAR, count BIGINT)[]": ["[{'item': 'a''b,}]', 'count': 1}, NULL]"],
+}
+
+
+@pytest.fixture(scope="module")
+def asking(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    with duckdb.connect() as connection:
+        yield Asking(spark, connection, tmp_path_factory.mktemp("tables"))
+
+
+def test_types_that_spark_stores(asking: Asking) -> None:
+    """All in one table, a row for each value."""
+    table = ("spark_catalog", "default", "stored")
+    columns = [f'"c {i}" {kind}' for i, kind in enumerate(STORED)]
+    asking.make(table, f"person INTEGER, {', '.join(columns)}")
+    n_rows = max(map(len, STORED.values()))
+    for row in range(n_rows + 1):  # the last row is NULL in all columns
+        values = [values[row] if row < len(values) else "NULL" for values in STORED.values()]
+        name = ".".join(f'"{part}"' for part in table)
+        asking.connection.execute(f"INSERT INTO {name} VALUES ({row}, {', '.join(values)})")
+    question = _question(asking, "SELECT * FROM spark_catalog.default.stored", table)
+    for n_parts in (2, 6):
+        answer = asking.jobs(n_parts).counts(question)
+        assert asking.answered(question, answer) == asking.expected(question)
+
+
+def test_types_that_questions_make(asking: Asking) -> None:
+    table = ("spark_catalog", "default", "made")
+    asking.make(table, "person INTEGER", "FROM range(3)")
+    listed = ", ".join(
+        f"unnest([{', '.join(f'CAST({value} AS {kind})' for value in values)}]) AS c{i}"
+        for i, (kind, values) in enumerate(MADE.items())
+    )
+    question = _question(asking, f"SELECT person, {listed} FROM spark_catalog.default.made", table)
+    assert len(question.columns) == len(MADE) + 1
+    for n_parts in (2, 6):
+        answer = asking.jobs(n_parts).counts(question)
+        assert asking.answered(question, answer) == asking.expected(question)
+
+
+def _question(asking: Asking, select: str, table: tuple[str, ...]) -> Question:
+    """All columns are keys, and each is merged."""
+    columns = asking.columns(select)
+    keys = [name for name, _ in columns]
+    merge = "SELECT * FROM __dp_parts"
+    return Question(select, keys, merge, columns, [PersonOf(table, "person")])
+
+
+@pytest.mark.parametrize("database", ["memory", "temp", "spark_catalog", "system_", 'a "b".c'])
+def test_names(asking: Asking, database: str) -> None:
+    schema = "main" if database in ("memory", "temp") else 'default "x"'
+    table = (database, schema, 'Odd "name" – é')
+    asking.make(
+        table, '"who is" BIGINT, "a.b" VARCHAR, "`" INTEGER', "VALUES (1, 'x', 2), (3, 'y', 4)"
+    )
+    name = ".".join(
+        part if part == "main" else '"' + part.replace('"', '""') + '"' for part in table
+    )
+    select = f'SELECT "a.b", sum("`") AS "n ""m" FROM {name} GROUP BY ALL'
+    question = Question(
+        select,
+        ["a.b"],
+        "SELECT * FROM __dp_parts",
+        asking.columns(select),
+        [PersonOf(table, "who is")],
+    )
+    assert asking.answered(question, asking.jobs(2).counts(question)) == asking.expected(question)
+
+
+@pytest.mark.parametrize(
+    ("select", "read"),
+    [
+        ("SELECT a FROM db.main.t", "a"),
+        ("SELECT 1 FROM db.main.t WHERE b = 'x'", "b"),
+        ("SELECT count(*) FROM db.main.t", ""),
+        ("SELECT count(*) FROM (SELECT DISTINCT * FROM db.main.t)", "a,b,s,s.x"),
+        ("SELECT s.y FROM db.main.t", "s"),
+        ("SELECT \"s.x\" FROM db.main.t", "s,s.x"),
+        ("SELECT t FROM db.main.t AS t", "a,b,s,s.x"),
+        ("WITH t AS MATERIALIZED (SELECT * FROM db.main.t) SELECT x.a FROM t AS x JOIN t AS y USING (b)", "a,b"),
+        ("SELECT a FROM db.main.t WHERE false", "a"),
+        ("SELECT max(b) FROM db.main.t UNION ALL SELECT 'x'", "b"),
+        ("SELECT 1", "a,b,s,s.x"),
+    ],
+)  # fmt: skip
+def test_only_columns_that_matter_are_read(select: str, read: str) -> None:
+    columns = [
+        ("a", "INTEGER"),
+        ("b", "VARCHAR"),
+        ("s", "STRUCT(x INTEGER, y INTEGER)"),
+        ("s.x", "DATE"),
+    ]
+    table = ("db", "main", "t")
+    question = Question(select, [], "SELECT * FROM __dp_parts", [], [PersonOf(table, "a")])
+    assert ",".join(asked(question, {table: columns}).read[table]) == read
