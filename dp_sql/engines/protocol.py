@@ -4,7 +4,7 @@ A question is asked of parts: sets of people, each with all of its people's rows
 DuckDB's, runs over each part alone, and what comes out is merged by `merge_sql`. So the answer is
 the same however people are split, in which order parts and rows come, and how often a part is
 computed. All randomness stays with who asks: nothing that an engine runs may draw. The SQL means
-what it means to a DuckDB with its default settings and the time zone UTC.
+what it means to a DuckDB with SETTINGS and all other settings as they are by default.
 
 An engine object serves one release. All its answers are about the same rows and the same parts: if
 rows have changed, or people are split in another way, since its first job, it raises.
@@ -18,6 +18,13 @@ from typing import Any, Protocol
 
 from dp_sql.privacy.relation_tree import PersonOf
 
+# As on the private side of a session (duckdb/private_connection.py says why): without them one
+# person's row could decide whether a part fails, and how long it takes.
+SETTINGS = (
+    "SET TimeZone = 'UTC'",
+    "SET disabled_optimizers = 'statistics_propagation,common_subexpressions,join_order,"
+    "build_side_probe_side,empty_result_pullup,join_filter_pushdown'",
+)
 PARTS = "__dp_parts"  # the relation that `merge_sql` reads: rows of `part_sql`, of all parts
 PART = "__dp_part"  # the scalar macro that tells a part's number, from 0, in both of them
 
@@ -80,7 +87,10 @@ class Pairs:
 
 
 class Engine(Protocol):
-    """Where people's rows are. Every answer is small, as arrow; any failure is an exception."""
+    """Where people's rows are. Every answer is small, as arrow; any failure is an exception.
+
+    In arrow tables a BIGINT is an int64; other types may be strings, as DuckDB writes them.
+    """
 
     def counts(self, question: Question) -> Any:
         """How many people have each item."""
@@ -89,7 +99,7 @@ class Engine(Protocol):
         """A histogram of what people contribute."""
 
     def thin(self, question: Question, people_per_item: int) -> Pairs:
-        """About so many people of each item, and at least one pair of it."""
+        """About so many people of each item, at least one; if `n_people` is given, of each person."""
 
     def complete(self, question: Question, items: Any, people: Any) -> Pairs:
         """All pairs of these items and all pairs of these people, as sorted int64 arrays of codes.
