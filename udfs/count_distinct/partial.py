@@ -106,7 +106,7 @@ def partial_cover_counts(
         still, missing = _run(known, still, counts, groups)
         if missing:
             items, people = _wanted(missing, known)
-            known.add(complete(known.items.codes(items), known.people.codes(people)))
+            known.add(complete(known.items.codes[items], known.people.codes[people]))
             known.came(items, people)
             n_rounds += 1
     found = np.array([counts[bound] for bound in bounds], np.int64)
@@ -129,7 +129,7 @@ def _run(
     Returns the bounds whose counts are not proved yet, and what they lack, for some of them.
     """
     search = _Search(known, known.graph())
-    group_of = groups.of_items(known.items.in_order()) if groups else None
+    group_of = groups.of_items(known.items.codes) if groups else None
     above, below, missing = 0, LIMIT, list[_Missing]()
     for place, (bound, count, cover) in enumerate(covers(search.graph, bounds)):
         counts[bound] = count
