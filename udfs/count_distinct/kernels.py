@@ -55,6 +55,7 @@ def library() -> CDLL:
         "phase_from_people": (c_int, flow, c_int),
         "number_codes": (size, longs, size, longs, POINTER(size), size, ints, size, ints),
         "place_codes": (None, longs, size, ints, size),
+        "move_runs": (None, ints, ints, size, ints, ints),
         "fill_runs": (None, ints, ints, size, ints, ints),
         "reach_from_uncovered": (size, ints, ints, size, ints, size, ints, ints, ints),
         "reach_from_room": (size, ints, ints, ints, size, ints, size, size, ints, ints),

@@ -46,10 +46,16 @@ void place_codes(const i64 *codes, i64 size, i32 *places, i64 mask) {
     }
 }
 
-/* Put the people of these pairs into the runs of their items, each before those that came earlier:
- * places comes with the ends of the runs and leaves with their starts when all pairs have come. */
+/* Put the people of these pairs into runs of their items, from the back: places comes with the ends of
+ * what is free of each run, and leaves with them. */
 void fill_runs(const i32 *items, const i32 *people, i64 n_pairs, i32 *places, i32 *runs) {
     for (i64 k = 0; k < n_pairs; k++) runs[--places[items[k]]] = people[k];
+}
+
+/* Put older runs, of the first items, into the new ones in the same way. */
+void move_runs(const i32 *offsets, const i32 *people, i64 n_items, i32 *places, i32 *runs) {
+    for (i64 item = 0; item < n_items; item++)
+        for (i64 edge = offsets[item + 1]; edge-- > offsets[item];) runs[--places[item]] = people[edge];
 }
 
 enum { NOT_LARGEST = -1, NOTHING = -1, VISITED = -2 };
