@@ -127,7 +127,9 @@ from dp_sql.udfs.count_distinct import greedy, kernels
 kernels.LIBRARY = Path(sys.argv[1])
 from tests.udfs.test_kernels import check_hard_graphs
 from tests.udfs.covers import graph_of
+from tests.udfs.test_partial import check_random_graphs
 check_hard_graphs()
+check_random_graphs()
 graph = graph_of([[p % 701, p * 7 % 701, p] for p in range(5000)])
 print(greedy.cover_counts(graph.offsets, graph.people, range(1, 21))[-1])
 """

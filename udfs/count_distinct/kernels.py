@@ -22,6 +22,7 @@ _ARRAYS = (
     "takers", "choice", "fresh", "next", "level", "alive", "queue", "path",
 )  # fmt: skip
 _INT32S = ndpointer(np.int32, ndim=1, flags="C_CONTIGUOUS")
+_INT64S = ndpointer(np.int64, ndim=1, flags="C_CONTIGUOUS")
 _BOOLS = ndpointer(np.bool_, ndim=1, flags="C_CONTIGUOUS")
 
 
@@ -44,7 +45,7 @@ def library() -> CDLL:
     if not LIBRARY.exists():
         raise ImportError(f"{LIBRARY.name} is not built: run pip install again.")
     found = CDLL(str(LIBRARY))
-    flow, ints, size = POINTER(Flow), _INT32S, c_int64
+    flow, ints, longs, size = POINTER(Flow), _INT32S, _INT64S, c_int64
     kernels: dict[str, tuple[Any, ...]] = {
         "size_of_flow": (size,),
         "lists_by_person": (None, ints, ints, size, ints, size, size, ints, ints, ints),
@@ -52,6 +53,9 @@ def library() -> CDLL:
         "raise_from_items": (None, flow, size, size),
         "start_from_people": (None, flow),
         "phase_from_people": (c_int, flow, c_int),
+        "number_codes": (size, longs, size, longs, POINTER(size), size, ints, size, ints),
+        "place_codes": (None, longs, size, ints, size),
+        "move_runs": (None, ints, ints, size, ints, ints),
         "fill_runs": (None, ints, ints, size, ints, ints),
         "reach_from_uncovered": (size, ints, ints, size, ints, size, ints, ints, ints),
         "reach_from_room": (size, ints, ints, ints, size, ints, size, size, ints, ints),

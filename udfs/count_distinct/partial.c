@@ -5,10 +5,57 @@
 typedef int32_t i32;
 typedef int64_t i64;
 
-/* Put the people of these pairs into the runs of their items, each before those that came earlier:
- * places comes with the ends of the runs and leaves with their starts when all pairs have come. */
+enum { EMPTY = -1, AHEAD = 16 };
+
+static inline uint64_t place_of(i64 code, uint64_t mask) {
+    uint64_t mixed = (uint64_t)code;
+    mixed = (mixed ^ mixed >> 32) * 0x9e3779b97f4a7c15u;
+    return (mixed ^ mixed >> 29) & mask;
+}
+
+/* Number codes by their place in `codes`, which holds `*size` of them and has room for `most`; add those
+ * that are new. places: mask + 1 numbers, EMPTY where no code is; more than `most`. Return how many were
+ * numbered before there was no room left. */
+i64 number_codes(const i64 *given, i64 n, i64 *codes, i64 *size, i64 most, i32 *places, i64 mask,
+                 i32 *numbers) {
+    for (i64 k = 0; k < n; k++) {
+        if (k + AHEAD < n) __builtin_prefetch(&places[place_of(given[k + AHEAD], (uint64_t)mask)]);
+        if (k > 0 && given[k] == given[k - 1]) {
+            numbers[k] = numbers[k - 1];
+            continue;
+        }
+        uint64_t place = place_of(given[k], (uint64_t)mask);
+        while (places[place] != EMPTY && codes[places[place]] != given[k])
+            place = (place + 1) & (uint64_t)mask;
+        if (places[place] == EMPTY) {
+            if (*size == most) return k;
+            places[place] = (i32)*size;
+            codes[(*size)++] = given[k];
+        }
+        numbers[k] = places[place];
+    }
+    return n;
+}
+
+/* Put the numbers of these codes, which differ, into places that are EMPTY. */
+void place_codes(const i64 *codes, i64 size, i32 *places, i64 mask) {
+    for (i64 k = 0; k < size; k++) {
+        uint64_t place = place_of(codes[k], (uint64_t)mask);
+        while (places[place] != EMPTY) place = (place + 1) & (uint64_t)mask;
+        places[place] = (i32)k;
+    }
+}
+
+/* Put the people of these pairs into runs of their items, from the back: places comes with the ends of
+ * what is free of each run, and leaves with them. */
 void fill_runs(const i32 *items, const i32 *people, i64 n_pairs, i32 *places, i32 *runs) {
     for (i64 k = 0; k < n_pairs; k++) runs[--places[items[k]]] = people[k];
+}
+
+/* Put older runs, of the first items, into the new ones in the same way. */
+void move_runs(const i32 *offsets, const i32 *people, i64 n_items, i32 *places, i32 *runs) {
+    for (i64 item = 0; item < n_items; item++)
+        for (i64 edge = offsets[item + 1]; edge-- > offsets[item];) runs[--places[item]] = people[edge];
 }
 
 enum { NOT_LARGEST = -1, NOTHING = -1, VISITED = -2 };

@@ -106,7 +106,7 @@ def partial_cover_counts(
         still, missing = _run(known, still, counts, groups)
         if missing:
             items, people = _wanted(missing, known)
-            known.add(complete(known.items.codes(items), known.people.codes(people)))
+            known.add(complete(known.items.codes[items], known.people.codes[people]))
             known.came(items, people)
             n_rounds += 1
     found = np.array([counts[bound] for bound in bounds], np.int64)
@@ -128,8 +128,8 @@ def _run(
 
     Returns the bounds whose counts are not proved yet, and what they lack, for some of them.
     """
-    search = _Search(known, known.graph())
-    group_of = groups.of_items(known.items.in_order()) if groups else None
+    search = _Search(known, known.take_graph())
+    group_of = groups.of_items(known.items.codes) if groups else None
     above, below, missing = 0, LIMIT, list[_Missing]()
     for place, (bound, count, cover) in enumerate(covers(search.graph, bounds)):
         counts[bound] = count
@@ -215,6 +215,7 @@ class _Known:
         self.items, self.people = Numbers(), Numbers()
         self.complete_items, self.complete_people = np.zeros((2, 0), np.bool_)
         self._pieces: list[tuple[Int32s, Int32s]] = []
+        self._graph = build_graph(zeros(1), zeros(0))
 
     def add(self, answer: Iterable[Edges]) -> None:
         """Take an answer over, piece by piece."""
@@ -239,16 +240,21 @@ class _Known:
             raise RuntimeError("the people of an item were asked for and have not all come")
         self.complete_people[people] = True
 
-    def graph(self) -> Graph:
-        """Make a graph of all pairs."""
-        sizes = np.zeros(self.items.size + 1, np.int32)
+    def take_graph(self) -> Graph:
+        """Make a graph of all pairs; the pieces that have come since the last one are dropped."""
+        n_items, old = self.items.size, self._graph
+        sizes = np.zeros(n_items, np.int32)
+        sizes[: old.n_items] = np.diff(old.offsets)
         for items, _ in self._pieces:
-            sizes[1:] += np.bincount(items, minlength=self.items.size).astype(np.int32)
-        offsets = np.cumsum(sizes, dtype=np.int32)
-        places, runs = offsets[1:].copy(), np.empty(self.n_edges, np.int32)
-        for items, people in self._pieces:
+            sizes += np.bincount(items, minlength=n_items).astype(np.int32)
+        offsets = np.cumsum(np.append(np.int32(0), sizes), dtype=np.int32)
+        places, runs = offsets[1:].copy(), np.empty(offsets[-1], np.int32)
+        library().move_runs(old.offsets, old.people, old.n_items, places, runs)
+        while self._pieces:
+            items, people = self._pieces.pop()
             library().fill_runs(items, people, items.size, places, runs)
-        return build_graph(offsets, runs)
+        self._graph = build_graph(offsets, runs)
+        return self._graph
 
 
 def _grown(flags: Bools, size: int) -> Bools:
