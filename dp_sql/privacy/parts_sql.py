@@ -108,8 +108,8 @@ def ordered_sql(plan: Plan, pairs: str) -> str:
 
 def members_sql(plan: Plan, key: str) -> PartSql:
     """Distinct pairs of the keys of a group and the code of a person in it, for all groups."""
-    read, *_ = PeopleRows([plan], key=key).shared()
-    return _coded(plan, [read], "__dp_read", tuple(keys_of(plan)), (_PERSON,))
+    read = PeopleRows([plan], key=key).read()
+    return _coded(plan, read, "__dp_read", tuple(keys_of(plan)), (_PERSON,))
 
 
 def _coded(

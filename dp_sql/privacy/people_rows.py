@@ -15,15 +15,17 @@ again comes out the same. For every key the promise holds; that the draws are fa
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dp_sql.privacy.plan import Column, Finding, Plan
 from dp_sql.sql.functions.quantile import WORD_UDF
-from dp_sql.sql.types import by_value, exact
+from dp_sql.sql.types import as_bytes, by_value, exact
+from dp_sql.udfs.count_distinct.item_sample import threshold
 
-KEEP_UDF, FIND_UDF = "__dp_sql_keep", "__dp_sql_find"
+KEEP_UDF, FIND_UDF, KEY_UDF = "__dp_sql_keep", "__dp_sql_find", "__dp_sql_key"
 _ITEM = re.compile(r"\b__dp_item\b")
 _PERSON = "__dp_privacy_unit"
 
@@ -106,7 +108,7 @@ class PeopleRows:
     def __post_init__(self) -> None:
         self.plans = [read_together(plan) for plan in self.plans]
         self._first = self.plans[0]
-        items = [_item(plan) for plan in self.plans]
+        items = [_item(plan, place) for place, plan in enumerate(self.plans)]
         self._columns = {sql: f"__dp_item_{i}" for i, sql in enumerate(dict.fromkeys(items))}
         self._items = [self._columns[sql] for sql in items]
         self._values: dict[str, str] = {}
@@ -141,7 +143,7 @@ class PeopleRows:
 
     def shared(self) -> list[str]:
         """The CTEs that all plans read."""
-        ctes = [self._read()]
+        ctes = self.read()
         rows = "__dp_read"
         if self._grouped:
             if self.key is None:
@@ -179,8 +181,27 @@ class PeopleRows:
         some = f" WHERE {item} IS NOT NULL" if len(self._columns) > 1 else ""
         kept = f"SELECT {distinct}{self._person}, {item} AS __dp_item FROM {rows}{joined}{some}"
         alone = plan.keep_source and self._n_readers == 1 and not plan.parameters.reads_rows_once
-        is_kept = joined or distinct or (alone and not self._grouped)
+        is_sample = plan.parameters.sample_items is not None  # few rows, and each has been hashed
+        is_kept = joined or distinct or is_sample or (alone and not self._grouped)
         return [*ctes, f"__dp_kept AS {'' if is_kept else 'NOT '}MATERIALIZED ({kept})"]
+
+    def read(self) -> list[str]:
+        """`__dp_read`, the source's rows, behind what it reads."""
+        return [*self._keys(), self._read()]
+
+    def _keys(self) -> list[str]:
+        """The key of each plan that counts a sample of the items: the same in all of a release."""
+        return [
+            f"{_key_of(place)} AS MATERIALIZED (SELECT system.main.unhex({self._digits(place)}) "
+            "AS key)"
+            for place, plan in enumerate(self.plans)
+            if plan.parameters.sample_items is not None
+        ]
+
+    def _digits(self, place: int) -> str:
+        if self.key is None:
+            return f"{KEY_UDF}({self.calls[place]})"
+        return f"'{hashlib.sha256(f'{self.key}item/{place}'.encode()).hexdigest()}'"
 
     def _read(self) -> str:
         """The source's rows, without those that no call counts."""
@@ -281,10 +302,19 @@ class PeopleRows:
         ]
 
 
-def _item(plan: Plan) -> str:
-    """The item of a plan as SQL over its source."""
-    column = plan.columns["item"]
-    return plan.parameters.column("item", column.sql, column.type)
+def _item(plan: Plan, place: int) -> str:
+    """The item of a plan as SQL over its source; NULL if it is not in the plan's sample."""
+    column, rate = plan.columns["item"], plan.parameters.sample_items
+    item = plan.parameters.column("item", column.sql, column.type)
+    if rate is None:
+        return item
+    keyed = f"(SELECT key FROM {_key_of(place)}), {as_bytes(column.sql, column.type)}"
+    digest = f'system.main.sha256(system.main."||"({keyed})) COLLATE "binary"'
+    return f"CASE WHEN {digest} < '{threshold(rate):016x}' THEN {item} END"
+
+
+def _key_of(place: int) -> str:
+    return f"__dp_sample_{place + 1}"
 
 
 def _finding(plan: Plan) -> Finding | None:

@@ -339,6 +339,19 @@ def read_beta(argument: Argument, name: str) -> Fraction:
     return value
 
 
+def read_sample(argument: Argument, name: str) -> Fraction | None:
+    """The part of the items that is counted; None: all of them."""
+    value = read_number(argument, name)
+    if not 0 < value <= 1:
+        near = 1 / value if value > 1 else Fraction(1, 100)
+        near = near if near.denominator in {10**n for n in range(10)} else Fraction(1, 100)
+        message = f"{name} (the part of the items that is counted) must be above 0, and at most 1."
+        raise argument.refuse(message, instead=[argument.put(in_words(near))])
+    if value < ranges.MIN_SAMPLE:
+        raise argument.refuse(f"{name} must be at least {float(ranges.MIN_SAMPLE):g}.")
+    return None if value == 1 else value
+
+
 def elements(argument: Argument) -> list[Argument] | None:
     """The elements of a list in brackets; None if it is not a list."""
     tokens = argument.tokens

@@ -18,4 +18,5 @@ MAX_QUANTILES = 20
 MAX_GROUPS_CONTRIBUTED = 1000
 MAX_GROUPS = 10_000
 MAX_GROUPS_FOUND_BY = 10  # unknown groups to which one person gives weight, by default
+MIN_SAMPLE = Fraction(1, 10**9)
 DEFAULT_BETA = Fraction(1, 20)

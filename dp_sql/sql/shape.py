@@ -136,6 +136,7 @@ class Shape(ABC):
     beta: Fraction  # one minus the confidence of the accuracy
     max_contributions: int | None = None  # the items for which a person counts; None: no limit
     contributions_open: bool = False  # the call names no max_contributions: a policy may lower it
+    sample_items: Fraction | None = None  # the part of the items that is counted; None: all
     detailed: bool = False  # whether the answer has more than its value: a report, counts
 
     @classmethod

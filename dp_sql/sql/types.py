@@ -40,6 +40,27 @@ def exact(expression: str, type_name: str) -> str:
     return f'({expression}) COLLATE "binary"' if family(type_name) == "VARCHAR" else expression
 
 
+_HASHED = frozenset(name for name in EXACT_TYPES if name.startswith(("DATE", "TIME")))
+
+
+def as_bytes(expression: str, type_name: str) -> str:
+    """A BLOB that tells the values of a type apart; no value makes it fail.
+
+    A date or time that a file holds may be none that DuckDB can write, so it is hashed.
+
+    >>> print(as_bytes("title", "VARCHAR"))
+    system.main.encode(title)
+    """
+    name = family(type_name)
+    if name == "BLOB":
+        return expression
+    if name in _HASHED:
+        expression = f"system.main.hash({expression})"
+    if name != "VARCHAR":
+        expression = f"CAST({expression} AS VARCHAR)"
+    return f"system.main.encode({expression})"
+
+
 def same_bits(expression: str, type_name: str) -> str:
     """A column of which equal values are the same to the last bit.
 

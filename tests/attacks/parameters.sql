@@ -585,6 +585,15 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := ?) FROM ratin
 -- ArgumentError: max_contributions must be a number written in the statement, not
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, max_contributions := '5') FROM ratings
 
+-- ArgumentError: sample_items must be a number written in the statement, no
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, sample_items := score) FROM ratings
+
+-- ArgumentError: sample_items must be a number written in the statement, no
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, sample_items := (SELECT 1 / max(score) FROM ratings)) FROM ratings
+
+-- ArgumentError: sample_items counts a part of the items, and here the items are people
+SELECT DP_COUNT_DISTINCT(user_id, epsilon := 1, sample_items := 0.5) FROM ratings
+
 -- ArgumentError: contribution_bound must be a whole number from 1 to 10000.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, contribution_bound := 0) FROM ratings
 

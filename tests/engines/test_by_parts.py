@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -9,6 +10,7 @@ import pytest
 from pytest import approx
 
 import dp_sql
+from dp_sql.engines import by_parts as engines_by_parts
 from dp_sql.engines.by_parts import ByParts, drawn_from
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.tickets import Tickets
@@ -37,6 +39,7 @@ CERTAIN = [
     f"DP_AVG(year::INT % 2, {E}, contribution_bound := 10)",
     f"DP_MEDIAN(user_id::INT // 3, {E}, lower := 0, upper := 60)",
     f"DP_QUANTILE(user_id::INT, [0.1, 0.9], {E}, lower := 0, upper := 60)",
+    f"DP_COUNT_DISTINCT(title, {E}, sample_items := 0.999999999999)",
 ]  # fmt: skip
 GROUPED = [
     f"DP_COUNT_DISTINCT(user_id, {E}, groups := ['north', 'south', 'east'])",
@@ -128,10 +131,15 @@ def test_groups_are_the_same_by_parts(
     assert [row for row in session.sql(query).fetchall() if row[0] != "east"] == certain
 
 
+@pytest.mark.parametrize(
+    "counted",
+    ["user_id, max_groups_contributed := 7",
+     "title, contribution_bound := 4, max_groups_contributed := 7, sample_items := 0.999999999999"],
+)  # fmt: skip
 def test_unknown_groups_are_found_by_parts(
-    session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+    counted: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = "DP_COUNT_DISTINCT(user_id, epsilon := 10000, delta := 1e-9, privacy_unit := user_id, max_groups_contributed := 7)"
+    call = f"DP_COUNT_DISTINCT({counted}, epsilon := 10000, delta := 1e-9, privacy_unit := user_id)"
     query = f"SELECT year, {call} FROM ratings GROUP BY year"
     expected = near(session.sql(query).fetchall())
     by_parts(monkeypatch, 5, 4, repeats=2)
@@ -201,3 +209,27 @@ def test_after_a_failure_an_owners_transaction_can_be_rolled_back(
         session.execute("ROLLBACK")
         tables = "SELECT table_name FROM duckdb_tables() WHERE starts_with(table_name, '__dp_')"
         assert session.sql(tables).fetchall() == []
+
+
+def kept(key: int, place: int, titles: list[str]) -> int:
+    """How many titles are in the sample of one in two of the call at a place; see people_rows.py."""
+    own = hashlib.sha256(f"{key:064x}item/{place}".encode()).digest()
+    return sum(hashlib.sha256(own + title.encode()).digest()[0] < 128 for title in titles)
+
+
+@pytest.mark.parametrize("n_parts", [1, 4])
+def test_a_sample_of_items_is_the_same_in_all_parts(
+    n_parts: int, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles = [title for (title,) in session.sql("FROM (SELECT DISTINCT title FROM ratings "
+                                                "WHERE title IS NOT NULL)").fetchall()]  # fmt: skip
+    half = f"DP_COUNT_DISTINCT(title, {E}, contribution_bound := 9, sample_items := 0.5)"
+    by_parts(monkeypatch, 6, n_parts, repeats=2)
+    answers = set()
+    for key in range(8):
+        monkeypatch.setattr(engines_by_parts, "fair_bits", lambda n, key=key: key)
+        query = f"SELECT {half}, {half}, DP_COUNT(1, {E}, contribution_bound := 9) FROM ratings"
+        *found, _ = session.sql(query).fetchall()[0]
+        assert found == [2 * kept(key, 0, titles), 2 * kept(key, 1, titles)]
+        answers.add(tuple(found))
+    assert len(answers) > 2

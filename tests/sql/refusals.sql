@@ -146,6 +146,22 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, beta := 0
 -- ^ 0)
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, beta := 0) FROM ratings
 
+-- ArgumentError: sample_items (the part of the items that is counted) must be above 0, and at most 1
+-- ^ 100)
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, sample_items := 100) FROM ratings
+
+-- ArgumentError: sample_items must be at least 1e-09
+-- ^ 1e-10)
+SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, sample_items := 1e-10) FROM ratings
+
+-- ArgumentError: sample_items counts a part of the items, and here the items are people
+-- ^ 0.5)
+SELECT DP_COUNT_DISTINCT(user_id, epsilon := 1, privacy_unit := user_id, sample_items := 0.5) FROM ratings
+
+-- ArgumentError: DP_COUNT has no argument sample_items
+-- ^ sample_items
+SELECT DP_COUNT(title, epsilon := 1, privacy_unit := user_id, sample_items := 0.5) FROM ratings
+
 -- ArgumentError: max_contributions must be a whole number from 1
 -- ^ 0)
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, max_contributions := 0) FROM ratings

@@ -19,6 +19,7 @@ from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import GROUPS
 from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.udfs.count_distinct.item_sample import KEY_BYTES
 from dp_sql.udfs.exact_sampling import secret_draws
 
 # A UDF's name, the callable, the SQL types that it takes after the ticket, and its own.
@@ -119,6 +120,18 @@ def find_udf(issued: Tickets) -> Callable[..., Any]:
         return issued.groups_once(ticket, execution, draw, "found")
 
     return _by_rows(find, 1, "BIGINT[]")
+
+
+def key_udf(issued: Tickets) -> Callable[..., Any]:
+    """The key of a plan's sample of items, in hexadecimal digits."""
+
+    def key(ticket: str, execution: tuple[int, int]) -> Any:
+        def draw() -> str:
+            return f"{secret_draws().below(1 << 8 * KEY_BYTES):0{2 * KEY_BYTES}x}"
+
+        return issued.groups_once(ticket, execution, draw, "key")
+
+    return _by_rows(key, 0, "VARCHAR")
 
 
 def _kept(sizes: NDArray[Any], cap: int) -> Any:

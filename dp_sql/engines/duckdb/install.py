@@ -16,7 +16,14 @@ from typing import Any
 import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection, Engine
-from dp_sql.engines.duckdb.functions import find_udf, keep_udf, mechanism_udfs, words_of_rows
+from dp_sql.engines.duckdb.functions import (
+    Udf,
+    find_udf,
+    keep_udf,
+    key_udf,
+    mechanism_udfs,
+    words_of_rows,
+)
 from dp_sql.engines.duckdb.plain_macros import (
     ANSWER_TYPES,
     ANSWER_UDF,
@@ -29,7 +36,7 @@ from dp_sql.engines.duckdb.plain_macros import (
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.around import IN_DP
-from dp_sql.privacy.people_rows import FIND_UDF, KEEP_UDF
+from dp_sql.privacy.people_rows import FIND_UDF, KEEP_UDF, KEY_UDF
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions.quantile import WORD_UDF
 
@@ -107,10 +114,11 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
     arrow: dict[str, Any] = {"type": "arrow", "null_handling": "special", "side_effects": True}
     keep = (KEEP_UDF, keep_udf(issued), ["BIGINT[]", "BIGINT"], "BIGINT[][]")
     find = (FIND_UDF, find_udf(issued), ["INTEGER[][]"], "BIGINT[]")
+    sampled: Udf = (KEY_UDF, key_udf(issued), [], "VARCHAR")
     return [
         *(
             (name, function, ["VARCHAR", "UBIGINT", "UBIGINT", *takes], answer, arrow)
-            for name, function, takes, answer in [*mechanism_udfs(issued), keep, find]
+            for name, function, takes, answer in [*mechanism_udfs(issued), keep, find, sampled]
         ),
         (WORD_UDF, words_of_rows, ["BIGINT"], "BIGINT", arrow),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),

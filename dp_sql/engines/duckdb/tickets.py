@@ -147,7 +147,7 @@ class Tickets:
     def groups_once(
         self, ticket: str, execution: tuple[int, int], draw: Callable[[], S], step: str = "kept"
     ) -> S:
-        """Draw once per ticket and execution: which groups are found, in which a person counts.
+        """Draw once per ticket and execution: groups that are found or kept, the key of a sample.
 
         An answer is held and forgotten with the groups it was computed from: its places mean their
         items. It releases nothing by itself.

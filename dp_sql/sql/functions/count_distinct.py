@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
+from dp_sql.sql import literals
 from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
 from dp_sql.sql.functions.vectors import PeopleOfGroups
-from dp_sql.sql.literals import Given
+from dp_sql.sql.literals import Argument, Given
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
-from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS
+from dp_sql.udfs.contributions.release import BoundedRelease
+from dp_sql.udfs.count_distinct import item_sample
+from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, CountRelease
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 
@@ -40,7 +44,30 @@ class CountDistinct(Bounded):
             library()
         except (ImportError, OSError) as error:  # said before anything is spent
             raise InternalError(f"Distinct items cannot be counted: {error}") from None
-        return super().read(given, mechanism)
+        sample = given.optional("sample_items", literals.read_sample, None)
+        return replace(super().read(given, mechanism), sample_items=sample)
+
+    def given_to(self, mechanism: Mechanism) -> dict[str, Any]:
+        """With a sample, the mechanism has a part of beta, and the sample the other."""
+        numbers = super().given_to(mechanism)
+        if self.sample_items is not None:
+            numbers["beta"] = item_sample.for_each(self.beta)
+        return numbers
+
+    def question(self, mechanism: Mechanism) -> dict[str, Any]:
+        numbers = self.given_to(mechanism)
+        if self.sample_items is not None:
+            numbers["sample_items"] = self.sample_items
+        return numbers
+
+    def answer(self, found: CountRelease | BoundedRelease, loss: PrivacyLoss) -> Any:
+        if self.sample_items is not None and isinstance(found, CountRelease):
+            found = item_sample.of_all_items(found, self.sample_items, self.beta)
+        return super().answer(found, loss)
+
+    def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
+        says = mechanism.accuracy(**self.given_to(mechanism))
+        return says if self.sample_items is None else item_sample.accuracy(says, self.sample_items)
 
     @classmethod
     def may_be_vector(cls, given: Given) -> bool:
@@ -66,7 +93,7 @@ class CountDistinct(Bounded):
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         ((offsets, people),) = lists
         found = mechanism.run(offsets, people, **self.given_to(mechanism))
-        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
+        return self.answer(found, loss), self.public_accuracy(mechanism, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +113,7 @@ class CountOfCover(CountDistinct):
         if mechanism.run_on_counts is None:
             raise InternalError("This mechanism needs pairs.")
         found = mechanism.run_on_counts(lists[0].tolist(), **self.given_to(mechanism))
-        return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
+        return self.answer(found, loss), self.public_accuracy(mechanism, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +124,17 @@ class CountPeople(CountDistinct):
     takes: ClassVar = {"__dp_number": "BIGINT"}
     sums: ClassVar = {"__dp_number": "HUGEINT"}
     udfs: ClassVar = {f"{name}_of_people": kind for name, kind in CountDistinct.udfs.items()}
+
+    def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
+        if self.sample_items is not None:
+            sample = given["sample_items"]
+            raise sample.refuse(
+                "sample_items counts a part of the items, and here the items are people: they are "
+                "all counted.",
+                "Leave sample_items out.",
+                [sample.left_out()],
+            )
+        return self
 
     def of_person(self) -> dict[str, str]:
         return {"__dp_rows": "system.main.count(__dp_item)"}
@@ -119,7 +157,8 @@ DP_COUNT_DISTINCT = Function(
     name="DP_COUNT_DISTINCT", shape=CountDistinct, default_mechanism="matching",
     purpose="how many different items, or people", positional=("item",),
     named=("epsilon", "delta", "privacy_unit", "beta", "max_contributions", "mechanism",
-           "bound_selection", "contribution_bound", "report", "groups", "max_groups_contributed"),
+           "bound_selection", "contribution_bound", "sample_items", "report", "groups",
+           "max_groups_contributed"),
     example="DP_COUNT_DISTINCT(word, epsilon := 1.0, privacy_unit := user_id)", table="reviews",
     vector=PeopleOfGroups,
 )  # fmt: skip
