@@ -99,7 +99,7 @@ class Engine(Protocol):
         """A histogram of what people contribute."""
 
     def thin(self, question: Question, people_per_item: int) -> Pairs:
-        """About so many people of each item, at least one; with `n_people`, a pair of each person."""
+        """About so many people of each item, at least one; with `n_people`, of each person."""
 
     def complete(self, question: Question, items: Any, people: Any) -> Pairs:
         """All pairs of these items and all pairs of these people, as sorted int64 arrays of codes.
