@@ -15,7 +15,7 @@ PIP := -m pip install --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard test lint check slow bench rivals papers test-clients serve-test superset \
+.PHONY: help demo dashboard test lint check slow bench rivals papers test-clients serve-test spark superset \
 	test-oldest test-newest test-matrix clean
 
 help:  ## list the targets
@@ -89,6 +89,13 @@ serve-test:  ## the real duckdb shell through a Quack server, in an environment 
 	@test -x .venv-serve/bin/python || $(PYTHON) -m venv .venv-serve
 	@.venv-serve/bin/python $(PIP) --editable ".[test,serve]" duckdb-cli==1.5.5
 	.venv-serve/bin/python -m pytest tests/server -n 0 -m "slow or not slow"
+
+spark:  ## Apache Spark, for real, in an environment of its own (needs Java 17; minutes)
+	@command -v java >/dev/null || { echo "Spark needs Java 17 or newer, and there is no java here" >&2; exit 1; }
+	@test -x .venv-spark/bin/python || $(PYTHON) -m venv .venv-spark
+	@.venv-spark/bin/python $(PIP) --editable ".[test,spark]"
+	DP_SQL_TEST_SPARK=classic .venv-spark/bin/python -m pytest -n 0 tests/engines/spark
+	DP_SQL_TEST_SPARK=connect .venv-spark/bin/python -m pytest -n 0 tests/engines/spark
 
 superset:  ## Apache Superset over dp_sql, for real, in an environment of its own (minutes)
 	@p=$$(.ci/python 3.11) && test -n "$$p" || { echo "Superset is tested with Python 3.11" >&2; exit 1; }; \
