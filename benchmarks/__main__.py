@@ -12,6 +12,7 @@ import duckdb
 import numpy
 
 from benchmarks import alone, contributions, counts, jobs
+from benchmarks.out_of_core import out_of_core
 from benchmarks.quantiles import quantiles
 from benchmarks.session_age import session_age
 from benchmarks.shared_source import shared_source
@@ -31,7 +32,8 @@ def main() -> None:
         "",
     ]
     print("\n".join(lines))
-    for job in (*jobs.ALL, *alone.ALL, *counts.ALL, quantiles, session_age, shared_source):
+    last = (quantiles, session_age, shared_source, out_of_core)
+    for job in (*jobs.ALL, *alone.ALL, *counts.ALL, *last):
         found = job()
         print("\n".join(found), end="\n\n", flush=True)
         lines += [*found, ""]
