@@ -11,11 +11,8 @@ from pytest import approx
 
 import dp_sql
 from dp_sql.engines import by_parts as engines_by_parts
-from dp_sql.engines.by_parts import ByParts, drawn_from
-from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.engines.duckdb.tickets import Tickets
-from dp_sql.privacy.private_sql import release_columns
 from tests.conftest import READING_LOG
+from tests.engines import sessions
 from tests.engines.fake import FakeEngine
 
 E = "epsilon := 10000, privacy_unit := user_id"
@@ -80,22 +77,8 @@ def near(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
     ]
 
 
-issue_once = Tickets.issue_once
-
-
 def by_parts(monkeypatch: pytest.MonkeyPatch, seed: int, n_parts: int, repeats: int = 1) -> None:
-    def issue(self, plan, reservation=None, n_runs=None):
-        return issue_once(self, drawn_from(plan), reservation, n_runs)
-
-    def release(self, plans, tickets, frozen):
-        plans = [drawn_from(plan) for plan in plans]
-        engine = FakeEngine(self.connection, seed, n_parts, repeats)
-        with ByParts(engine, self.connection).released(plans, tickets) as selects:
-            made = zip(plans, selects, strict=True)
-            return [frozen.insert(release_columns(plan), sql, self.run) for plan, sql in made]
-
-    monkeypatch.setattr(Engine, "release", release)
-    monkeypatch.setattr(Tickets, "issue_once", issue)
+    sessions.by_parts(monkeypatch, lambda rows: FakeEngine(rows, seed, n_parts, repeats))
 
 
 @pytest.mark.parametrize("call", CERTAIN)

@@ -1,0 +1,60 @@
+"""Sessions on a DuckDB whose private tables have no rows: an engine has them, and reads in parts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dp_sql.engines.by_parts import ByParts, drawn_from
+from dp_sql.engines.duckdb.connection import Engine as DuckDb
+from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
+from dp_sql.engines.duckdb.tickets import Tickets
+from dp_sql.engines.protocol import Engine
+from dp_sql.errors import QueryError, SourceError
+from dp_sql.privacy.people_rows import bundles
+from dp_sql.privacy.private_sql import release_columns
+
+_issue_once = Tickets.issue_once
+
+
+def by_parts(patch: pytest.MonkeyPatch, make: Callable[[Any], Engine]) -> None:
+    """Let an engine read people's rows; it is made for each release, of the session's connection."""
+
+    def owners(self: Any, plans: Any, tickets: Any, frozen: Any) -> list[str]:
+        plans = [*map(drawn_from, plans)]
+
+        def run() -> Any:
+            engine = make(self.connection)
+            with ByParts(engine, self.connection).released(plans, tickets) as selects:
+                made = zip(plans, selects, strict=True)
+                return [frozen.insert(release_columns(plan), sql, self.run) for plan, sql in made]
+
+        with contextlib.suppress(Exception):
+            return self._redeem(plans[0], tickets, run)
+        raise SourceError("DuckDB or the engine could not compute the source.")
+
+    def analysts(self: Any, plans: Any, tickets: Any) -> list[Any]:
+        plans, answers = [*map(drawn_from, plans)], [()] * len(plans)
+        is_done = False
+        with contextlib.suppress(Exception):
+            for places in bundles(plans):
+                engine, some = make(self._connection), [plans[i] for i in places]
+                theirs = [tickets[i] for i in places]
+                with ByParts(engine, self._connection).released(some, theirs) as selects:
+                    for i, sql in zip(places, selects, strict=True):
+                        answers[i] = self._run(sql).fetchall()
+            is_done = True
+        self._withdraw(tickets)
+        if not is_done:
+            raise QueryError(FAILED)
+        return answers
+
+    def issue_once(self: Tickets, plan: Any, *given: Any) -> str:
+        return _issue_once(self, drawn_from(plan), *given)
+
+    patch.setattr(DuckDb, "release", owners)
+    patch.setattr(PrivateConnection, "release", analysts)
+    patch.setattr(Tickets, "issue_once", issue_once)
