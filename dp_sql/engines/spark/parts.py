@@ -22,6 +22,12 @@ PIECES = "slice INT, part INT, piece INT, data BINARY"  # the columns of all tha
 _NAMES = ("slice", "part", "piece", "data")
 _SIZE = 8 << 20  # bytes of a piece: Spark Connect limits its messages
 _BUFFERED = 1 << 17  # rows; DuckDB stores rows by about as many
+# Those of engines/protocol.py, which says why; workers cannot import it.
+_SETTINGS = (
+    "SET TimeZone = 'UTC'",
+    "SET disabled_optimizers = 'statistics_propagation,common_subexpressions,join_order,"
+    "build_side_probe_side,empty_result_pullup,join_filter_pushdown'",
+)
 _SHARE = 0.6  # of the memory that DuckDB would use, over all tasks: Spark needs some, too
 _LEAST = 512 << 20
 
@@ -313,7 +319,8 @@ def open_database(version: str, number: int) -> Iterator[Any]:
                 "autoload_known_extensions", "allow_community_extensions", "enable_progress_bar",
             ):  # fmt: skip
                 database.execute(f"SET {name} = false")
-            database.execute("SET TimeZone = 'UTC'")
+            for setting in _SETTINGS:
+                database.execute(setting)
             database.execute(f"SET memory_limit = '{_memory(database)}B'")
             database.execute(f"CREATE TEMP MACRO __dp_part() AS CAST({number} AS BIGINT)")
             yield database

@@ -1,0 +1,25 @@
+"""A worker's DuckDB has the settings without which one person's row could make its part fail."""
+
+from __future__ import annotations
+
+import duckdb
+
+from dp_sql.engines.protocol import SETTINGS
+from dp_sql.engines.spark.parts import open_database
+
+_READ = "SELECT current_setting('TimeZone'), current_setting('disabled_optimizers')"
+# Both TRY have i + 1 in common; computed before them, it overflows outside of both.
+_TRIED = """SELECT count(TRY((i + 1) * 2)), count(TRY((i + 1) * 3))
+    FROM (VALUES (9223372036854775807), (1)) AS t(i)"""
+
+
+def test_workers_have_the_settings_of_every_engine() -> None:
+    with open_database(duckdb.__version__, 0) as worker, duckdb.connect() as wanted:
+        for setting in SETTINGS:
+            wanted.execute(setting)
+        assert worker.execute(_READ).fetchall() == wanted.execute(_READ).fetchall()
+
+
+def test_no_row_fails_what_is_tried_in_a_worker() -> None:
+    with open_database(duckdb.__version__, 0) as worker:
+        assert worker.execute(_TRIED).fetchall() == [(1, 1)]
