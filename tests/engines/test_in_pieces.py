@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -323,10 +322,16 @@ def test_an_interrupt_between_statements_ends_the_work(
 
 
 def test_an_interrupt_while_rows_are_read_ends_the_work(
-    owner: dp_sql.Session, in_pieces: Callable[[], None]
+    owner: dp_sql.Session, in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_pieces()
-    threading.Timer(0.5, owner.interrupt).start()
-    joined = "seen AS a" + "".join(f" JOIN seen AS {name} USING (u)" for name in "bcde")
+    right, n_read = reading._Column.numbers, []
+
+    def interrupted(*given: Any) -> Any:
+        n_read.append(owner.interrupt())  # type: ignore[func-returns-value]
+        return right(*given)
+
+    monkeypatch.setattr(reading._Column, "numbers", interrupted)
     with pytest.raises(SourceError, match="InterruptException"):
-        owner.sql(f"SELECT {CALL.format('a.x', 'u')} FROM {joined}")
+        owner.sql(f"SELECT {CALL.format('x', 'u')} FROM seen")
+    assert len(n_read) == 2  # both columns of one piece

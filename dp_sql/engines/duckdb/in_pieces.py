@@ -72,13 +72,18 @@ class Interrupts:
         """Count one, from any thread."""
         self.n += 1
 
-    def stopping(self, pieces: Iterable[T]) -> Iterator[T]:
-        """The same pieces, until there is one."""
-        before = self.n
-        for piece in pieces:
-            if self.n != before:
-                raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
-            yield piece
+    def ending(self, pieces: Iterable[T], before: int) -> Iterator[T]:
+        """The same pieces, unless there have been more than `before`."""
+        try:
+            for piece in pieces:
+                if self.n != before:
+                    break
+                yield piece
+        except duckdb.Error:
+            if self.n == before:
+                raise
+        if self.n != before:
+            raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
 
 def for_size(plan: Plan, engine: Runs) -> Plan:
@@ -133,7 +138,11 @@ def release_sql(
 
 def _cover_counts(plan: Plan, engine: Runs) -> list[int]:
     """How many items are covered under each bound that the mechanism looks at."""
-    bounds, stopping = plan.mechanism.bounds, engine.interrupts.stopping
+    bounds, before = plan.mechanism.bounds, engine.interrupts.n
+
+    def stopping(pieces: Iterable[T]) -> Iterator[T]:
+        return engine.interrupts.ending(pieces, before)
+
     if bounds is None:
         raise InternalError("This mechanism needs pairs.")
     with contextlib.closing(_store(engine)) as pairs:
@@ -148,7 +157,7 @@ def _cover_counts(plan: Plan, engine: Runs) -> list[int]:
             people.size,
             numbered=(items.size, people.size),
         )
-    return [int(n) for n in found.counts]
+    return [*stopping(found.counts.tolist())]
 
 
 def _pairs_sql(plan: Plan) -> str:
@@ -165,10 +174,14 @@ def _sent(name: str, kind: str) -> str:
     return f"__dp_{name}" if as_it_is else f"CAST(__dp_{name} AS VARCHAR) AS __dp_{name}"
 
 
-def _batches(relation: Any) -> Any:
-    if hasattr(relation, "to_arrow_reader"):
-        return relation.to_arrow_reader(_ROWS)
-    return relation.fetch_record_batch(_ROWS)
+def _batches(relation: Any) -> Iterator[Any]:
+    """The rows as arrow sends them; while they come, arrow raises DuckDB's errors as its own."""
+    is_new = hasattr(relation, "to_arrow_reader")
+    reader = relation.to_arrow_reader(_ROWS) if is_new else relation.fetch_record_batch(_ROWS)
+    try:
+        yield from reader
+    except (OSError, ValueError) as error:
+        raise duckdb.Error(str(error)) from None
 
 
 def _store(engine: Runs) -> StoredPairs:
