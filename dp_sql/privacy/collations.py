@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dp_sql.privacy.comparisons import Refused, Value, refuse
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import tokenize
 
 PLAIN, BINARY, OTHER = "", "binary", "other"
 NOCASE = frozenset({"nocase", "NOCASE"})
@@ -55,3 +56,19 @@ def unknown(node: Node) -> Refused:
         "Strings with this collation cannot be compared here: it may be slow on some strings",
         "Its owner can offer the column without a collation, or with NOCASE or NOACCENT.",
     )
+
+
+def without_collations(sql: str) -> str:
+    """SQL without `COLLATE name`, which says nothing of the tables that it reads."""
+    sql = sql.replace(' COLLATE "binary"', "")
+    if "COLLATE" not in sql.upper():
+        return sql
+    pieces, position, tokens = [], 0, tokenize(sql)
+    for i, token in enumerate(tokens[:-1]):
+        if token.kind == "word" and token.upper == "COLLATE":
+            stop = i + 1
+            while stop + 2 < len(tokens) and tokens[stop + 1].is_symbol("."):
+                stop += 2
+            pieces.append(sql[position : token.start])
+            position = tokens[stop].end
+    return "".join([*pieces, sql[position:]])

@@ -48,13 +48,15 @@ def by_keys(plan: Plan) -> str:
 def bundles(plans: Sequence[Plan]) -> list[list[int]]:
     """The places of plans that one statement releases: they share their source and their groups.
 
-    A plan that finds its groups has others than all other plans.
+    A plan that finds its groups has others than all other plans, and one that takes counts of
+    covered items reads no rows.
     """
     found: dict[object, list[int]] = {}
     for place, plan in enumerate(plans):
         groups = None if plan.groups is None else plan.groups.select
         same = (read_together(plan).source, plan.keys, groups)
         is_alone = not plan.parameters.reads_people or _finding(plan) is not None
+        is_alone = is_alone or "__dp_cover" in plan.parameters.takes
         found.setdefault(place if is_alone else same, []).append(place)
     return list(found.values())
 

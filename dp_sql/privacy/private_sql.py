@@ -125,14 +125,21 @@ def private_sql(
     return f"{listed}{joined} ORDER BY {names[0]}.__dp_group ASC"
 
 
-def merged_sql(plan: Plan, ticket: str, merged: str, domain: str | None = None) -> str:
+def merged_sql(
+    plan: Plan,
+    ticket: str,
+    merged: str,
+    domain: str | None = None,
+    *,
+    execution: str = EXECUTION,
+) -> str:
     """The same for one plan whose rows were read elsewhere, with columns of `release_columns`.
 
     `merged` is a relation: the merged summary, or rows in which codes stand for people. With keys,
     `__dp_groups` is there as well (parts_sql.py). `domain` lists all items in the rows, as `item`,
     where they are the domain.
     """
-    shape, call, rows = plan.parameters, f"'{ticket}', {EXECUTION}", rows_of(plan)
+    shape, call, rows = plan.parameters, f"'{ticket}', {execution}", rows_of(plan)
     rows = replace(rows, domain=rows.domain or domain)
     if shape.keys or shape.sums:
         rows = replace(rows, merged=merged)

@@ -14,6 +14,7 @@ from dp_sql.budget.account import Account
 from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
+from dp_sql.engines.duckdb.in_pieces import Interrupts
 from dp_sql.engines.duckdb.install import create_macros, number_of, register
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
@@ -61,7 +62,7 @@ class OwnerSession(Session):
         account = None if ledger is None else Account(ledger, None, "owner")
         super().__init__(tickets, number, ledger, account)
         self._connection = connection
-        self._frozen = FrozenAnswers(connection.execute)
+        self._frozen, self._interrupts = FrozenAnswers(connection.execute), Interrupts()
         self._releases: dict[str, tuple[Release, str]] = {}
 
     @property
@@ -76,6 +77,7 @@ class OwnerSession(Session):
 
     def interrupt(self) -> None:
         """Stop what is running."""
+        self._interrupts.add()
         self._connection.interrupt()
 
     def close(self) -> None:
@@ -86,7 +88,7 @@ class OwnerSession(Session):
     # --- how the owner's statements differ ---
 
     def _engine(self, frame: FrameType) -> Engine:
-        return Engine(self._connection, self._tickets, frame)
+        return Engine(self._connection, self._tickets, frame, self._interrupts)
 
     def _parse(self, text: str, params: object) -> list[Statement] | None:
         if not isinstance(text, str) or not (mentions_dp(text) or mentions_system_tables(text)):

@@ -49,7 +49,7 @@ def answer_of(asked: Asked, engine: Engine) -> str:
     plans = owners_plans(statement.selects, statement.tokens, engine)
 
     def issue(plans: Sequence[Plan], reservations: Sequence[str | None], _: object) -> list[str]:
-        return [*map(engine.tickets.issue_once, plans, reservations)]
+        return [*map(engine.tickets.issue_once, map(engine.as_drawn, plans), reservations)]
 
     with reserved(engine.tickets.account, [plans[index]], issue) as (one,):
         try:

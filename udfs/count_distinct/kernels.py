@@ -23,6 +23,7 @@ _ARRAYS = (
 )  # fmt: skip
 _INT32S = ndpointer(np.int32, ndim=1, flags="C_CONTIGUOUS")
 _INT64S = ndpointer(np.int64, ndim=1, flags="C_CONTIGUOUS")
+_BYTES = ndpointer(np.uint8, ndim=1, flags="C_CONTIGUOUS")
 _BOOLS = ndpointer(np.bool_, ndim=1, flags="C_CONTIGUOUS")
 
 
@@ -56,6 +57,11 @@ def library() -> CDLL:
         "number_codes": (size, longs, size, longs, POINTER(size), size, ints, size, ints),
         "place_codes": (None, longs, size, ints, size),
         "move_runs": (None, ints, ints, size, ints, ints),
+        "place_strings": (None, c_void_p),
+        "number_strings": (None, c_void_p, _BYTES, _INT64S, size, ints),
+        "count_pairs": (None, ints, size, ints),
+        "choose_pairs": (None, ints, ints, size, ints, size, size, _BYTES, _BYTES, _BYTES),
+        "choose_missing": (None, ints, ints, size, _BYTES, _BYTES, _BYTES),
         "fill_runs": (None, ints, ints, size, ints, ints),
         "reach_from_uncovered": (size, ints, ints, size, ints, size, ints, ints, ints),
         "reach_from_room": (size, ints, ints, ints, size, ints, size, size, ints, ints),

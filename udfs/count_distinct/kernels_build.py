@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "partial.c"))
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "strings.c", "partial.c"))
 LIBRARY = Path(__file__).with_name("libkernels.so")
 FLAGS = ["-O3", "-fPIC", "-shared"]
 Settings = dict[str, Any] | None

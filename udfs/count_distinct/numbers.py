@@ -1,16 +1,21 @@
-"""Numbers 0, 1, 2, … for 64-bit codes that come piece by piece."""
+"""Numbers 0, 1, 2, … for 64-bit codes or strings that come piece by piece.
+
+Two values have the same number if and only if they are equal.
+"""
 
 from __future__ import annotations
 
-from ctypes import byref, c_int64
+from ctypes import Structure, byref, c_int64, c_void_p
 from typing import Any
 
 import numpy as np
 
 from dp_sql.udfs.count_distinct.graph import LIMIT, Int32s, Int64s
 from dp_sql.udfs.count_distinct.kernels import library
+from dp_sql.udfs.randomness import fair_bits
 
 _FIRST = 1 << 10
+_SLICE = 1 << 16  # so many strings are numbered at a time
 
 
 class Numbers:
@@ -56,3 +61,91 @@ class Numbers:
         self._codes = np.concatenate([self._codes, np.empty(self.size, np.int64)])
         self._places = np.full(2 * self._codes.size, -1, np.int32)
         library().place_codes(self._codes, self.size, self._places, self._places.size - 1)
+
+
+class Numbered:
+    """Codes that are numbers already, all below `size`."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    @property
+    def codes(self) -> Int64s:
+        """All numbers."""
+        return np.arange(self.size)
+
+    def of(self, codes: Any) -> Int32s:
+        """Return the same numbers."""
+        return np.asarray(codes, np.int32)
+
+
+class Table(Structure):
+    """The struct of this name in strings.c."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("size", "mask", "key")),
+        *((name, c_void_p) for name in ("hash", "place", "start", "bytes")),
+    )
+
+
+class Strings:
+    """The numbers of strings of bytes, in the order in which they came first."""
+
+    def __init__(self) -> None:
+        self._table = Table(key=fair_bits(63))
+        self._arrays: dict[str, Any] = {}
+        self._point("hash", np.empty(_SLICE, np.int64))
+        self._point("start", np.zeros(_SLICE + 1, np.int64))
+        self._point("bytes", np.empty(_SLICE, np.uint8))
+        self._place(2 * _SLICE)
+
+    @property
+    def size(self) -> int:
+        """How many strings have come."""
+        return int(self._table.size)
+
+    def of(self, data: Any, offsets: Any) -> Int32s:
+        """Number the strings data[offsets[0]:offsets[1]], data[offsets[1]:offsets[2]] and so on.
+
+        Raises ValueError if offsets fall or leave the data.
+        """
+        data = np.ascontiguousarray(data, np.uint8)
+        offsets = np.ascontiguousarray(offsets, np.int64)
+        if offsets.size == 0 or offsets[0] < 0 or np.any(offsets[1:] < offsets[:-1]):
+            raise ValueError("offsets must begin at 0 or later and never fall")
+        if offsets[-1] > data.size:
+            raise ValueError("offsets must not leave the data")
+        numbers = np.empty(offsets.size - 1, np.int32)
+        for first in range(0, numbers.size, _SLICE):
+            found = numbers[first : first + _SLICE]
+            ends = offsets[first : first + found.size + 1]
+            self._make_room(int(ends[-1] - ends[0]))
+            library().number_strings(byref(self._table), data, ends, found.size, found)
+        return numbers
+
+    def _make_room(self, n_bytes: int) -> None:
+        """For one slice of new strings."""
+        needed = self.size + _SLICE
+        if needed > LIMIT:
+            raise ValueError("there must be fewer than 2^31 - 1 strings")
+        self._grow("hash", needed)
+        self._grow("start", needed + 1)
+        self._grow("bytes", int(self._arrays["start"][self.size]) + n_bytes)
+        if 4 * needed > 3 * (self._table.mask + 1):
+            self._place(2 * (self._table.mask + 1))
+
+    def _grow(self, name: str, needed: int) -> None:
+        old = self._arrays[name]
+        if old.size < needed:
+            new = np.empty(needed + needed // 2, old.dtype)
+            new[: old.size] = old
+            self._point(name, new)
+
+    def _place(self, n_places: int) -> None:
+        self._point("place", np.full(n_places, -1, np.int32))
+        self._table.mask = n_places - 1
+        library().place_strings(byref(self._table))
+
+    def _point(self, name: str, array: Any) -> None:
+        self._arrays[name] = array
+        setattr(self._table, name, array.ctypes.data)

@@ -111,3 +111,30 @@ i64 reach_from_room(const i32 *start, const i32 *stop, const i32 *items, i64 n_p
         }
     return n_reached;
 }
+
+/* Count the pairs of each item. */
+void count_pairs(const i32 *items, i64 n_pairs, i32 *counts) {
+    for (i64 k = 0; k < n_pairs; k++) counts[items[k]]++;
+}
+
+/* Choose some `most` pairs of each item by a hash: all if it has no more. Equal pairs are chosen or left
+ * together. */
+void choose_pairs(const i32 *items, const i32 *people, i64 n_pairs, const i32 *counts, i64 most, i64 key,
+                  uint8_t *chosen, uint8_t *item_has, uint8_t *person_has) {
+    for (i64 k = 0; k < n_pairs; k++) {
+        uint64_t hash = ((uint64_t)items[k] << 32 | (uint64_t)people[k]) * 0x9E3779B97F4A7C15u + (uint64_t)key;
+        hash = (hash ^ hash >> 32) * 0xD6E8FEB86659FD93u >> 32;
+        chosen[k] = hash * (uint64_t)counts[items[k]] < (uint64_t)most << 32;
+        item_has[items[k]] |= chosen[k];
+        person_has[people[k]] |= chosen[k];
+    }
+}
+
+/* Choose a pair of each item and of each person that has none. */
+void choose_missing(const i32 *items, const i32 *people, i64 n_pairs, uint8_t *chosen, uint8_t *item_has,
+                    uint8_t *person_has) {
+    for (i64 k = 0; k < n_pairs; k++) {
+        chosen[k] = !(item_has[items[k]] & person_has[people[k]]);
+        item_has[items[k]] = person_has[people[k]] = 1;
+    }
+}

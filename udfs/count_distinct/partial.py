@@ -26,7 +26,7 @@ from dp_sql.udfs.count_distinct.graph import (
     zeros,
 )
 from dp_sql.udfs.count_distinct.kernels import library, lists_by_person
-from dp_sql.udfs.count_distinct.numbers import Numbers
+from dp_sql.udfs.count_distinct.numbers import Numbered, Numbers
 
 Bools = NDArray[np.bool_]
 
@@ -81,6 +81,7 @@ def partial_cover_counts(
     n_people: int | None = None,
     people_per_item: int = PEOPLE_PER_ITEM,
     groups: Groups | None = None,
+    numbered: tuple[int, int] | None = None,
 ) -> PartialCounts:
     """Count the items that can be covered, as flow.max_cover_counts does of the whole graph.
 
@@ -93,13 +94,14 @@ def partial_cover_counts(
             items as a bound allows.
         people_per_item: what thin is asked for.
         groups: None if all is one graph.
+        numbered: how many items and people there are, if their codes are 0, 1, 2, … already.
 
     Raises ValueError for other bounds or answers that are no pairs, and RuntimeError if the people
     of an item that was asked for have not all come, or more people came than there are.
 
     Privacy: none here. The counts are those of the whole graph, whatever the callables choose.
     """
-    known = _Known(n_people)
+    known = _Known(n_people, numbered)
     known.add(thin(people_per_item))
     counts, still, n_rounds = dict[int, Any](), tuple(bounds), 1
     while still:
@@ -210,9 +212,10 @@ class _Search:
 class _Known:
     """All pairs that have come; a pair may come more than once. Items and people have numbers."""
 
-    def __init__(self, n_people: int | None) -> None:
+    def __init__(self, n_people: int | None, numbered: tuple[int, int] | None) -> None:
         self.n_people, self.n_edges = n_people, 0
-        self.items, self.people = Numbers(), Numbers()
+        self.items: Numbers | Numbered = Numbered(numbered[0]) if numbered else Numbers()
+        self.people: Numbers | Numbered = Numbered(numbered[1]) if numbered else Numbers()
         self.complete_items, self.complete_people = np.zeros((2, 0), np.bool_)
         self._pieces: list[tuple[Int32s, Int32s]] = []
         self._graph = build_graph(zeros(1), zeros(0))

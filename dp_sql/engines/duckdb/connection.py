@@ -13,12 +13,15 @@ from typing import Any, TypeVar
 import duckdb
 
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
+from dp_sql.engines.duckdb.in_pieces import Interrupts, for_size, release_sql
 from dp_sql.engines.duckdb.parquet_files import folder_views
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Scope
+from dp_sql.privacy.collations import without_collations
+from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import one_of, private_sql, released_columns
+from dp_sql.privacy.private_sql import one_of, released_columns
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded, tokenize
@@ -105,11 +108,14 @@ class Engine:
     """A connection, its tickets, and the caller's variables, which SQL may name as tables."""
 
     def __init__(
-        self, connection: Connection, tickets: Tickets, frame: FrameType | None = None
+        self,
+        connection: Connection,
+        tickets: Tickets,
+        frame: FrameType | None = None,
+        interrupts: Interrupts | None = None,
     ) -> None:
-        self.connection = connection
-        self.tickets = tickets
-        self._frame = frame
+        self.connection, self.tickets = connection, tickets
+        self.interrupts, self._frame = interrupts or Interrupts(), frame
         self._known: dict[str, _Listed] = {}
         self._kinds: dict[frozenset[str], Mapping[str, frozenset[str]]] | None = None
 
@@ -246,7 +252,7 @@ class Engine:
         except duckdb.Error:
             return False
         # Extracting names binds no types, without which DuckDB refuses a collation.
-        bare = _without_collations(f"SELECT * FROM {source}")
+        bare = without_collations(f"SELECT * FROM {source}")
         for function in functions:  # nor does it read a list that is an argument
             bare = bare.replace(function, "(SELECT 1)")
         named = partial(self.connection.get_table_names, qualified=True)
@@ -306,13 +312,22 @@ class Engine:
         Returns relations with the columns of each release, as SQL. Raises what a mechanism refused,
         or a SourceError.
         """
-        columns, sql = released_columns(plans), private_sql(plans, tickets)
-        relation = self._redeem(plans[0], tickets, lambda: frozen.insert(columns, sql, self.run))
-        return [one_of(plan, relation, number) for number, plan in enumerate(plans, 1)]
+        relations, drawn = [""] * len(plans), [*map(self.tickets.plan, tickets)]
+
+        def run() -> None:
+            for places in bundles(drawn):
+                some = [drawn[i] for i in places]
+                with release_sql(some, [tickets[i] for i in places], self) as sql:
+                    relation = frozen.insert(released_columns(some), sql, self.run)
+                for number, place in enumerate(places, 1):
+                    relations[place] = one_of(drawn[place], relation, number)
+
+        self._redeem(plans[0], tickets, run)
+        return relations
 
     def as_drawn(self, plan: Plan) -> Plan:
         """The plan that a ticket stands for."""
-        return plan
+        return for_size(plan, self)
 
     def answer(self, plan: Plan, ticket: str, execution: tuple[int, int]) -> str:
         """Run the private SQL of a plan without groups once; its value in a JSON list.
@@ -320,11 +335,17 @@ class Engine:
         Items are strings in it. The release belongs to an execution of another connection. Raises
         what the mechanism refused, or a SourceError.
         """
-        shape = plan.parameters
-        release = private_sql([plan], [ticket], execution="{}, {}".format(*execution))
+        shape, asking = plan.parameters, "{}, {}".format(*execution)
         written = f"system.main.list_value(CAST(__dp_value AS {shape.written[shape.detailed]}))"
-        sql = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM ({release})"
-        return self._redeem(plan, [ticket], lambda: str(self.run(sql).fetchall()[0][0]))
+        select = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM"
+
+        drawn = self.tickets.plan(ticket)
+
+        def run() -> str:
+            with release_sql([drawn], [ticket], self, execution=asking) as sql:
+                return str(self.run(f"{select} ({sql})").fetchall()[0][0])
+
+        return self._redeem(plan, [ticket], run)
 
     def _redeem(self, plan: Plan, tickets: Sequence[str], run: Callable[[], T]) -> T:
         """Run what redeems the tickets of a plan and others on its source, and forget them."""
@@ -366,22 +387,6 @@ def _places(search_path: Parts, within: Scope | None) -> list[Scope]:
 def _local_names(frame: FrameType | None) -> set[str]:
     code = frame.f_code if frame is not None else None
     return {*code.co_varnames, *code.co_cellvars, *code.co_freevars} if code else set()
-
-
-def _without_collations(sql: str) -> str:
-    """SQL without `COLLATE name`, which says nothing of the tables that it reads."""
-    sql = sql.replace(' COLLATE "binary"', "")
-    if "COLLATE" not in sql.upper():
-        return sql
-    pieces, position, tokens = [], 0, tokenize(sql)
-    for i, token in enumerate(tokens[:-1]):
-        if token.kind == "word" and token.upper == "COLLATE":
-            stop = i + 1
-            while stop + 2 < len(tokens) and tokens[stop + 1].is_symbol("."):
-                stop += 2
-            pieces.append(sql[position : token.start])
-            position = tokens[stop].end
-    return "".join([*pieces, sql[position:]])
 
 
 def columns_of(relation: duckdb.DuckDBPyRelation | None) -> list[tuple[str, str]]:

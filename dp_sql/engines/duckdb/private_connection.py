@@ -23,6 +23,7 @@ from dp_sql.engines.duckdb.connection import (
     source_error,
 )
 from dp_sql.engines.duckdb.frozen import Rows, exactly
+from dp_sql.engines.duckdb.in_pieces import for_size, release_sql
 from dp_sql.engines.duckdb.install import number_of, register
 from dp_sql.engines.duckdb.introspection import CATALOG_LOCK, DatabaseCatalogue, Names
 from dp_sql.engines.duckdb.spill import limit_private
@@ -88,6 +89,7 @@ class PrivateConnection:
             self._remove_spill = limit_private(one, limits, self._run)
             restrict(self._connection, OPTIMIZERS)
             self.tickets = register(self._connection)
+            self._engine = Engine(self._connection, self.tickets)
             self.number = number_of(self._connection)
 
     @contextlib.contextmanager
@@ -114,6 +116,7 @@ class PrivateConnection:
 
     def interrupt(self) -> None:
         """Stop what is running."""
+        self._engine.interrupts.add()
         self._connection.interrupt()
 
     def close(self) -> None:
@@ -222,7 +225,7 @@ class PrivateConnection:
         if files and not files & set(_full_names(source)) <= tables:
             return False
         scans = [full_name(parts) for parts in files & tables]
-        return Engine(self._connection, self.tickets).agrees(source, tables - files, scans)
+        return self._engine.agrees(source, tables - files, scans)
 
     # --- releases ---
 
@@ -256,15 +259,18 @@ class PrivateConnection:
 
     def _answers(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Rows]:
         answers: list[Rows] = [()] * len(plans)
-        for places, sql in _statements(plans, tickets):
-            rows, n = self._run(sql).fetchall(), len(places)
+        drawn = [*map(self.tickets.plan, tickets)]
+        for places in bundles(drawn):
+            some, n = [drawn[i] for i in places], len(places)
+            with release_sql(some, [tickets[i] for i in places], self._engine) as sql:
+                rows = self._run(exactly(released_columns(some), sql)).fetchall()
             for number, place in enumerate(places):
                 answers[place] = [(*row[:-n], row[number - n]) for row in rows]
         return answers
 
     def _as_drawn(self, plan: Plan) -> Plan:
-        """The plan that a ticket stands for."""
-        return plan
+        """The plan that a ticket stands for, which may depend on the sizes of private tables."""
+        return for_size(plan, self._engine)
 
     def _withdraw(self, tickets: Sequence[str]) -> None:
         for ticket in tickets:

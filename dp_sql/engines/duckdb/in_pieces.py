@@ -1,0 +1,248 @@
+"""Distinct counts of sources that are too large for one statement: their rows are read once.
+
+DuckDB sends the rows in pieces. People and items become numbers, the same one if and only if they
+are equal, and the pairs of numbers wait in memory and then in a file. The counts of covered items
+come from part of these pairs and are exact (udfs/count_distinct/partial.md); the mechanism draws
+from them as it would from those of all pairs. So the size of a source decides how long an answer
+takes, and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import duckdb
+import numpy as np
+
+from dp_sql.engines.by_parts import drawn_from
+from dp_sql.errors import InternalError, SourceError
+from dp_sql.privacy.people_rows import PeopleRows, read_together
+from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.private_sql import EXECUTION, merged_sql, private_sql
+from dp_sql.sql.formatting import full_name
+from dp_sql.sql.types import INTEGERS, family
+from dp_sql.udfs.count_distinct.graph import Int32s
+from dp_sql.udfs.count_distinct.numbers import Numbers, Strings
+from dp_sql.udfs.count_distinct.partial import partial_cover_counts
+from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
+
+T = TypeVar("T")
+
+LARGE = 1 << 22  # rows from which on a source is read in pieces
+_ROWS = 1 << 20  # of a piece
+# Types whose values arrow has as they are, in at most 64 bits; others are sent as strings.
+_AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
+    "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
+    "TIMESTAMP WITH TIME ZONE",
+}  # fmt: skip
+_CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
+_SIZE = re.compile(r"([\d.]+) ?(bytes|[KMGT]iB)")
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+class Runs(Protocol):
+    """A connection, in the frame of its caller if it has one."""
+
+    connection: duckdb.DuckDBPyConnection
+    interrupts: Interrupts
+
+    def run(self, sql: str, parameters: object = None) -> Any:
+        """Execute SQL."""
+
+    def relate(self, sql: str) -> Any:
+        """The relation of a SELECT."""
+
+
+class Interrupts:
+    """How often a session was interrupted; DuckDB sees only those while a statement runs."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def add(self) -> None:
+        """Count one, from any thread."""
+        self.n += 1
+
+    def ending(self, pieces: Iterable[T], before: int) -> Iterator[T]:
+        """The same pieces, unless there have been more than `before`."""
+        try:
+            for piece in pieces:
+                if self.n != before:
+                    break
+                yield piece
+        except duckdb.Error:
+            if self.n == before:
+                raise
+        if self.n != before:
+            raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
+
+
+def for_size(plan: Plan, engine: Runs) -> Plan:
+    """The plan as it is released: from counts of covered items, if its source is large."""
+    of_cover = drawn_from(plan)
+    if of_cover is plan or plan.keys or _n_rows(plan, engine) < LARGE:
+        return plan
+    return of_cover
+
+
+def _n_rows(plan: Plan, engine: Runs) -> int:
+    """About how many rows DuckDB will read or make for a plan in one step, which it says."""
+    explained = "0"
+    with contextlib.suppress(duckdb.Error):  # the release will raise it
+        read = read_together(plan)
+        columns = ", ".join(read.columns[name].sql for name in ("privacy_unit", "item"))
+        select = f"SELECT {columns} FROM {read.source}"
+        ((_, explained),) = engine.run(f"EXPLAIN (FORMAT json) {select}").fetchall()
+    return max(map(int, _CARDINALITY.findall(explained)), default=0)
+
+
+def _is_in_pieces(plan: Plan) -> bool:
+    return "__dp_cover" in plan.parameters.takes
+
+
+@contextlib.contextmanager
+def release_sql(
+    plans: Sequence[Plan], tickets: Sequence[str], engine: Runs, execution: str = EXECUTION
+) -> Iterator[str]:
+    """The SELECT of the release of a bundle of plans, to be run once.
+
+    Raises what DuckDB raises, or a SourceError.
+    """
+    if not _is_in_pieces(plans[0]):
+        yield private_sql(plans, tickets, execution=execution)
+        return
+    (plan,), (ticket,) = plans, tickets
+    try:
+        counts = _cover_counts(plan, engine)
+    except (OSError, MemoryError, RuntimeError, ValueError) as error:
+        raise SourceError(f"The source cannot be counted ({type(error).__name__}).") from None
+    table = full_name(("temp", "main", f"__dp_cover_{ticket}"))
+    unnested = "system.main.unnest($1) AS place, system.main.unnest($2) AS n"
+    numbered = [[*range(len(counts))], counts]
+    engine.run(f"CREATE TEMP TABLE {table} AS SELECT {unnested}", numbered)
+    try:
+        yield merged_sql(plan, ticket, table, execution=execution)
+    finally:
+        with contextlib.suppress(duckdb.Error):  # in a transaction that has failed it is gone
+            engine.run(f"DROP TABLE IF EXISTS {table}")
+
+
+def _cover_counts(plan: Plan, engine: Runs) -> list[int]:
+    """How many items are covered under each bound that the mechanism looks at."""
+    bounds, before = plan.mechanism.bounds, engine.interrupts.n
+
+    def stopping(pieces: Iterable[T]) -> Iterator[T]:
+        return engine.interrupts.ending(pieces, before)
+
+    if bounds is None:
+        raise InternalError("This mechanism needs pairs.")
+    with contextlib.closing(_store(engine)) as pairs:
+        people, items = _Column(), _Column()
+        for batch in stopping(_batches(engine.relate(_pairs_sql(plan)))):
+            of_people = people.numbers(batch.column(0))
+            pairs.add(items.numbers(batch.column(1)), of_people)
+        found = partial_cover_counts(
+            lambda people_per_item: stopping(pairs.thin(people_per_item)),
+            lambda some, theirs: stopping(pairs.complete(some, theirs)),
+            bounds(**plan.parameters.given_to(plan.mechanism)),
+            people.size,
+            numbered=(items.size, people.size),
+        )
+    return [*stopping(found.counts.tolist())]
+
+
+def _pairs_sql(plan: Plan) -> str:
+    """Who has which item, as it is sent; perhaps more than once."""
+    rows = PeopleRows([replace(plan, keep_source=False)])
+    sent = [_sent(name, plan.columns[name].type) for name in ("privacy_unit", "item")]
+    ctes = ", ".join([*rows.shared(), *rows.of(0)])
+    return f"WITH {ctes} SELECT {', '.join(sent)} FROM __dp_kept"
+
+
+def _sent(name: str, kind: str) -> str:
+    """A column of which equal values are sent as equal ones, and no others."""
+    as_it_is = family(kind) in _AS_NUMBERS | {"BLOB"}
+    return f"__dp_{name}" if as_it_is else f"CAST(__dp_{name} AS VARCHAR) AS __dp_{name}"
+
+
+def _batches(relation: Any) -> Iterator[Any]:
+    """The rows as arrow sends them; while they come, arrow raises DuckDB's errors as its own."""
+    is_new = hasattr(relation, "to_arrow_reader")
+    reader = relation.to_arrow_reader(_ROWS) if is_new else relation.fetch_record_batch(_ROWS)
+    try:
+        yield from reader
+    except (OSError, ValueError) as error:
+        raise duckdb.Error(str(error)) from None
+
+
+def _store(engine: Runs) -> StoredPairs:
+    """Where pairs wait, within the disk space that DuckDB itself may use."""
+    ((folder, most),) = engine.run(
+        "SELECT system.main.current_setting('temp_directory'), "
+        "system.main.current_setting('max_temp_directory_size')"
+    ).fetchall()
+    place = _existing(Path(folder)) if folder else None  # else DuckDB does not spill
+    if place is None:
+        return StoredPairs(None)
+    spilled = "SELECT coalesce(sum(size), 0) FROM system.main.duckdb_temporary_files()"
+
+    def space() -> int:
+        with contextlib.closing(engine.connection.cursor()) as other:
+            return _in_bytes(most, place) - int(other.execute(spilled).fetchall()[0][0])
+
+    return StoredPairs(place, space)
+
+
+def _existing(folder: Path) -> Path | None:
+    """A folder for a file that no one can open by its name; DuckDB makes its own when it spills."""
+    for place in (folder, folder.parent, Path(tempfile.gettempdir())):
+        if place.is_dir() and os.access(place, os.W_OK):
+            return place
+    return None
+
+
+def _in_bytes(size: str, folder: Path) -> int:
+    """A size as DuckDB shows it; it may be a part of the disk."""
+    found = _SIZE.match(size)
+    if found is None:
+        return shutil.disk_usage(folder).free
+    return int(Fraction(found[1]) * 1024 ** _UNITS.index(found[2]))
+
+
+class _Column:
+    """The numbers of a column's values, which arrow has as numbers or as strings."""
+
+    def __init__(self) -> None:
+        self._codes, self._strings = Numbers(), Strings()
+
+    @property
+    def size(self) -> int:
+        """How many different values there are."""
+        return self._codes.size + self._strings.size
+
+    def numbers(self, values: Any) -> Int32s:
+        """Number the values of an arrow array; all arrays are of one type."""
+        import pyarrow as pa
+
+        if values.null_count:
+            raise InternalError("A NULL among people or items.")
+        if pa.types.is_primitive(values.type):
+            return self._codes.of(_buffer(values, 1, f"i{values.type.bit_width // 8}", 0))
+        written = values.cast(pa.large_binary())
+        return self._strings.of(
+            np.frombuffer(written.buffers()[2] or b"", np.uint8), _buffer(written, 1, "i8", 1)
+        )
+
+
+def _buffer(values: Any, place: int, kind: str, more: int) -> Any:
+    found = np.frombuffer(values.buffers()[place] or b"", kind)
+    return found[values.offset : values.offset + len(values) + more]

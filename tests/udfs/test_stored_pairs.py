@@ -1,0 +1,132 @@
+"""Pairs that are stored come back as they are asked for, and the counts from them are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dp_sql.udfs.count_distinct import stored_pairs
+from dp_sql.udfs.count_distinct.flow import max_cover_counts
+from dp_sql.udfs.count_distinct.partial import partial_cover_counts
+from dp_sql.udfs.count_distinct.stored_pairs import Chosen, StoredPairs
+from tests.udfs.covers import graph_of
+
+BOUNDS = (1, 2, 3, 5, 16)
+Pairs = set[tuple[int, int]]
+
+
+def random_pairs(rng: np.random.Generator, repeats: int = 1) -> Any:
+    """Pairs of dense numbers, popular items among them, in any order; shape (rows, 2)."""
+    n_items, n_people = rng.integers(1, 60, 2)
+    size = int(rng.integers(1, 600))
+    drawn = np.stack(
+        [(n_items * rng.random(size) ** 3).astype(int), rng.integers(0, n_people, size)]
+    )
+    dense = np.stack([np.unique(one, return_inverse=True)[1] for one in drawn], axis=1)
+    return rng.permutation(np.repeat(dense, repeats, axis=0)).astype(np.int32)
+
+
+def stored(rows: Any, folder: Path | None, pieces: int = 3) -> StoredPairs:
+    found = StoredPairs(folder)
+    for piece in np.array_split(rows, pieces):
+        found.add(*np.ascontiguousarray(piece.T))
+    return found
+
+
+def read(answer: Iterable[Chosen]) -> tuple[list[tuple[int, int]], set[int]]:
+    pairs: list[tuple[int, int]] = []
+    complete: set[int] = set()
+    for one in answer:
+        pairs += zip(one.items.tolist(), one.people.tolist(), strict=True)
+        complete |= {*one.complete.tolist()}
+    return pairs, complete
+
+
+@pytest.fixture(params=["in memory", "in a file", "in both"])
+def folder(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Path | None:
+    kept = {"in memory": 10**6, "in a file": 0, "in both": 100}[request.param]
+    monkeypatch.setattr(stored_pairs, "IN_MEMORY", kept)
+    return tmp_path
+
+
+@pytest.mark.parametrize("repeats", [1, 9])
+def test_what_is_asked_for_comes(folder: Path, repeats: int) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        rows = random_pairs(rng, repeats)
+        everything = {*map(tuple, rows.tolist())}
+        pairs = stored(rows, folder)
+        some, complete = read(pairs.thin(2))
+        assert {*some} <= everything
+        assert {i for i, _ in some} == {i for i, _ in everything}
+        assert {p for _, p in some} == {p for _, p in everything}
+        assert {pair for pair in everything if pair[0] in complete} <= {*some}
+        items, people = rng.integers(0, pairs.n_items, 3), rng.integers(0, pairs.n_people, 2)
+        asked, complete = read(pairs.complete(items, people))
+        assert {*asked} == {(i, p) for i, p in everything if i in items or p in people}
+        assert complete == {*items.tolist()}
+        pairs.close()
+
+
+def check_counts(folder: Path | None, rng: np.random.Generator) -> None:
+    rows = random_pairs(rng, int(rng.integers(1, 4)))
+    n_items, n_people = rows.max(axis=0) + 1
+    runs = [[p for i, p in rows.tolist() if i == item] for item in range(n_items)]
+    pairs = stored(rows, folder)
+    found = partial_cover_counts(
+        pairs.thin, pairs.complete, BOUNDS, n_people, 1, numbered=(n_items, n_people)
+    )
+    pairs.close()
+    assert found.counts.tolist() == max_cover_counts(graph_of(runs), BOUNDS).tolist()
+
+
+def test_counts_are_exact(folder: Path) -> None:
+    for seed in range(100):
+        check_counts(folder, np.random.default_rng(seed))
+
+
+def test_popular_items_are_thinned_and_pairs_are_passed_on_once() -> None:
+    n_people = 5000
+    people = np.tile(np.arange(n_people), 20)
+    rows = np.stack([np.zeros_like(people), people], axis=1)
+    rows = np.concatenate([rows, np.stack([people + 1, people], axis=1)]).astype(np.int32)
+    some, complete = read(stored(rows, None).thin(8))
+    assert len(some) == len({*some}) == 2 * n_people or len(some) < n_people + 100
+    assert sum(item == 0 for item, _ in some) < 100
+    assert complete == {*range(1, n_people + 1)}
+
+
+def test_which_pairs_come_first_does_not_depend_on_their_order() -> None:
+    """People who come first would else be the only ones of all popular items."""
+    rows = np.array([(i, p) for p in range(1000) for i in range(50)], np.int32)
+    some, _ = read(stored(rows, None).thin(8))
+    assert np.std([p for _, p in some]) > 200
+
+
+def test_a_file_keeps_to_its_space(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(stored_pairs, "IN_MEMORY", 0)
+    pairs = StoredPairs(tmp_path, lambda: 100)
+    one = np.arange(10, dtype=np.int32)
+    pairs.add(one, one)
+    assert not any(tmp_path.iterdir())  # no one can open it by its name
+    with pytest.raises(OSError, match="more space"):
+        pairs.add(one, one)
+    pairs.close()
+
+
+def test_a_choice_that_leaves_pairs_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = stored_pairs._some
+
+    def wrong(items: Any, people: Any, chosen: Any) -> Any:
+        return right(items[::2], people[::2], np.ascontiguousarray(chosen[::2]))
+
+    monkeypatch.setattr(stored_pairs, "_some", wrong)
+    with pytest.raises((AssertionError, RuntimeError)):
+        for seed in range(20):
+            check_counts(None, np.random.default_rng(seed))

@@ -1,0 +1,140 @@
+"""Equal strings have one number, different ones have two, however they come."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_sql.udfs.count_distinct import kernels, numbers
+from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
+from dp_sql.udfs.count_distinct.numbers import Numbered, Numbers, Strings
+
+SOURCE = next(path for path in SOURCES if path.name == "strings.c")
+STRINGS = st.lists(
+    st.binary(max_size=20) | st.sampled_from([b"", b"\0", b"a", b"a\0"]), max_size=40
+)
+
+
+def by_hand(values: list[Any]) -> list[int]:
+    return [[*dict.fromkeys(values)].index(value) for value in values]
+
+
+def as_arrays(strings: list[bytes]) -> tuple[Any, Any]:
+    """The strings between others, which are not to be read."""
+    ends = np.cumsum([3, *map(len, strings)])
+    return np.frombuffer(b"xyz" + b"".join(strings) + b"more", np.uint8), ends
+
+
+def of_strings(found: Strings, strings: list[bytes]) -> list[int]:
+    listed: list[int] = found.of(*as_arrays(strings)).tolist()
+    return listed
+
+
+@given(STRINGS, STRINGS)
+def test_strings_are_numbered_in_the_order_of_coming(first: list[bytes], then: list[bytes]) -> None:
+    found = Strings()
+    listed = [*of_strings(found, first), *of_strings(found, then)]
+    assert listed == by_hand([*first, *then])
+    assert found.size == len({*first, *then})
+
+
+def check_many_values() -> None:
+    rng = np.random.default_rng(0)
+    codes, strings = Numbers(), Strings()
+    for step in (1, 2**40):
+        values = rng.integers(0, 300_000, 400_000) * step
+        found = codes.of(values)
+        assert of_strings(strings, [b"%d" % value for value in values]) == found.tolist()
+    assert codes.size == strings.size == np.unique(codes.codes).size
+
+
+def test_tables_grow() -> None:
+    check_many_values()
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str], None]]:
+    def load(text: str) -> None:
+        (tmp_path / "strings.c").write_text(text)
+        others = [path for path in SOURCES if path != SOURCE]
+        library = tmp_path / f"changed_{len([*tmp_path.iterdir()])}.so"
+        compile_kernels([*others, tmp_path / "strings.c"], library)
+        monkeypatch.setattr(kernels, "LIBRARY", library)
+        kernels.library.cache_clear()
+
+    yield load
+    kernels.library.cache_clear()
+
+
+def with_one_hash(text: str) -> str:
+    same = re.sub(r"hashes\[k\] =\s+hash_of\([^;]*;", "hashes[k] = 7;", text)
+    assert same != text
+    return same
+
+
+def check_equal_hashes() -> None:
+    strings = [b"", b"ab", b"a", b"b", b"", b"ba", b"a", b"ab"]
+    assert of_strings(Strings(), strings) == by_hand(strings)
+
+
+def test_strings_whose_hashes_are_equal_are_compared(compiled: Callable[[str], None]) -> None:
+    compiled(with_one_hash(SOURCE.read_text()))
+    check_equal_hashes()
+
+
+MUTANTS = {
+    "lengths are not compared": ("t->start[number + 1] - t->start[number] != length", "0"),
+    "strings are not compared": (
+        "memcmp(t->bytes + t->start[number], string, (size_t)length)",
+        "0",
+    ),
+    "places are not filled again": ("t->place[place] = (i32)number;", ""),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_mutants_are_rejected(mutant: str, compiled: Callable[[str], None]) -> None:
+    right, wrong = MUTANTS[mutant]
+    text = SOURCE.read_text()
+    assert text.count(right) == 1
+    compiled(text.replace(right, wrong))
+    with pytest.raises(AssertionError):
+        check_many_values()
+        compiled(with_one_hash(text.replace(right, wrong)))
+        check_equal_hashes()
+
+
+def test_both_languages_know_the_same_struct() -> None:
+    assert kernels.library().size_of_table() == ctypes.sizeof(numbers.Table)
+    text = SOURCE.read_text()
+    fields = text[text.index("typedef struct {") : text.index("} Table;")]
+    names = re.findall(r"(\w+);", re.sub(r"/\*.*?\*/", "", fields))
+    assert names == [name for name, _ in numbers.Table._fields_]
+
+
+@pytest.mark.parametrize("offsets", [[], [-1, 2], [0, 2, 1], [0, 4]])
+def test_strings_must_be_in_the_data(offsets: list[int]) -> None:
+    with pytest.raises(ValueError, match="offsets"):
+        Strings().of(np.zeros(3, np.uint8), offsets)
+
+
+def test_too_many_strings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbers, "LIMIT", numbers._SLICE + 10)
+    found = Strings()
+    with pytest.raises(ValueError, match="fewer than"):
+        for n in range(12):
+            of_strings(found, [b"%d" % n])
+
+
+def test_numbers_are_their_own_numbers() -> None:
+    found = Numbered(3)
+    assert found.of([2, 0]).tolist() == [2, 0]
+    assert found.codes[[2, 1]].tolist() == [2, 1]
