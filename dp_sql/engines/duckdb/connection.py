@@ -21,7 +21,7 @@ from dp_sql.privacy.catalog import NamedRelation, Scope
 from dp_sql.privacy.collations import without_collations
 from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import one_of, released_columns
+from dp_sql.privacy.private_sql import one_of, private_sql, released_columns
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.tokens import folded, tokenize
@@ -317,7 +317,8 @@ class Engine:
         def run() -> None:
             for places in bundles(drawn):
                 some = [drawn[i] for i in places]
-                with release_sql(some, [tickets[i] for i in places], self) as sql:
+                some_tickets = [tickets[i] for i in places]
+                with release_sql(some, some_tickets, self, private_sql) as sql:
                     relation = frozen.insert(released_columns(some), sql, self.run)
                 for number, place in enumerate(places, 1):
                     relations[place] = one_of(drawn[place], relation, number)
@@ -339,10 +340,10 @@ class Engine:
         written = f"system.main.list_value(CAST(__dp_value AS {shape.written[shape.detailed]}))"
         select = f"SELECT CAST(system.main.to_json({written}) AS VARCHAR) FROM"
 
-        drawn = self.tickets.plan(ticket)
+        drawn, in_one = self.tickets.plan(ticket), partial(private_sql, execution=asking)
 
         def run() -> str:
-            with release_sql([drawn], [ticket], self, execution=asking) as sql:
+            with release_sql([drawn], [ticket], self, in_one, asking) as sql:
                 return str(self.run(f"{select} ({sql})").fetchall()[0][0])
 
         return self._redeem(plan, [ticket], run)

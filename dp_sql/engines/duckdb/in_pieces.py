@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -27,7 +27,7 @@ from dp_sql.engines.by_parts import drawn_from
 from dp_sql.errors import InternalError, SourceError
 from dp_sql.privacy.people_rows import PeopleRows, read_together
 from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import EXECUTION, merged_sql, private_sql
+from dp_sql.privacy.private_sql import EXECUTION, merged_sql
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import INTEGERS, family
 from dp_sql.udfs.count_distinct.graph import Int32s
@@ -111,14 +111,18 @@ def _is_in_pieces(plan: Plan) -> bool:
 
 @contextlib.contextmanager
 def release_sql(
-    plans: Sequence[Plan], tickets: Sequence[str], engine: Runs, execution: str = EXECUTION
+    plans: Sequence[Plan],
+    tickets: Sequence[str],
+    engine: Runs,
+    in_one: Callable[[Sequence[Plan], Sequence[str]], str],
+    execution: str = EXECUTION,
 ) -> Iterator[str]:
-    """The SELECT of the release of a bundle of plans, to be run once.
+    """The SELECT of the release of a bundle of plans, to be run once; `in_one` writes small ones.
 
     Raises what DuckDB raises, or a SourceError.
     """
     if not _is_in_pieces(plans[0]):
-        yield private_sql(plans, tickets, execution=execution)
+        yield in_one(plans, tickets)
         return
     (plan,), (ticket,) = plans, tickets
     try:

@@ -262,7 +262,8 @@ class PrivateConnection:
         drawn = [*map(self.tickets.plan, tickets)]
         for places in bundles(drawn):
             some, n = [drawn[i] for i in places], len(places)
-            with release_sql(some, [tickets[i] for i in places], self._engine) as sql:
+            some_tickets = [tickets[i] for i in places]
+            with release_sql(some, some_tickets, self._engine, private_sql) as sql:
                 rows = self._run(exactly(released_columns(some), sql)).fetchall()
             for number, place in enumerate(places):
                 answers[place] = [(*row[:-n], row[number - n]) for row in rows]
