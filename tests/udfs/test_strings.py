@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_sql.udfs.count_distinct import kernels, numbers
+from dp_sql.udfs.count_distinct.dense_numbers import Numbered, Numbers, Strings
 from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
-from dp_sql.udfs.count_distinct.numbers import Numbered, Numbers, Strings
 
 SOURCE = next(path for path in SOURCES if path.name == "strings.c")
 STRINGS = st.lists(

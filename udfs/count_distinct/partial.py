@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_sql.udfs.count_distinct.dense_numbers import Numbered, Numbers
 from dp_sql.udfs.count_distinct.flow import covers
 from dp_sql.udfs.count_distinct.graph import (
     LIMIT,
@@ -26,7 +27,6 @@ from dp_sql.udfs.count_distinct.graph import (
     zeros,
 )
 from dp_sql.udfs.count_distinct.kernels import library, lists_by_person
-from dp_sql.udfs.count_distinct.numbers import Numbered, Numbers
 
 Bools = NDArray[np.bool_]
 

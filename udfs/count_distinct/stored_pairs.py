@@ -16,9 +16,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from dp_sql.udfs.count_distinct.dense_numbers import Numbers
 from dp_sql.udfs.count_distinct.graph import LIMIT, Int32s, Int64s, zeros
 from dp_sql.udfs.count_distinct.kernels import library
-from dp_sql.udfs.count_distinct.numbers import Numbers
 from dp_sql.udfs.randomness import fair_bits
 
 IN_MEMORY = 1 << 25  # pairs; the others are in the file

@@ -30,8 +30,8 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import EXECUTION, merged_sql
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import INTEGERS, family
+from dp_sql.udfs.count_distinct.dense_numbers import Numbers, Strings
 from dp_sql.udfs.count_distinct.graph import Int32s
-from dp_sql.udfs.count_distinct.numbers import Numbers, Strings
 from dp_sql.udfs.count_distinct.partial import partial_cover_counts
 from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
 
