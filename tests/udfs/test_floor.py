@@ -39,7 +39,7 @@ MAY_IMPORT_ALSO = {
     },
     "count_distinct/flow": {"ctypes"},
     "count_distinct/greedy": {"ctypes"},
-    "count_distinct/numbers": {"ctypes"},
+    "count_distinct/dense_numbers": {"ctypes"},
 }
 MATH_ON_INTEGERS = {"comb", "gcd", "isqrt", "lcm", "perm", "prod"}
 FLOATING = ("float", "double", "single", "half", "complex", "longdouble")

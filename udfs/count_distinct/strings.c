@@ -1,4 +1,4 @@
-/* The kernels of Strings in numbers.py: no Python, no library, no memory of their own. numbers.py has made room,
+/* The kernels of Strings in dense_numbers.py: no Python, no library, no memory of their own. dense_numbers.py has made room,
  * so that every number, place and byte is in its range. */
 #include <stdint.h>
 #include <string.h>
@@ -7,7 +7,7 @@ typedef int32_t i32;
 typedef int64_t i64;
 typedef uint64_t u64;
 
-/* All fields have eight bytes; numbers.py lists their names in the same order. */
+/* All fields have eight bytes; dense_numbers.py lists their names in the same order. */
 typedef struct {
     i64 size;  /* how many numbers there are */
     i64 mask;  /* how many places there are, a power of 2, minus 1; some place is empty */
