@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 from pathlib import Path
 from typing import IO, Any
 
@@ -105,7 +104,7 @@ class StoredPairs:
 
     def thin(self, people_per_item: int) -> Iterable[Chosen]:
         """About so many pairs of each item, and at least one of each item and each person."""
-        most = min(ceil(people_per_item * self._rows_per_pair), LIMIT)
+        most = min(-(-people_per_item * self._rows_per_pair // 1), LIMIT)
         counts = self._counts[: self.n_items]
         yield from self._pieces(self._first(most))
         yield _complete(np.flatnonzero(counts <= most))
