@@ -10,6 +10,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -67,7 +68,8 @@ class FakeEngine:
             order = np.argsort(codes)
             first = np.searchsorted(codes[order], codes[order])
             kept[order] |= np.arange(order.size) - first < most
-        return self._pairs(question, keys, items, people, kept)
+        found = self._pairs(question, keys, items, people, kept)
+        return replace(found, n_people=np.unique(people).size)
 
     def complete(self, question: Question, items: Any, people: Any) -> Pairs:
         keys, *both = self._edges(question)

@@ -10,14 +10,11 @@ import pytest
 
 from dp_sql.engines.by_parts import ByParts, drawn_from
 from dp_sql.engines.duckdb.connection import Engine as DuckDb
-from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
-from dp_sql.engines.duckdb.tickets import Tickets
+from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.engines.protocol import Engine
-from dp_sql.errors import QueryError, SourceError
+from dp_sql.errors import SourceError
 from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.private_sql import release_columns
-
-_issue_once = Tickets.issue_once
 
 
 def by_parts(patch: pytest.MonkeyPatch, make: Callable[[Any], Engine]) -> None:
@@ -38,23 +35,15 @@ def by_parts(patch: pytest.MonkeyPatch, make: Callable[[Any], Engine]) -> None:
 
     def analysts(self: Any, plans: Any, tickets: Any) -> list[Any]:
         plans, answers = [*map(drawn_from, plans)], [()] * len(plans)
-        is_done = False
-        with contextlib.suppress(Exception):
-            for places in bundles(plans):
-                engine, some = make(self._connection), [plans[i] for i in places]
-                theirs = [tickets[i] for i in places]
-                with ByParts(engine, self._connection).released(some, theirs) as selects:
-                    for i, sql in zip(places, selects, strict=True):
-                        answers[i] = self._run(sql).fetchall()
-            is_done = True
-        self._withdraw(tickets)
-        if not is_done:
-            raise QueryError(FAILED)
+        for places in bundles(plans):
+            engine, some = make(self._connection), [plans[i] for i in places]
+            theirs = [tickets[i] for i in places]
+            with ByParts(engine, self._connection).released(some, theirs) as selects:
+                for i, sql in zip(places, selects, strict=True):
+                    answers[i] = self._run(sql).fetchall()
         return answers
 
-    def issue_once(self: Tickets, plan: Any, *given: Any) -> str:
-        return _issue_once(self, drawn_from(plan), *given)
-
     patch.setattr(DuckDb, "release", owners)
-    patch.setattr(PrivateConnection, "release", analysts)
-    patch.setattr(Tickets, "issue_once", issue_once)
+    patch.setattr(DuckDb, "as_drawn", lambda self, plan: drawn_from(plan))
+    patch.setattr(PrivateConnection, "_answers", analysts)
+    patch.setattr(PrivateConnection, "_as_drawn", lambda self, plan: drawn_from(plan))

@@ -123,6 +123,14 @@ class PeopleMissing(FakeEngine):
         return replace(some, complete=some.complete[:0])
 
 
+class TooManyPeople(FakeEngine):
+    """Counts people once for each item."""
+
+    def thin(self, question: Question, people_per_item: int) -> Pairs:
+        found = super().thin(question, people_per_item)
+        return replace(found, n_people=len(found.items))
+
+
 class RowsOfToday(FakeEngine):
     """Reads the rows as they are at each job."""
 
@@ -172,8 +180,9 @@ WRONG: dict[type[FakeEngine], list[tuple[str, tuple[Any, ...]]]] = {
     OneOwner: [("rows_that_are_linked_to_people", ())],
     PeopleShareCodes: [("all_pairs", (TITLES, READERS))],
     NewCodesOfItems: [("items_and_people_are_completed", ())],
-    NotComplete: [("thin_has_something_of_everyone", (1,))],
-    PeopleMissing: [("thin_has_something_of_everyone", (1,))],
+    NotComplete: [("thin_has_something_of_all", (1,))],
+    PeopleMissing: [("thin_has_something_of_all", (1,))],
+    TooManyPeople: [("thin_has_something_of_all", (1,))],
     RowsOfToday: [
         ("rows_that_change_between_two_jobs", (f"DELETE FROM shop.ratings WHERE {which}",))
         for which in ("user_id = 'only'", "title = 'Dune' AND user_id = 'bob'")

@@ -51,7 +51,7 @@ delta = 0.0001
 {more}
 """
 TWO_CALLS = "SELECT DP_TOPK(title, 2, epsilon := 0.1), DP_COUNT_DISTINCT(title, epsilon := 0.1) FROM ratings"
-N_JOBS = 3  # of TWO_CALLS: counts, how many people there are, some pairs
+N_JOBS = 2  # of TWO_CALLS: counts, and some pairs
 
 
 class Elsewhere:
@@ -180,12 +180,12 @@ def test_an_owner_pays_for_what_failed(step: str, elsewhere: Elsewhere) -> None:
 
 
 def test_lost_jobs_are_run_again_and_nothing_else(elsewhere: Elsewhere) -> None:
-    elsewhere.read_by_parts(retries=2, repeats=2, job=losing(1, 2, 4, 6, 7))
+    elsewhere.read_by_parts(retries=2, repeats=2, job=losing(1, 2, 4))
     with elsewhere.analyst("ann") as session:
         assert len(session.sql(TWO_CALLS).fetchall()) == 1
         assert len(session.receipts) == 2 and "it failed" not in repr(session.receipts)
         assert elsewhere.kinds("ann") == ["reserved"] * 2 + ["answered"] * 2
-        assert [engine.n_jobs for engine in elsewhere.engines] == [N_JOBS + 5]
+        assert [engine.n_jobs for engine in elsewhere.engines] == [N_JOBS + 3]
         assert session.sql(TWO_CALLS).fetchall()  # read again, free
         assert len(elsewhere.engines) == 1 and len(elsewhere.kinds("ann")) == 4
 
