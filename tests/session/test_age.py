@@ -27,7 +27,7 @@ from dp_sql.udfs import exact_sampling
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.conftest import READING_LOG
 
-N = 60
+N = 30
 SURE = "epsilon := 100"
 OWNERS = f"SELECT DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id) AS n FROM ratings"
 ANALYSTS = f"SELECT DP_COUNT_DISTINCT(title, {SURE}) AS n FROM ratings"
@@ -122,7 +122,7 @@ def n_objects() -> int:
 def test_an_old_session_does_what_a_new_one_does(opened: Opened) -> None:
     held = [opened.ask(opened.question.replace(SURE, "epsilon := 0.001")) for _ in range(5)]
     first = [] if opened.is_macro else [relation.filter("true").fetchall() for relation in held]
-    for _ in range(15):
+    for _ in range(8):
         opened.ask().fetchall()
     young, objects = steps(opened.ask), n_objects()
     tables, files = opened.n_tables(), len(os.listdir("/proc/self/fd"))

@@ -1,6 +1,6 @@
-"""The answer's law does not know the order of rows, the number of threads or Python's hashing.
+"""An answer's distribution does not depend on the order of rows, threads or Python's hashing.
 
-At a loss at which the law puts all its weight on one answer, that answer is compared.
+At a loss at which nearly all probability is on one answer, that answer is compared.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ threads, order = sys.argv[1:]
 with dp_sql.connect() as session:
     session.execute(f"SET threads = {{threads}}")
     session.execute("SET enable_progress_bar = false")  # DuckDB's, where a machine is slow
-    session.execute(
+    session.execute(  # more rows than one thread scans at a time, 122,880
         "CREATE TABLE t AS SELECT i % 997 AS person, (i * i) % 1009 % (1 + i % 97) AS item "
-        f"FROM range(60000) r(i) ORDER BY {{order}}"
+        f"FROM range(130000) r(i) ORDER BY {{order}}"
     )
     unit = "{SURE}, privacy_unit := person"
     for domain in ("observed", "[1, 2, 3, 0, 4, 5, 6, 7, 8, 9, 10]"):

@@ -26,14 +26,14 @@ def answer(session: dp_sql.Session, call: str, source: str = "ratings") -> objec
 
 
 @pytest.mark.parametrize("mechanism", WITH_DOMAIN)
-def test_a_list_from_a_public_domain(session: dp_sql.Session, mechanism: str) -> None:
+def test_a_list_from_a_public_domain(shared: dp_sql.Session, mechanism: str) -> None:
     delta = "delta := 1e-9, " if "delta" in REGISTRY["topk"][mechanism].parameters else ""
     call = (
         f"DP_TOPK(title, 3, {SURE}, {delta}privacy_unit := user_id, domain := catalog.title, "
         f"mechanism := '{mechanism}')"
     )
-    assert answer(session, call) == ["Dune", "Emma", "Ulysses"]
-    (receipt,) = session.receipts
+    assert answer(shared, call) == ["Dune", "Emma", "Ulysses"]
+    receipt = shared.receipts[-1]
     assert receipt.mechanism == mechanism
     assert receipt.loss.epsilon == 10_000
     assert receipt.loss.delta == (Fraction(1, 10**9) if delta else 0)
@@ -114,14 +114,14 @@ def test_a_list_without_a_domain_holds_what_enough_people_have(
     ],
 )
 def test_the_default_without_a_domain_depends_on_public_numbers(
-    session: dp_sql.Session, k: int, epsilon: str, more: str, mechanism: str
+    shared: dp_sql.Session, k: int, epsilon: str, more: str, mechanism: str
 ) -> None:
     call = (
         f"DP_TOPK(title, {k}, epsilon := {epsilon}, delta := 1e-9, privacy_unit := user_id{more})"
     )
-    assert f"mechanism  {mechanism}" in str(session.explain(f"SELECT {call} FROM ratings"))
-    answer(session, call)
-    (receipt,) = session.receipts
+    assert f"mechanism  {mechanism}" in str(shared.explain(f"SELECT {call} FROM ratings"))
+    answer(shared, call)
+    receipt = shared.receipts[-1]
     assert receipt.mechanism == mechanism
 
 
@@ -182,47 +182,47 @@ def others(session: dp_sql.Session, k: int, more: str) -> dict[str, str]:
 
 
 def test_explain_shows_what_a_list_a_set_and_a_list_with_delta_promise(
-    session: dp_sql.Session,
+    shared: dp_sql.Session,
 ) -> None:
-    of_joint = others(session, 3, "domain := catalog.title")
+    of_joint = others(shared, 3, "domain := catalog.title")
     assert list(of_joint) == ["subset", "cdp_peel"]
     shown = "with probability 95 %, no listed item has over 10 people fewer than any item left out"
     assert of_joint["subset"] == f"{shown} (domain of 5 items, k = 3, epsilon = 1)"
     assert "delta = 0.000001)" in of_joint["cdp_peel"]
-    of_subset = others(session, 3, "domain := catalog.title, mechanism := 'subset'")
+    of_subset = others(shared, 3, "domain := catalog.title, mechanism := 'subset'")
     assert list(of_subset) == ["joint", "cdp_peel"]
     more = "delta := 1e-9, mechanism := 'cdp_peel', domain := catalog.title"
-    assert list(others(session, 3, more)) == ["joint", "subset"]
+    assert list(others(shared, 3, more)) == ["joint", "subset"]
     grouped = (
         "SELECT region, DP_TOPK(title, 3, epsilon := 1, privacy_unit := user_id, domain := "
         "catalog.title, groups := ['north', 'south'], max_groups_contributed := 2) FROM ratings "
         "GROUP BY region"
     )
-    shown = " ".join(str(session.explain(grouped)).split())
+    shown = " ".join(str(shared.explain(grouped)).split())
     assert "instead mechanism := 'subset': with probability 95 %" in shown
     assert "epsilon = 0.5, delta = 0.0000005)" in shown, "of one group"
 
 
 @pytest.mark.parametrize("more", ["domain := observed", "delta := 1e-9"])
 def test_without_a_size_before_the_release_explain_compares_nothing(
-    session: dp_sql.Session, more: str
+    shared: dp_sql.Session, more: str
 ) -> None:
-    assert others(session, 3, more) == {}
-    assert others(session, 1, "domain := catalog.title") == {}, "one item is a list and a set"
+    assert others(shared, 3, more) == {}
+    assert others(shared, 1, "domain := catalog.title") == {}, "one item is a list and a set"
 
 
 @pytest.mark.parametrize("mechanism", REGISTRY["count_distinct"])
 @pytest.mark.parametrize("report", ["true", "false"])
-def test_a_distinct_count(session: dp_sql.Session, mechanism: str, report: str) -> None:
+def test_a_distinct_count(shared: dp_sql.Session, mechanism: str, report: str) -> None:
     call = (
         f"DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id, mechanism := '{mechanism}', "
         f"max_contributions := 5, report := {report})"
     )
-    found = answer(session, call)
+    found = answer(shared, call)
     estimate = found["estimate"] if isinstance(found, dict) else found
     # Shifted inverse aims at what is left without one person, however large epsilon is.
     assert estimate in ((3, 4) if mechanism == "shifted_inverse" else (4,))
-    (receipt,) = session.receipts
+    receipt = shared.receipts[-1]
     assert receipt.mechanism == mechanism
     if isinstance(found, dict) and mechanism == "shifted_inverse":
         assert found["contribution_bound"] is None
@@ -231,13 +231,13 @@ def test_a_distinct_count(session: dp_sql.Session, mechanism: str, report: str) 
 @pytest.mark.parametrize("mechanism", BOUNDED)
 @pytest.mark.parametrize("selection", BOUND_SELECTIONS)
 def test_every_way_to_choose_the_bound(
-    session: dp_sql.Session, mechanism: str, selection: str
+    shared: dp_sql.Session, mechanism: str, selection: str
 ) -> None:
     call = (
         f"DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id, mechanism := '{mechanism}', "
         f"max_contributions := 4, bound_selection := '{selection}', report := true)"
     )
-    found = answer(session, call)
+    found = answer(shared, call)
     assert isinstance(found, dict)
     assert found["contribution_bound"] in (1, 2, 3, 4)
     assert found["lower_bound"] <= found["estimate"]
@@ -257,47 +257,47 @@ def test_every_way_to_choose_the_bound(
         ("contribution_bound := 7", "(contribution bound 7, "),
     ],
 )
-def test_the_bounds_that_are_looked_at(session: dp_sql.Session, written: str, says: str) -> None:
+def test_the_bounds_that_are_looked_at(shared: dp_sql.Session, written: str, says: str) -> None:
     more = f", {written}" if written else ""
     call = f"DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id{more})"
-    cost = session.explain(f"SELECT {call} FROM ratings")
+    cost = shared.explain(f"SELECT {call} FROM ratings")
     assert says in cost.calls[0].accuracy
 
 
-def test_explain_prices_the_default_for_every_accountant(session: dp_sql.Session) -> None:
+def test_explain_prices_the_default_for_every_accountant(shared: dp_sql.Session) -> None:
     query = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FROM ratings"
-    shown = dict(session.sql(f"EXPLAIN {query}").fetchall())
+    shown = dict(shared.sql(f"EXPLAIN {query}").fetchall())
     assert shown["cost"] == "epsilon = 1 (rho = 0.15625 of zCDP, range = 1.5)"
-    assert "epsilon = 1 (rho = 0.15625 of zCDP, range = 1.5)" in str(session.explain(query))
+    assert "epsilon = 1 (rho = 0.15625 of zCDP, range = 1.5)" in str(shared.explain(query))
 
 
 @pytest.mark.parametrize("mechanism", ["greedy", "sampling"])
 def test_only_a_maximum_flow_is_bounded_by_differences(
-    session: dp_sql.Session, mechanism: str
+    shared: dp_sql.Session, mechanism: str
 ) -> None:
     call = (
         "DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, "
         f"mechanism := '{mechanism}', bound_selection := 'difference')"
     )
     with pytest.raises(dp_sql.QueryError, match="must be one of: gem, mgem, combined_gem, rnm"):
-        session.sql(f"SELECT {call} FROM ratings")
+        shared.sql(f"SELECT {call} FROM ratings")
 
 
 @pytest.mark.parametrize("mechanism", BOUNDED)
 def test_a_fixed_bound_gives_all_of_epsilon_to_the_noise(
-    session: dp_sql.Session, mechanism: str
+    shared: dp_sql.Session, mechanism: str
 ) -> None:
     call = (
         "DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, "
         f"mechanism := '{mechanism}', contribution_bound := 3, report := true)"
     )
-    found = answer(session, call)
+    found = answer(shared, call)
     assert isinstance(found, dict) and found["contribution_bound"] == 3
     one, confidence = Fraction(1), Fraction(1, 20)
     distance = bounded.noise_bound(3, one, confidence, 3)
     assert found["estimate"] - found["lower_bound"] == distance
     assert distance < bounded.noise_bound(3, one, confidence, "gem")
-    (receipt,) = session.receipts
+    receipt = shared.receipts[-1]
     assert receipt.loss.rho == Fraction(1, 2)
 
 

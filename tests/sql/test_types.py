@@ -36,7 +36,7 @@ TYPES = {
 
 def fill(session: dp_sql.Session, kind: str, values: list[str]) -> list[Any]:
     """A table in which the first value has 30 people, the second 20, the third 10."""
-    session.execute(f"CREATE TABLE t (person {kind}, item {kind}, number INTEGER)")
+    session.execute(f"CREATE OR REPLACE TABLE t (person {kind}, item {kind}, number INTEGER)")
     for value, people in zip(values, (30, 20, 10), strict=True):
         session.execute(
             f"INSERT INTO t SELECT NULL, CAST({value} AS {kind}), i FROM range({people}) r(i)"
@@ -49,52 +49,56 @@ def fill(session: dp_sql.Session, kind: str, values: list[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_items_of_a_type(session: dp_sql.Session, kind: str) -> None:
+def test_items_of_a_type(shared: dp_sql.Session, kind: str) -> None:
     values = TYPES[kind]
-    expected = fill(session, kind, values)
+    expected = fill(shared, kind, values)
     unit = f"{SURE}, privacy_unit := number"
     domain = ", ".join(f"CAST({value} AS {kind})" for value in values)
-    session.execute(f"CREATE TABLE public AS SELECT unnest([{domain}]) AS value")
+    shared.execute(f"CREATE OR REPLACE TABLE public AS SELECT unnest([{domain}]) AS value")
     for public in ("observed", f"[{domain}]", "public.value"):
-        relation = session.sql(f"SELECT DP_TOPK(item, 3, {unit}, domain := {public}) FROM t")
+        relation = shared.sql(f"SELECT DP_TOPK(item, 3, {unit}, domain := {public}) FROM t")
         assert relation.fetchall() == [(expected,)]
         assert str(relation.types[0]).endswith("[]")
         assert str(relation.types[0]).startswith(kind.split("(")[0])
     count = f"SELECT DP_COUNT_DISTINCT(item, {unit}) FROM t"
-    assert session.sql(count).fetchall() == [(3,)]
+    assert shared.sql(count).fetchall() == [(3,)]
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_people_of_a_type(session: dp_sql.Session, kind: str) -> None:
-    fill(session, kind, TYPES[kind])
-    session.execute("CREATE TABLE seen AS SELECT person, unnest(['a', 'b']) AS item FROM t")
-    session.execute("DELETE FROM seen WHERE person IS NULL AND item = 'b'")
-    session.execute("INSERT INTO seen SELECT person, 'a' FROM t")
+def test_people_of_a_type(shared: dp_sql.Session, kind: str) -> None:
+    fill(shared, kind, TYPES[kind])
+    shared.execute(
+        "CREATE OR REPLACE TABLE seen AS SELECT person, unnest(['a', 'b']) AS item FROM t"
+    )
+    shared.execute("DELETE FROM seen WHERE person IS NULL AND item = 'b'")
+    shared.execute("INSERT INTO seen SELECT person, 'a' FROM t")
     unit = f"{SURE}, privacy_unit := person"
     top = f"SELECT DP_TOPK(item, 1, {unit}, domain := ['a', 'b', 'c']) FROM seen WHERE item <> 'a'"
-    assert session.sql(top).fetchall() == [(["b"],)]
-    assert session.sql(f"SELECT DP_COUNT_DISTINCT(item, {unit}) FROM seen").fetchall() == [(2,)]
+    assert shared.sql(top).fetchall() == [(["b"],)]
+    assert shared.sql(f"SELECT DP_COUNT_DISTINCT(item, {unit}) FROM seen").fetchall() == [(2,)]
 
 
-def test_booleans(session: dp_sql.Session) -> None:
-    session.execute("CREATE TABLE t AS SELECT i AS number, i < 3 AS item FROM range(10) r(i)")
+def test_booleans(shared: dp_sql.Session) -> None:
+    shared.execute(
+        "CREATE OR REPLACE TABLE t AS SELECT i AS number, i < 3 AS item FROM range(10) r(i)"
+    )
     unit = f"{SURE}, privacy_unit := number"
     for domain in ("observed", "[true, false]"):
         top = f"SELECT DP_TOPK(item, 2, {unit}, domain := {domain}) FROM t"
-        assert session.sql(top).fetchall() == [([False, True],)]
+        assert shared.sql(top).fetchall() == [([False, True],)]
     unit = f"{SURE}, privacy_unit := item"
     count = f"SELECT DP_COUNT_DISTINCT(number, {unit}, max_contributions := 10) FROM t"
-    assert session.sql(count).fetchall() == [(10,)]
+    assert shared.sql(count).fetchall() == [(10,)]
 
 
-def test_values_come_back_as_python_values(session: dp_sql.Session) -> None:
-    session.execute(
-        "CREATE TABLE t AS SELECT 1 AS number, DATE '2024-02-29' AS day, "
+def test_values_come_back_as_python_values(shared: dp_sql.Session) -> None:
+    shared.execute(
+        "CREATE OR REPLACE TABLE t AS SELECT 1 AS number, DATE '2024-02-29' AS day, "
         "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::UUID AS id, 'infinity'::DATE AS never"
     )
     unit = f"{SURE}, privacy_unit := number, domain := observed"
     calls = ", ".join(f"DP_TOPK({c}, 1, {unit})" for c in ("day", "id"))
-    ((day, ident),) = session.sql(f"SELECT {calls} FROM t").fetchall()
+    ((day, ident),) = shared.sql(f"SELECT {calls} FROM t").fetchall()
     assert day == [datetime.date(2024, 2, 29)]
     assert ident == [uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")]
 
@@ -105,17 +109,17 @@ def test_values_come_back_as_python_values(session: dp_sql.Session) -> None:
 )
 @pytest.mark.parametrize("role", ["item", "person"])
 def test_types_without_exact_equality_are_refused(
-    session: dp_sql.Session, kind: str, role: str
+    shared: dp_sql.Session, kind: str, role: str
 ) -> None:
     other = {"item": "person", "person": "item"}[role]
-    session.execute(f"CREATE TABLE t ({role} {kind}, {other} INTEGER)")
+    shared.execute(f"CREATE OR REPLACE TABLE t ({role} {kind}, {other} INTEGER)")
     with pytest.raises(ArgumentError, match=r"has type .*(exact|not supported)"):
-        session.sql("SELECT DP_COUNT_DISTINCT(item, epsilon := 1, privacy_unit := person) FROM t")
+        shared.sql("SELECT DP_COUNT_DISTINCT(item, epsilon := 1, privacy_unit := person) FROM t")
 
 
-def test_big_integers_next_to_each_other_are_two_items(session: dp_sql.Session) -> None:
-    session.execute(
-        "CREATE TABLE t AS SELECT i AS person, 9007199254740992 + i AS item FROM range(2) r(i)"
+def test_big_integers_next_to_each_other_are_two_items(shared: dp_sql.Session) -> None:
+    shared.execute(
+        "CREATE OR REPLACE TABLE t AS SELECT i AS person, 9007199254740992 + i AS item FROM range(2) r(i)"
     )
     count = f"SELECT DP_COUNT_DISTINCT(item, {SURE}, privacy_unit := person) FROM t"
-    assert session.sql(count).fetchall() == [(2,)]
+    assert shared.sql(count).fetchall() == [(2,)]

@@ -15,7 +15,7 @@ from dp_sql.udfs.select import normalized
 from tests.udfs import cases_difference
 from tests.udfs.choices import exact_loops
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
-from tests.udfs.distributions import NotPrivateError, distribution_of, fits, one_more, samples
+from tests.udfs.distributions import NotPrivateError, distribution_of, draws_fit, one_more
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
@@ -89,9 +89,9 @@ def check_moves(distribution, pairs):
 def noise_fits(mechanism, tenths, _):
     """At the bound 2 every item of GRAPH is counted, and all that is drawn is noise."""
     q, epsilon = math.exp(-1 / 4), Fraction(tenths, 20)
-    drawn = (mechanism.run(*GRAPH, epsilon, BETA, 5, 2).estimate - 4 for _ in samples(6_000))
     distribution = {x: (1 - q) / (1 + q) * q ** abs(x) for x in range(-200, 201)}
-    return fits(Counter(drawn), distribution)
+    run = partial(mechanism.run, *GRAPH, epsilon, BETA, 5, 2)
+    return draws_fit(lambda: run().estimate - 4, 6_000, distribution)
 
 
 def case_of_bounded(mechanism, domains, mutants):

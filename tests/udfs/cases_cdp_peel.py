@@ -197,7 +197,9 @@ def fit_cdp(tenths, patch):
     public = (2, Fraction(1), Fraction(1, 3))
     right = peeling.cdp_rate(*public)
     patch.setattr(peeling, "cdp_rate", lambda *public: right * Fraction(tenths, 10))
-    return lists_fit(lambda counts: peeling.cdp_peel(counts, *public), distribution_at(right))
+    return lists_fit(
+        lambda counts: peeling.cdp_peel(counts, *public), distribution_at(right), 6_000
+    )
 
 
 def all_concentrated():

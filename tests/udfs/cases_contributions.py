@@ -1,7 +1,6 @@
 """Counts and sums under a bound that is chosen or given: small data, all neighbours, mutants."""
 
 import math
-from collections import Counter
 from fractions import Fraction
 from functools import cache, partial
 from itertools import chain
@@ -33,7 +32,7 @@ from tests.udfs.conformance import (
     times_two,
     within,
 )
-from tests.udfs.distributions import distribution_of, fits, samples
+from tests.udfs.distributions import distribution_of, draws_fit
 
 # A whole release under the bounds 1 and 2: exp(-epsilon/4) is 1/2.
 
@@ -174,8 +173,12 @@ def crowd_fits(name, tenths, patch):
         "count": lambda: bounded_count.run(*columns(CROWD, 3), *given),
         "sum": lambda: bounded_sum.run(*columns(CROWD), *given, True),
     }[name]
-    found = [drawn() for _ in samples(6_000)]
-    return fits(Counter((x.estimate, x.contribution_bound) for x in found), crowd_distribution())
+
+    def draw():
+        release = drawn()
+        return release.estimate, release.contribution_bound
+
+    return draws_fit(draw, 6_000, crowd_distribution())
 
 
 def case(mechanism, contributions, says):

@@ -1,8 +1,9 @@
 """Distinct counts from below, r2t and shifted_inverse: distributions, neighbours and mutants."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from fractions import Fraction
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -15,7 +16,7 @@ from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.udfs.cases_bounded import SUBSETS as ITEMS
 from tests.udfs.cases_bounded import covered, data_sets
 from tests.udfs.conformance import Case, Domain, Mutant, changed, times_two, within
-from tests.udfs.distributions import distribution_of, fits, normalized, samples
+from tests.udfs.distributions import distribution_of, draws_fit, normalized
 
 BETA = Fraction(1, 20)
 
@@ -158,9 +159,9 @@ def cut_to_the_truth(cover):
 def race_fits(tenths, _):
     count, epsilon, q = 10**6, Fraction(tenths, 20), math.exp(-Fraction(1, 4))
     penalty, draws = r2t._penalty(epsilon / 2, BETA, 1), secret_draws()
-    releases = (r2t.release([0, count], epsilon, BETA, draws) for _ in samples(6_000))
-    noise = Counter(release.estimate - count + penalty for release in releases)
-    return fits(noise, {x: exactly(q, x) for x in range(-200, 201)})
+    run = partial(r2t.release, [0, count], epsilon, BETA, draws)
+    distribution = {x: exactly(q, x) for x in range(-200, 201)}
+    return draws_fit(lambda: run().estimate - count + penalty, 6_000, distribution)
 
 
 R2T = Case(
@@ -298,9 +299,11 @@ def inverse_fits(tenths, _):
         distribution[cost] += n * math.exp(-cost / 4)
     total, draws = sum(distribution.values()), secret_draws()
     rate = shifted_inverse._rate(Fraction(tenths, 10))
-    places = (shifted_inverse._pick(costs, prior, rate, draws) for _ in samples(5_000))
-    drawn = Counter(int(costs[place]) for place in places)
-    return fits(drawn, {cost: weight / total for cost, weight in distribution.items()})
+    return draws_fit(
+        lambda: int(costs[shifted_inverse._pick(costs, prior, rate, draws)]),
+        5_000,
+        {cost: weight / total for cost, weight in distribution.items()},
+    )
 
 
 def four_times(epsilon):

@@ -126,7 +126,7 @@ def gem_case(mechanism, side, scores, unit):
     def fit(tenths, patch):
         at_tenths(tenths, patch)
         distribution = real_gem(side, scores, (1, 2, 4), HALF)
-        return choices_fit(CHOOSE[side], scores, (1, 2, 4), (HALF, BETA), distribution)
+        return choices_fit(CHOOSE[side], scores, (1, 2, 4), (HALF, BETA), distribution, 14_000)
 
     one = Fraction(1, 5)
     ignored = [(sizes, grid) for sizes in [(1, 9), (2, 1, 8), (0, 1)] for grid in GRIDS]
@@ -239,7 +239,7 @@ def fit_combined(tenths, patch):
     for here, side in ((1, gem.HIGH), (q, gem.LOW)):
         for i, p in real_gem(side, scores, sizes, HALF).items():
             distribution[i] += here / (1 + q) * p
-    return choices_fit(gem.combined_gem, scores, sizes, (EPSILON, BETA), distribution)
+    return choices_fit(gem.combined_gem, scores, sizes, (EPSILON, BETA), distribution, 14_000)
 
 
 COMBINED = Case(

@@ -15,7 +15,7 @@ from dp_sql.udfs.topk import weighted_gaussian
 from tests.udfs import cases_weighted as weighted
 from tests.udfs.cases_limited import check
 from tests.udfs.conformance import Case, Domain, Mutant, changed
-from tests.udfs.distributions import data_sets, distribution_of, fits, samples
+from tests.udfs.distributions import data_sets, distribution_of, draws_fit
 
 EPSILON, DELTA = Fraction(1), Fraction(3, 20)
 
@@ -76,13 +76,11 @@ LOW, HIGH = weighted.LOW, weighted.HIGH
 
 def fit(tenths, patch):
     people = ((0, 1),) * 5 + ((0,),) * 2 + ((2,),) * 3
-    expected = {found: float(p) for found, p in defined(people, EPSILON, 2).items()}
     constants = constants_of(EPSILON * Fraction(tenths, 10), 2)
     patch.setattr(partition_selection, "finding_constants", lambda *given: constants)
     lists = weighted.as_lists(people)
-    run = partition_selection.partition_selection
-    seen = Counter(tuple(run(*lists, EPSILON, DELTA, 2)) for _ in samples(5_000))
-    return fits(seen, expected)
+    run = partial(partition_selection.partition_selection, *lists, EPSILON, DELTA, 2)
+    return draws_fit(lambda: tuple(run()), 5_000, defined(people, EPSILON, 2))
 
 
 PARTITION_SELECTION = Case(

@@ -11,7 +11,7 @@ import pytest
 from dp_sql.udfs.histogram import k_norm
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.udfs.conformance import Case, Domain, Mutant, changed, check_distribution, within
-from tests.udfs.distributions import fits, normalized, samples
+from tests.udfs.distributions import draws_fit, normalized
 
 EPSILON = Fraction(1)
 Q = Fraction(1, 3)
@@ -83,12 +83,15 @@ right_rate = k_norm._rate
 def fit(tenths, patch):
     patch.setattr(k_norm, "_rate", lambda *given: right_rate(*given) * Fraction(tenths, 10))
     near = {z: norm(z) for z in product(range(-40, 41), repeat=2)}
-    answers = (tuple(k_norm.K_NORM.run([7, 5], EPSILON, 1)) for _ in samples(20_000))
-    seen = Counter(min(norm((a - 7, b - 5)), 12) for a, b in answers)
     expected: Counter = Counter()
     for size in near.values():
         expected[min(size, 12)] += Fraction(math.exp(-size))
-    return fits(seen, {z: float(p) for z, p in normalized(expected).items()})
+
+    def draw():
+        a, b = k_norm.K_NORM.run([7, 5], EPSILON, 1)
+        return min(norm((a - 7, b - 5)), 12)
+
+    return draws_fit(draw, 6_000, normalized(expected))
 
 
 K_NORM = Case(

@@ -20,8 +20,7 @@ from tests.udfs.distributions import (
     accepted,
     added_people,
     distribution_of,
-    fits,
-    samples,
+    draws_fit,
 )
 
 HALVING = ln_enclosure(Fraction(2), 64)[0]
@@ -269,10 +268,8 @@ def fit(tenths, patch):
     distribution = defined_distribution(tuple(counts.tolist()), 2, constants)
     wrong = replace(constants, rate=constants.rate * Fraction(tenths, 10))
     patch.setattr(limited_domain, "_constants", lambda *public: wrong)
-    observed = Counter(
-        tuple(limited_domain.topk(counts, 2, EPSILON, Fraction(1, 10**3))) for _ in samples(5_000)
-    )
-    return fits(observed, {picks: float(p) for picks, p in distribution.items()})
+    run = partial(limited_domain.topk, counts, 2, EPSILON, Fraction(1, 10**3))
+    return draws_fit(lambda: tuple(run()), 5_000, distribution)
 
 
 LIMITED_DOMAIN = Case(

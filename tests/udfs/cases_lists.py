@@ -1,7 +1,6 @@
 """Whole lists at once: distributions of joint and pnf_joint, their neighbours and mutants."""
 
 import math
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -25,9 +24,8 @@ from tests.udfs.distributions import (
     accepted,
     added_people,
     distribution_of,
-    fits,
+    draws_fit,
     normalized,
-    samples,
 )
 
 EPSILON = Fraction(1)
@@ -121,8 +119,7 @@ def half_the_staircase(patch):
 
 
 def lists_fit(run, distribution, counts, n):
-    observed = Counter(tuple(run(np.array(counts), 2)) for _ in samples(n))
-    return fits(observed, {picks: float(p) for picks, p in distribution.items()})
+    return draws_fit(lambda: tuple(run(np.array(counts), 2)), n, distribution)
 
 
 JOINT_SAMPLED = (6, 5, 3, 3)

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import chain, product
 
 import pytest
@@ -25,10 +25,9 @@ from tests.udfs.conformance import (
 from tests.udfs.distributions import (
     data_sets,
     distribution_of,
-    fits,
+    draws_fit,
     normalized,
     one_more,
-    samples,
 )
 
 PEOPLE = ((1,), (-2,), (3, 2), (2, -3), (1, 1, 3))
@@ -176,15 +175,13 @@ def crowd_fits(tenths, patch):
     patch.setattr(bounded_mean, "_N_SUM_BOUNDS", 1)
     patch.setattr(bounded_mean, "FRACTION_BITS", 0)
     data = tables([(1,)] * 40)
-    found = Counter(
-        bounded_mean.run(*data, EPSILON, BETA, 100, 1, 1).estimate for _ in samples(6_000)
-    )
     q = math.exp(-13 / 19)
     expected = Counter()
     for x, y in product(range(-45, 46), repeat=2):
         mean = Fraction(40 + x, 40 + y) if 40 + y >= 1 else None
         expected[mean] += pair_probability(q, (x, y))
-    return fits(found, expected)
+    run = partial(bounded_mean.run, *data, EPSILON, BETA, 100, 1, 1)
+    return draws_fit(lambda: run().estimate, 6_000, expected)
 
 
 AFRESH = whole(remember=False)

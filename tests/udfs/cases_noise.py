@@ -1,7 +1,6 @@
 """Selections by noise: their distributions in closed form, neighbours and mutants."""
 
 import math
-from collections import Counter
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -13,7 +12,7 @@ from dp_sql.udfs.mechanism import PrivacyLoss
 from dp_sql.udfs.select import rnm_laplace
 from tests.udfs.choices import neighbours
 from tests.udfs.conformance import Case, Domain, Mutant, changed, slow_if, times_two, within
-from tests.udfs.distributions import fits, samples
+from tests.udfs.distributions import draws_fit
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
@@ -127,10 +126,10 @@ def fit_noisy_max(tenths, patch):
     right = rnm_laplace._rate
     patch.setattr(rnm_laplace, "grid_of", lambda epsilon: 8)
     patch.setattr(rnm_laplace, "_rate", lambda *given: right(*given) * Fraction(tenths, 10))
-    scores, draws = (4, 3, 0), secret_draws()
-    chosen = (rnm_laplace.rnm_laplace(scores, (1,) * 3, EPSILON, draws) for _ in samples(10_000))
+    scores = 4, 3, 0
+    choose = partial(rnm_laplace.rnm_laplace, scores, (1,) * 3, EPSILON, secret_draws())
     distribution = distribution_of_starts([8 * s for s in scores], Fraction(math.exp(-1 / 16)))
-    return fits(Counter(chosen), {i: float(p) for i, p in distribution.items()})
+    return draws_fit(choose, 20_000, distribution)
 
 
 RNM_LAPLACE = Case(

@@ -1,7 +1,6 @@
 """Peeling: distributions of k rounds, their neighbours and mutants."""
 
 import math
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
@@ -28,9 +27,8 @@ from tests.udfs.distributions import (
     accepted,
     added_people,
     distribution_of,
-    fits,
+    draws_fit,
     normalized,
-    samples,
 )
 from tests.udfs.test_permute_and_flip import drawn_from, permute_and_flip
 
@@ -200,9 +198,8 @@ def one_by_one(take):
     )
 
 
-def lists_fit(run, distribution, n=4_000):
-    observed = Counter(tuple(run(np.array(SAMPLED))) for _ in samples(n))
-    return fits(observed, {picks: float(p) for picks, p in distribution.items()})
+def lists_fit(run, distribution, n=12_000):
+    return draws_fit(lambda: tuple(run(np.array(SAMPLED))), n, distribution)
 
 
 SAMPLED = (6, 4, 1, 0)

@@ -1,14 +1,13 @@
 """The number of people with noise: its distribution, neighbours and a mutant."""
 
 import math
-from collections import Counter
 from fractions import Fraction
 
 from dp_sql.udfs.contributions import laplace
 from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.udfs.conformance import Case, Domain, Mutant, changed, within
-from tests.udfs.distributions import distribution_of, fits, samples
+from tests.udfs.distributions import distribution_of, draws_fit
 
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
@@ -44,8 +43,8 @@ PEOPLE = Domain(
 
 def noise_fits(tenths, _):
     q, epsilon = math.exp(-1 / 4), Fraction(tenths, 40)
-    drawn = Counter(laplace.run(7, epsilon, BETA).estimate - 7 for _ in samples(6_000))
-    return fits(drawn, {x: (1 - q) / (1 + q) * q ** abs(x) for x in range(-200, 201)})
+    distribution = {x: (1 - q) / (1 + q) * q ** abs(x) for x in range(-200, 201)}
+    return draws_fit(lambda: laplace.run(7, epsilon, BETA).estimate - 7, 6_000, distribution)
 
 
 right = laplace.discrete_laplace

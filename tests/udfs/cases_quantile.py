@@ -1,7 +1,7 @@
 """Quantiles of small sets of votes: distributions, neighbours and mutants."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache, partial
@@ -26,10 +26,9 @@ from tests.udfs.distributions import (
     accepted,
     data_sets,
     distribution_of,
-    fits,
+    draws_fit,
     normalized,
     one_more,
-    samples,
 )
 
 EPSILON = Fraction(1)
@@ -245,7 +244,7 @@ def quantiles_fit(tenths, _):
     expected = normalized({x: math.exp(-0.5 * e) for x, e in enumerate(error)})
     votes = np.array(_FEW)
     run = partial(recursive.RECURSIVE.run, votes, MEDIAN, 6, Fraction(tenths, 20))
-    return fits(Counter(run()[0] for _ in samples(6_000)), expected)
+    return draws_fit(lambda: run()[0], 6_000, expected)
 
 
 SMALL = partial(multisets, 2, 3)

@@ -29,7 +29,7 @@ from tests.udfs.conformance import (
     within,
     within_range,
 )
-from tests.udfs.distributions import distribution_of, fits, normalized, samples
+from tests.udfs.distributions import distribution_of, draws_fit, normalized
 from tests.udfs.test_permute_and_flip import permute_and_flip
 
 HALF = Fraction(1, 2)
@@ -38,8 +38,7 @@ N_SAMPLES = 8_000
 
 
 def choices_fit(choose, scores, sizes, public, distribution, n=N_SAMPLES):
-    draws = secret_draws()
-    return fits(Counter(choose(scores, sizes, *public, draws) for _ in samples(n)), distribution)
+    return draws_fit(partial(choose, scores, sizes, *public, secret_draws()), n, distribution)
 
 
 # The exponential mechanism and permute-and-flip, at the largest sensitivity.

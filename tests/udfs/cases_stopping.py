@@ -1,7 +1,6 @@
 """Random stopping: distributions, neighbours and mutants."""
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -15,7 +14,7 @@ from dp_sql.udfs.select import random_stopping
 from tests.udfs.cases_noise import EPSILON, GRIDS, compared, crowd_of, noise_is_at_most
 from tests.udfs.choices import neighbours
 from tests.udfs.conformance import Case, Domain, Mutant, changed, slow_if
-from tests.udfs.distributions import NotPrivateError, fits, samples
+from tests.udfs.distributions import NotPrivateError, draws_fit
 
 # Random stopping: the distribution of the best of K tries, from that of one try and E[x**K].
 
@@ -253,11 +252,10 @@ def fit_stopping(this, scores, epsilon, tenths, patch):
     patch.setattr(random_stopping.Tries, "gamma", lambda tries, m: Fraction(1, 50))
     patch.setattr(random_stopping.Tries, "share", lambda tries, epsilon: right)
     sizes, draws = (0, 1, 1, 1), secret_draws()
-    observed = Counter(this.choose(scores, sizes, epsilon, draws) for _ in samples(3_000))
     q = Fraction(math.exp(-1 / 2)).limit_denominator(1000)
     values = best_values(scores, sizes, q, partial(this.range_of, Fraction(1, 50)), 40)
-    distribution = {i: float(high) for i, (_, high) in of_candidates(values, 4).items()}
-    return fits(observed, distribution)
+    distribution = {i: high for i, (_, high) in of_candidates(values, 4).items()}
+    return draws_fit(partial(this.choose, scores, sizes, epsilon, draws), 3_000, distribution)
 
 
 def three_outcomes(rare, above):

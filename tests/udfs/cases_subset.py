@@ -1,7 +1,6 @@
 """Sets of k items: distributions of subset, their neighbours and mutants."""
 
 import math
-from collections import Counter
 from fractions import Fraction
 from functools import partial
 from itertools import combinations, combinations_with_replacement, product
@@ -24,9 +23,8 @@ from tests.udfs.distributions import (
     accepted,
     added_people,
     distribution_of,
-    fits,
+    draws_fit,
     normalized,
-    samples,
 )
 
 EPSILON = Fraction(1)
@@ -166,8 +164,7 @@ SAMPLED = (6, 5, 3, 3, 0)
 def subset_fits(tenths, _):
     definition = subset_definition(SAMPLED, 2, 10**6, Fraction(math.exp(-0.5)))
     run = partial(subset.SUBSET.run, np.array(SAMPLED), 2, Fraction(tenths, 10))
-    observed = Counter(frozenset(run()) for _ in samples(4_000))
-    return fits(observed, {picks: float(p) for picks, p in definition.items()})
+    return draws_fit(lambda: frozenset(run()), 4_000, definition)
 
 
 def subset_domains():

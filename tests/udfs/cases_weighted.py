@@ -24,9 +24,8 @@ from tests.udfs.distributions import (
     CHANCE_BITS,
     data_sets,
     distribution_of,
-    fits,
+    draws_fit,
     one_more,
-    samples,
 )
 
 EPSILON = Fraction(1)
@@ -244,10 +243,8 @@ def fit(tenths, patch):
     wrong = replace(constants, rate=constants.rate * Fraction(tenths, 10))
     patch.setattr(weighted_gaussian, "_constants", lambda *public: wrong)
     lists = as_lists(people)
-    observed = Counter(
-        tuple(weighted_gaussian.topk(*lists, k, EPSILON, delta, cap)) for _ in samples(5_000)
-    )
-    return fits(observed, distribution)
+    run = partial(weighted_gaussian.topk, *lists, k, EPSILON, delta, cap)
+    return draws_fit(lambda: tuple(run()), 8_000, distribution)
 
 
 def defined_distribution_of_few(people, k, constants):

@@ -4,7 +4,7 @@ A sampler is run once along every path of outcomes of its draws, with q a ration
 its distribution comes out as Fractions. Nothing is estimated.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -206,16 +206,11 @@ def added_people(histograms: Iterable[tuple[int, ...]]) -> Iterable[tuple[Any, A
 FALSE_ALARM_EXPONENT = 20
 """A right sampler fails a chi-square test with probability about e**-20 = 2e-9, by the bound
 P(chi2 > n + 2 sqrt(n x) + 2 x) <= e**-x of Laurent and Massart (2000). The sample sizes are such
-that samplers at 0.7 and 1.3 of epsilon lie six standard deviations or more beyond the threshold."""
+that samplers at 0.7 and 1.3 of epsilon lie five standard deviations or more beyond the threshold."""
 
 
 FEWER = 4
 """By this the samples are fewer in the tests that run always, whose wrong samplers are further off."""
-
-
-def samples(n: int) -> range:
-    """As many as are drawn where `n` are enough for samplers at 0.7 and 1.3 of epsilon."""
-    return range(n // FEWER)
 
 
 def fits(observed: Mapping[Any, int], distribution: Mapping[Any, float]) -> bool:
@@ -237,3 +232,18 @@ def fits(observed: Mapping[Any, int], distribution: Mapping[Any, float]) -> bool
     statistic = sum((seen - expected) ** 2 / expected for expected, seen in merged)
     free, x = len(merged) - 1, FALSE_ALARM_EXPONENT
     return statistic <= free + 2 * (free * x) ** 0.5 + 2 * x
+
+
+def draws_fit(draw: Callable[[], Any], n: int, distribution: Mapping[Any, Any]) -> bool:
+    """Whether draws pass for a distribution, and the first quarter and half of them as well.
+
+    A sampler that is far off is found out early. `n` are enough for samplers at 0.7 and 1.3 of
+    epsilon.
+    """
+    expected = {outcome: float(p) for outcome, p in distribution.items()}
+    n, observed = n // FEWER, Counter[Any]()
+    for end in (n // 4, n // 2, n):
+        observed.update(draw() for _ in range(end - observed.total()))
+        if not fits(observed, expected):
+            return False
+    return True

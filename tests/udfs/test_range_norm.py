@@ -26,9 +26,8 @@ from tests.udfs.distributions import (
     NotPrivateError,
     added_people,
     distribution_of,
-    fits,
+    draws_fit,
     normalized,
-    samples,
 )
 
 RATE = Fraction(1386, 1000)
@@ -192,12 +191,15 @@ def test_only_draws_at_the_right_rate_fit(tenths, passes):
         return z if norm(z) < 6 else norm(z)
 
     draws, rate = secret_draws(), Fraction(tenths, 20)
-    drawn = (tuple(range_norm.range_norm_noise(2, rate, draws)) for _ in samples(40_000))
     weights: Counter = Counter()
     for z in product(range(-60, 61), repeat=2):
         weights[near(z)] += Fraction(math.exp(-norm(z) / 2))
-    expected = {z: float(p) for z, p in normalized(weights).items()}
-    assert fits(Counter(map(near, drawn)), expected) is passes
+    found = draws_fit(
+        lambda: near(tuple(range_norm.range_norm_noise(2, rate, draws))),
+        40_000,
+        normalized(weights),
+    )
+    assert found is passes
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 10**9), Fraction(1, 4), Fraction(10**4)])
