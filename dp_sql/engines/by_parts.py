@@ -30,11 +30,6 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import merged_sql
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.types import exact
-from dp_sql.udfs.count_distinct.partial import (
-    PEOPLE_PER_ITEM,
-    Groups,
-    partial_cover_counts,
-)
 from dp_sql.udfs.randomness import fair_bits
 
 _KEY_BITS = 256
@@ -154,6 +149,12 @@ class ByParts:
         """How many items of each group are covered under each bound, from part of the pairs."""
         import numpy as np
         import pyarrow as pa
+
+        from dp_sql.udfs.count_distinct.partial import (
+            PEOPLE_PER_ITEM,
+            Groups,
+            partial_cover_counts,
+        )
 
         plan, listed = plans[place], plans[place].mechanism.bounds
         if listed is None:

@@ -209,7 +209,7 @@ STEPS = {
     "the store": (StoredPairs, "add", OSError("no space")),
     "what comes first": (StoredPairs, "thin", MemoryError()),
     "what is asked for": (StoredPairs, "complete", RuntimeError("lost")),
-    "the flow": (reading, "partial_cover_counts", RuntimeError("not the largest")),
+    "the flow": (partial, "partial_cover_counts", RuntimeError("not the largest")),
     "the draw": (bounded, "release", ArithmeticError("1 / 0")),
     "the end": (StoredPairs, "close", OSError("no file")),
 }  # fmt: skip

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import dp_sql
-from dp_sql.engines import by_parts as driver
 from dp_sql.sql.functions.topk import TopK
+from dp_sql.udfs.count_distinct import partial
 from dp_sql.udfs.exact_sampling import Draws
 from tests.attacks.attack_bench import _chain
 from tests.budget.test_budget import events
@@ -130,7 +130,7 @@ def fails_at(step: str, elsewhere: Elsewhere) -> None:
         return
     elsewhere.read_by_parts()
     if step == "flow":
-        elsewhere.patch.setattr(driver, "partial_cover_counts", fail)
+        elsewhere.patch.setattr(partial, "partial_cover_counts", fail)
     if step == "draw":
         elsewhere.patch.setattr(TopK, "draw", fail)
 
@@ -185,9 +185,10 @@ def test_lost_jobs_are_run_again_and_nothing_else(elsewhere: Elsewhere) -> None:
         assert len(session.sql(TWO_CALLS).fetchall()) == 1
         assert len(session.receipts) == 2 and "it failed" not in repr(session.receipts)
         assert elsewhere.kinds("ann") == ["reserved"] * 2 + ["answered"] * 2
-        assert [engine.n_jobs for engine in elsewhere.engines] == [N_JOBS + 3]
+        assert sum(engine.n_jobs for engine in elsewhere.engines) == N_JOBS + 3
+        n_engines = len(elsewhere.engines)
         assert session.sql(TWO_CALLS).fetchall()  # read again, free
-        assert len(elsewhere.engines) == 1 and len(elsewhere.kinds("ann")) == 4
+        assert len(elsewhere.engines) == n_engines and len(elsewhere.kinds("ann")) == 4
 
 
 def test_jobs_that_run_too_often_fail(elsewhere: Elsewhere) -> None:

@@ -5,7 +5,6 @@ Spark is DuckDB underneath here, and its jobs are a stand-in's; tests/engines/sp
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,7 +80,7 @@ class FakeJobs(FakeEngine):
     n_interrupts = 0
 
     def __init__(self, spark: FakeSpark) -> None:
-        super().__init__(spark.con, random.Random(1), n_parts=3, repeats=2, fails=self.fail)
+        super().__init__(spark.con, 1, n_parts=3, repeats=2, job=self.fail)
 
     def fail(self) -> None:
         if FakeJobs.lost:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_sql.udfs.count_distinct import kernels, numbers
+from dp_sql.udfs.count_distinct import dense_numbers, kernels
 from dp_sql.udfs.count_distinct.dense_numbers import Numbered, Numbers, Strings
 from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
 
@@ -113,11 +113,11 @@ def test_mutants_are_rejected(mutant: str, compiled: Callable[[str], None]) -> N
 
 
 def test_both_languages_know_the_same_struct() -> None:
-    assert kernels.library().size_of_table() == ctypes.sizeof(numbers.Table)
+    assert kernels.library().size_of_table() == ctypes.sizeof(dense_numbers.Table)
     text = SOURCE.read_text()
     fields = text[text.index("typedef struct {") : text.index("} Table;")]
     names = re.findall(r"(\w+);", re.sub(r"/\*.*?\*/", "", fields))
-    assert names == [name for name, _ in numbers.Table._fields_]
+    assert names == [name for name, _ in dense_numbers.Table._fields_]
 
 
 @pytest.mark.parametrize("offsets", [[], [-1, 2], [0, 2, 1], [0, 4]])
@@ -127,7 +127,7 @@ def test_strings_must_be_in_the_data(offsets: list[int]) -> None:
 
 
 def test_too_many_strings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbers, "LIMIT", numbers._SLICE + 10)
+    monkeypatch.setattr(dense_numbers, "LIMIT", dense_numbers._SLICE + 10)
     found = Strings()
     with pytest.raises(ValueError, match="fewer than"):
         for n in range(12):

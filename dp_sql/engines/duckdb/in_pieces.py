@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import duckdb
 import numpy as np
@@ -30,10 +30,10 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import EXECUTION, merged_sql
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.types import INTEGERS, family
-from dp_sql.udfs.count_distinct.dense_numbers import Numbers, Strings
-from dp_sql.udfs.count_distinct.graph import Int32s
-from dp_sql.udfs.count_distinct.partial import partial_cover_counts
-from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
+
+if TYPE_CHECKING:
+    from dp_sql.udfs.count_distinct.graph import Int32s
+    from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
 
 T = TypeVar("T")
 
@@ -142,6 +142,8 @@ def release_sql(
 
 def _cover_counts(plan: Plan, engine: Runs) -> list[int]:
     """How many items are covered under each bound that the mechanism looks at."""
+    from dp_sql.udfs.count_distinct.partial import partial_cover_counts
+
     bounds, before = plan.mechanism.bounds, engine.interrupts.n
 
     def stopping(pieces: Iterable[T]) -> Iterator[T]:
@@ -190,6 +192,8 @@ def _batches(relation: Any) -> Iterator[Any]:
 
 def _store(engine: Runs) -> StoredPairs:
     """Where pairs wait, within the disk space that DuckDB itself may use."""
+    from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
+
     ((folder, most),) = engine.run(
         "SELECT system.main.current_setting('temp_directory'), "
         "system.main.current_setting('max_temp_directory_size')"
@@ -226,6 +230,8 @@ class _Column:
     """The numbers of a column's values, which arrow has as numbers or as strings."""
 
     def __init__(self) -> None:
+        from dp_sql.udfs.count_distinct.dense_numbers import Numbers, Strings
+
         self._codes, self._strings = Numbers(), Strings()
 
     @property
