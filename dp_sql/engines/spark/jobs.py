@@ -56,13 +56,20 @@ class SparkJobs:
     def __init__(self, spark: Any, read: Read, n_parts: int | None = None) -> None:
         self._spark, self._read, self._n_parts = spark, read, n_parts
         self._tag = f"dp_sql-{uuid.uuid4().hex}"
+        # A tag of a classic session is its thread's: no other could cancel by it.
+        self._context = getattr(spark, "sparkContext", None)
+        self._is_cancelled = False
         self._seen: dict[Any, int] = {}
         self._digests: dict[tuple[int, int, int], str] = {}
         self._pairs: list[tuple[Question, _Slices]] = []
 
     def cancel(self) -> None:
-        """Stop what runs now, from another thread; it fails."""
-        self._spark.interruptTag(self._tag)
+        """Stop what runs now, from another thread: it fails, and so does all that follows."""
+        self._is_cancelled = True
+        if self._context is None:
+            self._spark.interruptTag(self._tag)
+        else:
+            self._context.cancelJobsWithTag(self._tag)
 
     def close(self) -> None:
         """Forget what Spark keeps for this release."""
@@ -121,7 +128,7 @@ class SparkJobs:
     def _slices(self, question: Question) -> _Slices:
         """Merged pairs of a question, which are kept until the release is over."""
         for known, slices in self._pairs:
-            if known is question:
+            if known == question:
                 return slices
         bound = self._bound(question)
         slices = self._merged(bound, bound.pairs(self._n_slices(question)))
@@ -156,11 +163,17 @@ class SparkJobs:
 
     @contextmanager
     def _tagged(self) -> Iterator[None]:
-        self._spark.addTag(self._tag)
+        if self._is_cancelled:
+            raise InternalError("This release was cancelled.")
+        if self._context is None:
+            add, remove = self._spark.addTag, self._spark.removeTag
+        else:
+            add, remove = self._context.addJobTag, self._context.removeJobTag
+        add(self._tag)
         try:
             yield
         finally:
-            self._spark.removeTag(self._tag)
+            remove(self._tag)
 
     # --- how far to split ---
 

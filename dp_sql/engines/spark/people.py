@@ -20,8 +20,6 @@ from dp_sql.sql.types import EXACT_TYPES, INTEGERS, family
 Read = Callable[[Parts], tuple[Any, Columns]]
 """The dataframe of a table, and its columns as DuckDB types them."""
 
-_LINK = "__dp_link"
-
 
 def check_people(tables: Sequence[PersonOf], read: Read) -> None:
     """Refuse tables whose people Spark cannot bring together, before anything is spent."""
@@ -58,12 +56,12 @@ def _by_part(one: PersonOf, listed: Sequence[str], read: Read, n_parts: int) -> 
     if one.owner is None:
         part = f"CAST(pmod({_hash(column, kind)}, {n_parts}) AS INT) AS {PART}"
         return frame.where(f"{column} IS NOT NULL").selectExpr(part, *listed)
-    key = str(one.key)
+    key, name = str(one.key), f"__dp_link_{_n_owners(one)}"
     wider = _is_wide(kind) or _is_wide(dict(read(one.owner.table)[1])[key])
-    link = f"{_comparable(backquoted(key), wider, kind)} AS {_LINK}"
-    links = _by_part(one.owner, [link], read, n_parts).where(f"{_LINK} IS NOT NULL").distinct()
-    rows = frame.selectExpr(f"{_comparable(column, wider, kind)} AS {_LINK}", *listed)
-    return rows.join(links, _LINK).drop(_LINK)
+    link = f"{_comparable(backquoted(key), wider, kind)} AS {name}"
+    links = _by_part(one.owner, [link], read, n_parts).where(f"{name} IS NOT NULL").distinct()
+    rows = frame.selectExpr(f"{_comparable(column, wider, kind)} AS {name}", *listed)
+    return rows.join(links, name).drop(name)
 
 
 def _check_kinds(columns: Sequence[tuple[PersonOf, str]], read: Read) -> None:
@@ -112,6 +110,10 @@ def _comparable(column: str, wider: bool, kind: str) -> str:
 def _is_wide(kind: str) -> bool:
     """Whether integers of a type can lie outside of BIGINT."""
     return family(kind) == "DECIMAL" and int(kind[8:].split(",")[0]) > 18
+
+
+def _n_owners(one: PersonOf) -> int:
+    return 0 if one.owner is None else 1 + _n_owners(one.owner)
 
 
 def _root(one: PersonOf) -> PersonOf:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dp_sql.engines.protocol import Pairs, PublicRows, Question
 from dp_sql.engines.spark.jobs import SparkJobs
 from dp_sql.privacy.relation_tree import Parts
-from dp_sql.sql.formatting import full_name, literal
+from dp_sql.sql.formatting import full_name, literal, quote
 
 
 class Asking:
@@ -30,7 +30,8 @@ class Asking:
         if table[0] not in ("temp", "memory"):
             self.connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {full_name(table[:1])}")
             self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {full_name(table[:2])}")
-        self.connection.execute(f"CREATE TABLE {full_name(table)} ({columns})")
+        temporary = "TEMP " if table[0] == "temp" else ""
+        self.connection.execute(f"CREATE {temporary}TABLE {full_name(table)} ({columns})")
         if rows:
             self.connection.execute(f"INSERT INTO {full_name(table)} {rows}")
 
@@ -81,12 +82,12 @@ class Asking:
     def answered(self, question: Question, answer: pa.Table) -> Counter[tuple[Any, ...]]:
         """An answer of Spark in the same types."""
         self.connection.register("__answer", answer)
-        casts = ", ".join(f'CAST("{name}" AS {kind})' for name, kind in question.columns)
+        casts = ", ".join(f"CAST({quote(name)} AS {kind})" for name, kind in question.columns)
         return self.rows(f"SELECT {casts} FROM __answer")
 
     def rows(self, select: str) -> Counter[tuple[Any, ...]]:
         """Rows as DuckDB writes their values, how often each."""
-        written = f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM ({select})"
+        written = f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM ({select}\n)"
         return Counter(self.connection.execute(written).fetchall())
 
 

@@ -11,6 +11,7 @@ import pytest
 from dp_sql.engines.protocol import Question
 from dp_sql.engines.spark.question_sql import asked
 from dp_sql.privacy.relation_tree import PersonOf
+from dp_sql.sql.formatting import full_name
 from tests.engines.spark.asking import Asking
 
 STORED = {  # what Spark stores
@@ -72,8 +73,9 @@ def test_types_that_spark_stores(asking: Asking) -> None:
     n_rows = max(map(len, STORED.values()))
     for row in range(n_rows + 1):  # the last row is NULL in all columns
         values = [values[row] if row < len(values) else "NULL" for values in STORED.values()]
-        name = ".".join(f'"{part}"' for part in table)
-        asking.connection.execute(f"INSERT INTO {name} VALUES ({row}, {', '.join(values)})")
+        asking.connection.execute(
+            f"INSERT INTO {full_name(table)} VALUES ({row}, {', '.join(values)})"
+        )
     question = _question(asking, "SELECT * FROM spark_catalog.default.stored", table)
     for n_parts in (2, 6):
         answer = asking.jobs(n_parts).counts(question)
@@ -109,10 +111,7 @@ def test_names(asking: Asking, database: str) -> None:
     asking.make(
         table, '"who is" BIGINT, "a.b" VARCHAR, "`" INTEGER', "VALUES (1, 'x', 2), (3, 'y', 4)"
     )
-    name = ".".join(
-        part if part == "main" else '"' + part.replace('"', '""') + '"' for part in table
-    )
-    select = f'SELECT "a.b", sum("`") AS "n ""m" FROM {name} GROUP BY ALL'
+    select = f'SELECT "a.b", sum("`") AS "n ""m" FROM {full_name(table)} GROUP BY ALL'
     question = Question(
         select,
         ["a.b"],
