@@ -233,7 +233,8 @@ class ByParts:
         try:
             self._remake(table, f"SELECT {listed} FROM __dp_answer")
         finally:
-            self._connection.unregister("__dp_answer")
+            with contextlib.suppress(Exception):  # as above
+                self._connection.unregister("__dp_answer")
 
     def _remake(self, table: str, select: str) -> None:
         if table not in self._tables:

@@ -12,6 +12,8 @@ from dp_sql.engines.spark.jobs import SparkJobs
 from tests.engines.conformance import Conformance
 from tests.engines.spark.asking import Asking
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # Spark warns of pandas and of itself
+
 
 class TestSpark(Conformance):
     @pytest.fixture(autouse=True)
