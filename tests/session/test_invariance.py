@@ -21,7 +21,8 @@ with dp_sql.connect() as session:
     session.execute(f"SET threads = {{threads}}")
     session.execute("SET enable_progress_bar = false")  # DuckDB's, where a machine is slow
     session.execute(  # more rows than one thread scans at a time, 122,880
-        "CREATE TABLE t AS SELECT i % 997 AS person, (i * i) % 1009 % (1 + i % 97) AS item "
+        "CREATE TABLE t AS SELECT i % 997 AS person, i // 997 % 97 AS turn, "
+        "if(person >= 10 * turn, turn, 0) AS item "  # 997 - 10 * item people: no ties
         f"FROM range(130000) r(i) ORDER BY {{order}}"
     )
     unit = "{SURE}, privacy_unit := person"
