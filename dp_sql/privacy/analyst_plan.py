@@ -41,7 +41,7 @@ from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import as_written, full_name, literal
-from dp_sql.sql.literals import ListLiteral, PublicQuery, PublicSet, Reference
+from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference
 from dp_sql.sql.ranges import MAX_GROUPS
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import folded

@@ -20,7 +20,7 @@ from dp_sql.privacy.declared_sources import OwnersSchema
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import as_written, full_name, literal, quote
-from dp_sql.sql.literals import ListLiteral, PublicQuery, PublicSet, Reference
+from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference
 from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be, can_be_written, exact, family, lost

@@ -14,7 +14,7 @@ from dp_sql.privacy.domains import PublicValues, Values
 from dp_sql.privacy.plan import Finding, Groups
 from dp_sql.privacy.sources import Source
 from dp_sql.sql.arguments import DpCall
-from dp_sql.sql.literals import PublicQuery, PublicSet, Reference, SetPerKey
+from dp_sql.sql.given import PublicQuery, PublicSet, Reference, SetPerKey
 from dp_sql.sql.ranges import MAX_GROUPS_FOUND_BY
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import exact

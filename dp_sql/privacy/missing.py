@@ -16,7 +16,7 @@ from dp_sql.privacy.sources import Source
 from dp_sql.sql.arguments import CAP, EPSILON, DpCall, missing
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal
-from dp_sql.sql.literals import Reference
+from dp_sql.sql.given import Reference
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be
 from dp_sql.udfs.mechanism import in_words

@@ -33,7 +33,7 @@ from dp_sql.privacy.sources import Source, compiled_source, value_of
 from dp_sql.sql.arguments import CAP, DpCall, missing
 from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.literals import ListLiteral, PublicQuery, PublicSet
+from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet
 from dp_sql.sql.tokens import Token, folded
 from dp_sql.sql.types import exact
 

@@ -17,7 +17,7 @@ from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote
-from dp_sql.sql.literals import Reference
+from dp_sql.sql.given import Reference
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import NUMBERS, family
 from dp_sql.udfs.mechanism import in_words

@@ -22,7 +22,8 @@ from dp_sql.privacy.relation_tree import Relation, people_of, reads_one_table
 from dp_sql.privacy.relations import Compiler
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.literals import EVERY_ROW, PublicQuery, Reference
+from dp_sql.sql.given import PublicQuery, Reference
+from dp_sql.sql.literals import EVERY_ROW
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 

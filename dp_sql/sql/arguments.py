@@ -9,7 +9,7 @@ from itertools import pairwise
 from dp_sql.errors import ArgumentError, NotSupported, guessed
 from dp_sql.sql import literals, ranges
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.literals import Argument, Given, PublicSet, Reference, SetPerKey
+from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey
 from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.tokens import Token, left_out, matching, put, split, text_of, token_at
 from dp_sql.udfs.mechanism import Mechanism

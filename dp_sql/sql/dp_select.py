@@ -11,8 +11,8 @@ from dp_sql.errors import ArgumentError, NotSupported, ParseError, QueryError, g
 from dp_sql.sql.arguments import DpCall, read_call
 from dp_sql.sql.clauses import Clause, Select, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.given import PublicSet, Reference, SetPerKey
 from dp_sql.sql.group_keys import equal_places, group_keys
-from dp_sql.sql.literals import PublicSet, Reference, SetPerKey
 from dp_sql.sql.tokens import Token, folded, matching, outside_queries, put, split, token_at
 
 Span = tuple[int, int]  # offsets in the text: [start, stop)

@@ -13,7 +13,8 @@ from datetime import UTC, date, datetime
 from fractions import Fraction
 
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.literals import Argument, read_number
+from dp_sql.sql.given import Argument
+from dp_sql.sql.literals import read_number
 from dp_sql.sql.types import BINARY_TYPES, family
 from dp_sql.udfs.mechanism import in_words
 from dp_sql.udfs.quantile.recursive import MAX_STEPS

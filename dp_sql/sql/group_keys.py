@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dp_sql.errors import NotSupported
 from dp_sql.sql.clauses import Clause
-from dp_sql.sql.literals import Reference
+from dp_sql.sql.given import Reference
 from dp_sql.sql.sqlglot_tree import projection
 from dp_sql.sql.tokens import Token, folded, matching, split, text_of, tokenize
 

@@ -17,7 +17,7 @@ from typing import Any
 from dp_sql.errors import ArgumentError, InternalError, NotSupported
 from dp_sql.sql.clauses import enclosing_select
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.literals import PublicSet, SetPerKey
+from dp_sql.sql.given import PublicSet, SetPerKey
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Token, folded, token_at, tokenize
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
-from dp_sql.sql.literals import Argument, Given, Reader, Reference
+from dp_sql.sql.given import Argument, Given, Reader, Reference
 from dp_sql.sql.types import EXACT_TYPES, by_value, exact
 from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss

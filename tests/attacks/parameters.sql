@@ -591,7 +591,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, sample_items := score) FROM rating
 -- ArgumentError: sample_items must be a number written in the statement, no
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, sample_items := (SELECT 1 / max(score) FROM ratings)) FROM ratings
 
--- ArgumentError: sample_items counts a part of the items, and here the items are people
+-- ArgumentError: sample_items is about items, and here the items are people
 SELECT DP_COUNT_DISTINCT(user_id, epsilon := 1, sample_items := 0.5) FROM ratings
 
 -- ArgumentError: contribution_bound must be a whole number from 1 to 10000.

@@ -111,6 +111,8 @@ OWNERS = [
                        "observd")
     ),
     f"CREATE VIEW v AS SELECT {COUNT.format(', privacy_unit := user_id')} AS n FROM ratings",
+    "SELECT DP_COUNT_DISTINCT(user_id, epsilon := 0.1, privacy_unit := user_id, "
+    "max_contributions := 5, bound_selection := 'gem') FROM ratings",
 ]  # fmt: skip
 ANALYSTS = [
     "SELECT * FROM plays",

@@ -154,9 +154,21 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, sample_it
 -- ^ 1e-10)
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id, sample_items := 1e-10) FROM ratings
 
--- ArgumentError: sample_items counts a part of the items, and here the items are people
+-- ArgumentError: sample_items is about items, and here the items are people
 -- ^ 0.5)
 SELECT DP_COUNT_DISTINCT(user_id, epsilon := 1, privacy_unit := user_id, sample_items := 0.5) FROM ratings
+
+-- ArgumentError: max_contributions is about items, and here the items are people
+-- ^ 5)
+SELECT DP_COUNT_DISTINCT(user_id, epsilon := 1, privacy_unit := user_id, max_contributions := 5) FROM ratings
+
+-- ArgumentError: contribution_bound is about items, and here the items are people
+-- ^ 2)
+SELECT DP_COUNT_DISTINCT(user_id, epsilon := 1, privacy_unit := user_id, contribution_bound := 2) FROM ratings
+
+-- ArgumentError: bound_selection is about items, and here the items are people
+-- ^ 'gem'
+SELECT DP_COUNT_DISTINCT(user_id, epsilon := 1, privacy_unit := user_id, bound_selection := 'gem') FROM ratings
 
 -- ArgumentError: DP_COUNT has no argument sample_items
 -- ^ sample_items

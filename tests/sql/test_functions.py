@@ -16,7 +16,7 @@ import dp_sql
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals, ranges, shape
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.literals import Given
+from dp_sql.sql.given import Given
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.sql.statement import parse
 from dp_sql.udfs import REGISTRY

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
+from dp_sql.engines.duckdb.function_kinds import builtin_kinds, function_kinds
 from dp_sql.engines.duckdb.in_pieces import Interrupts, for_size, release_sql
 from dp_sql.engines.duckdb.parquet_files import folder_views
 from dp_sql.engines.duckdb.tickets import Tickets
@@ -30,25 +31,6 @@ Connection = duckdb.DuckDBPyConnection
 T = TypeVar("T")
 # The search path (the setting, the current database and schema), and relations of one name.
 _Listed = tuple[Parts, list[Any]]
-# Functions that read the state of the session are volatile; a time that is the same for the whole
-# statement is harmless; and the macros named here read their arguments only.
-_KINDS = """
-    SELECT system.main.lower(function_name), system.main.list(DISTINCT CASE
-        WHEN stability = 'VOLATILE' THEN 'volatile'
-        WHEN function_name IN ('getvariable', 'current_setting', 'txid_current') THEN 'volatile'
-        WHEN stability = 'CONSISTENT_WITHIN_QUERY' AND function_name NOT IN (
-            'now', 'today', 'current_date', 'transaction_timestamp', 'get_current_time',
-            'get_current_timestamp', 'current_localtime', 'current_localtimestamp')
-            THEN 'volatile'
-        WHEN function_type = 'macro' AND internal AND (function_name IN (
-            'ago', 'date_add', 'days_in_month', 'fdiv', 'fmod', 'if', 'nullif', 'split_part',
-            'md5_number_lower', 'md5_number_upper', 'map_contains_entry', 'map_contains_value',
-            'round_even', 'roundbankers')
-            OR system.main.starts_with(function_name, 'list_')
-            OR system.main.starts_with(function_name, 'array_')) THEN 'scalar'
-        ELSE function_type END)
-    FROM system.main.duckdb_functions()
-"""
 # The search path, and all relations that have one of some names.
 _LISTED = """
     SELECT system.main.current_setting('search_path'), system.main.current_database(),
@@ -75,7 +57,6 @@ _CALL, _WITH_PARAMS, _WITH_PARAMETERS = (
     compile(f"__dp_call(__dp_sql{given})", "<string>", "eval")
     for given in ("", ", params=__dp_values", ", __dp_values")
 )
-_BUILTIN: dict[str, frozenset[str]] = {}
 
 
 def open_database(database: str, read_only: bool) -> Connection:
@@ -204,26 +185,12 @@ class Engine:
         """What each name may be as a function; also all users' functions that replace DuckDB's."""
         known = {} if self._kinds is None else self._kinds
         if names not in known:
-            known[names] = self._function_kinds(names)
+            known[names] = function_kinds(names, self._fetch)
         return known[names]
 
-    def _function_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        wanted = "(system.main.lower(function_name) IN (SELECT unnest($1)))"
-        sql = f"{_KINDS} WHERE {wanted} OR NOT internal GROUP BY 1"
-        found = self._fetch(sql, [sorted(names)])
-        theirs = self.builtin_kinds(frozenset(name for name, _ in found))
-        return {
-            name: frozenset(kinds)
-            for name, kinds in found
-            if name in names or name in theirs or not _WORD.fullmatch(name)
-        }
-
     def builtin_kinds(self, names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-        """What each name is among DuckDB's own functions; read once per process."""
-        if not _BUILTIN:
-            found = self._fetch(f"{_KINDS} WHERE internal GROUP BY 1")
-            _BUILTIN.update((name, frozenset(kinds)) for name, kinds in found)
-        return {name: _BUILTIN[name] for name in names if name in _BUILTIN}
+        """What each name is among DuckDB's own functions."""
+        return builtin_kinds(names, self._fetch)
 
     def columns(self, select: str) -> list[tuple[str, str]]:
         """Names and types of the columns of a SELECT, bound and not run."""

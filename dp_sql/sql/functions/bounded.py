@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from dp_sql.sql import literals
-from dp_sql.sql.literals import Given
+from dp_sql.sql.given import Given
 from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
 from dp_sql.sql.shape import Shape
 from dp_sql.udfs.contributions.release import BoundedRelease

@@ -10,7 +10,7 @@ from dp_sql.errors import InternalError
 from dp_sql.sql import literals
 from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
 from dp_sql.sql.functions.vectors import PeopleOfGroups
-from dp_sql.sql.literals import Argument, Given
+from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.sql.tokens import folded
@@ -126,14 +126,16 @@ class CountPeople(CountDistinct):
     udfs: ClassVar = {f"{name}_of_people": kind for name, kind in CountDistinct.udfs.items()}
 
     def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
-        if self.sample_items is not None:
-            sample = given["sample_items"]
-            raise sample.refuse(
-                "sample_items counts a part of the items, and here the items are people: they are "
-                "all counted.",
-                "Leave sample_items out.",
-                [sample.left_out()],
-            )
+        """Refuse what has no effect: all people are counted, and each of them is one item."""
+        for name in ("sample_items", "max_contributions", "contribution_bound", "bound_selection"):
+            is_1 = name in given and given[name].written in {"1", "1.0"}  # which is what it is
+            if name in given and not is_1:
+                raise given[name].refuse(
+                    f"{name} is about items, and here the items are people: they are all counted, "
+                    "each once.",
+                    f"Leave {name} out.",
+                    [given[name].left_out()],
+                )
         return self
 
     def of_person(self) -> dict[str, str]:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
 from dp_sql.sql import literals
+from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.grid import Grid, check_written, grid_of
-from dp_sql.sql.literals import Argument, Given
 from dp_sql.sql.ranges import DEFAULT_BETA, MAX_QUANTILES
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 from dp_sql.sql import literals
 from dp_sql.sql.functions.amounts import AMOUNT_TYPES, bucket, scale_of
 from dp_sql.sql.functions.bounded import Bounded
-from dp_sql.sql.literals import Argument, Given
+from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.ranges import DEFAULT_BETA
 from dp_sql.sql.shape import Function, Rows
 from dp_sql.sql.types import family

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import literals
-from dp_sql.sql.literals import Given
+from dp_sql.sql.given import Given
 from dp_sql.sql.ranges import (
     DEFAULT_BETA,
     DEFAULT_MAX_CONTRIBUTIONS,

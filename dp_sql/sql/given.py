@@ -1,0 +1,147 @@
+"""The arguments of a call as written: their tokens, and the statement with another value there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dp_sql.errors import ArgumentError
+from dp_sql.sql.tokens import Token, left_out, put, text_of, tokenize
+from dp_sql.udfs import REGISTRY
+from dp_sql.udfs.mechanism import Mechanism
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A column, table or type as written: its unquoted parts, and its place.
+
+    is_expression: whether it is a key of GROUP BY that is not a column; then `parts` is its name.
+    """
+
+    parts: tuple[str, ...]
+    text: str
+    position: int
+    is_expression: bool = False
+
+
+@dataclass(frozen=True)
+class ListLiteral:
+    """A list of literals as written, `['a', 'b']`, and its place."""
+
+    text: str
+    position: int
+
+
+@dataclass(frozen=True)
+class PublicQuery:
+    """A query over public tables as written, `(SELECT region FROM regions)`, and its place."""
+
+    text: str
+    position: int
+
+    @property
+    def sql(self) -> str:
+        """The query without its brackets."""
+        return self.text[1:-1]
+
+
+PublicSet = Reference | ListLiteral | PublicQuery
+
+
+@dataclass(frozen=True)
+class SetPerKey:
+    """A public set for each key of GROUP BY, as written, `(regions.name, ['a', 'b'])`."""
+
+    sets: tuple[PublicSet, ...]
+    text: str
+    position: int
+
+
+@dataclass(frozen=True)
+class Argument:
+    """The tokens of one argument's value."""
+
+    tokens: Sequence[Token]
+
+    @property
+    def written(self) -> str:
+        """The value as it is written in the statement."""
+        return text_of(self.tokens)
+
+    def reference(self, *parts: str) -> Reference:
+        """The value as a reference: to a column, or, without parts, to an expression."""
+        return Reference(parts, self.written, self.tokens[0].start)
+
+    def column(self) -> Reference | None:
+        """The column that the value names; None if it is anything else."""
+        parts = [t.name for t in self.tokens[::2] if t.name is not None]
+        dots = [t for t in self.tokens[1::2] if t.is_symbol(".")]
+        is_name = len(parts) == len(dots) + 1 and len(parts) + len(dots) == len(self.tokens)
+        return self.reference(*parts) if is_name else None
+
+    def put(self, value: str) -> str:
+        """The whole statement with another value here."""
+        return put(self.tokens, value)
+
+    def left_out(self) -> str:
+        """The whole statement without this named argument."""
+        every = tokenize(self.tokens[0].source)
+        first = next(i for i, token in enumerate(every) if token.start == self.tokens[0].start)
+        return left_out(every, first - 2, first + len(self.tokens))
+
+    def refuse(
+        self, message: str, hint: str | None = None, instead: Sequence[str] = ()
+    ) -> ArgumentError:
+        """An error under this value; `instead` are statements that may work."""
+        return self.tokens[0].error(ArgumentError, message, hint, instead)
+
+
+Reader = Callable[[Argument, str], T]  # the second parameter is what messages call the argument
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of a call: the `name` of the function, and the token that names it."""
+
+    name: str
+    token: Token
+    arguments: Mapping[str, Argument]
+    under_policy: bool
+
+    def refuse(
+        self, message: str, hint: str | None = None, instead: Sequence[str] = ()
+    ) -> ArgumentError:
+        """An error under the call; `instead` are statements that may work."""
+        return self.token.error(ArgumentError, message, hint, instead)
+
+    def read(self, name: str, reader: Reader[T]) -> T:
+        """The value of an argument that is there."""
+        return reader(self.arguments[name], name)
+
+    def optional(self, name: str, reader: Reader[T], default: D) -> T | D:
+        """The value of an argument, or its default."""
+        return self.read(name, reader) if name in self.arguments else default
+
+    def check_taken(self, mechanism: Mechanism, taken: Mapping[str, str]) -> None:
+        """Refuse a missing delta, and an argument whose parameter the mechanism does not have."""
+        if "delta" in mechanism.parameters and "delta" not in self.arguments:
+            raise self.refuse(
+                f"The mechanism {mechanism.name} needs delta: the probability with which the "
+                "guarantee may fail.",
+                "Add delta := 1e-9 (well below one over the number of people), or choose a "
+                "mechanism that needs none.",
+                [self.arguments["mechanism"].left_out()] if "mechanism" in self.arguments else [],
+            )
+        for name, parameter in taken.items():
+            if name not in self.arguments or parameter in mechanism.parameters:
+                continue
+            others = REGISTRY[mechanism.function].items()
+            takers = [other for other, found in others if parameter in found.parameters]
+            also = f", or choose a mechanism that takes it: {', '.join(takers)}" if takers else ""
+            message = f"The mechanism {mechanism.name} takes no {name}."
+            given = self.arguments[name]
+            raise given.refuse(message, f"Leave {name} out{also}.", [given.left_out()])
