@@ -278,10 +278,10 @@ class PeopleRows:
             groups = f"SELECT {self._person} FROM __dp_persons"
         if self.key is not None:
             order = self._hash(f"group/{cap}", "__dp_group")
-            number = f"system.main.row_number() OVER (PARTITION BY {_PERSON} ORDER BY {order})"
-            kept = f"SELECT *, {number} AS n FROM ({groups}) AS m"
+            own = f"system.main.list(__dp_group ORDER BY {order} ASC)"
             return [
-                f"__dp_allowed{end} AS (SELECT {self._person} FROM ({kept}) AS k WHERE n <= {cap})"
+                f"__dp_allowed{end} AS (SELECT {_PERSON}, unnest(system.main.list_slice({own}, 1, "
+                f"{cap})) AS __dp_group FROM ({groups}) AS m GROUP BY {_PERSON})"
             ]
         # In an order of their own, so that another reading in the same execution has the same draw.
         call = next(

@@ -97,7 +97,8 @@ class AnalystSession(Session):
             limits = policy.limits
             with CATALOG_LOCK:
                 here = self._private.here()
-                self._public = PublicConnection(limits.public_memory_limit, limits.threads, here)
+                memory = limits.public_memory_limit or "1GB"
+                self._public = PublicConnection(memory, limits.threads, here)
             closing.callback(self._public.close)
             self._closing = closing.pop_all()
 

@@ -24,8 +24,6 @@ from dp_sql.sql.limits import check_depth
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.tokens import folded
 
-_OWN_MEMORY = "80%"  # DuckDB's own limit: no one else's statements run here
-
 
 class SparkOwnerSession(OwnerSession):
     """A session without a policy on Spark: `with dp_sql.connect(spark) as session: …`.
@@ -40,7 +38,7 @@ class SparkOwnerSession(OwnerSession):
                 closing.callback(ledger.close)
             self._side = SparkEngine(spark)
             closing.callback(self._side.close)
-            self._public = PublicConnection(_OWN_MEMORY)
+            self._public = PublicConnection()
             closing.callback(self._public.close)
             self._begin(self._public.connection, self._side.tickets, self._side.number, ledger)
             self._closing = closing.pop_all()

@@ -27,7 +27,9 @@ class PublicConnection(Engine):
         self, memory_limit: str | None = None, threads: int | None = None, here: Scope | None = None
     ) -> None:
         config: dict[str, Any] = {"enable_external_access": "false"}
-        config |= {"temp_directory": "", "memory_limit": memory_limit or "1GB"}  # it spills nothing
+        config["temp_directory"] = ""  # it spills nothing
+        if memory_limit is not None:
+            config["memory_limit"] = memory_limit
         if threads is not None:
             config["threads"] = threads
         super().__init__(duckdb.connect(":memory:", config=config), Tickets())
