@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo dashboard test lint check slow bench rivals papers test-clients serve-test spark superset \
-	test-oldest test-newest test-matrix clean
+	package test-oldest test-newest test-matrix clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -36,7 +36,7 @@ $(CHECK): $(TEST)
 	@touch $@
 
 demo: $(RUNTIME)  ## an owner's policy; an analyst's price, answer, refusal and budget
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/dp-sql demo
 
 dashboard: $(RUNTIME)  ## a page with a budget, at http://localhost:8501
 	@$(BIN)/python $(PIP) --editable ".[dashboard]"
@@ -122,6 +122,13 @@ test-newest:  ## run the tests with the newest ones, on the newest Python
 
 test-matrix: test-oldest test-newest  ## the same, and versions between them
 	@$(call matrix_run,3.12,--upgrade duckdb==1.5.6 sqlglot==29.*,middle)
+
+package:  ## the archives for PyPI in dist/, checked; the source archive tests itself
+	@test -x .venv-package/bin/python || $(PYTHON) -m venv .venv-package
+	@.venv-package/bin/python $(PIP) build twine
+	rm -rf dist && .venv-package/bin/python -m build && .venv-package/bin/twine check --strict dist/*
+	tar -xzf dist/*.tar.gz -C dist --strip-components 1 --one-top-level=source
+	$(MAKE) -C dist/source test PYTHON="$$PWD/.venv-package/bin/python"
 
 clean:  ## remove the environments and what they made
 	rm -rf .venv .venv-* .cache build dist *.egg-info

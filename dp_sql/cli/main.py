@@ -16,6 +16,7 @@ from dp_sql.cli.errors import discard_output, error_text
 
 COMMANDS = {  # of each, the module whose `command` it is, and what it does
     "shell": ("dp_sql.cli.shell.main", "Query a database: at a prompt, with -c, or from a pipe."),
+    "demo": ("dp_sql.cli.demo", "Show all of it in a minute, on data that is made up."),
     "policy": ("dp_sql.cli.policy", "Draft a policy for a database, and check it."),
     "budget": ("dp_sql.cli.budget", "Show how much of a policy's budget is spent and left."),
     "ledger": ("dp_sql.cli.ledger", "List the events of a ledger, and verify it."),
@@ -28,6 +29,7 @@ DP_TOPK and more. Without COMMAND this is `dp-sql shell`.
 
 \b
 Examples:
+  dp-sql demo
   dp-sql shop.duckdb
   dp-sql shop.duckdb -c "SELECT unnest(DP_TOPK(title, 10, epsilon := 1.0,
       privacy_unit := user_id, domain := catalog.title)) AS title FROM ratings"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -30,10 +31,13 @@ def database(tmp_path: Path) -> str:
     return path
 
 
-def run_process(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def run_process(
+    *arguments: str, stdin: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "dp_sql", *arguments],
         input=stdin, capture_output=True, text=True, check=False, encoding="utf-8",
+        env={**os.environ, **environment},
     )  # fmt: skip
 
 
@@ -122,7 +126,15 @@ def test_every_command_is_listed_and_has_an_example(
     assert main(["--help"]) == 0
     assert f"\n  {name} " in capsys.readouterr().out
     assert main([name, "-h"]) == 0
-    assert f"\n    dp-sql {name} " in capsys.readouterr().out
+    assert f"\n    dp-sql {name}" in capsys.readouterr().out
+
+
+def test_the_demo_comes_with_the_package_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    done = run_process("demo", PATH="", TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    for shown in ("count(DISTINCT user_id)", "mechanism │ joint", "Write instead:", "accountant"):
+        assert shown in done.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_version_is_that_of_the_package() -> None:

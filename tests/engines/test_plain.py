@@ -490,7 +490,7 @@ class _free:
 def owners_statements() -> list[str]:
     """The statements of the documents and examples in which the owner states the privacy unit."""
     found: list[str] = []
-    for path in (*PAGES, ROOT / "examples" / "demo.py"):
+    for path in (*PAGES, ROOT / "dp_sql" / "cli" / "demo.py"):
         text = path.read_text("utf-8")
         code = [text] if path.suffix == ".py" else blocks("python", text)
         for block in code:

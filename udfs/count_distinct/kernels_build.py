@@ -18,6 +18,8 @@ from typing import Any
 
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "strings.c", "partial.c"))
 LIBRARY = Path(__file__).with_name("libkernels.so")
+TEMPLATE = ".ci/MANIFEST.in"
+LINK = Path("dp_sql", "udfs")
 FLAGS = ["-O3", "-fPIC", "-shared"]
 Settings = dict[str, Any] | None
 
@@ -58,6 +60,13 @@ def compile_kernels(
         made.replace(library)
 
 
+def prepare() -> None:
+    """Compile, and make the link that a source archive does not hold."""
+    if not LINK.exists():
+        LINK.symlink_to(Path("..", "udfs"))
+    compile_kernels()
+
+
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
     """What setuptools needs, and a compiler if the machine has none."""
     needed: list[str] = _setuptools().get_requires_for_build_wheel(config_settings)
@@ -71,7 +80,7 @@ def build_wheel(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
     """Build a wheel py3-none-<platform>; the platform is that of the compiler."""
-    compile_kernels()
+    prepare()
     of_compiler = sysconfig.get_platform().replace("universal2", platform.machine())
     settings = {**(config_settings or {}), "--build-option": [f"--plat-name={of_compiler}"]}
     return str(_setuptools().build_wheel(wheel_directory, settings, metadata_directory))
@@ -81,18 +90,12 @@ def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
     """Compile in the checkout, and link to it."""
-    compile_kernels()
+    prepare()
     return str(_setuptools().build_editable(wheel_directory, config_settings, metadata_directory))
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
-    """Pack the sources, and not the library of this machine."""
-    with tempfile.TemporaryDirectory(dir=LIBRARY.parent) as folder:
-        aside = Path(folder, LIBRARY.name)
-        if LIBRARY.exists():
-            LIBRARY.replace(aside)
-        try:
-            return str(_setuptools().build_sdist(sdist_directory, config_settings))
-        finally:
-            if aside.exists():
-                aside.replace(LIBRARY)
+    """Pack what the template lists, in place of MANIFEST.in at the top level."""
+    hooks = _setuptools()
+    import_module("setuptools.command.egg_info").manifest_maker.template = TEMPLATE
+    return str(hooks.build_sdist(sdist_directory, config_settings))

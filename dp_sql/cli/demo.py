@@ -1,15 +1,24 @@
-"""An owner's data and policy; an analyst's question, its price, its answer, a refusal, the budget.
-
-Run it with `make demo`. DuckDB makes up the data: people who read much or little, books with many
-or few readers, four regions. Nothing is downloaded.
-"""
+"""`dp-sql demo`: an owner's policy; an analyst's question, price, answer, refusal and budget."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
+import click
+
 import dp_sql
+
+_HELP = """\
+Show an owner's policy, and an analyst's question: its price, its answer, a refusal, the budget.
+
+DuckDB makes up the data: people who read much or little, books with many or few readers, four
+regions. It is written to a temporary folder and removed; nothing is downloaded.
+
+\b
+Example:
+  dp-sql demo
+"""
 
 READING_LOG = """
 CREATE TABLE catalog (title VARCHAR PRIMARY KEY, genre VARCHAR);
@@ -85,7 +94,8 @@ def as_analyst(database: str, policy: Path) -> None:
         analyst.sql("FROM dp_budget()").show(max_width=80)
 
 
-def main() -> None:
+@click.command("demo", help=_HELP)
+def command() -> None:
     """Run all steps in a folder that is removed."""
     with tempfile.TemporaryDirectory() as folder:
         database, policy = str(Path(folder) / "reading.duckdb"), Path(folder) / "policy.toml"
@@ -94,7 +104,3 @@ def main() -> None:
         print(POLICY, end="")
         policy.write_text(POLICY, encoding="utf-8")
         as_analyst(database, policy)
-
-
-if __name__ == "__main__":
-    main()
