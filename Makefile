@@ -15,7 +15,7 @@ PIP := -m pip install --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard test lint check slow bench rivals papers test-clients serve-test spark superset \
+.PHONY: help demo dashboard test lint check slow docs bench rivals papers test-clients serve-test spark superset \
 	package test-oldest test-newest test-matrix clean
 
 help:  ## list the targets
@@ -57,6 +57,11 @@ check: $(CHECK) lint  ## what a commit must pass: lint and all tests but the cli
 slow: $(CHECK)  ## the long statistical tests as well
 	$(BIN)/python -m pytest $(PARALLEL) -m "slow or not slow" -o faulthandler_timeout=3600
 	out=$$(mktemp -d) && $(MAKE) papers QUICK=1 OUT=$$out && rm -r $$out
+
+docs:  ## the site, in build/site: every link is checked
+	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python $(PIP) --editable ".[docs]"
+	@.venv-docs/bin/python -m docs.site.build
 
 bench: $(CHECK)  ## measure against the same questions without privacy; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

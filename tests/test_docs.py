@@ -15,6 +15,8 @@ import duckdb
 import pytest
 
 import dp_sql
+from docs.site.build import dead_links
+from docs.site.reference import PYTHON, pages
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.errors import PolicyError
 from dp_sql.policy import model as policy
@@ -24,7 +26,11 @@ from dp_sql.udfs import REGISTRY
 from tests.cli.test_main import run
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TABLES = ROOT / "docs" / "papers"  # written by `make papers`
+PAGES = [
+    ROOT / "README.md",
+    *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent != TABLES),
+]
 DOCUMENTS = [
     *PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "RESULTS.md",
     *sorted((ROOT / "examples").rglob("README.md")),
@@ -293,6 +299,46 @@ def test_ci_calls_the_test_command_of_the_readme() -> None:
 def test_every_public_name_has_a_docstring() -> None:
     for name in dp_sql.__all__:
         assert getattr(dp_sql, name).__doc__
+
+
+# The site.
+
+
+def test_every_page_is_in_the_navigation_and_nothing_else() -> None:
+    listed = re.findall(r"([\w/*.]+\.md)$", (ROOT / "docs/site/nav.yml").read_text("utf-8"), re.M)
+    reference = {f"docs/reference/{name}" for name in pages()}
+    found = {str(p.relative_to(ROOT)) for name in listed for p in ROOT.glob(name)}
+    assert {name for name in listed if not [*ROOT.glob(name)]} == reference
+    assert {str(path.relative_to(ROOT)) for path in PAGES} <= found
+    notes = {str(path.relative_to(ROOT)) for path in (ROOT / "udfs").rglob("*.md")}
+    assert notes <= found
+
+
+def test_the_reference_has_every_function_key_and_command() -> None:
+    functions, keys, commands, python = pages().values()
+    for name, function in FUNCTIONS.items():
+        assert f"\n## {name}\n" in functions
+        assert all(f"`{word}`" in functions for word in (*function.named, *function.mechanisms))
+    assert all(f"| `{key}` |" in keys for key in keys_of("budget.") + keys_of("limits."))
+    for one, inner in COMMANDS.items():
+        assert all(
+            f"\n## `dp-sql {' '.join([one, *more])}`" in commands for more in [(), *zip(inner)]
+        )
+    assert all(f"::: {name}\n" in python for names in PYTHON.values() for name in names)
+    assert {*dp_sql.__all__} - {"DpSqlError", "InternalError", "QueryError"} <= {
+        name.rpartition(".")[2] for names in PYTHON.values() for name in names
+    }
+
+
+def test_a_dead_link_of_the_site_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#x">1</a> <a href="b.html#y">2</a> <a href="c.html">3</a> <a href="#z">4</a>'
+        '<img src="no.png"> <a href="https://x.y">5</a>',
+        "utf-8",
+    )
+    (tmp_path / "b.html").write_text('<h1 id="x">b</h1> <a href="a.html">a</a>', "utf-8")
+    dead = ["b.html#y", "c.html", "#z", "no.png"]
+    assert dead_links(tmp_path) == [f"a.html: {link}" for link in dead]
 
 
 # The architecture.

@@ -1,0 +1,89 @@
+"""`make docs`: the static site in build/site, from the project's Markdown files and declarations.
+
+The pages keep their places in the repository, so each link means the same there and on the site.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from docs.site.reference import pages
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build"
+PAGES, SITE = BUILD / "pages", BUILD / "site"
+COPIED = (
+    "*.md", "docs/**/*.md", "docs/**/*.png", "docs/**/*.svg", "docs/site/*.css", "docs/site/*.js",
+    "udfs/**/*.md", "dp_sql/budget/*.md", "dp_sql/engines/*.md", "benchmarks/*.md",
+    "benchmarks/joint_matrix.py", "examples/*/README.md",
+)  # fmt: skip
+
+
+def main() -> int:
+    """Build the site and check its links; returns the exit code."""
+    gather()
+    zensical = [str(Path(sys.executable).with_name("zensical")), "build", "--clean", "--strict"]
+    config = str(BUILD / "zensical.toml")
+    if subprocess.run([*zensical, "--config-file", config], check=False).returncode:
+        return 1
+    dead = dead_links(SITE)
+    print(*dead, f"{SITE / 'index.html'}: {len(dead)} dead links", sep="\n")
+    return bool(dead)
+
+
+def gather() -> None:
+    """Fill build/pages, and put Zensical's configuration next to it."""
+    shutil.rmtree(PAGES, ignore_errors=True)
+    for file in [file for pattern in COPIED for file in ROOT.glob(pattern)]:
+        place = PAGES / file.relative_to(ROOT)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, place)
+    for name, text in pages().items():
+        place = PAGES / "docs" / "reference" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, "utf-8")
+    site = ROOT / "docs" / "site"
+    shutil.copyfile(site / "nav.yml", PAGES / ".nav.yml")
+    shutil.copyfile(site / "zensical.toml", BUILD / "zensical.toml")
+
+
+class Page(HTMLParser):
+    """What a page links to or shows, and the names of its parts."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = {""}
+        self.feed(file.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep links, pictures and names."""
+        self.links += [value or "" for name, value in attrs if name in {"href", "src"}]
+        self.anchors |= {value or "" for name, value in attrs if name in {"id", "name"}}
+
+
+def dead_links(site: Path) -> list[str]:
+    """The links within a site that lead to no file of it, or to no part of that page."""
+    found = {file: Page(file) for file in sorted(site.rglob("*.html")) if file.name != "404.html"}
+    dead = []
+    for file, page in found.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            path = unquote(parts.path)
+            target = Path(os.path.normpath(file.parent / path)) if path else file
+            anchors = found[target].anchors if target in found else {unquote(parts.fragment)}
+            if not target.is_file() or unquote(parts.fragment) not in anchors:
+                dead.append(f"{file.relative_to(site)}: {link}")
+    return dead
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""The pages of the reference that the declarations in the code make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from dp_sql.cli.main import command
+from dp_sql.policy.budget_section import BudgetKeys, CapKeys
+from dp_sql.policy.keys import keys_of
+from dp_sql.policy.limits import Limits
+from dp_sql.policy.model import ListKeys, ScoreKeys, TableKeys
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.shape import Function
+
+SECTIONS = {
+    "[tables.NAME]": TableKeys, "[public]": ListKeys, "[views]": ListKeys,
+    "[scores.NAME]": ScoreKeys, "[limits]": Limits, "[budget]": BudgetKeys,
+    "[budget.analysts.NAME]": CapKeys,
+}  # fmt: skip
+PYTHON = {  # the parts of the page about Python, and what each describes
+    "Sessions": (
+        "dp_sql.session.connect.connect", "dp_sql.session.connect.install",
+        "dp_sql.session.connect.receipts", "dp_sql.session.base.Session",
+    ),
+    "What a session returns": (
+        "dp_sql.session.explain.Cost", "dp_sql.releases.Receipt", "dp_sql.releases.Release",
+    ),
+    "DB-API": ("dp_sql.integrations.dbapi.connect",),
+    "Errors": ("dp_sql.errors",),
+    "Mechanisms": ("dp_sql.udfs.mechanism.Mechanism", "dp_sql.udfs.mechanism.PrivacyLoss"),
+}  # fmt: skip
+
+
+def pages() -> dict[str, str]:
+    """The Markdown of each page, by its file name in docs/reference."""
+    return {
+        "functions.md": "".join(functions_page()),
+        "policy_keys.md": "".join(policy_page()),
+        "command_line.md": "".join(command_page()),
+        "python.md": "".join(python_page()),
+    }
+
+
+def functions_page() -> Iterator[str]:
+    """Every SQL function: its arguments, an example, its mechanisms."""
+    yield "# All functions\n\n[The SQL functions](../sql.md) says what they return, and what "
+    yield "[each argument](../sql.md#arguments) means.\n"
+    for function in FUNCTIONS.values():
+        yield f"\n## {function.name}\n\nReturns {function.purpose}.\n\n"
+        yield f"```sql\nSELECT {function.example} FROM {function.table};\n```\n\n"
+        yield f"- Required: {_code(required(function))}\n"
+        yield f"- Optional: {_code(n for n in function.named if n not in required(function))}\n\n"
+        yield "| `mechanism :=` | one run draws |\n|---|---|\n"
+        for name, mechanism in function.mechanisms.items():
+            default = " (default)" if name == function.default_mechanism else ""
+            yield f"| `{name}`{default} | {mechanism.samples} |\n"
+
+
+def required(function: Function) -> tuple[str, ...]:
+    """The arguments that every call has; a policy names the privacy unit itself."""
+    return (*function.positional, "epsilon", *function.shape.needs)
+
+
+def policy_page() -> Iterator[str]:
+    """Every key of a policy: what it takes and means."""
+    yield "# All keys of a policy\n\n[The policy](../policy.md) explains them, with examples.\n"
+    for section, keys in SECTIONS.items():
+        yield f"\n## `{section}`\n\n| key | value | example | meaning |\n|---|---|---|---|\n"
+        for name, key in keys_of(keys).items():
+            needed = "; required" if key.required else ""
+            example = f"`{key.example}`" if key.example else ""
+            yield f"| `{name}` | {key.kind.words}{needed} | {example} | {key.doc} |\n"
+
+
+def command_page() -> Iterator[str]:
+    """The help of dp-sql and of its subcommands."""
+    yield "# The command line\n\n[Sessions](../sessions.md#the-command-line) has examples.\n"
+    for path, text in helps(command, "dp-sql"):
+        yield f"\n## `{path}`\n\n```text\n{text}\n```\n"
+
+
+def helps(group: click.Command, path: str) -> Iterator[tuple[str, str]]:
+    """A command and its subcommands, each with what `--help` prints."""
+    context = click.Context(group, info_name=path, max_content_width=100, terminal_width=90)
+    yield path, group.get_help(context)
+    if isinstance(group, click.Group):
+        for name in group.list_commands(context):
+            inner = group.get_command(context, name)
+            assert inner is not None
+            yield from helps(inner, f"{path} {name}")
+
+
+def python_page() -> Iterator[str]:
+    """The public names, as mkdocstrings shows their docstrings."""
+    yield "# Python\n\n[Sessions](../sessions.md) has examples.\n"
+    for part, names in PYTHON.items():
+        yield f"\n## {part}\n\n" + "".join(f"::: {name}\n\n" for name in names)
+
+
+def _code(names: Iterator[str] | tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
