@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, cycle
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from dp_sql.udfs.count_distinct import flow, kernels, partial
 from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
 from dp_sql.udfs.count_distinct.partial import Groups, PartialCounts, partial_cover_counts
-from tests.udfs.covers import Runs, by_trying_everything, graph_of
+from tests.udfs.covers import Runs, by_trying_everything, check_certificate, graph_of
 from tests.udfs.test_flow_shapes import chain, comb, pairs, power_law, uniform
 
 BOUNDS = (1, 2, 3, 5, 16)
@@ -116,13 +116,23 @@ def random_graphs(rng: np.random.Generator) -> Iterator[Runs]:
         yield pairs(n_people, 5, rng)
 
 
+# How a round begins, for which bounds covers are kept, and whether people are asked for.
+SETTINGS = ((flow._GOING_ON, partial._KEPT, partial._FEW), (0, 0, 1), (10**6, 1, 1))
+
+
 def check_random_graphs() -> None:
-    rng = np.random.default_rng(1)
+    rng, settings = np.random.default_rng(1), cycle(SETTINGS)
     for runs in random_graphs(rng):
         counts = flow.max_cover_counts(graph_of(runs), BOUNDS).tolist()
         for keep in KEEPS:
             for sides in ("items", "both"):
-                assert found_from(runs, keep(runs, rng), sides, rng).counts.tolist() == counts
+                with pytest.MonkeyPatch.context() as patch:
+                    reads, kept, few = next(settings)
+                    patch.setattr(flow, "_GOING_ON", reads)
+                    patch.setattr(partial, "_KEPT", kept)
+                    patch.setattr(partial, "_FEW", few)
+                    found = found_from(runs, keep(runs, rng), sides, rng)
+                assert found.counts.tolist() == counts
 
 
 def test_the_counts_of_random_graphs_are_those_of_all_edges() -> None:
@@ -195,6 +205,22 @@ def test_groups_are_counted_side_by_side() -> None:
         found = partial_cover_counts(source.thin, source.complete, BOUNDS, None, 1, groups)
         expected = [flow.max_cover_counts(graph_of(g), BOUNDS).tolist() for g in [*graphs, []]]
         assert found.counts.tolist() == expected
+
+
+@pytest.mark.parametrize("reads", [0, 1, 10**6])
+def test_a_cover_of_fewer_edges_becomes_a_largest_one(
+    reads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow, "_GOING_ON", reads)
+    rng, n_given_up = np.random.default_rng(12), 0
+    for runs in [*random_graphs(rng), *SHAPES.values()]:
+        graph, fewer = graph_of(runs), graph_of(any_person(runs, rng))
+        for bound, _, cover in flow.covers(fewer, BOUNDS):
+            found = flow.larger_cover(graph, bound, cover)
+            n_given_up += found is None
+            if found is not None:
+                check_certificate(runs, bound, int(np.count_nonzero(found >= 0)), found.tolist())
+    assert (n_given_up == 0) == (reads == 10**6)
 
 
 # Answers that break their promise, and arguments that are none.

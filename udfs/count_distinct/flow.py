@@ -15,6 +15,8 @@ import numpy as np
 from dp_sql.udfs.count_distinct.graph import LIMIT, Graph, Int32s, Int64s, by_size, read_only, zeros
 from dp_sql.udfs.count_distinct.kernels import Flow, library, lists_by_person
 
+_GOING_ON = 2  # so often a search that goes on from a cover may read the graph
+
 
 def max_cover_counts(graph: Graph, bounds: Sequence[int]) -> Int64s:
     """Count the items that can be covered, for each bound on the items per person.
@@ -41,6 +43,23 @@ def covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int3
     if not all(low < high for low, high in zip((0, *bounds), (*bounds, LIMIT), strict=True)):
         raise ValueError("bounds must increase, from at least 1 to below 2^31 - 1")
     return _covers(graph, bounds)
+
+
+def larger_cover(graph: Graph, bound: int, cover: Int32s) -> Int32s | None:
+    """Make a cover a largest one, by the search from the items that it leaves uncovered.
+
+    cover: who covers each item, or -1; no one more than `bound` items, and only what they have.
+    Returns None if the search would read the graph more than a few times.
+    """
+    flow = _empty_flow(graph)
+    order, held = flow.arrays["order"], cover[flow.arrays["order"]] >= 0
+    flow.point(order=np.concatenate([order[held], order[~held]]))
+    flow.bound = bound
+    library().hold_cover(byref(flow), cover, cover.size)
+    flow.n_alive = bound * graph.n_people - flow.n_covered  # so many can still be covered at most
+    budget = _GOING_ON * (graph.people.size + graph.n_items + graph.n_people)
+    library().raise_from_items(byref(flow), 1, budget)
+    return flow.arrays["cover"] if flow.n_reads <= budget else None
 
 
 def _covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int32s]]:

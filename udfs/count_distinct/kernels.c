@@ -1,5 +1,5 @@
-/* The kernels of the distinct counts: no Python, no library, no memory of their own. graph.py has
- * checked the input, so every code and offset is in its range. Proofs: flow.md and greedy.md. */
+/* The kernels of the flow: no Python, no library, no memory of their own. graph.py has checked the input,
+ * so every code and offset is in its range. Proof: flow.md. */
 #include <stdint.h>
 
 typedef int32_t i32;
@@ -37,46 +37,6 @@ typedef struct {
 
 enum { DEAD = INT32_MAX, GONE = -1 };
 i64 size_of_flow(void) { return sizeof(Flow); }
-
-/* Turn the runs into lists, in the given order of items; start and stop come as zeros. */
-void lists_by_person(const i32 *offsets, const i32 *people, i64 n_edges, const i32 *order, i64 n_order,
-                     i64 n_people, i32 *start, i32 *stop, i32 *items) {
-    for (i64 edge = 0; edge < n_edges; edge++) start[people[edge]]++;
-    i32 total = 0;
-    for (i64 person = 0; person < n_people; person++) {
-        i32 size = start[person];
-        start[person] = stop[person] = total;
-        total += size;
-    }
-    for (i64 k = 0; k < n_order; k++) {
-        i32 item = order[k];
-        for (i64 edge = offsets[item]; edge < offsets[item + 1]; edge++) {
-            i32 person = people[edge], end = stop[person];
-            if (end == start[person] || items[end - 1] != item) {
-                items[end] = item;
-                stop[person] = end + 1;
-            }
-        }
-    }
-}
-
-/* One round of the greedy cover: everyone who waits covers their first uncovered item. Moves start past
- * covered items and returns how many still wait; n_covered grows. */
-i64 greedy_round(i32 *start, const i32 *stop, const i32 *items, i32 *waiting, i64 n_waiting,
-                 uint8_t *covered, i64 *n_covered) {
-    i64 kept = 0;
-    for (i64 k = 0; k < n_waiting; k++) {
-        i32 person = waiting[k], edge = start[person];
-        while (edge < stop[person] && covered[items[edge]]) edge++;
-        if (edge < stop[person]) {
-            covered[items[edge++]] = 1;
-            (*n_covered)++;
-        }
-        if (edge < stop[person]) waiting[kept++] = person;
-        start[person] = edge;
-    }
-    return kept;
-}
 
 /* ---- the flow: search from uncovered items, on the input as it came ---- */
 
@@ -208,6 +168,12 @@ void raise_from_items(Flow *f, i64 step, i64 budget) {
     while (undecided > 0 && f->room > 0 && f->n_reads <= budget) undecided = phase_from_items(f);
     for (i64 k = 0; k < f->n_dead; k++) f->mark[f->log[k]] = 0;
     if (f->room > 0) f->n_alive = f->n_dead;
+}
+
+/* Begin with a cover at this bound, whose items come first in order. */
+void hold_cover(Flow *f, const i32 *cover, i64 n_items) {
+    for (i64 item = 0; item < n_items; item++)
+        if (cover[item] >= 0) hold(f, (i32)item, cover[item]);
 }
 
 /* ---- the flow: a start after Karp and Sipser, then search from people, on lists of items ---- */

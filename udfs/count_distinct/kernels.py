@@ -52,6 +52,7 @@ def library() -> CDLL:
         "lists_by_person": (None, ints, ints, size, ints, size, size, ints, ints, ints),
         "greedy_round": (size, ints, ints, ints, ints, size, _BOOLS, POINTER(size)),
         "raise_from_items": (None, flow, size, size),
+        "hold_cover": (None, flow, ints, size),
         "start_from_people": (None, flow),
         "phase_from_people": (c_int, flow, c_int),
         "number_codes": (size, longs, size, longs, POINTER(size), size, ints, size, ints),

@@ -16,7 +16,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "strings.c", "partial.c"))
+SOURCES = tuple(
+    Path(__file__).with_name(f"{name}.c") for name in ("kernels", "lists", "strings", "partial")
+)
 LIBRARY = Path(__file__).with_name("libkernels.so")
 TEMPLATE = ".ci/MANIFEST.in"
 LINK = Path("dp_sql", "udfs")

@@ -1,0 +1,46 @@
+/* Lists of items, and the greedy cover: no Python, no library, no memory of their own. graph.py has checked
+ * the input, so every code and offset is in its range. Proof: greedy.md. */
+#include <stdint.h>
+
+typedef int32_t i32;
+typedef int64_t i64;
+
+/* Turn the runs into lists, in the given order of items; start and stop come as zeros. */
+void lists_by_person(const i32 *offsets, const i32 *people, i64 n_edges, const i32 *order, i64 n_order,
+                     i64 n_people, i32 *start, i32 *stop, i32 *items) {
+    for (i64 edge = 0; edge < n_edges; edge++) start[people[edge]]++;
+    i32 total = 0;
+    for (i64 person = 0; person < n_people; person++) {
+        i32 size = start[person];
+        start[person] = stop[person] = total;
+        total += size;
+    }
+    for (i64 k = 0; k < n_order; k++) {
+        i32 item = order[k];
+        for (i64 edge = offsets[item]; edge < offsets[item + 1]; edge++) {
+            i32 person = people[edge], end = stop[person];
+            if (end == start[person] || items[end - 1] != item) {
+                items[end] = item;
+                stop[person] = end + 1;
+            }
+        }
+    }
+}
+
+/* One round of the greedy cover: everyone who waits covers their first uncovered item. Moves start past
+ * covered items and returns how many still wait; n_covered grows. */
+i64 greedy_round(i32 *start, const i32 *stop, const i32 *items, i32 *waiting, i64 n_waiting,
+                 uint8_t *covered, i64 *n_covered) {
+    i64 kept = 0;
+    for (i64 k = 0; k < n_waiting; k++) {
+        i32 person = waiting[k], edge = start[person];
+        while (edge < stop[person] && covered[items[edge]]) edge++;
+        if (edge < stop[person]) {
+            covered[items[edge++]] = 1;
+            (*n_covered)++;
+        }
+        if (edge < stop[person]) waiting[kept++] = person;
+        start[person] = edge;
+    }
+    return kept;
+}
