@@ -99,7 +99,7 @@ spark:  ## Apache Spark, for real, in an environment of its own (needs Java 17; 
 	@command -v java >/dev/null || { echo "Spark needs Java 17 or newer, and there is no java here" >&2; exit 1; }
 	@test -x .venv-spark/bin/python || $(PYTHON) -m venv .venv-spark
 	@.venv-spark/bin/python $(PIP) --editable ".[test,spark]"
-	DP_SQL_TEST_SPARK=classic .venv-spark/bin/python -m pytest -n 0 tests/engines/spark
+	DP_SQL_TEST_SPARK=cluster .venv-spark/bin/python -m pytest -n 0 tests/engines/spark
 	DP_SQL_TEST_SPARK=connect .venv-spark/bin/python -m pytest -n 0 tests/engines/spark
 
 superset:  ## Apache Superset over dp_sql, for real, in an environment of its own (minutes)

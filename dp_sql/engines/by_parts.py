@@ -163,14 +163,14 @@ class ByParts:
         grouped = ("__dp_group",) if plan.keys else ()
         question = self._question(plan, pairs_sql(plans, place, key), shown=grouped)
         first = self._engine.thin(question, PEOPLE_PER_ITEM)
-        group_of = first.shown.sort_by("item").to_pydict() if grouped else {}
+        shown = first.shown.sort_by("item")
 
         def complete(items: Any, people: Any) -> list[Pairs]:
             return [self._engine.complete(question, items, people)]
 
         def of_items(items: Any) -> Any:
-            places = np.searchsorted(group_of["item"], items)
-            return np.asarray(group_of["__dp_group"], np.int64)[places] - 1
+            places = np.searchsorted(shown.column("item").to_numpy(), items)
+            return shown.column("__dp_group").to_numpy()[places] - 1
 
         n_groups = (
             self._run(f"SELECT system.main.count(*) FROM {GROUPS}").fetchall()[0][0]

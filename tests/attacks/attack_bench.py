@@ -189,19 +189,24 @@ class Side:
 
     def ask(self, statement: str, params: object = None) -> Outcome:
         """Run a statement to its end."""
-        try:
-            relation: Any = self.session.sql(statement, params=params)
-            rows = relation.fetchall()
-            answer = repr((relation.columns, relation.types, rows))
-            sizes = [[len(v) if isinstance(v, list) else 1 for v in row] for row in rows]
-            shape = repr((relation.columns, relation.types, sizes))
-            return Outcome("answered", answer, answer, shape)
-        except Exception as error:
-            said = "".join(traceback.format_exception(error)) + _chain(error)
-            kind = type(error).__name__
-            if not isinstance(error, dp_sql.DpSqlError | duckdb.Error):
-                kind = f"foreign {kind}"
-            return Outcome(kind, str(error), said)
+        return asked_of(self.session, statement, params)
+
+
+def asked_of(session: Any, statement: str, params: object = None) -> Outcome:
+    """Run a statement of a session to its end."""
+    try:
+        relation = session.sql(statement, params=params)
+        rows = relation.fetchall()
+        answer = repr((relation.columns, relation.types, rows))
+        sizes = [[len(v) if isinstance(v, list) else 1 for v in row] for row in rows]
+        shape = repr((relation.columns, relation.types, sizes))
+        return Outcome("answered", answer, answer, shape)
+    except Exception as error:
+        said = "".join(traceback.format_exception(error)) + _chain(error)
+        kind = type(error).__name__
+        if not isinstance(error, dp_sql.DpSqlError | duckdb.Error):
+            kind = f"foreign {kind}"
+        return Outcome(kind, str(error), said)
 
 
 @contextmanager

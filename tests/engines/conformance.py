@@ -296,6 +296,17 @@ class Conformance:
             assert {*thin.people.tolist()} == {*every.people.tolist()}
             assert thin.n_people == len({*every.people.tolist()})
 
+    def test_no_two_people_share_a_code_whatever_is_shown(self) -> None:
+        question = replace(TITLES, shown=())
+        with shop() as connection:
+            engine = self.engine_over(connection)
+            thin, every = engine.thin(question, 1), engine.complete(question, None, None)
+        assert both(thin) <= both(every)
+        for place in (0, 1):
+            people = [(title, name) for title, names in READERS.items() for name in names]
+            ours, theirs = (Counter(pair[place] for pair in some) for some in (both(every), people))
+            assert Counter(ours.values()) == Counter(theirs.values())
+
     def test_items_and_people_are_completed(self) -> None:
         with shop() as connection:
             engine = self.engine_over(connection)

@@ -283,10 +283,12 @@ LAWS = [
 ]  # fmt: skip
 
 
-def asked_of_draws(session: Any, query: str, patch: pytest.MonkeyPatch) -> list[Any]:
+def asked_of_draws(
+    session: Any, query: str, patch: pytest.MonkeyPatch, n_seeds: int = 3
+) -> list[Any]:
     """For each of some seeds, all that is drawn with it and what comes of it."""
     found = []
-    for seed in range(3):
+    for seed in range(n_seeds):
         draws = Scripted(seed)
         for name, module in list(sys.modules.items()):
             if name.startswith("dp_sql.") and hasattr(module, "secret_draws"):

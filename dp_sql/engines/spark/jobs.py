@@ -23,7 +23,7 @@ from typing import Any
 
 from dp_sql.engines.protocol import Pairs, Question
 from dp_sql.engines.spark import parts
-from dp_sql.engines.spark.parts import ALL, ITEM, KEPT, PART, PIECES, Piece
+from dp_sql.engines.spark.parts import ALL, ITEM, KEPT, PART, PER_CODE, PIECES, Chosen, Piece
 from dp_sql.engines.spark.people import Read, rows_by_part
 from dp_sql.engines.spark.question_sql import Asked, asked
 from dp_sql.errors import InternalError, SourceError
@@ -31,7 +31,6 @@ from dp_sql.errors import InternalError, SourceError
 ROWS_PER_PART = 1_000_000
 MERGED_HERE = 4  # so many parts are merged on the driver
 _CHANGED = "A table was changed while it was read; ask again."
-ITEMS_PER_SLICE = 1 << 32  # an item's code is its slice times this, and its number in it
 
 
 @dataclass(frozen=True)
@@ -90,14 +89,14 @@ class SparkJobs:
         return self._answer(question)
 
     def thin(self, question: Question, people_per_item: int) -> Pairs:
-        """Some people of each item, those whose codes have the smallest hashes."""
-        return self._chosen(question, people_per_item, None)
+        """Some people of each item, by a hash of their codes, and a pair of each person."""
+        return self._chosen(question, Chosen(people_per_item))
 
     def complete(self, question: Question, items: Any, people: Any) -> Pairs:
-        """All people of these items; None: of all items. No people are asked for."""
-        if people is not None and len(people):
-            raise InternalError("Spark completes items, not people.")
-        return self._chosen(question, None, None if items is None else _bits(items))
+        """All pairs of these items and people; None: of all items."""
+        if items is None:
+            return self._chosen(question, Chosen(None))
+        return self._chosen(question, Chosen(None, _bits(items), _bits(people)))
 
     # --- jobs ---
 
@@ -111,10 +110,9 @@ class SparkJobs:
         pieces = pieces or [*parts.merge_slice(merge, 0, [])]
         return pa.concat_tables(parts.from_bytes(data) for *_, data in pieces)
 
-    def _chosen(self, question: Question, most: int | None, wanted: Any) -> Pairs:
-        """Some people of each item, or all people of some items."""
+    def _chosen(self, question: Question, chosen: Chosen) -> Pairs:
         slices = self._slices(question)
-        given = (slices.n_slices, most, wanted)
+        given = (slices.n_slices, chosen)
         if isinstance(slices.pieces, list):
             found = [one for piece in slices.pieces for one in parts.thin_piece(piece, *given)]
         else:
@@ -123,7 +121,7 @@ class SparkJobs:
         if not pieces:
             (none,) = parts.merge_slice(slices.asked.pairs(1), 0, [])
             pieces = [*parts.thin_piece(none, *given)]
-        return self._assembled(question, pieces)
+        return self._assembled(slices, pieces, has_all_people=chosen.most is not None)
 
     def _slices(self, question: Question) -> _Slices:
         """Merged pairs of a question, which are kept until the release is over."""
@@ -213,7 +211,7 @@ class SparkJobs:
         found = [piece for piece in pieces if piece[0] < slices.n_slices]
         return sorted(found, key=lambda piece: piece[:3])
 
-    def _assembled(self, question: Question, pieces: Sequence[Piece]) -> Pairs:
+    def _assembled(self, slices: _Slices, pieces: Sequence[Piece], has_all_people: bool) -> Pairs:
         """Pairs from pieces: for each piece of a slice its items, and the codes of their people."""
         import numpy as np
         import pyarrow as pa
@@ -226,17 +224,19 @@ class SparkJobs:
                     continue
                 rows = parts.from_bytes(data)
                 digest = rows.schema.metadata[b"digest"]
-                if self._digests.setdefault((id(question), number, part), digest) != digest:
+                if self._digests.setdefault((id(slices), number, part), digest) != digest:
                     raise SourceError(_CHANGED)
-                codes = pa.array(rows.column(ITEM).to_numpy() + number * ITEMS_PER_SLICE)
+                codes = pa.array(rows.column(ITEM).to_numpy() + number * PER_CODE)
                 shown.append(rows.append_column("item", codes).replace_schema_metadata())
         every = pa.concat_tables(shown)
         kept, codes = every.column(KEPT).to_numpy(), every.column("item").to_numpy()
+        marked = np.concatenate([np.zeros(0, np.int64), *people])
         return Pairs(
             np.repeat(codes, kept),
-            np.concatenate([np.zeros(0, np.int64), *people]),
+            marked >> 1,
             codes[kept == every.column(ALL).to_numpy()],
-            every.select(["item", *question.shown]),
+            every.select(["item", *slices.asked.question.shown]),
+            int((marked & 1).sum()) if has_all_people else None,
         )
 
 
@@ -280,16 +280,16 @@ def _as_table(pieces: Sequence[Piece]) -> Any:
     return pa.Table.from_batches([parts.as_batch(*pieces)])
 
 
-def _bits(items: Any) -> dict[int, bytes]:
-    """Items by slice, a bit for each."""
+def _bits(codes: Any) -> dict[int, bytes]:
+    """Codes as a bit for each number, by slice or part."""
     import numpy as np
 
-    codes = np.unique(np.asarray(items, np.int64))
-    slices, numbers = codes // ITEMS_PER_SLICE, codes % ITEMS_PER_SLICE
+    codes = np.unique(np.asarray(codes, np.int64))
+    groups, numbers = codes // PER_CODE, codes % PER_CODE
     found = {}
-    for number in np.unique(slices).tolist():
-        mine = numbers[slices == number]
+    for group in np.unique(groups).tolist():
+        mine = numbers[groups == group]
         bits = np.zeros(mine[-1] + 1, bool)
         bits[mine] = True
-        found[number] = np.packbits(bits).tobytes()
+        found[group] = np.packbits(bits).tobytes()
     return found

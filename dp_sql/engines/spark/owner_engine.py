@@ -152,7 +152,8 @@ class SparkEngine(Engine):
             try:
                 return self.releases.made(self.connection, plans, tickets)
             except Exception as error:
-                raise told(error) from None
+                refusal = told(error)
+            raise refusal  # outside the handler, so that Spark's error is not its context
 
         made = zip(plans, self._redeem(plans[0], tickets, run), strict=True)
         return [frozen.add(release_columns(plan), rows) for plan, rows in made]

@@ -20,6 +20,7 @@ INCOMING, PART, SOURCE = "__dp_incoming", "__dp_number", "__dp_source"
 PEOPLE, ITEM, KEPT, ALL = "__dp_people", "__dp_item_number", "__dp_kept", "__dp_all"
 PIECES = "slice INT, part INT, piece INT, data BINARY"  # the columns of all that a task returns
 _NAMES = ("slice", "part", "piece", "data")
+PER_CODE = 1 << 32  # codes of people: part * this + number; of items: slice * this + number
 _SIZE = 8 << 20  # bytes of a piece: Spark Connect limits its messages
 _BUFFERED = 1 << 17  # rows; DuckDB stores rows by about as many
 # Those of engines/protocol.py, which says why; workers cannot import it.
@@ -192,21 +193,27 @@ def merge_slice(merge: Merge, number: int, pieces: Sequence[Piece]) -> Iterator[
 # --- pairs ---
 
 
-def thin_pieces(
-    batches: Iterable[Any], n_slices: int, most: int | None, wanted: dict[int, bytes] | None
-) -> Iterator[Any]:
-    """Some people of each item, or all people of some items, of pairs as slices of them.
+@dataclass(frozen=True)
+class Chosen:
+    """Which pairs are wanted.
 
-    wanted: for each slice the items, a bit for each; None: all.
+    most: so many people of each item, and one pair of each person; None: all pairs of the items and
+    of the people. These are given as a bit for each number, by slice or part; None: all items.
     """
+
+    most: int | None
+    items: dict[int, bytes] | None = None
+    people: dict[int, bytes] | None = None
+
+
+def thin_pieces(batches: Iterable[Any], n_slices: int, chosen: Chosen) -> Iterator[Any]:
+    """The chosen pairs of pieces."""
     for piece in pieces_in(batches):
-        for found in thin_piece(piece, n_slices, most, wanted):
+        for found in thin_piece(piece, n_slices, chosen):
             yield as_batch(found)
 
 
-def thin_piece(
-    piece: Piece, n_slices: int, most: int | None, wanted: dict[int, bytes] | None
-) -> Iterator[Piece]:
+def thin_piece(piece: Piece, n_slices: int, chosen: Chosen) -> Iterator[Piece]:
     """The same of one piece: its items, and, with numbers below 0, the codes of their people."""
     import hashlib
 
@@ -221,20 +228,35 @@ def thin_piece(
     people, items = rows.column(PEOPLE).combine_chunks(), rows.column(ITEM).to_numpy()
     codes, counts = people.flatten().to_numpy(), people.value_lengths().to_numpy()
     digest = hashlib.sha256(codes.tobytes() + counts.tobytes() + items.tobytes()).hexdigest()
-    kept, starts = np.arange(len(counts)), np.cumsum(counts) - counts
-    if wanted is not None:
-        bits = np.unpackbits(np.frombuffer(wanted.get(number, b""), np.uint8))
-        kept = np.flatnonzero(np.isin(items, np.flatnonzero(bits)))
-    sizes = counts[kept] if most is None else np.minimum(counts[kept], most)
-    shifts = starts[kept] - (np.cumsum(sizes) - sizes)
-    codes = codes[np.repeat(shifts, sizes) + np.arange(sizes.sum())].astype(np.int64)
-    shown = rows.remove_column(rows.column_names.index(PEOPLE)).take(pa.array(kept))
-    shown = shown.append_column(KEPT, pa.array(sizes, pa.int64()))
-    shown = shown.append_column(ALL, pa.array(counts[kept], pa.int64()))
+    if chosen.most is not None:
+        places = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        kept = (places < chosen.most) | (codes % 2 == 1)
+    elif chosen.items is None:
+        kept = np.ones(len(codes), bool)
+    else:
+        kept = np.repeat(_are_set(items + number * PER_CODE, chosen.items), counts)
+        kept |= _are_set(codes >> 1, chosen.people or {})
+    sizes = np.bincount(np.repeat(np.arange(len(counts)), counts)[kept], minlength=len(counts))
+    here, codes = np.flatnonzero(sizes), codes[kept].astype(np.int64)
+    shown = rows.remove_column(rows.column_names.index(PEOPLE)).take(pa.array(here))
+    shown = shown.append_column(KEPT, pa.array(sizes[here], pa.int64()))
+    shown = shown.append_column(ALL, pa.array(counts[here], pa.int64()))
     yield from in_pieces(number, part, shown.replace_schema_metadata({"digest": digest}))
     step = _SIZE // codes.itemsize
     for i, start in enumerate(range(0, len(codes), step)):
         yield number, part, -1 - i, codes[start : start + step].tobytes()
+
+
+def _are_set(codes: Any, wanted: dict[int, bytes]) -> Any:
+    """Whether the bit of each code is set."""
+    import numpy as np
+
+    found, groups = np.zeros(len(codes), bool), codes // PER_CODE
+    for group in np.intersect1d(groups, [*wanted]).tolist():
+        bits = np.append(np.unpackbits(np.frombuffer(wanted[group], np.uint8)), 0).astype(bool)
+        mine = groups == group
+        found[mine] = bits[np.minimum(codes[mine] % PER_CODE, len(bits) - 1)]
+    return found
 
 
 # --- arrow ---

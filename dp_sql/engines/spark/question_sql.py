@@ -17,6 +17,7 @@ from dp_sql.engines.spark.parts import (
     INCOMING,
     ITEM,
     PEOPLE,
+    PER_CODE,
     Merge,
     Relation,
     Source,
@@ -32,9 +33,6 @@ from dp_sql.sql.types import family
 
 Columns = Sequence[tuple[str, str]]  # names and DuckDB types
 PERSON = "__dp_person"
-_PEOPLE_PER_PART = (
-    1 << 32
-)  # a person's code is the part's number times this, and their number in it
 _EXACT = frozenset(
     {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER",
      "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "BLOB", "DATE", "TIME", "TIMESTAMP",
@@ -57,14 +55,19 @@ class Asked:
     merged: Columns
 
     def work(self, n_slices: int) -> Work:
-        """What is run over each part; codes of people are the same in all parts."""
+        """What is run over each part.
+
+        Codes of people are another's in no other part; the last bit is set in one pair of each.
+        """
         listed = []
+        keys = ", ".join(f"__dp_p.{quote(key)}" for key in self.question.keys)
         for name, kind in self.types:
             column = f"__dp_p.{quote(name)}"
-            if name == PERSON and self.question.shown:
-                column = f"({PART}() * {_PEOPLE_PER_PART} + {column})"
+            if name == PERSON:
+                place = f"row_number() OVER (PARTITION BY {column} ORDER BY hash({keys}), {keys})"
+                first = f"CAST({place} = 1 AS BIGINT)"
+                column = f"(({PART}() * {PER_CODE} + {column}) * 2 + {first})"
             listed.append(_sent(column, name, kind))
-        keys = ", ".join(f"__dp_p.{quote(key)}" for key in self.question.keys)
         number = f"CAST(hash({keys}) % {n_slices} AS INTEGER)" if keys else "0"
         answer = (
             f"SELECT {', '.join(listed)}, {number} AS __dp_slice "

@@ -1,4 +1,6 @@
-"""A Spark session of two threads: classic, or Connect with DP_SQL_TEST_SPARK=connect."""
+"""A Spark session. DP_SQL_TEST_SPARK says which: cluster, of two executors, which is classic; or
+connect, to a server on this machine; or local, classic in one process.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,9 @@ from typing import Any
 
 import pytest
 
+KIND = os.environ.get("DP_SQL_TEST_SPARK", "local")
+# A task is tried again only where its place says how often: local[threads, tries].
+PLACES = {"cluster": "local-cluster[2,1,1024]", "connect": "local[2,3]", "local": "local[2,3]"}
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -31,12 +36,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
+    pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
     folder = tmp_path_factory.mktemp("spark")
     os.environ |= {
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),  # where a local cluster's workers find it
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(_without_dp_sql(folder)),
     }
@@ -44,10 +50,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         warnings.simplefilter("ignore")
         from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder
-        is_connect = os.environ.get("DP_SQL_TEST_SPARK") == "connect"
-        # A task is tried again only where its place says how often: local[threads, tries].
-        builder = builder.remote("local[2,3]") if is_connect else builder.master("local[2,3]")
+        builder, place = SparkSession.builder, PLACES[KIND]
+        builder = builder.remote(place) if KIND == "connect" else builder.master(place)
         for name, value in SETTINGS.items():
             builder = builder.config(name, value)
         session = builder.config("spark.sql.warehouse.dir", str(folder)).getOrCreate()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from dp_sql.engines.spark.people import check_people
 from dp_sql.errors import InternalError, NotSupported, SourceError
 from dp_sql.privacy.relation_tree import PersonOf
 from tests.engines.spark.asking import Asking, pairs_of
+from tests.engines.spark.faults import around_tasks, fail_once, wait_for_ever
 
 RATINGS = ("spark_catalog", "default", "ratings")
 PLACES = ("spark_catalog", "default", "places")
@@ -175,7 +176,7 @@ def test_tables_without_rows(asking: Asking) -> None:
             answer = jobs.counts(empty)
             assert answer.column_names == [name for name, _ in question.columns]
             assert asking.answered(empty, answer) == asking.expected(empty)
-        pairs = jobs.complete(_over(PAIRS, table), None)
+        pairs = jobs.complete(_over(PAIRS, table), None, None)
         assert (len(pairs.items), len(pairs.people), pairs.shown.num_rows) == (0, 0, 0)
 
 
@@ -186,7 +187,7 @@ def _over(question: Question, table: tuple[str, ...]) -> Question:
 
 def test_pairs(asking: Asking, n_parts: int) -> None:
     jobs = asking.jobs(n_parts)
-    whole = jobs.complete(PAIRS, None)
+    whole = jobs.complete(PAIRS, None, None)
     select = """SELECT DISTINCT title, person FROM spark_catalog.default.ratings
         WHERE person IS NOT NULL"""
     expected = asking.rows(select)
@@ -197,21 +198,24 @@ def test_pairs(asking: Asking, n_parts: int) -> None:
     assert whole.complete.tolist() == sorted(set(whole.items.tolist()))
 
     sizes = Counter(whole.items.tolist())
-    some = jobs.thin(PAIRS, 60)
-    assert Counter(some.items.tolist()) == {code: min(n, 60) for code, n in sizes.items()}
-    assert some.complete.tolist() == sorted(code for code, n in sizes.items() if n <= 60)
+    some = jobs.thin(PAIRS, 30)
+    kept = Counter(some.items.tolist())
+    assert all(min(n, 30) <= kept[code] <= n for code, n in sizes.items())
+    assert sum(kept.values()) <= sum(min(n, 30) for n in sizes.values()) + (some.n_people or 0)
+    assert some.complete.tolist() == sorted(code for code, n in sizes.items() if n == kept[code])
     assert 0 < len(some.complete) < len(sizes)
+    assert some.n_people == len({*whole.people.tolist()}) == len({*some.people.tolist()})
     assert pairs_of(some, ["title"]) <= pairs_of(whole, ["title"])
-    items = whole.complete[::3]
-    rest = jobs.complete(PAIRS, items)
-    assert rest.complete.tolist() == items.tolist()
+    items, people = {*whole.complete[::3].tolist()}, {*whole.people[::7].tolist()}
+    rest = jobs.complete(PAIRS, [*items], [*people])
+    assert {*rest.complete.tolist()} >= items
     assert rest.shown.column_names == ["item", "title"]
     assert {*zip(rest.items.tolist(), rest.people.tolist(), strict=True)} == {
         pair
         for pair in zip(whole.items.tolist(), whole.people.tolist(), strict=True)
-        if pair[0] in {*items.tolist()}
+        if pair[0] in items or pair[1] in people
     }
-    assert len(jobs.complete(PAIRS, []).items) == 0
+    assert len(jobs.complete(PAIRS, [], []).items) == 0
     jobs.close()
 
 
@@ -232,7 +236,7 @@ def _titles(pairs: Any) -> Counter[Any]:
 def test_a_task_that_fails_is_run_again(
     asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _wrap_tasks(monkeypatch, lambda: _fail_once(str(tmp_path)))
+    around_tasks(monkeypatch, lambda _: fail_once(str(tmp_path)))
     jobs = asking.jobs(6)
     assert asking.answered(LINKED, jobs.counts(LINKED)) == asking.expected(LINKED)
     pairs = jobs.thin(PAIRS, 4)
@@ -245,38 +249,9 @@ def test_a_task_that_fails_is_run_again(
     )
 
 
-def _fail_once(folder: str) -> Callable[[Any], Iterator[Any]]:
-    """What comes after the first attempt of each task that has made something."""
-
-    def check(found: Iterator[Any]) -> Iterator[Any]:
-        import os
-
-        from pyspark import TaskContext
-
-        made = list(found)
-        context = TaskContext.get()
-        marker = os.path.join(folder, f"{context.stageId()}-{context.partitionId()}")
-        if made and not os.path.exists(marker):
-            with open(marker, "w"):
-                raise OSError("this attempt is lost")
-        return iter(made)
-
-    return check
-
-
-def _wrap_tasks(monkeypatch: pytest.MonkeyPatch, wrapper: Callable[[], Any]) -> None:
-    mapped = module._mapped
-
-    def wrapped(frame: Any, function: Any, *given: Any) -> Any:
-        check = wrapper()
-        return mapped(frame, lambda batches, *given: check(function(batches, *given)), *given)
-
-    monkeypatch.setattr(module, "_mapped", wrapped)
-
-
 def test_cancel(asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = tmp_path / "started"
-    _wrap_tasks(monkeypatch, lambda: _wait_forever(str(started)))
+    around_tasks(monkeypatch, lambda _: wait_for_ever(str(started)))
     jobs = asking.jobs(6)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(jobs.counts, COUNTS)
@@ -290,15 +265,6 @@ def test_cancel(asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.undo()
     again = asking.jobs(6).counts(COUNTS)
     assert asking.answered(COUNTS, again) == asking.expected(COUNTS)
-
-
-def _wait_forever(started: str) -> Callable[[Any], Iterator[Any]]:
-    def check(found: Iterator[Any]) -> Iterator[Any]:
-        open(started, "w").close()
-        time.sleep(10_000)
-        return found
-
-    return check
 
 
 # --- what is refused ---
@@ -318,7 +284,7 @@ def test_a_table_that_changes_between_jobs(spark: Any) -> None:
         with pytest.raises(SourceError):
             jobs.counts(COUNTS)
         with pytest.raises(SourceError):
-            jobs.complete(PAIRS, None)
+            jobs.complete(PAIRS, None, None)
 
 
 def test_a_part_that_comes_twice(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
