@@ -275,10 +275,10 @@ def test_an_interrupt_that_delivers_a_ready_answer_is_detected(
         return answers[0] if answers else found
 
     monkeypatch.setattr(Question, "run", wrong)
-    slow, _ = interrupted(folder, "slow", DEADLINE, True, 0.2)
+    slow, _ = interrupted(folder, "slow", DEADLINE, True, 1)
     assert "interrupted" in slow[1]
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        interrupted(folder, "ready", DEADLINE, False, 0.2)
+        interrupted(folder, "ready", DEADLINE, False, 1)  # it is ready by then
 
 
 @pytest.mark.parametrize("deadline", [Fraction(1, 4), None])
