@@ -12,7 +12,7 @@ from dp_sql.engines.duckdb.spill import spill_advice
 from dp_sql.policy.budget_section import advice
 from dp_sql.policy.model import UNNAMED, read_policy
 from dp_sql.policy.template import draft
-from dp_sql.policy.validation import hidden, hidden_labels, problems, work_lines
+from dp_sql.policy.validation import hidden, hidden_labels, missing_folders, problems, work_lines
 
 _HELP = """\
 Draft and check the policy of a database.
@@ -81,6 +81,7 @@ def _check(policy: str, database: str) -> int:
             [*read.tables, *read.scores], read.public
         )  # it refuses files that cannot be read as one
         wrong, unnamed = problems(read, catalog), hidden(read, catalog)
+        wrong += missing_folders(read)
         work = [] if wrong else list(work_lines(read, catalog))
         enums = hidden_labels(read, catalog)
     for problem in wrong:

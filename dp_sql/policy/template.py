@@ -28,7 +28,8 @@ _HEAD = """\
 # 1. Does each privacy_unit identify the person a row belongs to? Replace every "?", check every
 #    "check this".
 # 2. List the tables that hold nothing about people under [public].
-# 3. dp-sql policy check THIS_FILE DATABASE
+# 3. Choose what all answers together may cost: [budget].
+# 4. dp-sql policy check THIS_FILE DATABASE
 
 # ---- people's rows: one section for each table --------------------------------------------------
 """

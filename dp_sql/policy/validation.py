@@ -42,6 +42,18 @@ def misfits(policy: Policy, catalog: Catalogue) -> list[str]:
     return [_with_line(policy, key, why) for key, why in _misfits(policy, catalog, {})]
 
 
+def missing_folders(policy: Policy) -> list[str]:
+    """The folders of the ledger and the checkpoint that are not there: no session can open."""
+    if policy.budget is None:
+        return []
+    files = {"ledger": policy.budget.ledger, "checkpoint": policy.budget.checkpoint}
+    return [
+        _with_line(policy, f"budget.{key}", f"There is no folder {path.parent}.")
+        for key, path in files.items()
+        if not path.parent.is_dir()
+    ]
+
+
 def hidden(policy: Policy, catalog: Catalogue) -> list[str]:
     """Tables and views that the policy does not name: they do not exist for analysts."""
     named = [*policy.tables, *policy.public, *policy.views, *policy.scores]

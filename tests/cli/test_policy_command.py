@@ -56,6 +56,19 @@ def test_a_policy_that_fits_is_reported_with_what_it_hides(shop: str, tmp_path: 
     )
 
 
+def test_a_checkpoint_in_a_folder_that_is_not_there_is_a_problem(shop: str, tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "policy.toml", tmp_path / "other-disk"
+    path.write_text(
+        'tables.ratings.privacy_unit = "user_id"\n[budget]\ndataset = "shop"\nepsilon = 1\n'
+        f'checkpoint = "{elsewhere}/shop.checkpoint"\n'
+    )
+    done = run("policy", "check", str(path), shop)
+    problem = f"{path}, line 5, budget.checkpoint: There is no folder {elsewhere}.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", problem)
+    elsewhere.mkdir()
+    assert run("policy", "check", str(path), shop).returncode == 0
+
+
 def test_an_owner_is_shown_how_far_joins_multiply_rows(shop: str, tmp_path: Path) -> None:
     with duckdb.connect(shop) as connection:
         connection.execute("INSERT INTO catalog SELECT * FROM catalog")

@@ -227,6 +227,16 @@ def test_a_default_keeps_to_the_limit(tmp_path: Path) -> None:
             assert says in one.accuracy
 
 
+def test_an_epsilon_that_is_missing_is_not_one_above_the_limit(tmp_path: Path) -> None:
+    database, policy = write(tmp_path, POLICY.replace("= 10000", "= 0.5"))
+    with (
+        dp_sql.connect(database, policy=policy, analyst="reporting") as session,
+        pytest.raises(errors.ArgumentError, match="DP_TOPK needs epsilon") as raised,
+    ):
+        session.sql("SELECT DP_TOPK(title, 2) FROM ratings")
+    assert raised.value.suggestion == "SELECT DP_TOPK(title, 2, epsilon := 0.5) FROM ratings"
+
+
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
