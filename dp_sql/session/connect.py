@@ -69,7 +69,8 @@ def connect(
         opened = None if path is None else Ledger(path, default_checkpoint(path))
         if isinstance(database, Spark):
             return SparkOwnerSession(database, opened)
-        return OwnerSession(open_database(str(database), read_only), opened)
+        file = str(database)
+        return OwnerSession(open_database(file, read_only), opened, is_new=file == ":memory:")
     if ledger is not None:
         raise PolicyError("A policy names its ledger itself: [budget] ledger = …")
     name = name_of("analyst" if analyst is None else analyst)

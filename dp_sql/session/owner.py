@@ -45,12 +45,16 @@ _BINDS = {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}
 class OwnerSession(Session):
     """A session without a policy: `with dp_sql.connect("shop.duckdb") as session: …`."""
 
-    def __init__(self, connection: Connection, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, connection: Connection, ledger: Ledger | None = None, *, is_new: bool = False
+    ) -> None:
+        """`connection` has just been opened; `is_new`, the database instance as well."""
         with contextlib.ExitStack() as closing:
             if ledger is not None:
                 closing.callback(ledger.close)
             closing.callback(connection.close)
-            self._begin(connection, register(connection, OWNER), number_of(connection), ledger)
+            tickets = register(connection, OWNER, is_new=is_new)
+            self._begin(connection, tickets, number_of(connection), ledger)
             self._tickets.charge(self._account)
             self._closing = closing.pop_all()
         create_macros(connection, everywhere=False)

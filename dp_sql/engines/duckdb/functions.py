@@ -7,6 +7,7 @@ those of dp_sql as they are, all others as one constant sentence.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from inspect import Parameter, Signature
 from itertools import accumulate
 from typing import Any
@@ -75,10 +76,14 @@ def _by_rows(one: Callable[..., Any], n_columns: int, answer: str) -> Callable[.
         return _array(answers, answer)
 
     # DuckDB counts the parameters of a function by its signature.
-    names = [f"column_{i}" for i in range(3 + n_columns)]
-    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
-    udf.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    udf.__signature__ = _signature(3 + n_columns)  # type: ignore[attr-defined]
     return udf
+
+
+@cache
+def _signature(n_parameters: int) -> Signature:
+    names = [f"column_{i}" for i in range(n_parameters)]
+    return Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names])
 
 
 def _draw(plan: Plan, *lists: Any) -> Drawn[Any]:

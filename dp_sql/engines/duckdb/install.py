@@ -69,6 +69,7 @@ class Instance:
 # referenced, and then calls whatever is in its place.
 _INSTANCES: dict[str, Instance] = {}
 _REGISTERING = threading.Lock()
+_TYPES: dict[str, Any] = {}
 
 
 def instance_of(connection: Connection) -> Instance | None:
@@ -86,26 +87,40 @@ def number_of(connection: Connection) -> int:
     return int(connection.execute("SELECT system.main.current_connection_id()").fetchall()[0][0])
 
 
-def register(connection: Connection, owner: Owner | None = None) -> Tickets:
+def register(
+    connection: Connection, owner: Owner | None = None, *, is_new: bool = False
+) -> Tickets:
     """Register the functions in a database instance, once and in memory; returns its tickets.
 
-    `owner` is what the macros do; None if there are none.
+    owner: what the macros do; None if there are none.
+    is_new: no one else can have opened this instance; asking DuckDB takes milliseconds.
     """
     with _REGISTERING:
-        known = instance_of(connection)
+        known = None if is_new else instance_of(connection)
         if known is not None:
             known.connections.append(weakref.ref(connection))
             known.owner = known.owner or owner
             return known.tickets
         instance = Instance(Tickets(), [weakref.ref(connection)], owner)
         key = uuid.uuid4().hex
-        # Through a cursor: registration belongs to a transaction, which is the cursor's own.
+        # Through a cursor: registration belongs to a transaction, which is the cursor's own. One
+        # transaction for all, and types that are parsed once, make it four times as cheap.
         with contextlib.closing(connection.cursor()) as cursor:
+            cursor.begin()
             for name, function, parameters, answer, options in _functions(key, instance):
-                cursor.create_function(name, function, parameters, answer, **options)
+                types = [_type(kind, cursor) for kind in parameters]
+                cursor.create_function(name, function, types, _type(answer, cursor), **options)
                 instance.callables.append(function)
+            cursor.commit()
         _INSTANCES[key] = instance
         return instance.tickets
+
+
+def _type(name: str, connection: Connection) -> Any:
+    """An SQL type, as all connections take it."""
+    if name not in _TYPES:
+        _TYPES[name] = connection.type(name)
+    return _TYPES[name]
 
 
 def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:

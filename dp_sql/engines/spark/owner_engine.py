@@ -39,7 +39,7 @@ class SparkEngine(Engine):
         self._remove_spill = limit_private(f"spark#{id(connection)}", Limits(), run)
         restrict(connection)
         shut(connection)
-        super().__init__(connection, register(connection))
+        super().__init__(connection, register(connection, is_new=True))
         self.number = number_of(connection)
         self._found: dict[Parts, SparkTable | None] = {}
         self._rows: dict[Parts, Any] = {}
