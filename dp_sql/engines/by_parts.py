@@ -202,9 +202,8 @@ class ByParts:
         if DOMAIN in asked.merge_sql and plan.domain is not None:
             public[_temporary(DOMAIN)] = self._public(str(plan.domain.select))
         return Question(
-            asked.part_sql, asked.keys, asked.merge_sql, columns, plan.people, public,
-            tuple(shown), asked.rows_sql,
-        )  # fmt: skip
+            asked.part_sql, asked.keys, asked.merge_sql, columns, plan.people, public, tuple(shown)
+        )
 
     # --- the driver's connection ---
 

@@ -50,8 +50,6 @@ class Question:
         keys; the answer is all of its rows. Without keys it is run once, also if there are no rows.
     columns: names and DuckDB types of the answer.
     shown: for pairs, which of the keys the answer has besides codes.
-    rows_sql: for pairs, a SELECT of the keys and of `__dp_privacy_unit`, which `part_sql` codes; a
-        pair may be in it more than once. A person is another one in each `__dp_group`.
     tables: the private tables, and how each tells whose its rows are. A row that belongs to people
         of several parts is in each of these, once.
     public: the other relations that the SQL reads, by their full names as SQL.
@@ -64,7 +62,6 @@ class Question:
     tables: Sequence[PersonOf]
     public: Mapping[str, PublicRows] = field(default_factory=dict)
     shown: Sequence[str] = ()
-    rows_sql: str = ""
 
 
 @dataclass(frozen=True)

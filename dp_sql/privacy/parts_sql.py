@@ -26,14 +26,12 @@ class PartSql:
 
     keys: the columns by which rows of the parts are told apart when they are merged. sums: the
     columns that are added up then, and the types of the sums. They are the columns of the answer.
-    rows_sql: for pairs, the keys and people that `part_sql` codes, each pair at least once.
     """
 
     part_sql: str
     merge_sql: str
     keys: tuple[str, ...]
     sums: tuple[tuple[str, str], ...] = ()
-    rows_sql: str = ""
 
 
 def summary_sql(plans: Sequence[Plan], place: int, key: str) -> PartSql:
@@ -127,8 +125,7 @@ def _coded(
         f"WITH {', '.join([*ctes, codes])} SELECT DISTINCT {listed}, {_CODE} "
         f"FROM {relation} JOIN __dp_codes USING ({by})"
     )
-    rows = f"WITH {', '.join(ctes)} SELECT {listed}, {_PERSON} FROM {relation}"
-    return PartSql(part, "SELECT * FROM __dp_parts", keys, ((_CODE, "BIGINT"),), rows)
+    return PartSql(part, "SELECT * FROM __dp_parts", keys, ((_CODE, "BIGINT"),))
 
 
 def groups_sql(plan: Plan, listed: str) -> str:

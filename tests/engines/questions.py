@@ -72,7 +72,6 @@ def pairs(select: str, keys: Columns, tables: Sequence[PersonOf], *shown: str) -
         "__dp_person FROM (SELECT DISTINCT person FROM p WHERE person IS NOT NULL)) "
         f"SELECT DISTINCT {listed}, __dp_person FROM p JOIN c USING (person)",
         names, "SELECT * FROM __dp_parts", [*keys, PERSON], tables, {}, shown,
-        f"SELECT {listed}, person AS __dp_privacy_unit FROM ({select}) AS r",
     )  # fmt: skip
 
 
