@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import dp_sql
+from dp_sql.engines.duckdb import functions
 from dp_sql.engines.duckdb import in_pieces as reading
 from dp_sql.errors import BudgetExceeded, QueryError, SourceError
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.udfs.count_distinct import bounded, partial, stored_pairs
 from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
+from dp_sql.udfs.exact_sampling import Draws
 
 ROWS = """
 CREATE TABLE seen AS SELECT
@@ -136,6 +138,26 @@ def test_a_plain_connection_reads_in_pieces(
         assert len(con.sql(query).fetchall()) == 1
         assert released == before * 2 and reads == [69]
         assert len(dp_sql.receipts(con)) == 2
+
+
+def test_a_sample_of_the_items_is_the_same(
+    analyst: AnalystSession, owner: dp_sql.Session, released: Counts,
+    in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(functions, "secret_draws", lambda: Draws(lambda n: 5))  # one key
+    sampled = CALL.format("word", "u").replace(")", ", sample_items := 0.5)")
+    questions = [QUESTION.replace("1)", f"{n}, sample_items := 0.5)") for n in (1, 2)]
+    with duckdb.connect() as con:
+        con.execute(ROWS)
+        dp_sql.install(con)
+        for question in questions:
+            for session, query in (
+                (analyst, question), (owner, f"SELECT {sampled} FROM seen"),
+                (con, f"SELECT {sampled} FROM seen"),
+            ):  # fmt: skip
+                assert len(session.sql(query).fetchall()) == 1
+            in_pieces()
+    assert released[3:] == released[:3] and 0 < released[0][-1] < 69
 
 
 def test_a_small_source_is_one_statement(

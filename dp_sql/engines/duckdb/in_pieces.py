@@ -126,7 +126,7 @@ def release_sql(
         return
     (plan,), (ticket,) = plans, tickets
     try:
-        counts = _cover_counts(plan, engine)
+        counts = _cover_counts(plan, f"'{ticket}', {execution}", engine)
     except (OSError, MemoryError, RuntimeError, ValueError) as error:
         raise SourceError(f"The source cannot be counted ({type(error).__name__}).") from None
     table = full_name(("temp", "main", f"__dp_cover_{ticket}"))
@@ -140,8 +140,11 @@ def release_sql(
             engine.run(f"DROP TABLE IF EXISTS {table}")
 
 
-def _cover_counts(plan: Plan, engine: Runs) -> list[int]:
-    """How many items are covered under each bound that the mechanism looks at."""
+def _cover_counts(plan: Plan, call: str, engine: Runs) -> list[int]:
+    """How many items are covered under each bound that the mechanism looks at.
+
+    `call` is the first arguments of its UDF, by which a sample of the items has its key.
+    """
     from dp_sql.udfs.count_distinct.partial import partial_cover_counts
 
     bounds, before = plan.mechanism.bounds, engine.interrupts.n
@@ -153,7 +156,7 @@ def _cover_counts(plan: Plan, engine: Runs) -> list[int]:
         raise InternalError("This mechanism needs pairs.")
     with contextlib.closing(_store(engine)) as pairs:
         people, items = _Column(), _Column()
-        for batch in stopping(_batches(engine.relate(_pairs_sql(plan)))):
+        for batch in stopping(_batches(engine.relate(_pairs_sql(plan, call)))):
             of_people = people.numbers(batch.column(0))
             pairs.add(items.numbers(batch.column(1)), of_people)
         found = partial_cover_counts(
@@ -166,9 +169,9 @@ def _cover_counts(plan: Plan, engine: Runs) -> list[int]:
     return [*stopping(found.counts.tolist())]
 
 
-def _pairs_sql(plan: Plan) -> str:
+def _pairs_sql(plan: Plan, call: str) -> str:
     """Who has which item, as it is sent; perhaps more than once."""
-    rows = PeopleRows([replace(plan, keep_source=False)])
+    rows = PeopleRows([replace(plan, keep_source=False)], [call])
     sent = [_sent(name, plan.columns[name].type) for name in ("privacy_unit", "item")]
     ctes = ", ".join([*rows.shared(), *rows.of(0)])
     return f"WITH {ctes} SELECT {', '.join(sent)} FROM __dp_kept"
