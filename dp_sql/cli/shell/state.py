@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
+import textwrap
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -67,9 +68,11 @@ class Shell:
         self._file = None
 
     def note(self, text: str) -> None:
-        """Print a line in addition to the results, dim if the terminal can show that."""
+        """Print a line in addition to the results; a terminal shows it dim, and breaks no word."""
         with contextlib.suppress(BrokenPipeError):
             self.out.flush()
         plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
         dim = sys.stderr.isatty() and not plain
+        if sys.stderr.isatty():
+            text = textwrap.fill(text, shutil.get_terminal_size().columns, break_on_hyphens=False)
         print(f"\x1b[2m{text}\x1b[0m" if dim else text, file=sys.stderr, flush=True)
