@@ -109,6 +109,15 @@ def test_which_pairs_come_first_does_not_depend_on_their_order() -> None:
     assert np.std([p for _, p in some]) > 200
 
 
+def test_an_item_may_come_more_often_than_a_count_can_say() -> None:
+    rows = np.array([(0, p) for p in range(1000)], np.int32)
+    pairs = stored(rows, None, 1)
+    pairs._counts[0] = 2**31 - 2  # as if it had come as often before
+    pairs.add(*np.ascontiguousarray(rows.T))
+    assert pairs._counts[0] == 2**31 - 1
+    assert read(pairs.thin(8))[1] == set()
+
+
 def test_a_file_keeps_to_its_space(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(stored_pairs, "IN_MEMORY", 0)
     pairs = StoredPairs(tmp_path, lambda: 100)

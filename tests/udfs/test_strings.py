@@ -60,6 +60,29 @@ def test_tables_grow() -> None:
     check_many_values()
 
 
+def codes_of_one_place(n: int) -> Any:
+    """Codes that meet at place 0 of a table whose key is 0."""
+    inverse, found = pow(0x9E3779B97F4A7C15, -1, 1 << 64), []
+    for high in range(n):
+        mixed = high << 40
+        for _ in range(2):
+            mixed = high << 40 ^ mixed >> 29
+        found.append((mixed ^ mixed >> 32) * inverse % (1 << 64))
+    return np.array(found, np.uint64).view(np.int64)
+
+
+def test_no_one_can_choose_codes_that_meet_at_one_place() -> None:
+    """One person could else make a number for each row take as long as there are rows."""
+    codes = codes_of_one_place(1000)
+    together, apart, other = np.full(4096, -1, np.int32), Numbers(), Numbers()
+    kernels.library().place_by_key(codes, codes.size, 0, together, 4095)
+    assert np.flatnonzero(together >= 0).max() == codes.size - 1
+    assert apart.of(codes).tolist() == [*range(codes.size)]
+    assert np.flatnonzero(apart._places >= 0).max() > 2 * codes.size
+    other.of(codes)
+    assert (other._places != apart._places).any()
+
+
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str], None]]:
     def load(text: str) -> None:

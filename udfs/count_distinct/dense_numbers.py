@@ -24,7 +24,7 @@ class Numbers:
     def __init__(self) -> None:
         self._codes = np.empty(_FIRST, np.int64)
         self._places = np.full(2 * _FIRST, -1, np.int32)  # a hash table of the numbers
-        self._size = c_int64(0)
+        self._size, self._key = c_int64(0), fair_bits(63)
 
     @property
     def codes(self) -> Int64s:
@@ -49,9 +49,9 @@ class Numbers:
         while done < codes.size:
             if self.size == self._codes.size:
                 self._grow()
-            done += library().number_codes(
-                left[done:], codes.size - done, self._codes, byref(self._size), self._codes.size,
-                self._places, self._places.size - 1, numbers[done:],
+            done += library().number_by_key(
+                left[done:], codes.size - done, self._key, self._codes, byref(self._size),
+                self._codes.size, self._places, self._places.size - 1, numbers[done:],
             )  # fmt: skip
         return numbers
 
@@ -60,7 +60,8 @@ class Numbers:
             raise ValueError("there must be fewer than 2^30 codes")
         self._codes = np.concatenate([self._codes, np.empty(self.size, np.int64)])
         self._places = np.full(2 * self._codes.size, -1, np.int32)
-        library().place_codes(self._codes, self.size, self._places, self._places.size - 1)
+        places = self._places
+        library().place_by_key(self._codes, self.size, self._key, places, places.size - 1)
 
 
 class Numbered:

@@ -7,24 +7,25 @@ typedef int64_t i64;
 
 enum { EMPTY = -1, AHEAD = 16 };
 
-static inline uint64_t place_of(i64 code, uint64_t mask) {
-    uint64_t mixed = (uint64_t)code;
-    mixed = (mixed ^ mixed >> 32) * 0x9e3779b97f4a7c15u;
-    return (mixed ^ mixed >> 29) & mask;
+static inline uint64_t place_of(i64 code, i64 key, i64 mask) {
+    uint64_t mixed = ((uint64_t)code ^ (uint64_t)key) * 0x9e3779b97f4a7c15u;
+    mixed = (mixed ^ mixed >> 32) * ((uint64_t)key | 1);
+    return (mixed ^ mixed >> 29) & (uint64_t)mask;
 }
 
 /* Number codes by their place in `codes`, which holds `*size` of them and has room for `most`; add those
- * that are new. places: mask + 1 numbers, EMPTY where no code is; more than `most`. Return how many were
- * numbered before there was no room left. */
-i64 number_codes(const i64 *given, i64 n, i64 *codes, i64 *size, i64 most, i32 *places, i64 mask,
-                 i32 *numbers) {
+ * that are new. places: mask + 1 numbers, EMPTY where no code is; more than `most`. key: a secret, so that
+ * no one can choose codes that meet at one place. Return how many were numbered before there was no room
+ * left. */
+i64 number_by_key(const i64 *given, i64 n, i64 key, i64 *codes, i64 *size, i64 most, i32 *places, i64 mask,
+                  i32 *numbers) {
     for (i64 k = 0; k < n; k++) {
-        if (k + AHEAD < n) __builtin_prefetch(&places[place_of(given[k + AHEAD], (uint64_t)mask)]);
+        if (k + AHEAD < n) __builtin_prefetch(&places[place_of(given[k + AHEAD], key, mask)]);
         if (k > 0 && given[k] == given[k - 1]) {
             numbers[k] = numbers[k - 1];
             continue;
         }
-        uint64_t place = place_of(given[k], (uint64_t)mask);
+        uint64_t place = place_of(given[k], key, mask);
         while (places[place] != EMPTY && codes[places[place]] != given[k])
             place = (place + 1) & (uint64_t)mask;
         if (places[place] == EMPTY) {
@@ -38,9 +39,9 @@ i64 number_codes(const i64 *given, i64 n, i64 *codes, i64 *size, i64 most, i32 *
 }
 
 /* Put the numbers of these codes, which differ, into places that are EMPTY. */
-void place_codes(const i64 *codes, i64 size, i32 *places, i64 mask) {
+void place_by_key(const i64 *codes, i64 size, i64 key, i32 *places, i64 mask) {
     for (i64 k = 0; k < size; k++) {
-        uint64_t place = place_of(codes[k], (uint64_t)mask);
+        uint64_t place = place_of(codes[k], key, mask);
         while (places[place] != EMPTY) place = (place + 1) & (uint64_t)mask;
         places[place] = (i32)k;
     }
@@ -112,9 +113,9 @@ i64 reach_from_room(const i32 *start, const i32 *stop, const i32 *items, i64 n_p
     return n_reached;
 }
 
-/* Count the pairs of each item. */
+/* Count the pairs of each item, up to the largest number: a pair may come any number of times. */
 void count_pairs(const i32 *items, i64 n_pairs, i32 *counts) {
-    for (i64 k = 0; k < n_pairs; k++) counts[items[k]]++;
+    for (i64 k = 0; k < n_pairs; k++) counts[items[k]] += counts[items[k]] < INT32_MAX;
 }
 
 /* Choose some `most` pairs of each item by a hash: all if it has no more. Equal pairs are chosen or left
