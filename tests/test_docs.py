@@ -116,6 +116,16 @@ def test_the_statements_shown_to_analysts_run_under_a_policy(shop: Path) -> None
             assert session.sql(statement).fetchall()
 
 
+def test_the_cells_of_the_page_about_notebooks_run(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    analysts, owners = blocks("python", TEXT["notebooks.md"])
+    exec(analysts, {})
+    assert "cost       epsilon = 0.5" in capsys.readouterr().out
+    exec(owners, {})
+    assert capsys.readouterr().out.endswith(" 1\n")
+
+
 def test_the_statements_of_the_data_page_write_files_of_people_and_items(shop: Path) -> None:
     with duckdb.connect("shop.duckdb") as connection:
         for statement in blocks("sql", TEXT["data.md"]):
@@ -441,7 +451,7 @@ def test_the_policy_in_its_document_fits_a_database() -> None:
         assert problems(policy.parse_policy(example), DatabaseCatalogue(connection)) == []
 
 
-@pytest.mark.parametrize("page", ["budget.md", "superset.md"])
+@pytest.mark.parametrize("page", ["budget.md", "dashboards.md", "superset.md"])
 def test_a_part_of_a_policy_in_a_document_is_one(page: str) -> None:
     (part,) = blocks("toml", TEXT[page])
     whole = part if "[budget]" in part else f'[budget]\ndataset = "shop"\nepsilon = 9\n{part}'
