@@ -466,6 +466,7 @@ def test_the_distribution_is_the_definition(name, domain):
     passes(check_distribution, domain_of(name, domain))
 
 
+@pytest.mark.pure  # given the distributions, which are compared with their definitions above
 @pytest.mark.parametrize(
     ("name", "domain"), [one for one in DOMAINS if domain_of(*one.values).check]
 )
@@ -473,6 +474,7 @@ def test_no_neighbours_can_be_told_apart(name, domain):
     passes(check_privacy, domain_of(name, domain))
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     ("name", "mutant"),
     [named(name, mutant) for name, case in CASES.items() for mutant in case.mutants],
@@ -481,7 +483,12 @@ def test_a_tampered_mechanism_is_found_out(name, mutant):
     CASES[name].mutants[mutant].is_rejected()
 
 
-@pytest.mark.parametrize(("tenths", "passes"), [(4, False), (10, True), (17, False)])
+def power(*case):
+    """What shows that a check rejects."""
+    return pytest.param(*case, marks=pytest.mark.pure)
+
+
+@pytest.mark.parametrize(("tenths", "passes"), [power(4, False), (10, True), power(17, False)])
 @each
 def test_only_draws_at_the_right_rate_fit(name, tenths, passes, monkeypatch):
     assert CASES[name].fits(tenths, monkeypatch) is passes
@@ -495,6 +502,7 @@ def test_draws_at_a_rate_that_is_nearly_right_do_not_fit(name, tenths, passes, m
     assert CASES[name].fits(tenths, monkeypatch) is passes
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     ("name", "check"), [(n, t) for n, case in CASES.items() for t in case.tight]
 )
