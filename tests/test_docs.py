@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 import shlex
@@ -15,12 +16,8 @@ import duckdb
 import pytest
 
 import dp_sql
-from docs.site.build import dead_links
-from docs.site.reference import PYTHON, pages
-from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
-from dp_sql.errors import PolicyError
-from dp_sql.policy import model as policy
-from dp_sql.policy.validation import problems
+from dp_sql import errors
+from dp_sql.errors import with_type
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.udfs import REGISTRY
 from tests.cli.test_main import run
@@ -36,7 +33,7 @@ DOCUMENTS = [
     *sorted((ROOT / "examples").rglob("README.md")),
 ]  # fmt: skip
 TEXT = {path.name: path.read_text("utf-8") for path in PAGES}
-README, SQL, POLICY = TEXT["README.md"], TEXT["sql.md"], TEXT["policy.md"]
+README, SQL = TEXT["README.md"], TEXT["sql.md"]
 
 MAKE_SHOP = """
 CREATE TABLE catalog AS SELECT 'Book ' || i AS title, 'novel' AS genre, 1890 + i AS year FROM range(12) AS r(i);
@@ -76,7 +73,7 @@ def blocks(language: str, text: str) -> list[str]:
 # What runs, and what it prints.
 
 
-@pytest.mark.parametrize("page", ["README.md", "sessions.md"])
+@pytest.mark.parametrize("page", ["README.md", "sessions.md", "choosing_epsilon.md"])
 def test_the_examples_of_a_page_run_in_order_and_print_what_is_shown(
     page: str, tmp_path: Path
 ) -> None:
@@ -103,6 +100,43 @@ def test_the_statements_of_the_sql_page_run_and_its_error_is_what_is_said(shop: 
         with pytest.raises(dp_sql.QueryError) as raised:
             session.sql(bad.strip())
     assert f"{type(raised.value).__name__}: {raised.value}".strip() == error.strip()
+
+
+def test_the_rest_of_the_sql_page_and_of_others_runs(shop: Path) -> None:
+    with dp_sql.connect("shop.duckdb") as session:
+        for block in blocks("sql", TEXT["reading_answers.md"]):
+            assert session.sql(block).fetchall()
+        (with_parameters,) = blocks("python", SQL)
+        exec(with_parameters, {"session": session, "datetime": datetime})
+        assert len(session.receipts) == 3
+    settings: dict[str, object] = {}
+    exec(*blocks("python", TEXT["superset.md"]), settings)
+    assert "SQLGLOT_DIALECTS_EXTENSIONS" in settings
+
+
+def test_the_refusals_on_the_page_of_errors_are_what_is_said(shop: Path) -> None:
+    shown = re.findall(r"```sql\n(.+?)```\n\n```text\n(.+?)```", TEXT["errors.md"], re.DOTALL)
+    assert (
+        len(shown)
+        == len(blocks("sql", TEXT["errors.md"]))
+        == len(blocks("text", TEXT["errors.md"]))
+    )
+    with dp_sql.connect("shop.duckdb", policy="policy.toml", analyst="ann") as session:
+        for statement, refusal in shown:
+            with pytest.raises(dp_sql.QueryError) as raised:
+                session.sql(statement.strip())
+            assert with_type(raised.value).strip() == refusal.strip()
+        assert session.receipts == ()
+
+
+def test_every_error_is_on_the_page_of_errors() -> None:
+    leaves = {
+        kind.__name__
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.DpSqlError)
+    }
+    named = set(re.findall(r"^\| `(\w+)` \|", TEXT["errors.md"], re.MULTILINE))
+    assert named == leaves - {"DpSqlError", "QueryError"}
 
 
 def test_the_statements_shown_to_analysts_run_under_a_policy(shop: Path) -> None:
@@ -215,6 +249,29 @@ def test_the_beliefs_in_the_budgets_document_are_those_of_bayes() -> None:
             assert belief == f"{100 * prior * odds / (1 + prior * odds):.1f} %"
 
 
+def test_the_tables_of_what_epsilon_means_for_a_person_are_computed() -> None:
+    text, q = TEXT["epsilon.md"], math.exp(-1)
+    law = {n: [(1 - q) / (1 + q) * q ** abs(x - n) for x in range(-99, 99)] for n in (2, 3)}
+    rows = re.findall(r"^\| (\d)( or \w+)? \| (\S+) % \| (\S+) % \| (\S+) \|$", text, re.MULTILINE)
+    assert len(rows) == 6
+    for number, more, without, with_you, ratio in rows:
+        first = int(number) + 99
+        part = {
+            "": slice(first, first + 1),
+            " or less": slice(first + 1),
+            " or more": slice(first, None),
+        }
+        absent, present = (sum(law[n][part[more]]) for n in (2, 3))
+        assert [without, with_you] == [f"{100 * p:.1f}" for p in (absent, present)]
+        assert float(ratio) == pytest.approx(present / absent, rel=0.01)
+    rows = re.findall(r"^\| ([\d.]+) % \| at most (.+) % \|$", text, re.MULTILINE)
+    assert len(rows) == 4
+    for number, shown in rows:
+        p = float(number) / 100
+        most = [min(p * math.exp(e), 1 - (1 - p) * math.exp(-e)) for e in (0.1, 0.5, 1, 2, 3)]
+        assert shown.split(" % | ") == [f"{100 * m:.1f}" for m in most]
+
+
 # What is named.
 
 
@@ -311,46 +368,6 @@ def test_every_public_name_has_a_docstring() -> None:
         assert getattr(dp_sql, name).__doc__
 
 
-# The site.
-
-
-def test_every_page_is_in_the_navigation_and_nothing_else() -> None:
-    listed = re.findall(r"([\w/*.]+\.md)$", (ROOT / "docs/site/nav.yml").read_text("utf-8"), re.M)
-    reference = {f"docs/reference/{name}" for name in pages()}
-    found = {str(p.relative_to(ROOT)) for name in listed for p in ROOT.glob(name)}
-    assert {name for name in listed if not [*ROOT.glob(name)]} == reference
-    assert {str(path.relative_to(ROOT)) for path in PAGES} <= found
-    notes = {str(path.relative_to(ROOT)) for path in (ROOT / "udfs").rglob("*.md")}
-    assert notes <= found
-
-
-def test_the_reference_has_every_function_key_and_command() -> None:
-    functions, keys, commands, python = pages().values()
-    for name, function in FUNCTIONS.items():
-        assert f"\n## {name}\n" in functions
-        assert all(f"`{word}`" in functions for word in (*function.named, *function.mechanisms))
-    assert all(f"| `{key}` |" in keys for key in keys_of("budget.") + keys_of("limits."))
-    for one, inner in COMMANDS.items():
-        assert all(
-            f"\n## `dp-sql {' '.join([one, *more])}`" in commands for more in [(), *zip(inner)]
-        )
-    assert all(f"::: {name}\n" in python for names in PYTHON.values() for name in names)
-    assert {*dp_sql.__all__} - {"DpSqlError", "InternalError", "QueryError"} <= {
-        name.rpartition(".")[2] for names in PYTHON.values() for name in names
-    }
-
-
-def test_a_dead_link_of_the_site_is_found(tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text(
-        '<a href="b.html#x">1</a> <a href="b.html#y">2</a> <a href="c.html">3</a> <a href="#z">4</a>'
-        '<img src="no.png"> <a href="https://x.y">5</a>',
-        "utf-8",
-    )
-    (tmp_path / "b.html").write_text('<h1 id="x">b</h1> <a href="a.html">a</a>', "utf-8")
-    dead = ["b.html#y", "c.html", "#z", "no.png"]
-    assert dead_links(tmp_path) == [f"a.html: {link}" for link in dead]
-
-
 # The architecture.
 
 
@@ -380,96 +397,3 @@ def test_every_folder_and_every_dependency_is_in_the_architecture() -> None:
     for requirement in wanted:
         (package,) = re.findall(r"^[\w-]+", requirement)
         assert package == "dp-sql" or re.search(rf"^\|[^|]*\b{package}\b", text, re.MULTILINE)
-
-
-# The policy.
-
-
-SHORT_POLICY = """
-tables.ratings.privacy_unit = "user_id"
-budget.dataset = "shop"
-budget.epsilon = 1
-budget.analysts.ann.epsilon = 1
-"""
-
-
-def said_of(line: str) -> str:
-    """The error of a policy with one more line."""
-    with pytest.raises(PolicyError) as raised:
-        policy.parse_policy(f"{SHORT_POLICY}\n{line}")
-    return str(raised.value)
-
-
-def keys_of(section: str) -> list[str]:
-    """The keys of a section, as the error of an unknown key lists them."""
-    return re.findall(r"\w+", said_of(f"{section}unknown_key = 1").partition("Known here: ")[2])
-
-
-def test_every_key_of_a_policy_is_in_its_document() -> None:
-    for key in set(keys_of("")) - {"unique_per_person"}:
-        assert re.search(rf"^### `\[{key}[.\]]", POLICY, re.MULTILINE), key
-    sections = (
-        "tables.ratings.",
-        "public.",
-        "views.",
-        "scores.models.",
-        "limits.",
-        "budget.",
-        "budget.analysts.ann.",
-    )
-    keys = [keys_of(section) for section in sections]
-    assert all(keys)
-    for key in ["link", "to", *(key for found in keys for key in found)]:
-        assert re.search(rf"^\|[^|]*`{key}`[^|]*\|", POLICY, re.MULTILINE), key
-
-
-def test_the_ranges_of_limits_in_the_document_are_those_in_the_code() -> None:
-    shown = dict(re.findall(r"^\| `(\w+)` \| ([\d.e-]+ \| [\d.]+) \|", POLICY, re.MULTILINE))
-    for key in set(keys_of("limits.")) - {"unique_per_person"}:
-        said = re.search(r"from (\S+) to (\S+)\.$", said_of(f"limits.{key} = -1"))
-        assert (said is None) == (key not in shown), key
-        if said is not None:
-            assert [float(end) for end in shown[key].split(" | ")] == [*map(float, said.groups())]
-    assert len(shown) == 8
-
-
-POLICY_DATABASE = """
-CREATE TABLE ratings (user_id BIGINT, title VARCHAR, region VARCHAR);
-CREATE TABLE orders (order_id BIGINT, user_id BIGINT);
-CREATE TABLE order_items (order_id BIGINT, article VARCHAR);
-CREATE TABLE catalog (title VARCHAR);
-CREATE TABLE regions (region VARCHAR);
-CREATE VIEW recent_ratings AS FROM ratings;
-CREATE TABLE models (model VARCHAR, accuracy DOUBLE, sensitivity DOUBLE);
-"""
-
-
-def test_the_policy_in_its_document_fits_a_database() -> None:
-    example = "\n".join(blocks("toml", POLICY))
-    with duckdb.connect() as connection:
-        connection.execute(POLICY_DATABASE)
-        assert problems(policy.parse_policy(example), DatabaseCatalogue(connection)) == []
-
-
-@pytest.mark.parametrize("page", ["budget.md", "dashboards.md", "superset.md"])
-def test_a_part_of_a_policy_in_a_document_is_one(page: str) -> None:
-    (part,) = blocks("toml", TEXT[page])
-    whole = part if "[budget]" in part else f'[budget]\ndataset = "shop"\nepsilon = 9\n{part}'
-    parsed = policy.parse_policy(f'tables.ratings.privacy_unit = "user_id"\n{whole}')
-    assert parsed.budget is not None
-
-
-def test_the_refusals_in_the_policys_document_are_what_is_said() -> None:
-    example, _ = blocks("toml", POLICY)
-    refusal, *shown = re.findall(r"^(?:PolicyError: )?policy\.toml, .+", POLICY, re.MULTILINE)
-    with pytest.raises(PolicyError) as raised:
-        policy.parse_policy(example.replace("privacy_unit", "privacy_unt", 1), "policy.toml")
-    assert refusal == f"PolicyError: {raised.value}"
-    with duckdb.connect() as connection:
-        connection.execute(POLICY_DATABASE)
-        connection.execute("INSERT INTO ratings VALUES (1, 'x', 'north'), (1, 'x', NULL)")
-        connection.execute("INSERT INTO orders VALUES (1, 1), (1, 2)")
-        catalogue = DatabaseCatalogue(connection)
-        mistyped = problems(policy.parse_policy(example.replace("user_id", "usr_id", 1)), catalogue)
-        untrue = problems(policy.parse_policy(example), catalogue)
-    assert {f"policy.toml, {problem}" for problem in (*mistyped, *untrue)} == set(shown)

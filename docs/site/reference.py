@@ -73,6 +73,10 @@ def policy_page() -> Iterator[str]:
             example = f"`{key.example}`" if key.example else ""
             yield f"| `{name}` | {key.kind.words}{needed} | {example} | {key.doc} |\n"
 
+    yield '\n## `[domains]`\n\nEach key is a column of a private table, `"ratings.title"`. '
+    yield "Its value says where [values that answers may contain]"
+    yield "(../policy.md#domains-values-that-answers-may-contain) come from.\n"
+
 
 def command_page() -> Iterator[str]:
     """The help of dp-sql and of its subcommands."""

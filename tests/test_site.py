@@ -1,0 +1,83 @@
+"""The site: its navigation, its generated pages, its links, and that each block is run somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import dp_sql
+from docs.site.build import dead_links
+from docs.site.reference import PYTHON, pages
+from dp_sql.sql.functions import FUNCTIONS
+from tests.test_docs import COMMANDS, PAGES, ROOT, TEXT
+from tests.test_policy_page import keys_of
+
+NAVIGATION = (ROOT / "docs" / "site" / "nav.yml").read_text("utf-8")
+# Where the blocks of a page are run: a test that reads them from it. Blocks of `text` are what is
+# printed, and of `sh` commands, whose names and options are checked on every page.
+RUN_BY = {
+    "tests/test_docs.py": {
+        ("README.md", "python"), ("choosing_epsilon.md", "python"), ("data.md", "sql"),
+        ("errors.md", "sql"), ("notebooks.md", "python"), ("reading_answers.md", "sql"),
+        ("serve.md", "sql"), ("sessions.md", "python"), ("sql.md", "python"), ("sql.md", "sql"),
+        ("superset.md", "python"), ("superset.md", "sql"),
+    },
+    "tests/test_policy_page.py": {
+        ("budget.md", "toml"), ("dashboards.md", "toml"), ("policy.md", "sql"), ("policy.md", "toml"),
+        ("spark.md", "toml"), ("superset.md", "toml"),
+    },
+    "tests/test_tutorials.py": {
+        (page, language) for page in ("analyst.md", "owner.md")
+        for language in ("python", "sql", "toml")
+    },
+    "tests/integrations/test_clients.py": {("integrations.md", "python")},
+    "tests/engines/spark/test_page.py": {("spark.md", "python")},
+}  # fmt: skip
+
+
+def test_every_block_of_every_page_is_run() -> None:
+    shown = {
+        (page.name, language)
+        for page in PAGES
+        for language in re.findall(r"^ *```(\w+)$", TEXT[page.name], re.MULTILINE)
+        if language not in {"text", "sh"}
+    }
+    tested = {block for those in RUN_BY.values() for block in those}
+    assert shown - tested == set()
+    assert {page for page, _ in tested - shown} <= {"analyst.md", "owner.md"}
+    for test, those in RUN_BY.items():
+        text = (ROOT / test).read_text("utf-8")
+        assert all(page in text or page in {"analyst.md", "owner.md"} for page, _ in those), test
+
+
+def test_every_page_is_in_the_navigation_and_nothing_else() -> None:
+    listed = re.findall(r"([\w/*.]+\.md)$", NAVIGATION, re.MULTILINE)
+    found = {str(path.relative_to(ROOT)) for name in listed for path in ROOT.glob(name)}
+    generated = {f"docs/reference/{name}" for name in pages()}
+    assert {name for name in listed if not [*ROOT.glob(name)]} == generated
+    notes = [*(ROOT / "udfs").rglob("*.md"), *PAGES]
+    assert {str(path.relative_to(ROOT)) for path in notes} <= found
+
+
+def test_the_reference_has_every_function_key_and_command() -> None:
+    functions, keys, commands, python = pages().values()
+    for name, function in FUNCTIONS.items():
+        part = functions.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert all(f"`{word}`" in part for word in (*function.named, *function.mechanisms))
+    assert all(f"| `{key}` |" in keys for key in keys_of("budget.") + keys_of("limits."))
+    for one, inner in COMMANDS.items():
+        for path in (one, *(f"{one} {more}" for more in inner)):
+            assert f"\n## `dp-sql {path}`\n" in commands
+    named = {name for names in PYTHON.values() for name in names}
+    assert {name for name in named if f"::: {name}\n" not in python} == set()
+    public = {name for name in dp_sql.__all__ if not name.endswith("Error")}
+    assert public <= {name.rpartition(".")[2] for name in named}
+
+
+def test_a_dead_link_of_the_site_is_found(tmp_path: Path) -> None:
+    links = ["b.html#x", "b.html#y", "c.html", "#z", "https://x.y"]
+    page = "".join(f'<a href="{link}">.</a>' for link in links)
+    (tmp_path / "a.html").write_text(f'{page}<img src="no.png">', "utf-8")
+    (tmp_path / "b.html").write_text('<h1 id="x">b</h1> <a href="a.html">a</a>', "utf-8")
+    dead = ["b.html#y", "c.html", "#z", "no.png"]
+    assert dead_links(tmp_path) == [f"a.html: {link}" for link in dead]
