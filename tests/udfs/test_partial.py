@@ -329,7 +329,7 @@ KERNEL_MUTANTS = {
     "the holder of an item is not reached": ("reached[n_reached++] = holder;", ""),
     "a run is not read to its end": ("edge < offsets[item + 1]; edge++", "edge < offsets[item + 1] - 1; edge++"),
     "a list is not read to its end": ("edge < stop[reached[head]]; edge++", "edge < stop[reached[head]] - 1; edge++"),
-    "a pair has the person of another": ("= people[k];", "= people[0];"),
+    "a pair has the person of another": ("places[items[k]]] = people[k];", "places[items[k]]] = people[0];"),
 }  # fmt: skip
 
 

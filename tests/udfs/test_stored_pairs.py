@@ -118,6 +118,23 @@ def test_an_item_may_come_more_often_than_a_count_can_say() -> None:
     assert read(pairs.thin(8))[1] == set()
 
 
+def test_the_same_pairs_come_first_however_many_are_put_aside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng, n_people = np.random.default_rng(2), 300
+    popular = [(n_people + i, p) for i in range(20) for p in rng.permutation(n_people)[: 15 * i]]
+    rows = rng.permutation([*popular, *((p, p) for p in range(n_people))]).astype(np.int32)
+    monkeypatch.setattr(stored_pairs, "fair_bits", lambda n: 5)
+    found, n_front = [], []
+    for most in (0, 12, 10**6):
+        monkeypatch.setattr(stored_pairs, "_MOST", most)
+        pairs = stored(rows, None, 9)
+        found.append({*read(pairs.thin(8))[0]})
+        n_front.append(sum(items.size for items, _ in pairs._first.read()))
+    assert found[0] == found[1] == found[2] and len(found[0]) < len(rows) / 4
+    assert n_front[0] <= n_people < len(found[1]) < n_front[1] < n_front[2] == len(rows)
+
+
 def test_a_file_keeps_to_its_space(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(stored_pairs, "IN_MEMORY", 0)
     pairs = StoredPairs(tmp_path, lambda: 100)
@@ -130,12 +147,12 @@ def test_a_file_keeps_to_its_space(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_a_choice_that_leaves_pairs_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = stored_pairs._some
+    right = stored_pairs._chosen
 
-    def wrong(items: Any, people: Any, chosen: Any) -> Any:
-        return right(items[::2], people[::2], np.ascontiguousarray(chosen[::2]))
+    def wrong(kernel: Any, items: Any, people: Any, *known: Any) -> Any:
+        return right(kernel, items[: items.size // 2], people[: people.size // 2], *known)
 
-    monkeypatch.setattr(stored_pairs, "_some", wrong)
+    monkeypatch.setattr(stored_pairs, "_chosen", wrong)
     with pytest.raises((AssertionError, RuntimeError)):
         for seed in range(20):
             check_counts(None, np.random.default_rng(seed))

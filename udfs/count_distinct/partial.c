@@ -20,7 +20,11 @@ static inline uint64_t place_of(i64 code, i64 key, i64 mask) {
 i64 number_by_key(const i64 *given, i64 n, i64 key, i64 *codes, i64 *size, i64 most, i32 *places, i64 mask,
                   i32 *numbers) {
     for (i64 k = 0; k < n; k++) {
-        if (k + AHEAD < n) __builtin_prefetch(&places[place_of(given[k + AHEAD], key, mask)]);
+        if (k + 2 * AHEAD < n) __builtin_prefetch(&places[place_of(given[k + 2 * AHEAD], key, mask)]);
+        if (k + AHEAD < n) {
+            i32 ahead = places[place_of(given[k + AHEAD], key, mask)];
+            if (ahead != EMPTY) __builtin_prefetch(&codes[ahead]);
+        }
         if (k > 0 && given[k] == given[k - 1]) {
             numbers[k] = numbers[k - 1];
             continue;
@@ -113,29 +117,78 @@ i64 reach_from_room(const i32 *start, const i32 *stop, const i32 *items, i64 n_p
     return n_reached;
 }
 
-/* Count the pairs of each item, up to the largest number: a pair may come any number of times. */
-void count_pairs(const i32 *items, i64 n_pairs, i32 *counts) {
-    for (i64 k = 0; k < n_pairs; k++) counts[items[k]] += counts[items[k]] < INT32_MAX;
+static inline uint64_t hash_of(i32 item, i32 person, i64 key) {
+    uint64_t hash = ((uint64_t)item << 32 | (uint64_t)person) * 0x9E3779B97F4A7C15u + (uint64_t)key;
+    return (hash ^ hash >> 32) * 0xD6E8FEB86659FD93u;
 }
+
+/* Whether a pair is one of some `most` of its item, which has so many, by the front of its hash. */
+static inline int is_chosen(uint64_t hash, i32 n_pairs, i64 most) {
+    return (hash >> 32) * (uint64_t)n_pairs < (uint64_t)most << 32;
+}
+
+enum { SAMPLE = 12, BACK = 20 }; /* a pair is sampled if so many bits in the middle of its hash are 0 */
+
+/* Count the pairs of each item, up to the largest number: a pair may come any number of times. Put the
+ * pairs that choose_pairs may choose, and one of each person above the last one, to the front of two
+ * arrays and all others to the back; equal pairs may come to either. Put one of 2^SAMPLE pairs into
+ * sample, with its repetitions. Returns how many are in front. */
+i64 sort_pairs(const i32 *items, const i32 *people, i64 n_pairs, i32 *counts, i64 most, i64 key, i64 last,
+               i32 *sorted_items, i32 *sorted_people, i64 *sample, i64 *n_sampled) {
+    i64 front = 0, back = n_pairs;
+    for (i64 k = 0; k < n_pairs; k++) {
+        uint64_t hash = hash_of(items[k], people[k], key);
+        i32 n = counts[items[k]] += counts[items[k]] < INT32_MAX;
+        int is_new = people[k] > last, first = is_new | is_chosen(hash, n, most);
+        i64 place = first ? front : back - 1;
+        last = is_new ? people[k] : last;
+        sorted_items[place] = items[k];
+        sorted_people[place] = people[k];
+        front += first;
+        back -= !first;
+        if ((hash >> BACK & ((1 << SAMPLE) - 1)) == 0)
+            sample[(*n_sampled)++] = (i64)items[k] << 32 | (i64)people[k];
+    }
+    return front;
+}
+
+/* The kernels below write the pairs that they choose into two arrays and return how many they are. */
 
 /* Choose some `most` pairs of each item by a hash: all if it has no more. Equal pairs are chosen or left
  * together. */
-void choose_pairs(const i32 *items, const i32 *people, i64 n_pairs, const i32 *counts, i64 most, i64 key,
-                  uint8_t *chosen, uint8_t *item_has, uint8_t *person_has) {
+i64 choose_pairs(const i32 *items, const i32 *people, i64 n_pairs, const i32 *counts, i64 most, i64 key,
+                 uint8_t *item_has, uint8_t *person_has, i32 *chosen_items, i32 *chosen_people) {
+    i64 n = 0;
     for (i64 k = 0; k < n_pairs; k++) {
-        uint64_t hash = ((uint64_t)items[k] << 32 | (uint64_t)people[k]) * 0x9E3779B97F4A7C15u + (uint64_t)key;
-        hash = (hash ^ hash >> 32) * 0xD6E8FEB86659FD93u >> 32;
-        chosen[k] = hash * (uint64_t)counts[items[k]] < (uint64_t)most << 32;
-        item_has[items[k]] |= chosen[k];
-        person_has[people[k]] |= chosen[k];
+        if (!is_chosen(hash_of(items[k], people[k], key), counts[items[k]], most)) continue;
+        item_has[items[k]] = person_has[people[k]] = 1;
+        chosen_items[n] = items[k];
+        chosen_people[n++] = people[k];
     }
+    return n;
 }
 
 /* Choose a pair of each item and of each person that has none. */
-void choose_missing(const i32 *items, const i32 *people, i64 n_pairs, uint8_t *chosen, uint8_t *item_has,
-                    uint8_t *person_has) {
+i64 choose_missing(const i32 *items, const i32 *people, i64 n_pairs, uint8_t *item_has, uint8_t *person_has,
+                   i32 *chosen_items, i32 *chosen_people) {
+    i64 n = 0;
     for (i64 k = 0; k < n_pairs; k++) {
-        chosen[k] = !(item_has[items[k]] & person_has[people[k]]);
+        if (item_has[items[k]] & person_has[people[k]]) continue;
         item_has[items[k]] = person_has[people[k]] = 1;
+        chosen_items[n] = items[k];
+        chosen_people[n++] = people[k];
     }
+    return n;
+}
+
+/* Choose the pairs of some items and of some people. */
+i64 choose_listed(const i32 *items, const i32 *people, i64 n_pairs, const uint8_t *of_items,
+                  const uint8_t *of_people, i32 *chosen_items, i32 *chosen_people) {
+    i64 n = 0;
+    for (i64 k = 0; k < n_pairs; k++) {
+        chosen_items[n] = items[k];
+        chosen_people[n] = people[k];
+        n += of_items[items[k]] | of_people[people[k]];
+    }
+    return n;
 }

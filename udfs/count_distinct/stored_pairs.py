@@ -1,13 +1,15 @@
-"""All pairs of items and people, as numbers, in memory and then in a file, which is read in blocks.
+"""All pairs of items and people, as numbers, in memory and then in files, which are read in blocks.
 
 What partial.py asks for is chosen from them. A hash of the pair decides which pairs of an item come
-first, so that it does not matter how rows are ordered, nor how often one occurs.
+first, so that it does not matter how rows are ordered, nor how often one occurs. Pairs that the
+hash leaves out for what their item has by then are put aside, and not read for what comes first.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from ctypes import byref, c_int64
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,9 +22,8 @@ from dp_sql.udfs.count_distinct.graph import LIMIT, Int32s, Int64s, zeros
 from dp_sql.udfs.count_distinct.kernels import library
 from dp_sql.udfs.randomness import fair_bits
 
-IN_MEMORY = 1 << 25  # pairs; the others are in the file
-_SAMPLE = 12  # one of 2^12 pairs tells how often pairs occur
-_ODD = np.array([0x9E3779B1, 0x85EBCA77], np.uint32)
+IN_MEMORY = 1 << 25  # pairs; the others are in files
+_MOST = 12  # pairs of each item that are kept in front
 _OFTEN = Fraction(5, 4)  # from so many rows per pair on, each pair is passed on once
 
 Block = tuple[Int32s, Int32s]  # items and people of some pairs
@@ -37,63 +38,86 @@ class Chosen:
     complete: Any
 
 
+class _Blocks:
+    """Pairs in memory, and in a file where that is full."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.in_file: list[int] = []  # how many pairs each block has
+        self.file: IO[bytes] | None = None
+
+    def write(self, items: Int32s, people: Int32s, folder: Path) -> None:
+        """Add a block to the file."""
+        if self.file is None:
+            self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+        self.file.write(items.data)
+        self.file.write(people.data)
+        self.in_file.append(items.size)
+
+    def read(self) -> Iterator[Block]:
+        """All pairs."""
+        yield from self.blocks
+        if self.file is not None:
+            self.file.seek(0)
+            for n_pairs in self.in_file:
+                both = np.fromfile(self.file, np.int32, 2 * n_pairs)
+                yield both[:n_pairs], both[n_pairs:]
+
+
 class StoredPairs:
     """Pairs of the numbers of an item and a person, which may come more than once.
 
-    folder: where the file is; None: there is none. space: how many bytes it may have by now.
+    folder: where the files are; None: there are none. space: how many bytes they may have by now.
     """
 
     def __init__(self, folder: Path | None, space: Callable[[], int] | None = None) -> None:
         self.n_items, self.n_people = 0, 0
         self._folder, self._space = folder, space
-        self._blocks: list[Block] = []
-        self._file: IO[bytes] | None = None
-        self._in_file: list[int] = []  # how many pairs each block has
+        self._first, self._others = _Blocks(), _Blocks()  # nearly all that comes first is in front
+        self._in_memory = 0
+        self._key = fair_bits(63)
         self._counts = zeros(0)  # of pairs, per item
         self._sample: list[Int64s] = []
 
     def close(self) -> None:
         """Forget all pairs."""
-        self._blocks.clear()
-        if self._file is not None:
-            self._file.close()
+        for some in (self._first, self._others):
+            some.blocks.clear()
+            if some.file is not None:
+                some.file.close()
 
     def add(self, items: Int32s, people: Int32s) -> None:
         """Store pairs. Raises OSError if the file cannot hold them."""
         if items.size == 0:
             return
+        last, n_sampled = self.n_people - 1, c_int64(0)
         self.n_items = max(self.n_items, int(items.max()) + 1)
         self.n_people = max(self.n_people, int(people.max()) + 1)
         if self._counts.size < self.n_items:
             more = zeros(self.n_items + self.n_items // 2 - self._counts.size)
             self._counts = np.append(self._counts, more)
-        library().count_pairs(items, items.size, self._counts)
-        words = items.view(np.uint32) * _ODD[0] ^ people.view(np.uint32) * _ODD[1]
-        sampled = words >> np.uint32(32 - _SAMPLE) == 0
-        self._sample.append(_packed(items[sampled], people[sampled]))
-        in_memory = sum(some.size for some, _ in self._blocks)
-        if self._folder is None or in_memory + items.size <= IN_MEMORY:
-            self._blocks.append((items, people))
-        else:
-            self._write(items, people)
+        (of_items, of_people), sample = _two(items.size), np.empty(items.size, np.int64)
+        n_first = library().sort_pairs(
+            items, people, items.size, self._counts, _MOST, self._key, last,
+            of_items, of_people, sample, byref(n_sampled),
+        )  # fmt: skip
+        self._sample.append(sample[: n_sampled.value].copy())
+        self._store(self._first, of_items[:n_first], of_people[:n_first])
+        self._store(self._others, of_items[n_first:], of_people[n_first:])
 
-    def _write(self, items: Int32s, people: Int32s) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
-        size = 8 * (sum(self._in_file) + items.size)
-        if self._space is not None and size > self._space():
+    def _store(self, blocks: _Blocks, items: Int32s, people: Int32s) -> None:
+        if self._folder is None or self._in_memory + items.size <= IN_MEMORY:
+            self._in_memory += items.size
+            blocks.blocks.append((items.copy(), people.copy()))
+            return
+        in_files = sum(self._first.in_file) + sum(self._others.in_file)
+        if self._space is not None and 8 * (in_files + items.size) > self._space():
             raise OSError("the pairs need more space than the temporary folder may use")
-        self._file.write(items.data)
-        self._file.write(people.data)
-        self._in_file.append(items.size)
+        blocks.write(items, people, self._folder)
 
     def _stored(self) -> Iterator[Block]:
-        yield from self._blocks
-        if self._file is not None:
-            self._file.seek(0)
-            for n_pairs in self._in_file:
-                both = np.fromfile(self._file, np.int32, 2 * n_pairs)
-                yield both[:n_pairs], both[n_pairs:]
+        yield from self._first.read()
+        yield from self._others.read()
 
     @property
     def _rows_per_pair(self) -> Fraction:
@@ -106,32 +130,25 @@ class StoredPairs:
         """About so many pairs of each item, and at least one of each item and each person."""
         most = min(-(-people_per_item * self._rows_per_pair // 1), LIMIT)
         counts = self._counts[: self.n_items]
-        yield from self._pieces(self._first(most))
+        yield from self._pieces(self._some_of_each(most))
         yield _complete(np.flatnonzero(counts <= most))
 
-    def _first(self, most: int) -> Iterator[Block]:
-        key, kernels = fair_bits(63), library()
+    def _some_of_each(self, most: int) -> Iterator[Block]:
         item_has, person_has = np.zeros(self.n_items, np.uint8), np.zeros(self.n_people, np.uint8)
-        for items, people in self._stored():
-            chosen = np.empty(items.size, np.uint8)
-            kernels.choose_pairs(
-                items, people, items.size, self._counts, most, key, chosen, item_has, person_has
-            )
-            yield _some(items, people, chosen)
+        known = (self._counts, most, self._key, item_has, person_has)
+        for items, people in self._first.read() if most <= _MOST else self._stored():
+            yield _chosen(library().choose_pairs, items, people, *known)
         for items, people in self._stored():
             if item_has.all() and person_has.all():
                 return
-            chosen = np.empty(items.size, np.uint8)
-            kernels.choose_missing(items, people, items.size, chosen, item_has, person_has)
-            yield _some(items, people, chosen)
+            yield _chosen(library().choose_missing, items, people, item_has, person_has)
 
     def complete(self, items: Any, people: Any) -> Iterable[Chosen]:
         """All pairs of these items and all pairs of these people."""
-        of_items, of_people = np.zeros(self.n_items, np.uint8), np.zeros(self.n_people, np.uint8)
-        of_items[items], of_people[people] = 1, 1
+        listed = np.zeros(self.n_items, np.uint8), np.zeros(self.n_people, np.uint8)
+        listed[0][items], listed[1][people] = 1, 1
         yield from self._pieces(
-            _some(some, theirs, of_items[some] | of_people[theirs])
-            for some, theirs in self._stored()
+            _chosen(library().choose_listed, *block, *listed) for block in self._stored()
         )
         yield _complete(items)
 
@@ -148,9 +165,15 @@ class StoredPairs:
         yield Chosen((both >> 32).astype(np.int32), both.astype(np.int32), nothing)
 
 
-def _some(items: Int32s, people: Int32s, chosen: Any) -> Block:
-    chosen = chosen.view(np.bool_)
-    return items[chosen], people[chosen]
+def _two(size: int) -> Block:
+    return np.empty(size, np.int32), np.empty(size, np.int32)
+
+
+def _chosen(kernel: Any, items: Int32s, people: Int32s, *known: Any) -> Block:
+    """The pairs that a kernel chooses."""
+    of_items, of_people = _two(items.size)
+    n = kernel(items, people, items.size, *known, of_items, of_people)
+    return of_items[:n].copy(), of_people[:n].copy()
 
 
 def _packed(items: Int32s, people: Int32s) -> Int64s:

@@ -15,6 +15,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -156,15 +157,18 @@ def _cover_counts(plan: Plan, call: str, engine: Runs) -> list[int]:
         raise InternalError("This mechanism needs pairs.")
     with contextlib.closing(_store(engine)) as pairs:
         people, items = _Column(), _Column()
-        for batch in stopping(_batches(engine.relate(_pairs_sql(plan, call)))):
-            of_people = people.numbers(batch.column(0))
-            pairs.add(items.numbers(batch.column(1)), of_people)
+        with ThreadPoolExecutor(1) as other:
+            for batch in stopping(_batches(engine.relate(_pairs_sql(plan, call)))):
+                of_people = other.submit(people.numbers, batch.column(0))
+                pairs.add(items.numbers(batch.column(1)), of_people.result())
+        n_items, n_people = items.size, people.size
+        del items, people
         found = partial_cover_counts(
             lambda people_per_item: stopping(pairs.thin(people_per_item)),
             lambda some, theirs: stopping(pairs.complete(some, theirs)),
             bounds(**plan.parameters.given_to(plan.mechanism)),
-            people.size,
-            numbered=(items.size, people.size),
+            n_people,
+            numbered=(n_items, n_people),
         )
     return [*stopping(found.counts.tolist())]
 
