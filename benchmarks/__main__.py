@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import numpy
 
-from benchmarks import alone, contributions, counts, jobs
+from benchmarks import alone, contributions, counts, jobs, many_machines, scale
 from benchmarks.out_of_core import out_of_core
 from benchmarks.quantiles import quantiles
 from benchmarks.session_age import session_age
@@ -38,6 +38,8 @@ def main() -> None:
         print("\n".join(found), end="\n\n", flush=True)
         lines += [*found, ""]
     contributions.main()
+    scale.main()
+    many_machines.main()
     Path(__file__).with_name("RESULTS.md").write_text("\n".join(lines[:-1]) + "\n", "utf-8")
 
 

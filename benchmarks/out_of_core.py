@@ -61,14 +61,14 @@ def out_of_core() -> list[str]:
     ]
     for size in SIZES:
         source = f"read_parquet('{zipf(CACHE / 'pairs', size)}')"
-        base = _measured(PLAIN.format(source))
+        base = measured(PLAIN.format(source))
         lines.append(_row(size, "DISTINCT", base, base))
         for name, question in QUESTIONS.items():
-            lines.append(_row(size, name, _measured(question.format(source)), base))
+            lines.append(_row(size, name, measured(question.format(source)), base))
     return lines
 
 
-def _measured(query: str) -> dict[str, Any]:
+def measured(query: str) -> dict[str, Any]:
     with TemporaryDirectory(dir=CACHE) as folder:
         words = [sys.executable, "-c", _PROGRAM, query, MEMORY, folder]
         done = subprocess.run(words, check=False, capture_output=True, text=True)
