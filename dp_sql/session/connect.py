@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from os import PathLike, fspath
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from dp_sql.budget.checkpoint import default_checkpoint
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import name_of
 from dp_sql.engines.duckdb.connection import Connection, open_database
 from dp_sql.engines.duckdb.install import create_macros, instance_of, register
-from dp_sql.engines.spark.catalog import Spark
 from dp_sql.errors import PolicyError
-from dp_sql.policy.model import read_policy
 from dp_sql.releases import Receipt
-from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.base import Session
 from dp_sql.session.owner import OwnerSession
 from dp_sql.session.plain_call import OWNER
-from dp_sql.session.spark_owner import SparkOwnerSession
+
+if TYPE_CHECKING:  # imported where they are needed: an owner's first answer waits for all imports
+    from dp_sql.engines.spark.catalog import Spark
+    from dp_sql.session.analyst import AnalystSession
+    from dp_sql.session.spark_owner import SparkOwnerSession
 
 _Path = str | PathLike[str]
 
@@ -67,10 +68,12 @@ def connect(
             raise PolicyError("An analyst needs a policy: connect(…, policy=…, analyst=…).")
         path = None if ledger is None else Path(fspath(ledger))
         opened = None if path is None else Ledger(path, default_checkpoint(path))
-        if isinstance(database, Spark):
-            return SparkOwnerSession(database, opened)
-        file = str(database)
-        return OwnerSession(open_database(file, read_only), opened, is_new=file == ":memory:")
+        if isinstance(place := _place(database), str):
+            connection = open_database(place, read_only)
+            return OwnerSession(connection, opened, is_new=place == ":memory:")
+        from dp_sql.session.spark_owner import SparkOwnerSession
+
+        return SparkOwnerSession(place, opened)
     if ledger is not None:
         raise PolicyError("A policy names its ledger itself: [budget] ledger = …")
     name = name_of("analyst" if analyst is None else analyst)
@@ -79,8 +82,19 @@ def connect(
             "An analyst's name must be a non-empty string without control characters: "
             "analyst='reporting'."
         )
-    place = database if isinstance(database, Spark) else str(database)
-    return AnalystSession(place, read_policy(fspath(policy)), name)
+    from dp_sql.policy.model import read_policy
+    from dp_sql.session.analyst import AnalystSession
+
+    return AnalystSession(_place(database), read_policy(fspath(policy)), name)
+
+
+def _place(database: object) -> str | Spark:
+    """What to open: Spark as it is, and the path of anything else."""
+    if isinstance(database, str | PathLike):
+        return str(database)
+    from dp_sql.engines.spark.catalog import Spark
+
+    return database if isinstance(database, Spark) else str(database)
 
 
 def install(con: Connection) -> Connection:
