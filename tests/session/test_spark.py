@@ -5,14 +5,18 @@ Spark is DuckDB underneath here, and its jobs are a stand-in's; tests/engines/sp
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 import dp_sql
-from dp_sql.engines.spark import catalog, release
+from dp_sql.engines.spark import catalog, progress, release
 from dp_sql.engines.spark.owner_engine import SparkEngine
 from dp_sql.errors import (
     ArgumentError,
@@ -78,8 +82,11 @@ class FakeJobs(FakeEngine):
 
     lost = 0
     n_interrupts = 0
+    newest: Any = None
+    progress: Any = None
 
     def __init__(self, spark: FakeSpark) -> None:
+        FakeJobs.newest = self
         super().__init__(spark.con, 1, n_parts=3, repeats=2, job=self.fail)
 
     def fail(self) -> None:
@@ -277,6 +284,33 @@ def test_interrupt_cancels_the_jobs(owner: Session, monkeypatch: pytest.MonkeyPa
     with pytest.raises(QueryError):
         asked(owner, f"SELECT {COUNT} FROM ratings")
     assert FakeJobs.n_interrupts > before
+
+
+def test_the_owner_alone_sees_how_far_a_job_is(owner: Session, analyst: AnalystSession) -> None:
+    asked(owner, f"SELECT {COUNT} FROM ratings")
+    assert FakeJobs.newest.progress is not None
+    asked(analyst, f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
+    assert FakeJobs.newest.progress is None
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_bar_is_on_a_terminal_and_goes_away(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    stages = {1: SimpleNamespace(numTasks=4, numCompletedTasks=1), 2: None}
+    tracker = SimpleNamespace(getActiveStageIds=lambda: [*stages], getStageInfo=stages.get)
+    context = SimpleNamespace(statusTracker=lambda: tracker)
+    monkeypatch.setattr(progress, "_AFTER", 0.0)
+    terminal = SimpleNamespace(isatty=lambda: is_terminal, write=written.append, flush=Mock())
+    monkeypatch.setattr(sys, "stderr", terminal)
+    bar = progress.Progress(SimpleNamespace(sparkContext=context))
+    bar.n_rows = 12000
+    with bar.shown():
+        while is_terminal and not written:
+            time.sleep(0.001)
+    line = f"\rSpark [{'#######':30}] 12,000 rows, job 1, 1 of 4 tasks"
+    assert written == ([line, f"\r{'':{len(line) - 1}}\r"] if is_terminal else [])
 
 
 # --- under a policy ---

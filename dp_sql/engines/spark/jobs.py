@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
@@ -25,6 +25,7 @@ from dp_sql.engines.protocol import Pairs, Question
 from dp_sql.engines.spark import parts
 from dp_sql.engines.spark.parts import ALL, ITEM, KEPT, PART, PER_CODE, PIECES, Chosen, Piece
 from dp_sql.engines.spark.people import Read, rows_by_part
+from dp_sql.engines.spark.progress import Progress
 from dp_sql.engines.spark.question_sql import Asked, asked
 from dp_sql.errors import InternalError, SourceError
 
@@ -61,6 +62,7 @@ class SparkJobs:
         self._seen: dict[Any, int] = {}
         self._digests: dict[tuple[int, int, int], str] = {}
         self._pairs: list[tuple[Question, _Slices]] = []
+        self.progress: Progress | None = None  # what the owner sees
 
     def cancel(self) -> None:
         """Stop what runs now, from another thread: it fails, and so does all that follows."""
@@ -169,7 +171,8 @@ class SparkJobs:
             add, remove = self._context.addJobTag, self._context.removeJobTag
         add(self._tag)
         try:
-            yield
+            with self.progress.shown() if self.progress else nullcontext():
+                yield
         finally:
             remove(self._tag)
 
@@ -182,6 +185,8 @@ class SparkJobs:
             with self._tagged():
                 n_rows = reduce(lambda a, b: a.union(b), frames).count()
             self._n_parts = -(-n_rows // ROWS_PER_PART) or 1
+            if self.progress:
+                self.progress.n_rows = n_rows
         return self._n_parts
 
     def _n_slices(self, question: Question) -> int:

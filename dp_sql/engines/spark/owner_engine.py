@@ -33,7 +33,7 @@ class SparkEngine(Engine):
 
     def __init__(self, spark: Spark) -> None:
         self._catalog = SparkCatalog(spark)
-        self.releases = Releases(self._catalog, self._table)
+        self.releases = Releases(self._catalog, self._table, is_owner=True)
         connection = open_memory()
         run = connection.execute
         self._remove_spill = limit_private(f"spark#{id(connection)}", Limits(), run)

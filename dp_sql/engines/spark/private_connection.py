@@ -48,7 +48,7 @@ class SparkPrivateConnection(PrivateConnection):
         tables = [*self._tables.values()]
         self.described, self.identity = "Spark", self._spark.identity(tables)
         self._by_parts = {table.parts: table for table in tables}
-        self._releases = Releases(self._spark, self._by_parts.__getitem__)
+        self._releases = Releases(self._spark, self._by_parts.__getitem__, is_owner=False)
         connection = open_memory()
         self._begin(connection, f"spark#{id(connection)}", policy.limits)
         with self._closed_on_failure():

@@ -14,6 +14,7 @@ from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.spark.catalog import SparkCatalog, SparkTable, condition_of
 from dp_sql.engines.spark.jobs import SparkJobs
 from dp_sql.engines.spark.people import check_people
+from dp_sql.engines.spark.progress import Progress
 from dp_sql.errors import DpSqlError, SourceError
 from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.plan import Plan
@@ -39,10 +40,15 @@ def public_tables(plans: Sequence[Plan]) -> set[Parts]:
 
 
 class Releases:
-    """The releases of one session, one at a time; `table` is what a name in a plan means."""
+    """The releases of one session, one at a time.
 
-    def __init__(self, catalog: SparkCatalog, table: Callable[[Parts], SparkTable]) -> None:
-        self._catalog, self._table = catalog, table
+    table: what a name in a plan means. is_owner: whether how far a job is may be seen.
+    """
+
+    def __init__(
+        self, catalog: SparkCatalog, table: Callable[[Parts], SparkTable], *, is_owner: bool
+    ) -> None:
+        self._catalog, self._table, self._is_owner = catalog, table, is_owner
         self._jobs: SparkJobs | None = None
 
     def check(self, plans: Sequence[Plan]) -> None:
@@ -55,14 +61,17 @@ class Releases:
     ) -> list[Rows]:
         """Release each plan once: its rows. The connection has all public rows that they read."""
         jobs = self._jobs = SparkJobs(self._catalog.spark, self._read)
+        jobs.progress = Progress(self._catalog.spark) if self._is_owner else None
         try:
             return _made(jobs, connection, plans, tickets)
-        except BaseException:
+        except BaseException as error:
             jobs.cancel()
-            raise
+            if not _is_interrupt(error):
+                raise
         finally:
             self._jobs = None
             jobs.close()
+        raise KeyboardInterrupt  # outside the handler, so that Spark's error is not its context
 
     def interrupt(self) -> None:
         """Stop what is running, from another thread."""
@@ -89,6 +98,13 @@ def _made(
                 exact = exactly(release_columns(plans[i]), sql)
                 answers[i] = connection.execute(exact).fetchall()
     return answers
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C was pressed; pyspark's error of the job that it cancelled may replace it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def told(error: Exception) -> Exception:
