@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from dp_sql.engines.protocol import Engine, Pairs, PublicRows, Question
-from dp_sql.errors import InternalError
+from dp_sql.errors import InternalError, NotSupported
 from dp_sql.privacy.parts_sql import (
     DOMAIN,
     GROUPS,
@@ -45,6 +45,19 @@ def drawn_from(plan: Plan) -> Plan:
     return plan if of_cover is None else replace(plan, parameters=of_cover)
 
 
+def check_groups(plans: Sequence[Plan]) -> None:
+    """Refuse groups that are the values in people's rows: the driver has none of these."""
+    for plan in plans:
+        listed = plan.groups.select if plan.groups is not None else ""
+        if any(full_name(one.table) in listed for one in plan.people):
+            raise NotSupported(
+                "groups := observed is not supported where people's rows are in Spark.",
+                hint="Name the groups: groups := regions.name (a public table's column) or "
+                "groups := ['a', 'b']. If they are not known, delta := 1e-9 in place of groups "
+                "finds them.",
+            )
+
+
 class ByParts:
     """The driver's side of an engine: `connection` is its DuckDB, with all public tables.
 
@@ -64,6 +77,7 @@ class ByParts:
         """
         if not plans[0].parameters.reads_people:
             raise InternalError("Only people's rows are read in parts.")
+        check_groups(plans)
         key = f"{fair_bits(_KEY_BITS):0{_KEY_BITS // 4}x}"
         try:
             if plans[0].keys:

@@ -19,14 +19,8 @@ import dp_sql
 from dp_sql.engines.spark import catalog, progress, release
 from dp_sql.engines.spark.owner_engine import SparkEngine
 from dp_sql.errors import (
-    ArgumentError,
-    BudgetExceeded,
-    NotPrivate,
-    NotSupported,
-    PolicyError,
-    QueryError,
-    SourceError,
-)
+    ArgumentError, BudgetExceeded, NotPrivate, NotSupported, PolicyError, QueryError, SourceError,
+)  # fmt: skip
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.base import Session
 from tests.conftest import READING_LOG, SURE
@@ -221,6 +215,8 @@ def test_a_column_that_makes_a_table_private_may_be_renamed(owner: Session) -> N
         (f"SELECT {COUNT} FROM regions", NotPrivate, "user_id is not a column of the source"),
         ("SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings", ArgumentError, "privacy_unit"),
         ("FROM dp_budget()", NotSupported, "There is no ledger here"),
+        (f"SELECT region, DP_COUNT_DISTINCT(user_id, {UNIT}, groups := observed) FROM ratings GROUP BY region",
+         NotSupported, "groups := observed is not supported where"),
     ],
 )  # fmt: skip
 def test_what_is_refused(owner: Session, query: str, kind: type[QueryError], why: str) -> None:
@@ -399,6 +395,7 @@ def test_a_session_ends_when_a_private_table_has_other_columns(
         ('privacy_unit = "reader"', 'privacy_unit = "person"', "loans has no column person"),
         ("[public]", '[views]\ntables = ["recent"]\n[public]', "With Spark a policy lists no .views."),
         ('["catalog", "default.regions"]', '["catalog", "waits"]', "waits.waited has Spark's type"),
+        ("[domains]", '[domains]\n"loan_items.copy" = "observed"', "no column as observed.*: loan_items.copy"),
     ],
 )  # fmt: skip
 def test_a_policy_that_does_not_fit_spark(

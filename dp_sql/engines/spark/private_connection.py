@@ -66,6 +66,14 @@ class SparkPrivateConnection(PrivateConnection):
                 f"With Spark a policy lists no [views]: dp_sql reads a view of Spark as a table. "
                 f"Move {views} to [tables] or [public]."
             )
+        observed = [
+            dotted((*name, n)) for (name, n), of in policy.domains.items() if of == "observed"
+        ]
+        if observed:
+            raise PolicyError(
+                "With Spark a policy declares no column as observed: people's rows stay there. Name a "
+                f"public column, or list the values: {', '.join(observed)}"
+            )
 
     def _found(self, policy: Policy) -> dict[Parts, SparkTable]:
         """The tables of a policy that there are, by their names in it."""
@@ -105,7 +113,7 @@ class SparkPrivateConnection(PrivateConnection):
         super().interrupt()
 
     def check(self, plans: Sequence[Plan]) -> None:
-        """Refuse, before anything is spent, people whom Spark cannot bring together."""
+        """Refuse, before anything is spent, what cannot be asked of Spark."""
         self._releases.check(plans)
 
     def _answers(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Rows]:
