@@ -19,7 +19,13 @@ import dp_sql
 from dp_sql.engines.spark import catalog, progress, release
 from dp_sql.engines.spark.owner_engine import SparkEngine
 from dp_sql.errors import (
-    ArgumentError, BudgetExceeded, NotPrivate, NotSupported, PolicyError, QueryError, SourceError,
+    ArgumentError,
+    BudgetExceeded,
+    NotPrivate,
+    NotSupported,
+    PolicyError,
+    QueryError,
+    SourceError,
 )  # fmt: skip
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.base import Session
