@@ -26,7 +26,7 @@ from dp_sql.errors import (
     PolicyError,
     QueryError,
     SourceError,
-)  # fmt: skip
+)
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.base import Session
 from tests.conftest import READING_LOG, SURE

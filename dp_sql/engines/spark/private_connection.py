@@ -71,8 +71,8 @@ class SparkPrivateConnection(PrivateConnection):
         ]
         if observed:
             raise PolicyError(
-                "With Spark a policy declares no column as observed: people's rows stay there. Name a "
-                f"public column, or list the values: {', '.join(observed)}"
+                "With Spark a policy declares no column as observed: people's rows stay there. "
+                f"Name a public column, or list the values: {', '.join(observed)}"
             )
 
     def _found(self, policy: Policy) -> dict[Parts, SparkTable]:
