@@ -131,9 +131,10 @@ test-matrix: test-oldest test-newest  ## the same, and versions between them
 package:  ## the archives for PyPI in dist/, checked; the source archive tests itself
 	@test -x .venv-package/bin/python || $(PYTHON) -m venv .venv-package
 	@.venv-package/bin/python $(PIP) build twine
-	rm -rf dist && .venv-package/bin/python -m build && .venv-package/bin/twine check --strict dist/*
-	tar -xzf dist/*.tar.gz -C dist --strip-components 1 --one-top-level=source
-	$(MAKE) -C dist/source test PYTHON="$$PWD/.venv-package/bin/python"
+	rm -rf dist build/source && mkdir -p build/source
+	.venv-package/bin/python -m build && .venv-package/bin/twine check --strict dist/*
+	tar -xzf dist/*.tar.gz -C build/source --strip-components 1
+	$(MAKE) -C build/source test PYTHON="$$PWD/.venv-package/bin/python"
 
 clean:  ## remove the environments and what they made
 	rm -rf .venv .venv-* .cache build dist *.egg-info

@@ -30,7 +30,7 @@ PAGES = [
 ]
 DOCUMENTS = [
     *PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "RESULTS.md",
-    *sorted((ROOT / "examples").rglob("README.md")),
+    *sorted((ROOT / "examples").rglob("README.md")), *sorted((ROOT / ".github").glob("*.md")),
 ]  # fmt: skip
 TEXT = {path.name: path.read_text("utf-8") for path in PAGES}
 README, SQL = TEXT["README.md"], TEXT["sql.md"]
@@ -356,6 +356,13 @@ def test_every_target_in_a_document_is_in_the_makefile(document: Path) -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for target in re.findall(r"(?:`|^)make ([a-z-]+)", document.read_text("utf-8"), re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_every_target_of_a_workflow_is_in_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    for workflow in (ROOT / ".github" / "workflows").iterdir():
+        targets = re.findall(r"(?:target:|make) ([a-z-]+)", workflow.read_text("utf-8"))
+        assert targets and all(re.search(rf"^{one}:", makefile, re.MULTILINE) for one in targets)
 
 
 def test_ci_calls_the_test_command_of_the_readme() -> None:
