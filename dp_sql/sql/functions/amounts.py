@@ -15,30 +15,40 @@ _LARGEST = 1 << 70  # a person's net sum is clamped to this many units
 _DECIMAL = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 
 
-def scale_of(kind: str) -> int:
-    """Count the digits after the point of an amount's type; a unit is the last of them.
+def digits_of(kind: str) -> tuple[int, int]:
+    """Count the digits of a decimal type, and those after its point; 0 for integers.
 
-    >>> scale_of("BIGINT"), scale_of("DECIMAL(18,2)")
-    (0, 2)
+    >>> digits_of("BIGINT"), digits_of("DECIMAL(18,2)")
+    ((0, 0), (18, 2))
     """
     found = _DECIMAL.fullmatch(kind)
-    return int(found[2]) if found else 0
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def scale_of(kind: str) -> int:
+    """Count the digits after the point of an amount's type; a unit is the last of them."""
+    return digits_of(kind)[1]
+
+
+def units(sql: str, kind: str) -> str:
+    """Write a number of a type as an integer: exact, as a cast of its digits is."""
+    if "DECIMAL" not in kind:
+        return sql
+    return f"CAST(system.main.replace(CAST({sql} AS VARCHAR), '.', '') AS HUGEINT)"  # -0.05 → -005
 
 
 def net_sum(kind: str) -> str:
     """Write the aggregate over `__dp_item` that is a person's net sum: HUGEINT, in units."""
-    item, scale = "__dp_item", scale_of(kind)
-    found = _DECIMAL.fullmatch(kind)
-    if family(kind) == "HUGEINT" or (found and int(found[1]) > _DIGITS):
+    item, (digits, scale) = "__dp_item", digits_of(kind)
+    if family(kind) == "HUGEINT" or digits > _DIGITS:
         whole, point = str(10**_DIGITS).rjust(scale + 1, "0"), -scale or None
-        item = _clamped(item, f"{whole[:point]}.{whole[point:] if scale else '0'}", kind)
-    total = f"system.main.sum({item})"
-    if scale:  # -0.05 → -005
-        total = f"system.main.replace(CAST({total} AS VARCHAR), '.', '')"
-    return _clamped(f"CAST({total} AS HUGEINT)", str(_LARGEST), "HUGEINT")
+        item = clamped(item, f"{whole[:point]}.{whole[point:] if scale else '0'}", kind)
+    total = units(f"system.main.sum({item})", kind)
+    return clamped(f"CAST({total} AS HUGEINT)", str(_LARGEST))
 
 
-def _clamped(sql: str, most: str, kind: str) -> str:
+def clamped(sql: str, most: str, kind: str = "HUGEINT") -> str:
+    """Write a number of a type, or the nearest of -most and most."""
     low, high = (f"CAST('{sign}{most}' AS {kind})" for sign in ("-", ""))
     return f"system.main.least(system.main.greatest({sql}, {low}), {high})"
 

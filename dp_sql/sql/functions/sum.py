@@ -7,14 +7,13 @@ wider ones are added up in halves of 64 bits, and a net sum beyond 2^126 units c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from dp_sql.sql import literals
-from dp_sql.sql.functions.amounts import AMOUNT_TYPES, bucket, scale_of
+from dp_sql.sql.functions.amounts import AMOUNT_TYPES, bucket, clamped, digits_of, scale_of, units
 from dp_sql.sql.functions.bounded import Bounded
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.ranges import DEFAULT_BETA
@@ -24,7 +23,6 @@ from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 _MOST = 1 << 126  # of one person, in units
 _HALF = f"CAST('{1 << 64}' AS HUGEINT)"
-_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _TEXTS = "estimate VARCHAR, lower_bound VARCHAR, confidence DOUBLE, contribution_bound VARCHAR"
 _REPORT = f"STRUCT({_TEXTS}, epsilon DOUBLE, noise VARCHAR)"
 _NUMBER = "system.main.list_sum([{0}])"  # has the type of an answer, for an item
@@ -70,14 +68,16 @@ class Sum(Bounded):
     def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
         bound = None
         if self.fixed is not None:
-            units = self.fixed * 10 ** scale_of(kind)
+            in_units = self.fixed * 10 ** scale_of(kind)
             argument = given["contribution_bound"]
-            if units.denominator != 1:
+            if in_units.denominator != 1:
                 unit = in_words(Fraction(1, 10 ** scale_of(kind)))
                 message = f"contribution_bound must be a multiple of {unit}, as {item} is {kind}."
-                rounded = Fraction(-(-units.numerator // units.denominator), 10 ** scale_of(kind))
+                rounded = Fraction(
+                    -(-in_units.numerator // in_units.denominator), 10 ** scale_of(kind)
+                )
                 raise argument.refuse(message, instead=[argument.put(in_words(rounded))])
-            bound = int(units)
+            bound = int(in_units)
             if bound > _MOST:
                 raise argument.refuse(
                     "contribution_bound must be at most 2^126 units of the last decimal place."
@@ -92,8 +92,7 @@ class Sum(Bounded):
 
     @property
     def _is_wide(self) -> bool:
-        found = _DECIMAL.match(self.kind)
-        return int(found[1]) > 18 if found else family(self.kind) in {"HUGEINT", "UHUGEINT"}
+        return digits_of(self.kind)[0] > 18 or family(self.kind) in {"HUGEINT", "UHUGEINT"}
 
     def value_type(self, types: Mapping[str, str]) -> str:
         number = f"DECIMAL(38,{scale_of(self.kind)})" if "DECIMAL" in self.kind else "HUGEINT"
@@ -103,7 +102,7 @@ class Sum(Bounded):
         """A wide item is an integer number of units; any other is as it is."""
         if name != "item" or not self._is_wide or family(kind) == "UHUGEINT":
             return super().column(name, sql, kind)
-        return _units(sql, kind)
+        return units(sql, kind)
 
     def of_person(self) -> Mapping[str, str]:
         if not self._is_wide:
@@ -117,7 +116,7 @@ class Sum(Bounded):
 
     def summary(self, rows: Rows) -> str:
         """A row for each sign and bucket of sizes: 1, 2, 3 and 4, 5 to 8, …."""
-        net = _units("__dp_net", self.kind) if not self._is_wide else _WIDE
+        net = units("__dp_net", self.kind) if not self._is_wide else _WIDE
         size = "system.main.abs(net)"
         if self.bound is not None:
             size = f"system.main.least({size}, CAST('{self.bound}' AS HUGEINT))"
@@ -155,31 +154,18 @@ class Sum(Bounded):
         found = mechanism.run(*listed, **self.given_to(mechanism))
         return self.answer(found, loss), mechanism.accuracy(**self.given_to(mechanism))
 
-    def number(self, units: int) -> str:
-        """Units as a decimal that the type of the answer holds."""
+    def number(self, x: int) -> str:
+        """Units of the last decimal place as a decimal that the type of the answer holds."""
         scale, is_decimal = scale_of(self.kind), "DECIMAL" in self.kind
         most = 10**38 - 1 if is_decimal else (1 << 127) - 1
-        digits = str(min(abs(units), most)).rjust(scale + 1, "0")
+        digits = str(min(abs(x), most)).rjust(scale + 1, "0")
         whole, places = digits[: len(digits) - scale], digits[len(digits) - scale :]
-        return f"{'-' * (units < 0)}{whole}{'.' * bool(places)}{places}"
-
-
-def _clamped(sql: str, most: int) -> str:
-    """A HUGEINT, or the nearest of -most and most."""
-    most_sql = f"CAST('{most}' AS HUGEINT)"
-    return f"system.main.greatest(-{most_sql}, system.main.least({most_sql}, {sql}))"
+        return f"{'-' * (x < 0)}{whole}{'.' * bool(places)}{places}"
 
 
 # Both halves fit HUGEINT whatever the rows are, and so does what is clamped, with what is added.
-_HIGH = _clamped(f"__dp_high + __dp_low // {_HALF}", 1 << 62)
-_WIDE = _clamped(f"{_HIGH} * {_HALF} + __dp_low % {_HALF}", _MOST)
-
-
-def _units(sql: str, kind: str) -> str:
-    """A number of a type as an integer: exact, as a cast of its digits is."""
-    if "DECIMAL" not in kind:
-        return sql
-    return f"CAST(system.main.replace(CAST({sql} AS VARCHAR), '.', '') AS HUGEINT)"
+_HIGH = clamped(f"__dp_high + __dp_low // {_HALF}", str(1 << 62))
+_WIDE = clamped(f"{_HIGH} * {_HALF} + __dp_low % {_HALF}", str(_MOST))
 
 
 DP_SUM = Function(
