@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import dp_sql
-from docs.site.build import dead_links
+from docs.site.build import LINKED, dead_links, gather
 from docs.site.reference import PYTHON, pages
 from dp_sql.sql.functions import FUNCTIONS
 from tests.test_docs import COMMANDS, PAGES, ROOT, TEXT
@@ -72,6 +72,17 @@ def test_the_reference_has_every_function_key_and_command() -> None:
     assert {name for name in named if f"::: {name}\n" not in python} == set()
     public = {name for name in dp_sql.__all__ if not name.endswith("Error")}
     assert public <= {name.rpartition(".")[2] for name in named}
+
+
+def test_what_a_page_links_to_is_on_the_site(tmp_path: Path) -> None:
+    gather(tmp_path / "pages")
+    found = {
+        page: [page.parent / link for link in LINKED.findall(page.read_text("utf-8"))]
+        for page in (tmp_path / "pages").rglob("*.md")
+    }
+    assert sum(map(len, found.values())) > 200
+    for page, files in found.items():
+        assert [str(file) for file in files if not file.is_file()] == [], page
 
 
 def test_a_dead_link_of_the_site_is_found(tmp_path: Path) -> None:

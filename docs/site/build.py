@@ -6,6 +6,7 @@ The pages keep their places in the repository, so each link means the same there
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,10 +20,10 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
 PAGES, SITE = BUILD / "pages", BUILD / "site"
 COPIED = (
-    "*.md", "docs/**/*.md", "docs/**/*.png", "docs/**/*.svg", "docs/site/*.css", "docs/site/*.js",
-    "udfs/**/*.md", "dp_sql/budget/*.md", "dp_sql/engines/*.md", "benchmarks/*.md",
-    "benchmarks/joint_matrix.py", "examples/*/README.md",
+    "*.md", "docs/**/*.md", "docs/site/*.css", "docs/site/*.js", "udfs/**/*.md",
+    "dp_sql/budget/*.md", "dp_sql/engines/*.md", "benchmarks/*.md", "examples/*/README.md",
 )  # fmt: skip
+LINKED = re.compile(r"\]\((?!http)([^)#]+)")
 
 
 def main() -> int:
@@ -37,20 +38,23 @@ def main() -> int:
     return bool(dead)
 
 
-def gather() -> None:
-    """Fill build/pages, and put Zensical's configuration next to it."""
-    shutil.rmtree(PAGES, ignore_errors=True)
-    for file in [file for pattern in COPIED for file in ROOT.glob(pattern)]:
-        place = PAGES / file.relative_to(ROOT)
+def gather(folder: Path = PAGES) -> None:
+    """Fill a folder with the pages and what they link to, and put the configuration beside it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    files = {file for pattern in COPIED for file in ROOT.glob(pattern)}
+    for page in [file for file in files if file.suffix == ".md"]:
+        linked = (page.parent / link for link in LINKED.findall(page.read_text("utf-8")))
+        files |= {file.resolve() for file in linked if file.is_file() and file.suffix != ".md"}
+    for file in files:
+        place = folder / file.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, place)
+    (folder / "docs" / "reference").mkdir()
     for name, text in pages().items():
-        place = PAGES / "docs" / "reference" / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, "utf-8")
+        (folder / "docs" / "reference" / name).write_text(text, "utf-8")
     site = ROOT / "docs" / "site"
-    shutil.copyfile(site / "nav.yml", PAGES / ".nav.yml")
-    shutil.copyfile(site / "zensical.toml", BUILD / "zensical.toml")
+    shutil.copyfile(site / "nav.yml", folder / ".nav.yml")
+    shutil.copyfile(site / "zensical.toml", folder.parent / "zensical.toml")
 
 
 class Page(HTMLParser):

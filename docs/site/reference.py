@@ -21,11 +21,10 @@ SECTIONS = {
 }  # fmt: skip
 PYTHON = {  # the parts of the page about Python, and what each describes
     "Sessions": (
-        "dp_sql.session.connect.connect", "dp_sql.session.connect.install",
-        "dp_sql.session.connect.receipts", "dp_sql.session.base.Session",
+        "dp_sql.connect", "dp_sql.install", "dp_sql.receipts", "dp_sql.Session",
     ),
     "What a session returns": (
-        "dp_sql.session.explain.Cost", "dp_sql.releases.Receipt", "dp_sql.releases.Release",
+        "dp_sql.session.explain.Cost", "dp_sql.Receipt", "dp_sql.releases.Release",
     ),
     "DB-API": ("dp_sql.integrations.dbapi.connect",),
     "Errors": ("dp_sql.errors",),
