@@ -41,6 +41,7 @@ READ = "SELECT sum(user_id), sum(item) FROM {}"
 HASH = "SELECT count(*) FROM {} WHERE sha256('0' || CAST(item AS VARCHAR)) < '01'"
 SPARK = 49 * 2 / 10  # core microseconds for a pair: see the page
 PAIRS, MACHINES, CORES = 10**11, 100, 16
+BYTES, NETWORK = 16, 1.25e9  # of a row; bytes a second into each machine
 
 
 @dataclass
@@ -180,7 +181,7 @@ class Constants:
     sent: float  # bytes of a kept pair between parts and slices
     piece: float
     piece_bytes: int
-    flow: float  # for an edge that comes
+    flow: tuple[float, float]  # for an edge that comes; and of a tenth as many pairs
     memory: float  # bytes for an edge that comes
     share: float  # of the pairs that come
     rounds: int
@@ -191,16 +192,20 @@ def measured(size: int) -> Constants:
     with duckdb.connect(config={"threads": 1}) as con:
         read = cpu(lambda: con.execute(READ.format(source)).fetchall()) * micro
         hashed = cpu(lambda: con.execute(HASH.format(source)).fetchall()) * micro - read
-    rows, n_parts = parquet.read_table(zipf(CACHE / "pairs", size)), -(-size // ROWS_PER_PART)
+    rows, fewer = (parquet.read_table(zipf(CACHE / "pairs", n)) for n in (size, size // 10))
+    n_parts = -(-size // ROWS_PER_PART)
     with TemporaryDirectory(dir=CACHE) as one, TemporaryDirectory(dir=CACHE) as other:
         spent = spent_on(rows, n_parts, Path(one))
         sampled = spent_on(rows, n_parts, Path(other), ", sample_items := 0.01")
         memory = bytes_per_edge(spent)
+    with TemporaryDirectory(dir=CACHE) as folder:
+        of_fewer = spent_on(fewer, -(-n_parts // 10), Path(folder))
     edges, (piece, n_bytes) = sum(spent.edges), per_piece()
+    flow = [one.seconds["flow"] * 1e6 / sum(one.edges) for one in (spent, of_fewer)]
     return Constants(
         read, hashed, (spent.seconds["part"] * micro, sampled.seconds["part"] * micro),
         spent.seconds["merge"] * micro, spent.seconds["choose"] * micro, spent.bytes / size,
-        piece * 1e6, n_bytes, spent.seconds["flow"] * 1e6 / edges, memory, edges / size,
+        piece * 1e6, n_bytes, (flow[0], flow[1]), memory, edges / size,
         len(spent.edges),
     )  # fmt: skip
 
@@ -209,7 +214,7 @@ def listed(c: Constants) -> list[str]:
     """The table of constants."""
     rows = [
         ["a", "to read a pair from parquet, in DuckDB", f"{c.read:.2f} µs"],
-        ["h", "to hash its item, for a sample", f"{c.hash:.2f} µs"],
+        ["h", "to hash its item, for a sample, which is part of p′", f"{c.hash:.2f} µs"],
         ["p", "a part's SQL in a worker: rows into DuckDB, codes, distinct pairs; of all items",
          f"{c.part[0]:.2f} µs per pair"],
         ["p′", "the same for a sample of 0.01", f"{c.part[1]:.2f} µs per pair"],
@@ -219,9 +224,10 @@ def listed(c: Constants) -> list[str]:
         ["w", "to write and to read one piece, however small",
          f"{c.piece:,.0f} µs and {c.piece_bytes} bytes"],
         ["s", f"the share of pairs that the driver asks for, in {c.rounds} rounds", percent(c.share)],
-        ["f", "the flow, all rounds", f"{c.flow:.2f} µs per edge that comes"],
-        ["b", "the driver's memory for the flow", f"{c.memory:.0f} bytes per edge that comes"],
-        ["σ", "all of Spark, `local[2]`, 10⁷ pairs in 46 to 52 s with its start",
+        ["f", "the flow, all rounds", f"{c.flow[0]:.2f} µs per edge that comes ({c.flow[1]:.2f} from a tenth of the pairs)"],
+        ["b", "the driver's memory for the flow; the pieces of an answer take as much before that",
+         f"{c.memory:.0f} bytes per edge that comes"],
+        ["σ", "all of Spark 4.3, `local[2]`, with its start: 46 to 52 s for 10⁷ pairs",
          f"{SPARK:.0f} µs of a core per pair"],
     ]  # fmt: skip
     return table(["", "what", "measured"], rows)
@@ -232,14 +238,21 @@ def needed(c: Constants, rate: Fraction) -> list[str]:
     kept, cores = PAIRS * float(rate), MACHINES * CORES
     part = c.part[0] if rate == 1 else c.part[1]
     edges = c.share * kept
-    own = (PAIRS * part + kept * (c.merge + c.choose)) / 1e6 / cores
-    pieces = [(PAIRS / rows) ** 2 * c.piece / 1e6 / cores for rows in (ROWS_PER_PART, 10**7)]
+    own = (PAIRS * (c.read + part) + kept * (c.merge + c.choose)) / 1e6 / cores
+    pieces = [n_pieces(rows, rate) * c.piece / 1e6 / cores for rows in (ROWS_PER_PART, 10**7)]
+    sent = (PAIRS * BYTES + kept * c.sent) / MACHINES / NETWORK
     error = "none" if rate == 1 else percent(of_sample(PAIRS // 10, rate))
     return [
         f"{float(rate):g}", power(edges), minutes(own), " / ".join(map(minutes, pieces)),
-        minutes(PAIRS * SPARK / 1e6 / cores), minutes(edges * c.flow / 1e6),
+        minutes(sent), minutes(PAIRS * SPARK / 1e6 / cores), minutes(edges * c.flow[0] / 1e6),
         f"{edges * c.memory / 2**30:,.1f} GB{' (refused)' if edges >= LIMIT else ''}", error,
     ]  # fmt: skip
+
+
+def n_pieces(rows_per_part: int, rate: Fraction) -> float:
+    """As many slices as parts; a part sends no piece of a slice for which it has no pair."""
+    n_parts = PAIRS / rows_per_part
+    return n_parts * min(n_parts, float(rate) * rows_per_part)
 
 
 def power(x: float) -> str:
@@ -256,14 +269,14 @@ def minutes(seconds: float) -> str:
 def section(c: Constants) -> list[str]:
     """The section of the page."""
     head = [
-        "rate", "edges that come", "workers' own steps", "pieces, R = 10⁶ / 10⁷", "all of Spark",
+        "rate", "edges that come", "workers' own steps", "pieces, R = 10⁶ / 10⁷", "network", "all of Spark",
         "driver: flow", "driver: memory", "error of the sample",
     ]  # fmt: skip
     rates = (Fraction(1), Fraction(1, 10), Fraction(1, 100), Fraction(1, 1000))
     return [
         *_HEAD, "", *listed(c), "", *_FORMULAS, "", *table(head, (needed(c, rate) for rate in rates)), "",
-        *_BREAKS.format(most=power(LIMIT / c.share), pieces=power((PAIRS / ROWS_PER_PART) ** 2),
-                        bytes=f"{(PAIRS / ROWS_PER_PART) ** 2 * c.piece_bytes / 1e12:,.0f}",
+        *_BREAKS.format(most=power(LIMIT / c.share), pieces=power(n_pieces(ROWS_PER_PART, Fraction(1))),
+                        bytes=f"{n_pieces(ROWS_PER_PART, Fraction(1)) * c.piece_bytes / 1e12:,.0f}",
                         shipped=f"{PAIRS * c.sent / 1e12:.1f}").splitlines(),
     ]  # fmt: skip
 
@@ -289,19 +302,21 @@ divided by the number of pairs, because each item sends a pair.
 
 For N pairs, M machines of C cores, R rows per part (10⁶ as built) and a sample of rate r, or r = 1:
 
-- workers' own steps: N (p + r m) / (M C), and N² w / (R² M C) for the pieces, as each part has a piece for each slice
-- all of Spark instead: N σ / (M C)
+- workers' own steps: N (a + p + r m) / (M C)
+- pieces: P min(P, r R) w / (M C), where P = N / R is the number of parts, and of slices
+- network: N ({BYTES} bytes + r v) / (M B), with B = 1.25 GB/s (10 Gbit/s); rows of {BYTES} bytes go to their person's part
+- all of Spark instead of these: N σ / (M C)
 - edges that come to the driver: E = r s N
 - driver: E f on one core, and E b of memory
 
 With N = 10¹¹, M = {MACHINES}, C = {CORES}, and the constants above for all sizes, which is an extrapolation by four orders of
-magnitude: s, f and b may change with the size, and σ has no network in it.
+magnitude: s and b may change with the size, f grows with it as caches are missed, and σ has no network in it.
 """.splitlines()
 
 _BREAKS = """\
 ### Where it would break
 
-- **The driver, first.** It takes fewer than 2³¹ pairs and 2³⁰ people or items, and refuses more, after the jobs: with the
+- **The driver, first.** It takes fewer than 2³¹ pairs and 2³⁰ people or items, and refuses more after the jobs, when the loss is spent: with the
   share above from {most} pairs on. Its memory would end before on most machines, and with 10¹⁰ items each sends at least one pair.
 - **Pieces.** Parts have 10⁶ rows, and there are as many slices as parts: {pieces} pieces, {bytes} TB of headers beside
   {shipped} TB of pairs. R should grow with N; at R = 10⁷ there are a hundredth as many.
