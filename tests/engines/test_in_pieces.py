@@ -30,13 +30,15 @@ CREATE TABLE seen AS SELECT
     CAST(TIMESTAMP '2000-10-29 00:00:00' + to_minutes(30 * x) AS TIMESTAMPTZ) AS local,
     x % 2 = 0 AS yes, CAST('m' || x % 5 AS ENUM ('m0', 'm1', 'm2', 'm3', 'm4')) AS mood,
     CAST(x / 4 AS DECIMAL(9, 2)) AS part, encode('item ' || x % 9) AS bytes,
+    repeat('é', 120 + x % 20) || x % 4 AS long, encode(long) AS blob,
     CAST(lpad(CAST(x AS VARCHAR), 32, 'a') AS UUID) AS id, TIME '10:00:00' + to_seconds(x) AS clock
 FROM range(3000) AS r(i);
 INSERT INTO seen (u, day, local) VALUES (1000, 'infinity', '-infinity'), (1001, '-infinity', NULL);
 CREATE TABLE titles AS SELECT DISTINCT x, x % 10 AS genre FROM seen;
 """
 COLUMNS = ("x", "small", "huge", "word", "odd", "day", "once", "local", "yes", "mood", "part", "bytes",
-           "id", "clock", "word || odd", "x % 5", "wide")  # fmt: skip
+           "id", "clock", "word || odd", "x % 5", "wide",
+           "long", "blob", "CASE WHEN x < 40 THEN long ELSE lpad(sha256(long), 256, ' ') END")  # fmt: skip
 SOURCES = (
     "FROM seen", "FROM (SELECT * FROM seen WHERE x > 10)", "FROM seen JOIN titles USING (x)",
     "FROM (SELECT * FROM seen UNION ALL SELECT * FROM seen)", "FROM seen WHERE x < 0",
@@ -103,6 +105,27 @@ def test_the_mechanism_draws_from_the_same_counts(
         owner.sql(query).fetchall()
     assert released == before * 2
     assert reads
+
+
+@pytest.mark.parametrize("column", ["long", "blob"])
+def test_no_value_makes_a_piece_large(
+    column: str,
+    owner: dp_sql.Session,
+    in_pieces: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Arrow's pieces have less than 2^31 bytes, and one person's rows must not decide that."""
+    sizes, right = set(), reading._Column.numbers
+
+    def numbers(self: reading._Column, values: Any) -> Any:
+        sizes.update(len(one) for one in values.cast("binary").to_pylist())
+        return right(self, values)
+
+    in_pieces()
+    monkeypatch.setattr(reading._Column, "numbers", numbers)
+    owner.sql(f"SELECT {CALL.format('x', column)} FROM seen").fetchall()
+    owner.sql(f"SELECT {CALL.format(column, 'word')} FROM seen").fetchall()
+    assert max(sizes) == reading._LONG and reading._LONG - 1 in sizes
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -45,6 +45,7 @@ _AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
     "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
     "TIMESTAMP WITH TIME ZONE",
 }  # fmt: skip
+_LONG = 256  # bytes; of longer values their hash is sent, so that no row makes a piece too large
 _CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
 _SIZE = re.compile(r"([\d.]+) ?(bytes|[KMGT]iB)")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -182,9 +183,22 @@ def _pairs_sql(plan: Plan, call: str) -> str:
 
 
 def _sent(name: str, kind: str) -> str:
-    """A column of which equal values are sent as equal ones, and no others."""
-    as_it_is = family(kind) in _AS_NUMBERS | {"BLOB"}
-    return f"__dp_{name}" if as_it_is else f"CAST(__dp_{name} AS VARCHAR) AS __dp_{name}"
+    """A column of which equal values are sent as equal ones, and no others.
+
+    That no others are rests for long strings and blobs on sha256.
+    """
+    column, of = f"__dp_{name}", family(kind)
+    if of in _AS_NUMBERS:
+        return column
+    if of != "BLOB":
+        column = f"CAST({column} AS VARCHAR)"
+    if of in {"BLOB", "VARCHAR"}:
+        size = f"system.main.{'octet_length' if of == 'BLOB' else 'strlen'}({column})"
+        # As long as no value that is sent as it is.
+        hashed = f"system.main.lpad(system.main.sha256({column}), {_LONG}, ' ')"
+        hashed = f"system.main.encode({hashed})" if of == "BLOB" else hashed
+        column = f"CASE WHEN {size} < {_LONG} THEN {column} ELSE {hashed} END"
+    return f"{column} AS __dp_{name}"
 
 
 def _batches(relation: Any) -> Iterator[Any]:
