@@ -65,13 +65,13 @@ def test_the_reference_has_every_function_key_and_command() -> None:
         part = functions.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
         assert all(f"`{word}`" in part for word in (*function.named, *function.mechanisms))
     assert all(f"| `{key}` |" in keys for key in keys_of("budget.") + keys_of("limits."))
+    assert commands.count("-h, --help") == commands.count("\n## ")
     for one, inner in COMMANDS.items():
         for path in (one, *(f"{one} {more}" for more in inner)):
             assert f"\n## `dp-sql {path}`\n" in commands
     named = {name for names in PYTHON.values() for name in names}
     assert {name for name in named if f"::: {name}\n" not in python} == set()
-    public = {name for name in dp_sql.__all__ if not name.endswith("Error")}
-    assert public <= {name.rpartition(".")[2] for name in named}
+    assert {f"dp_sql.{name}" for name in dp_sql.__all__} <= named
 
 
 def test_what_a_page_links_to_is_on_the_site(tmp_path: Path) -> None:

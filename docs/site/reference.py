@@ -27,7 +27,7 @@ PYTHON = {  # the parts of the page about Python, and what each describes
         "dp_sql.session.explain.Cost", "dp_sql.Receipt", "dp_sql.releases.Release",
     ),
     "DB-API": ("dp_sql.integrations.dbapi.connect",),
-    "Errors": ("dp_sql.errors",),
+    "Errors": ("dp_sql.DpSqlError", "dp_sql.QueryError", "dp_sql.InternalError"),
     "Mechanisms": ("dp_sql.udfs.mechanism.Mechanism", "dp_sql.udfs.mechanism.PrivacyLoss"),
 }  # fmt: skip
 
@@ -80,24 +80,27 @@ def policy_page() -> Iterator[str]:
 def command_page() -> Iterator[str]:
     """The help of dp-sql and of its subcommands."""
     yield "# The command line\n\n[Sessions](../sessions.md#the-command-line) has examples.\n"
-    for path, text in helps(command, "dp-sql"):
+    for path, text in helps(command, None, "dp-sql"):
         yield f"\n## `{path}`\n\n```text\n{text}\n```\n"
 
 
-def helps(group: click.Command, path: str) -> Iterator[tuple[str, str]]:
+def helps(one: click.Command, parent: click.Context | None, name: str) -> Iterator[tuple[str, str]]:
     """A command and its subcommands, each with what `--help` prints."""
-    context = click.Context(group, info_name=path, max_content_width=100, terminal_width=90)
-    yield path, group.get_help(context)
-    if isinstance(group, click.Group):
-        for name in group.list_commands(context):
-            inner = group.get_command(context, name)
-            assert inner is not None
-            yield from helps(inner, f"{path} {name}")
+    context = click.Context(
+        one, parent=parent, info_name=name, terminal_width=90, **one.context_settings
+    )
+    yield context.command_path, one.get_help(context)
+    if isinstance(one, click.Group):
+        for inner in one.list_commands(context):
+            found = one.get_command(context, inner)
+            assert found is not None
+            yield from helps(found, context, inner)
 
 
 def python_page() -> Iterator[str]:
     """The public names, as mkdocstrings shows their docstrings."""
-    yield "# Python\n\n[Sessions](../sessions.md) has examples.\n"
+    yield "# Python\n\n[Sessions](../sessions.md) has examples. "
+    yield "[Errors](../errors.md) says what to do about each error.\n"
     for part, names in PYTHON.items():
         yield f"\n## {part}\n\n" + "".join(f"::: {name}\n\n" for name in names)
 

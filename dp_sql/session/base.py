@@ -44,8 +44,9 @@ class Session(Corrects):
 
     One thread at a time may use it. For several threads, open a session for each.
 
-    Privacy: each DP call is one release with the epsilon written in it, under adding or removing
-        all rows of one person. Reading the result again is free.
+    Privacy:
+        Each DP call is one release with the epsilon written in it, under adding or removing all
+        rows of one person. Reading the result again is free.
     """
 
     _analyst: str | None = None
