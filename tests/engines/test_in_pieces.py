@@ -123,7 +123,7 @@ def test_no_value_makes_a_piece_large(
 
     in_pieces()
     monkeypatch.setattr(reading._Column, "numbers", numbers)
-    owner.sql(f"SELECT {CALL.format('x', column)} FROM seen").fetchall()
+    owner.sql(f"SELECT {CALL.format('word', column)} FROM seen").fetchall()
     owner.sql(f"SELECT {CALL.format(column, 'word')} FROM seen").fetchall()
     assert max(sizes) == reading._LONG and reading._LONG - 1 in sizes
 
