@@ -76,6 +76,10 @@ def main() -> None:
     st.html(CALM)
     shared = opened(FOLDER, ANALYST)
     st.title("What people read", anchor=False)
+    st.caption(
+        "You see answers, never anyone's rows. **Asking** spends some of a fixed budget, which "
+        "limits what all answers together reveal about any one reader. **Looking** is free."
+    )
     answers_side, choices_side = st.columns([5, 3], gap="large")
     with choices_side:  # on a phone, below the answer
         question, hundredths = chosen(shared, lambda table: lists(shared, ANALYST, table))
@@ -83,10 +87,6 @@ def main() -> None:
         history(shared)
     with answers_side:
         about(shared, question, hundredths)
-        st.caption(
-            "All answers together reveal little about any one reader: how little is a fixed "
-            "budget. **Asking** spends some of it. **Looking** is free."
-        )
 
 
 # --- what it costs, and the answer ----------------------------------------------------------------

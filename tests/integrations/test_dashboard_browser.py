@@ -122,7 +122,8 @@ def ask_button(browser: webdriver.Chrome) -> WebElement:
 
 def press(browser: webdriver.Chrome, keys: str) -> None:
     """Move ε: Streamlit hides the input of its slider, which still takes the focus."""
-    slider = browser.find_element(By.CSS_SELECTOR, "[data-testid=stSlider] input[type=range]")
+    found = (By.CSS_SELECTOR, "[data-testid=stSlider] input[type=range]")
+    slider = WebDriverWait(browser, PATIENCE).until(lambda b: b.find_element(*found))
     browser.execute_script("arguments[0].focus()", slider)
     ActionChains(browser).send_keys(keys).perform()
 
@@ -130,6 +131,7 @@ def press(browser: webdriver.Chrome, keys: str) -> None:
 def books_drawn(browser: webdriver.Chrome) -> list[str]:
     """The titles in the picture, and then their counts."""
     assert sees(browser, "The lines show where the true numbers are", "A Doll's House")
+    WebDriverWait(browser, PATIENCE).until(lambda b: b.execute_script(f"return {CHART} !== null"))
     return [str(text) for text in browser.execute_script(DRAWN)]
 
 
@@ -138,7 +140,7 @@ def is_above_the_fold(browser: webdriver.Chrome, width: int, height: int) -> boo
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.refresh()
-    assert sees(browser, "The lines show where the true numbers are")
+    assert books_drawn(browser)
     right, bottom = browser.execute_script(CORNER)
     return bool(0 < right <= width and 0 < bottom <= height)
 
