@@ -346,6 +346,7 @@ def open_database(version: str, number: int) -> Iterator[Any]:
                 database.execute(f"SET {name} = false")
             for setting in _SETTINGS:
                 database.execute(setting)
+            database.execute("SET arrow_large_buffer_size = true")  # strings of 2 GiB and more
             database.execute(f"SET memory_limit = '{_memory(database)}B'")
             database.execute(f"CREATE TEMP MACRO __dp_part() AS CAST({number} AS BIGINT)")
             yield database
