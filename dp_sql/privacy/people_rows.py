@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from dp_sql.privacy.plan import Column, Finding, Plan
 from dp_sql.sql.functions.quantile import WORD_UDF
-from dp_sql.sql.types import as_bytes, by_value, exact
+from dp_sql.sql.types import as_bytes, as_text, by_value, exact
 from dp_sql.udfs.count_distinct.item_sample import threshold
 
 KEEP_UDF, FIND_UDF, KEY_UDF = "__dp_sql_keep", "__dp_sql_find", "__dp_sql_key"
@@ -268,7 +268,8 @@ class PeopleRows:
 
     def _hash(self, what: str, number: str) -> str:
         """The keyed hash of a person and the number of a group or row."""
-        text = f"CAST({_PERSON} AS VARCHAR) || '/' || CAST({number} AS VARCHAR)"
+        person = as_text(_PERSON, self._first.columns["privacy_unit"].type)
+        text = f"{person} || '/' || CAST({number} AS VARCHAR)"
         return f"system.main.sha256('{self.key}{what}/' || {text})"
 
     def _allowed(self, cap: int, end: str) -> list[str]:

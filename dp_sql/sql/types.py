@@ -43,22 +43,26 @@ def exact(expression: str, type_name: str) -> str:
 _HASHED = frozenset(name for name in EXACT_TYPES if name.startswith(("DATE", "TIME")))
 
 
-def as_bytes(expression: str, type_name: str) -> str:
-    """A BLOB that tells the values of a type apart; no value makes it fail.
+def as_text(expression: str, type_name: str) -> str:
+    """A string that tells the values of a type apart; no value makes it fail.
 
     A date or time that a file holds may be none that DuckDB can write, so it is hashed.
+    """
+    name = family(type_name)
+    if name in _HASHED:
+        expression = f"system.main.hash({expression})"
+    return expression if name == "VARCHAR" else f"CAST({expression} AS VARCHAR)"
+
+
+def as_bytes(expression: str, type_name: str) -> str:
+    """The same as a BLOB.
 
     >>> print(as_bytes("title", "VARCHAR"))
     system.main.encode(title)
     """
-    name = family(type_name)
-    if name == "BLOB":
+    if family(type_name) == "BLOB":
         return expression
-    if name in _HASHED:
-        expression = f"system.main.hash({expression})"
-    if name != "VARCHAR":
-        expression = f"CAST({expression} AS VARCHAR)"
-    return f"system.main.encode({expression})"
+    return f"system.main.encode({as_text(expression, type_name)})"
 
 
 def same_bits(expression: str, type_name: str) -> str:

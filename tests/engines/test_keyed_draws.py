@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,6 +141,20 @@ def test_a_person_has_one_vote_which_is_a_row_of_theirs(session: Any) -> None:
             voters = Counter(vote[:-1] for vote in votes)
             assert {*voters.values()} == {1}
             assert {p for p, *_ in votes} == {p for p, *_ in rows}
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_no_person_makes_a_draw_fail(query: str, session: Any, tmp_path: Path) -> None:
+    """A file may hold a time that DuckDB cannot write."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    moments = pa.array([-(1 << 63), -(1 << 63) + 1, 0], pa.int64()).view(pa.timestamp("us"))
+    rows = pa.table({"person": moments, "grp": ["a", "b", "a"], "value": [1, 2, 3]})
+    pq.write_table(rows, tmp_path / "odd.parquet")
+    kept = Kept(session, query.replace("FROM votes", f"FROM '{tmp_path}/odd.parquet'"))
+    people = PeopleRows(kept._plans, key=KEYS[0])
+    ctes = ", ".join([*people.shared(), *people.of(0)])
+    found = session.connection.execute(f"WITH {ctes} SELECT count(*) FROM __dp_kept")
+    assert found.fetchall() == [(3,)]
 
 
 # --- over many keys ---
