@@ -67,7 +67,7 @@ bench: $(CHECK)  ## measure against the same questions without privacy; writes b
 	$(BIN)/python -m benchmarks
 
 RIVALS := opendp smartnoise pipelinedp tumult qrlew
-rivals:  ## the same questions to other libraries (Tumult needs Java); writes docs/comparison.md
+rivals:  ## the same questions to other libraries (Tumult needs Java); writes two pages of docs/
 	@for name in dp_sql $(RIVALS); do \
 		test -x .venv-rivals/$$name/bin/python || $(PYTHON) -m venv .venv-rivals/$$name; \
 	done
@@ -77,6 +77,7 @@ rivals:  ## the same questions to other libraries (Tumult needs Java); writes do
 			|| echo "$$name cannot be installed here and is left out" >&2; \
 	done
 	.venv-rivals/dp_sql/bin/python -m benchmarks.rivals $(LIBRARIES)
+	.venv-rivals/dp_sql/bin/python -m benchmarks.rivals.distinct $(LIBRARIES)
 
 papers:  ## the papers' tables and figures: QUICK=1, DATA=folder, FILES="name=file …", OUT=folder
 	@test -x .venv-papers/bin/python || $(PYTHON) -m venv .venv-papers

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from benchmarks.rivals import distinct
 from benchmarks.rivals.page import PAGE, compared, errors, guesses, luckier, page, percent
 from benchmarks.rivals.questions import QUESTIONS, Asked, Question, ask
 from benchmarks.rivals.runner import at_95, error
@@ -99,6 +100,31 @@ def test_a_library_that_could_not_run_and_a_check_are_on_the_page() -> None:
 
 def test_the_page_in_the_docs_is_what_its_stored_results_say() -> None:
     assert PAGE.read_text("utf-8") == page(json.loads(RESULTS.read_text("utf-8")))
+
+
+def test_the_page_on_distinct_counts_is_what_its_stored_results_say() -> None:
+    stored = json.loads(distinct.RESULTS.read_text("utf-8"))
+    assert distinct.PAGE.read_text("utf-8") == distinct.page(stored)
+
+
+def test_the_page_on_distinct_counts_names_who_is_closer_and_no_wrong_answer() -> None:
+    def one(bias: float, **more: Any) -> dict[str, Any]:
+        return answered(abs(bias), bias=bias, spread=[bias, bias + 0.1], **more)
+
+    results = {
+        "libraries": {
+            "dp_sql": {"questions": {"shop 1": one(-0.1)}},
+            "opendp": {"questions": {"shop 1": one(-0.8), "shop 300": one(-0.05)}},
+            "qrlew": {"questions": {"shop 1": one(0.01, wrong="counts rows")}},
+        }
+    }
+    assert distinct.answers(results, "shop")[2:] == [
+        "| OpenDP | 20 % (20 % to 30 %) | – | – | – | 95 % (95 % to 105 %) | – |",
+        "| qrlew | wrong: 101 % (101 % to 111 %) | – | – | – | – | – |",
+    ]
+    assert distinct.ahead(results, "shop") == (
+        "dp_sql's median error is 10 %. Smaller: OpenDP with a limit of 300 (5.0 %)."
+    )
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,7 @@ def _measure(
         "error": statistics.median(errors),
         "error_95": at_95(errors),
         "bias": statistics.median(signed) if signed else None,
+        "spread": [-at_95([-one for one in signed]), at_95(signed)] if signed else None,
         "seconds": statistics.median(private for _, private, _ in runs),
         "ratio": statistics.median(private / plain for _, private, plain in runs),
         "needs": answerer.needs,

@@ -27,21 +27,9 @@ INTRODUCTION = (
 )
 
 FOUND = (
-    "## Who answers COUNT(DISTINCT) correctly?",
+    "## Who answers COUNT(DISTINCT) right?",
     "",
-    "That is, the number of different items when people have many items each. No library here has an unbiased answer: each",
-    "must limit what one person contributes, and so counts too few items if the limit is low and adds much noise if it is",
-    "high. They differ in who chooses the limit, and in what is lost below it:",
-    "",
-    "- **dp_sql** chooses the limit privately and counts what people with that limit can cover together (a maximum flow),",
-    "  so an item is lost only if no person has room for it. Its [report](sql.md#reading-a-report) names the limit.",
-    "- **OpenDP** (`n_unique`), **SmartNoise SQL** (`COUNT(DISTINCT …)`) and **Tumult Analytics** (`count_distinct`) keep a",
-    "  random choice of each person's rows, as many as you say. Popular items crowd out rare ones. The scale of their",
-    "  noise is the limit over ε, as person-level privacy needs. Where people have more rows than the limit the answers are too",
-    "  low, and nothing in them says by how much.",
-    "- **PipelineDP** counts people and rows, not distinct values.",
-    "- **qrlew** answers another question: its rewritten SQL counts rows. That SQL has no DISTINCT, so noise and bounds are",
-    "  not the cause, and `count(*)` over `SELECT DISTINCT item` does the same.",
+    "See [the page on it](who_counts_distinct.md): each library, at the limits on a person's rows that its user may guess.",
     "",
     "## Defaults, refusals and errors",
     "",
@@ -99,4 +87,64 @@ MISSING = (
     "- PyDP and diffprivlib can be installed, but have no notion of a person: each number counts as one person's, and the",
     "  caller must limit each person's rows. PipelineDP uses PyDP's noise.",
     "- Privacy on Beam, ZetaSQL's and BigQuery's differential privacy need Go, C++ or a cloud.",
+)
+
+DISTINCT = (
+    "# Who answers COUNT(DISTINCT) right?",
+    "",
+    "How many different items are there, if each *person* must be protected with all of their rows? One person may have",
+    "many items, so one person can change the number by many. A library can limit how many rows of a person count, and add",
+    "noise of that size. A low limit then loses items, a high one drowns them in noise, and the best one is a property",
+    "of the private data. `make rivals` asks six libraries at ε = 1 and writes this page, its picture and",
+    "`benchmarks/rivals/distinct.json`.",
+    "",
+    "![Answers of each library over the limit that its user guesses](who_counts_distinct.svg)",
+    "",
+    "The line is the median answer, the band holds 90 % of the answers, and what is above 160 % is cut off. Nothing in an",
+    "answer of OpenDP, SmartNoise SQL or Tumult Analytics says on which part of its curve it lies; the limit with the",
+    "smallest error can only be found by looking at the private data.",
+    "",
+    "## What was asked",
+    "",
+)
+
+CALLS = {
+    OURS: (
+        "`DP_COUNT_DISTINCT(item, epsilon := 1.0, privacy_unit := person)`",
+        "takes no limit: it chooses one privately, and counts what people within it can cover together "
+        "([proof](../udfs/count_distinct/matching.md)); its report has a lower bound",
+    ),
+    "opendp": (
+        '`query.truncate_per_group(limit).select(pl.col("item").dp.n_unique())`',
+        "keeps as many rows of each as the user says, and refuses without a limit; the answer does not say what was lost",
+    ),
+    "smartnoise": (
+        "`SELECT COUNT(DISTINCT item)`, `max_ids: limit`",
+        "keeps as many rows of each as the metadata says, **one if it says nothing**, without a warning",
+    ),
+    "pipelinedp": (
+        "none",
+        "counts rows and people, not distinct values",
+    ),
+    "tumult": (
+        '`enforce(MaxRowsPerID(limit)).count_distinct(columns=["item"])`',
+        "keeps as many rows of each as the user says, and refuses without a limit; the answer does not say what was lost",
+    ),
+    "qrlew": (
+        "`SELECT count(DISTINCT item)`, `max_multiplicity=limit`",
+        "**wrong**: the SQL that it writes has no DISTINCT and counts rows, without an error",
+    ),
+}
+"""Of each library: what was called, and what it does with a person who has many items."""
+
+DISTINCT_HOW = (
+    "## How it was done",
+    "",
+    "- The tables are those of the [comparison](comparison.md#how-it-was-done): *readers* are 500 people with 44,729 rows,",
+    "  at most 2,390 of one person, and most items have one reader; the *shop* has 10,000 customers with 144,576 rows, at",
+    "  most 1,004 of one customer.",
+    "- Each answer was asked 5 to 40 times (Tumult's at least 2); with fewer than 20 runs the band is from the smallest to",
+    "  the largest.",
+    "- A limit on rows is one on items here only where rows are distinct; these libraries count it in rows.",
+    "- The calls are in `benchmarks/rivals/with_*.py`, one file for each library.",
 )
