@@ -1,4 +1,4 @@
-"""A distinct count of zipf pairs on a local Spark cluster: `python -m benchmarks.spark_workers 1` and `2`.
+"""A distinct count of zipf pairs on a local Spark cluster: `python -m benchmarks.spark_workers 1 10000000`.
 
 Prints seconds of the jobs and of the driver, and CPU seconds of the driver and of each executor.
 """
@@ -17,11 +17,10 @@ import dp_sql
 from benchmarks.pair_files import zipf
 from dp_sql.engines.spark.jobs import SparkJobs
 
-_N_ROWS = 10**7
 _QUERY = "SELECT DP_COUNT_DISTINCT(item, epsilon := 1, privacy_unit := user_id) FROM pairs"
 
 
-def main(n_workers: int, folder: Path) -> None:
+def main(n_workers: int, n_rows: int, folder: Path) -> None:
     import pyspark
     from pyspark.sql import SparkSession
 
@@ -32,7 +31,7 @@ def main(n_workers: int, folder: Path) -> None:
     }
     place = f"local-cluster[{n_workers},1,2048]"
     spark = SparkSession.builder.master(place).config("spark.ui.enabled", "false").getOrCreate()
-    spark.read.parquet(str(zipf(folder, _N_ROWS))).createOrReplaceTempView("pairs")
+    spark.read.parquet(str(zipf(folder, n_rows))).createOrReplaceTempView("pairs")
     with dp_sql.connect(spark) as session, _timed() as in_jobs:
         session.sql(
             _QUERY.replace("pairs", "(SELECT * FROM pairs WHERE user_id < 1000)")
@@ -47,7 +46,7 @@ def main(n_workers: int, folder: Path) -> None:
         wall, cpu, after = time.perf_counter() - started, time.process_time() - cpu, _executors()
     of_executors = [round(after[one] - before.get(one, 0), 1) for one in after]
     print(
-        f"{n_workers} workers: {len(in_jobs)} jobs {sum(in_jobs):.1f} s, driver {wall - sum(in_jobs):.1f} s; "
+        f"{n_workers} workers, {n_rows:,} rows: {len(in_jobs)} jobs {sum(in_jobs):.1f} s, driver {wall - sum(in_jobs):.1f} s; "
         f"CPU: driver {cpu:.1f} s, executors {of_executors} s"
     )
     spark.stop()
@@ -96,4 +95,4 @@ def _executors() -> dict[int, float]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(".cache") / "pairs")
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(".cache") / "pairs")

@@ -295,24 +295,28 @@ def test_the_owner_alone_sees_how_far_a_job_is(owner: Session, analyst: AnalystS
     assert FakeJobs.newest.progress is None
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize(
+    ("is_terminal", "spark_s_own"), [(True, "false"), (True, "true"), (False, "false")]
+)
 def test_the_bar_is_on_a_terminal_and_goes_away(
-    is_terminal: bool, monkeypatch: pytest.MonkeyPatch
+    is_terminal: bool, spark_s_own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[str] = []
     stages = {1: SimpleNamespace(numTasks=4, numCompletedTasks=1), 2: None}
     tracker = SimpleNamespace(getActiveStageIds=lambda: [*stages], getStageInfo=stages.get)
-    context = SimpleNamespace(statusTracker=lambda: tracker)
+    settings = {"spark.ui.showConsoleProgress": spark_s_own}
+    context = SimpleNamespace(statusTracker=lambda: tracker, getConf=lambda: settings)
     monkeypatch.setattr(progress, "_AFTER", 0.0)
     terminal = SimpleNamespace(isatty=lambda: is_terminal, write=written.append, flush=Mock())
     monkeypatch.setattr(sys, "stderr", terminal)
     bar = progress.Progress(SimpleNamespace(sparkContext=context))
     bar.n_rows = 12000
     with bar.shown():
-        while is_terminal and not written:
+        is_shown = is_terminal and spark_s_own == "false"
+        while is_shown and not written:
             time.sleep(0.001)
     line = f"\rSpark [{'#######':30}] 12,000 rows, job 1, 1 of 4 tasks"
-    assert written == ([line, f"\r{'':{len(line) - 1}}\r"] if is_terminal else [])
+    assert written == ([line, f"\r{'':{len(line) - 1}}\r"] if is_shown else [])
 
 
 # --- under a policy ---

@@ -16,13 +16,14 @@ _WIDTH = 30
 
 
 class Progress:
-    """The bar of one release, on stderr if that is a terminal.
+    """The bar of one release, on stderr if that is a terminal without Spark's own bar.
 
     n_rows: how many rows there are, once this is known.
     """
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
+        self._context = getattr(spark, "sparkContext", None)  # None: Spark Connect
         self.n_rows: int | None = None
         self._n_jobs = 0
         self._told = (0, 0)  # by Spark Connect: tasks that are done, and all
@@ -31,7 +32,7 @@ class Progress:
     def shown(self) -> Iterator[None]:
         """Show the bar while a job runs, from its third second on."""
         self._n_jobs += 1
-        if not sys.stderr.isatty():
+        if not sys.stderr.isatty() or self._has_other_bar():
             yield
             return
         over = threading.Event()
@@ -44,12 +45,16 @@ class Progress:
                 over.set()
                 showing.join()
 
+    def _has_other_bar(self) -> bool:
+        if self._context is None:
+            return False
+        return bool(self._context.getConf().get("spark.ui.showConsoleProgress", "false") == "true")
+
     @contextmanager
     def _followed(self) -> Iterator[Callable[[], tuple[int, int]]]:
         """How many tasks are done, and of how many: as Spark says while a job runs."""
-        context = getattr(self._spark, "sparkContext", None)
-        if context is not None:
-            tracker = context.statusTracker()
+        if self._context is not None:
+            tracker = self._context.statusTracker()
 
             def running() -> tuple[int, int]:
                 stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))

@@ -134,7 +134,7 @@ def joined(asking: Asking) -> Question:
     return replace(JOINED, public=asking.public("__dp_domain", item=["Title 1", "Title 2", None]))
 
 
-@pytest.fixture(params=[1, 3, 7])
+@pytest.fixture(params=[3, 7])
 def n_parts(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
@@ -150,7 +150,7 @@ def test_answers(asking: Asking, joined: Question, n_parts: int) -> None:
 def test_the_order_of_rows_changes_nothing(asking: Asking) -> None:
     rng = random.Random(7)
     answers = []
-    for _ in range(3):
+    for _ in range(2):
         for table in (RATINGS, ORDERS, LINES, NOTES):
             asking.shuffle(table, rng)
         jobs = asking.jobs(5)
@@ -162,14 +162,14 @@ def test_the_order_of_rows_changes_nothing(asking: Asking) -> None:
                 pairs.shown,
             )
         )
-    assert answers[0] == answers[1] == answers[2]
+    assert answers[0] == answers[1]
     assert answers[0][0] == asking.expected(LINKED)
 
 
 def test_tables_without_rows(asking: Asking) -> None:
     table = ("spark_catalog", "default", "empty")
     asking.make(table, "person BIGINT, title VARCHAR")
-    for n_parts in (1, 6, None):
+    for n_parts in (6, None):
         jobs = asking.jobs(n_parts)
         for question in (COUNTS, ROWS_PER_PERSON, TOTAL):
             empty = _over(question, table)
