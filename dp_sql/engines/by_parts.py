@@ -177,7 +177,7 @@ class ByParts:
         grouped = ("__dp_group",) if plan.keys else ()
         question = self._question(plan, pairs_sql(plans, place, key), shown=grouped)
         first = self._engine.thin(question, PEOPLE_PER_ITEM)
-        shown = first.shown.sort_by("item")
+        shown = first.shown.sort_by("item") if grouped else first.shown
 
         def complete(items: Any, people: Any) -> list[Pairs]:
             return [self._engine.complete(question, items, people)]

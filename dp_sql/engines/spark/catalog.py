@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Protocol, runtime_checkable
 
 from dp_sql.engines.spark.types import backquoted, duckdb_type, readable
@@ -181,7 +182,7 @@ def _database(catalog: str) -> str:
 
 
 def _check(spark: Spark) -> None:
-    """Refuse a Spark that is too old."""
+    """Refuse a Spark that is too old, or that lacks what it runs Python with."""
     numbers = spark.version.split(".")[:2]
     if tuple(int(one) if one.isdecimal() else 0 for one in numbers) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
@@ -189,6 +190,8 @@ def _check(spark: Spark) -> None:
             f"dp_sql needs Spark {wanted} or newer, and this is {spark.version}: "
             f"{install_command('spark')}"
         )
+    if type(spark).__module__.startswith("pyspark.") and find_spec("pandas") is None:
+        raise DpSqlError(f"Spark runs Python only where pandas is: {install_command('spark')}")
 
 
 def condition_of(error: Exception) -> str:

@@ -105,6 +105,14 @@ def test_an_old_spark_is_refused_in_one_sentence() -> None:
         SparkCatalog(FakeSpark(version="3.5.1"))
 
 
+def test_a_spark_without_pandas_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    SparkCatalog(FakeSpark())
+    monkeypatch.setattr(FakeSpark, "__module__", "pyspark.sql.classic")
+    with pytest.raises(DpSqlError, match=r"only where pandas is: .*spark"):
+        SparkCatalog(FakeSpark())
+
+
 def test_identity_is_the_warehouse_and_the_application_of_what_ends_with_it(
     spark: FakeSpark,
 ) -> None:
