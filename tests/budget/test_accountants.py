@@ -21,6 +21,8 @@ from dp_sql.errors import PolicyError
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.budget.adversary import SCALE, Flip, Reveal, coin, delta_of, log_between, worst
 
+pytestmark = pytest.mark.pure
+
 TENTH = Fraction(1, 10)
 MILLIONTH = Fraction(1, 10**6)
 CAP = Cap(Fraction(1), MILLIONTH)

@@ -23,6 +23,8 @@ from tests.budget.draws import Between, Case, Grouped, Pair, Person, exactly
 from tests.budget.test_accountants import how_many
 from tests.udfs.distributions import NotPrivateError
 
+pytestmark = pytest.mark.pure
+
 ROOT_OF_E = draws.exp_of(Fraction(1, 2))
 E = ROOT_OF_E**2
 TINY = Fraction(1, 10**20)

@@ -72,6 +72,7 @@ def test_hardly_a_release_is_wasted(case: Case) -> None:
     assert forbidden(a_little_more, case)
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     "mutant",
     [

@@ -296,6 +296,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(("tamper", "check"), WRONG.values(), ids=WRONG)
 def test_wrong_draws_are_rejected(
     tamper: Callable[[Patch], None], check: str, session: Any, monkeypatch: Patch

@@ -317,6 +317,7 @@ MUTANTS: dict[str, tuple[Plant, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_oracle_rejects_a_writer_that(
     name: str, shops: Shops, monkeypatch: pytest.MonkeyPatch
@@ -330,6 +331,7 @@ def test_the_oracle_rejects_a_writer_that(
         check(text, shops)
 
 
+@pytest.mark.pure
 @pytest.mark.skipif(duckdb.__version__ >= "2", reason="DuckDB 2.0 joins them by hashes by itself")
 def test_the_oracle_rejects_a_join_that_compares_each_row_with_each(
     shops: Shops, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,8 @@ import pytest
 from dp_sql.udfs import binomial
 from dp_sql.udfs.binomial import least_trials, normal_quantile
 
+pytestmark = pytest.mark.pure
+
 RATES = [Fraction(1, 100), Fraction(1, 7), Fraction(1, 2), Fraction(4, 5), Fraction(99, 100)]
 BETAS = [Fraction(1, 4), Fraction(1, 10), Fraction(1, 40), Fraction(1, 10**6)]
 TRIALS = range(1, 41)

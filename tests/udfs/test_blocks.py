@@ -19,6 +19,8 @@ from tests.udfs.choices import (
 from tests.udfs.distributions import accepted, distribution_of, fits, normalized
 from tests.udfs.test_permute_and_flip import permute_and_flip
 
+pytestmark = pytest.mark.pure
+
 HALF = Fraction(1, 2)
 RATE = Fraction(2, 5)
 """Two shortfalls share a block."""

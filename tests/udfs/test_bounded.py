@@ -26,6 +26,8 @@ from tests.udfs.cases_gem import weights_on_grid as weights
 from tests.udfs.choices import EPSILON, PowersOf, distribution_of_choice, distribution_on_grid
 from tests.udfs.distributions import NotPrivateError, check_neighbours, normalized
 
+pytestmark = pytest.mark.pure
+
 HALF = Fraction(1, 2)
 BETAS = [Fraction(1, 20), Fraction(49, 100)]
 SIDES = {"gem": 1, "mgem": -1}

@@ -7,6 +7,8 @@ import pytest
 
 from dp_sql.udfs.select.gem import sign_of_spearman
 
+pytestmark = pytest.mark.pure
+
 
 def small_tables():
     for n in (1, 2, 3):

@@ -11,6 +11,8 @@ from dp_sql.udfs.exact_sampling import secret_draws
 from tests.udfs.cases_bounded import GRAPH
 from tests.udfs.cases_difference import BETA
 
+pytestmark = pytest.mark.pure
+
 COVER = [40, 75, 120, 170, 190, 192, 192, 195, 203, 203]
 """Under the bounds 1, 2, ..., 256 and 300."""
 BOUNDS = difference.bounds_up_to(300)

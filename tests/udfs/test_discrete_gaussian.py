@@ -43,6 +43,7 @@ def test_tails_are_enclosed_tightly(scale, bits):
     assert highs[-1] <= 2
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("wrong", [lambda s, w: bell_of(s, w, 1), lambda s, w: bell_of(s, w, -1)])
 def test_a_bell_rounded_the_wrong_way_would_be_noticed(wrong, monkeypatch):
     monkeypatch.setattr(discrete_gaussian, "_bell", wrong)
@@ -160,6 +161,7 @@ def by_rho(scale, epsilon):
     return math.exp(high)
 
 
+@pytest.mark.pure
 def test_the_conversion_covers_discrete_noise_and_the_continuous_formula_does_not():
     assert never_too_small(by_rho)
     assert not never_too_small(continuous_delta)

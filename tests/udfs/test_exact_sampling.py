@@ -64,6 +64,7 @@ def tape(prefix: str, then: str) -> Draws:
     return Draws(lambda n: int("".join(next(unread, then) for _ in range(n)) or "0", 2))
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("odds", ODDS)
 @pytest.mark.parametrize("width", range(1, 11))
 def test_every_short_tape_is_decided_as_the_true_boundaries_say(odds, width):
@@ -91,6 +92,7 @@ def test_running_sums_are_enclosed_at_every_precision(odds, bits):
     assert sums_are_enclosed(odds, bits)
 
 
+@pytest.mark.pure
 def test_a_product_rounded_the_wrong_way_would_be_noticed(monkeypatch, fresh_powers):
     def rounded_down(a, b, bits):
         low, high, e = a[0] * b[0], a[1] * b[1], a[2] + b[2]
@@ -264,6 +266,7 @@ def test_only_noise_of_the_right_scale_fits(rate, passes):
     assert fits(observed, noise_distribution(0.25)) is passes
 
 
+@pytest.mark.pure
 def test_the_fit_rejects_a_planted_shift():
     draws = secret_draws()
     observed = Counter(discrete_laplace(Fraction(1, 4), draws) + 1 for _ in range(20_000))

@@ -11,6 +11,8 @@ from dp_sql.udfs.select.exponential import EXPONENTIAL, PNF, RNM_GUMBEL
 from tests.udfs.cases_select import HALF, distribution_at_largest, tables
 from tests.udfs.choices import BETA, EPSILON, PowersOf, distribution_of_choice
 
+pytestmark = pytest.mark.pure
+
 BOTH = [exponential.exponential, exponential.pnf]
 
 

@@ -129,6 +129,7 @@ def test_the_checker_accepts_a_largest_cover() -> None:
     check_certificate(THREE_ITEMS, 1, 2, [0, 1, -1])
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     ("count", "cover", "words"),
     [
@@ -145,6 +146,7 @@ def test_the_checker_rejects_wrong_covers(count: int, cover: list[int], words: s
         check_certificate(THREE_ITEMS, 1, count, cover)
 
 
+@pytest.mark.pure
 def test_the_checker_rejects_a_cover_that_only_a_longer_path_improves() -> None:
     runs = [[0, 1], [0, 2], [0]]
     assert by_greed(runs, 1) == [0, 2, -1]
@@ -152,6 +154,7 @@ def test_the_checker_rejects_a_cover_that_only_a_longer_path_improves() -> None:
         check_certificate(runs, 1, 2, by_greed(runs, 1))
 
 
+@pytest.mark.pure
 @given(runs=small, data=st.data())
 @settings(max_examples=100, deadline=None)
 def test_the_checker_rejects_a_flow_that_is_one_short(runs: Runs, data: st.DataObject) -> None:

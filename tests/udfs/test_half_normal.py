@@ -17,6 +17,8 @@ from dp_sql.udfs.select.k_randomised_response import k_randomised_response
 from tests.udfs.choices import BETA, EPSILON, PowersOf, distribution_of_choice, distribution_on_grid
 from tests.udfs.distributions import NotPrivateError, check_neighbours
 
+pytestmark = pytest.mark.pure
+
 ROOT, STEPS = Fraction(1, 4), 2
 """exp(-epsilon / (2 l)) is ROOT**(STEPS / l): rational for the sensitivities 1 and 2."""
 

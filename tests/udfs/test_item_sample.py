@@ -116,6 +116,7 @@ def test_every_sample_is_private_under_a_bound_chosen_by_differences():
     check_privacy(every_sample_under_a_chosen_bound())
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     "mutant",
     [
@@ -161,11 +162,13 @@ def test_the_mean_of_the_estimates_is_the_number_of_items():
     check_mean(mean_of_estimates)
 
 
+@pytest.mark.pure
 def test_pairs_in_place_of_items_are_rejected():
     with pytest.raises(AssertionError):
         check_mean(partial(mean_of_estimates, restrict=pairs_of))
 
 
+@pytest.mark.pure
 def test_an_estimate_that_is_not_scaled_is_rejected(monkeypatch):
     monkeypatch.setattr(item_sample, "_times", lambda x, part: Fraction(x))
     with pytest.raises(AssertionError):
@@ -222,6 +225,7 @@ def of_four_times_beta(found, rate, beta):
     return of_all_items(found, rate, min(4 * beta, Fraction(49, 50)))
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("wrong", [of_the_noise_alone, of_four_times_beta])
 def test_lower_bounds_that_fail_more_often_are_rejected(wrong):
     with pytest.raises(AssertionError):

@@ -49,17 +49,20 @@ CASES = [
 ]
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("case", CASES)
 def test_the_reference_has_the_distribution_of_the_definition(case):
     assert fits(drawn(*case), defined_distribution(*case))
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("case", CASES[1:2] + CASES[3:4] + CASES[6:])
 def test_a_reference_without_the_half_is_rejected(case, monkeypatch):
     monkeypatch.setattr(joint_matrix, "_rate", float)
     assert not fits(drawn(*case), defined_distribution(*case))
 
 
+@pytest.mark.pure
 def test_a_reference_that_counts_the_own_row_as_a_choice_is_rejected(monkeypatch):
     counted = joint_matrix._log_counts
 
@@ -70,6 +73,7 @@ def test_a_reference_that_counts_the_own_row_as_a_choice_is_rejected(monkeypatch
     assert not fits(drawn(*CASES[1]), defined_distribution(*CASES[1]))
 
 
+@pytest.mark.pure
 def test_a_pruned_reference_that_does_not_cap_is_rejected():
     counts, k, epsilon, failure_probability = CASES[5]
     assert not fits(

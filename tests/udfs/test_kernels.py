@@ -75,6 +75,7 @@ def test_the_kernels_pass_what_mutants_have_to_fail() -> None:
     check_hard_graphs()
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("mutated", MUTANTS, indirect=True)
 @pytest.mark.usefixtures("mutated")
 def test_mutants_are_rejected() -> None:

@@ -13,6 +13,8 @@ from tests.udfs.cases_bounded import BETA, EPSILON, Recorder
 from tests.udfs.distributions import draws_fit
 from tests.udfs.test_normalized import defined
 
+pytestmark = pytest.mark.pure
+
 COVER = [40, 60, 70, 74, 75, 75]
 
 

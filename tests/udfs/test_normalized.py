@@ -9,6 +9,8 @@ from dp_sql.udfs.select import normalized
 from dp_sql.udfs.select.normalized import grid_of, normalized_scores, shift_on_grid
 from tests.udfs.choices import neighbours
 
+pytestmark = pytest.mark.pure
+
 SIZES = [(1, 1), (1, 3), (0, 1), (0, 0, 2), (2, 1, 4), (Fraction(1, 2), 0, Fraction(7, 3))]
 SHIFTS = [Fraction(0), Fraction(5, 3), Fraction(-4)]
 

@@ -123,6 +123,7 @@ def test_orders_from_the_system_fit_the_uniform_distribution():
     assert fits(order_counts(secret_draws()), UNIFORM)
 
 
+@pytest.mark.pure
 def test_the_fit_rejects_orders_that_favour_the_first_member(monkeypatch):
     draws = secret_draws()
     right = draws._words

@@ -301,6 +301,7 @@ MUTANTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 }
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_proof_that_takes_something_for_granted_is_rejected(
     mutant: str, monkeypatch: pytest.MonkeyPatch
@@ -333,6 +334,7 @@ KERNEL_MUTANTS = {
 }  # fmt: skip
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("mutant", KERNEL_MUTANTS)
 def test_mutants_of_the_kernels_are_rejected(
     mutant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

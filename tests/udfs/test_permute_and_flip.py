@@ -8,6 +8,8 @@ from dp_sql.udfs import permute_and_flip as flip
 from dp_sql.udfs.permute_and_flip import Rejection
 from tests.udfs.distributions import distribution_of, normalized
 
+pytestmark = pytest.mark.pure
+
 HALF = Fraction(1, 2)
 
 

@@ -9,6 +9,8 @@ from tests.udfs.cases_bounded import GRAPH
 from tests.udfs.cases_from_below import BETA, EPSILON, UNIT, Preset, Q, at_least, exactly
 from tests.udfs.distributions import distribution_of
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.mark.parametrize("cover", [(1, 2), (3, 3), (5, 7)])
 def test_the_distribution_with_real_noise_is_the_definition(cover):

@@ -21,6 +21,8 @@ from tests.udfs.cases_stopping import (
 from tests.udfs.distributions import distribution_of
 from tests.udfs.test_rnm_laplace import small_blocks  # noqa: F401
 
+pytestmark = pytest.mark.pure
+
 EPSILON = Fraction(1)
 BETA = Fraction(1, 20)
 ETA = Fraction(1, 2)

@@ -162,6 +162,7 @@ def test_neighbours_differ_by_at_most_the_stated_factor(k):
     check_privacy(noise(k))
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutants_of_the_noise_are_rejected(mutant):
     MUTANTS[mutant].is_rejected()

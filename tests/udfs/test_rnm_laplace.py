@@ -12,6 +12,8 @@ from dp_sql.udfs.select import rnm_laplace
 from tests.udfs.cases_noise import BETA, EPSILON, Q, distribution_of_starts, noise_is
 from tests.udfs.distributions import PathTooLongError, distribution_of
 
+pytestmark = pytest.mark.pure
+
 
 def capped_geometric(cap):
     """The geometric number, exact below the cap; longer ones are given up as unfinished."""

@@ -192,6 +192,7 @@ def test_some_releases_are_mixtures_over_orders_of_others_and_of_the_person() ->
 OTHERS, PERSON = (frozenset("a"),), frozenset("b")
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("check", [check_range, check_delta, check_rho])
 def test_each_check_rejects_twice_the_rate(check: Any) -> None:
     check(release(OTHERS, PERSON, 1, "gem"))

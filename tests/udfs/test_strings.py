@@ -123,6 +123,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutants_are_rejected(mutant: str, compiled: Callable[[str], None]) -> None:
     right, wrong = MUTANTS[mutant]
