@@ -17,9 +17,9 @@ UNIT = f"{SURE}, privacy_unit := user_id"
 _A_PLAN: Any = "a plan"
 TOP = f"SELECT unnest(DP_TOPK(title, 2, {UNIT}, domain := catalog.title)) AS title FROM ratings"
 BEST = [("Dune",), ("Emma",)]
-# A count whose noise is so wide that two draws are equal with a probability below 1e-7.
+# A count whose noise is so wide that two draws are equal with a probability below 1e-10.
 NOISE = (
-    "SELECT DP_COUNT_DISTINCT(title, epsilon := 1e-6, privacy_unit := user_id) AS n FROM ratings"
+    "SELECT DP_COUNT_DISTINCT(title, epsilon := 1e-9, privacy_unit := user_id) AS n FROM ratings"
 )
 REPORT = NOISE.replace(") AS n", ", report := true) AS n")
 

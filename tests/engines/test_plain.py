@@ -28,8 +28,8 @@ CALL = f"DP_TOPK(title, 2, {UNIT}, domain := catalog.title)"
 TOP = f"SELECT {CALL} AS best FROM ratings"
 BEST = [(["Dune", "Emma"],)]
 COUNT = f"DP_COUNT_DISTINCT(title, {UNIT}"
-# A count whose noise is so wide that two draws are equal with a probability below 1e-7.
-NOISY = "DP_COUNT_DISTINCT(title, epsilon := 1e-6, privacy_unit := user_id"
+# A count whose noise is so wide that two draws are equal with a probability below 1e-10.
+NOISY = "DP_COUNT_DISTINCT(title, epsilon := 1e-9, privacy_unit := user_id"
 NOISE = f"SELECT {NOISY}) AS n FROM ratings"
 
 MORE = f"""

@@ -178,7 +178,7 @@ def test_what_is_not_judged_is_counted_in_words() -> None:
 
 def test_what_is_told_is_told_at_the_level_of_all_verdicts() -> None:
     assert scipy.stats.norm.cdf(Z_99) - scipy.stats.norm.cdf(-Z_99) == pytest.approx(LEVEL)
-    rng = np.random.default_rng()
+    rng = np.random.default_rng(1)
     signs = [sign_of(gap, 1) for gap in rng.standard_normal(20_000)]
     assert 0.005 < np.mean(np.abs(signs)) < 0.016
     few, many = errors_of(1, 50), errors_of(1.1, 50)

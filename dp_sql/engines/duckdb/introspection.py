@@ -25,7 +25,8 @@ _COLUMNS = """
     WHERE NOT internal AND database_name NOT IN ('system', 'temp')
     ORDER BY database_name, schema_name, table_name, column_index
 """
-_VIEWS = "SELECT database_name, schema_name, view_name, sql FROM system.main.duckdb_views()"
+_VIEWS = """SELECT database_name, schema_name, view_name, sql FROM system.main.duckdb_views()
+    WHERE NOT internal"""
 Names = Iterable[Sequence[str]]  # of tables
 _KEYS = """
     SELECT database_name, schema_name, table_name, constraint_type, constraint_column_names,
