@@ -205,7 +205,9 @@ def test_the_range_of_a_distribution_contains_its_percentiles_and_not_anothers(
 ) -> None:
     weights = [1, 2, 4, 8, 16, 16, 8, 4, 2, 1]
     low, high = range_of_distribution(distribution_of(weights), percent, 100)
-    draws = np.random.default_rng(1).choice(10, size=(2000, 100), p=np.array(weights) / sum(weights))
+    draws = np.random.default_rng(1).choice(
+        10, size=(2000, 100), p=np.array(weights) / sum(weights)
+    )
     found = np.percentile(draws + 1, percent, axis=1)
     assert np.mean((low <= found) & (found <= high)) > 0.98
     moved = np.percentile(draws + 5, percent, axis=1)
