@@ -497,7 +497,8 @@ def owners_statements() -> list[str]:
             strings = (n.value for n in ast.walk(ast.parse(block)) if isinstance(n, ast.Constant))
             found += [s for s in strings if isinstance(s, str)]
         for block in blocks("sql", text):
-            found += [one.query for one in duckdb.extract_statements(block)]
+            if not block.startswith("."):  # a command of the shell
+                found += [one.query for one in duckdb.extract_statements(block)]
         for block in blocks("sh", text):
             for line in block.splitlines():
                 if " -c " in line:
