@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from dp_sql.udfs.count_distinct import kernels_build
+
 ROOT = Path(__file__).parents[1]
 STATEMENT = (
     "SELECT DP_TOPK(title, 1, epsilon := 10000, privacy_unit := user_id, domain := ['Dune']) "
@@ -38,3 +42,23 @@ def test_udfs_is_no_top_level_module(tmp_path: Path) -> None:
         check=True,
     )  # fmt: skip
     assert run.stdout.split() == ["None", "False"]
+
+
+def test_a_build_makes_the_link_that_a_source_archive_does_not_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(kernels_build, "compile_kernels", lambda: None)
+    Path("dp_sql").mkdir()
+    Path("udfs").mkdir()
+    kernels_build.prepare()
+    assert Path("dp_sql", "udfs").resolve() == Path("udfs").resolve()
+    kernels_build.prepare()  # a checkout has it
+
+
+def test_the_source_archive_is_made_from_a_list_that_names_what_there_is() -> None:
+    lines = (ROOT / kernels_build.TEMPLATE).read_text("utf-8").splitlines()
+    words = [line.split() for line in lines if line.startswith(("include", "graft"))]
+    names = [name for _, *rest in words for name in rest]
+    assert {"tests", "docs", "examples", "benchmarks", "udfs", "Makefile"} <= set(names)
+    assert all((ROOT / name).exists() for name in names)
