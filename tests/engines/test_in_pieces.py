@@ -197,6 +197,37 @@ def test_a_small_source_is_one_statement(
     assert reads
 
 
+def test_a_small_source_is_not_asked_about_again_within_a_minute(
+    owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, reads, asked = [1e6], n_reads(monkeypatch), list[str]()
+    right = reading._CARDINALITY
+    monkeypatch.setattr(reading.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(reading, "_CARDINALITY", Asked(right, asked))
+    owner.execute("CREATE OR REPLACE TABLE growing AS SELECT i AS u, i AS x FROM range(9) AS r(i)")
+    query = f"SELECT {CALL.format('x', 'u')} FROM growing"
+    for n_asked, seconds in ((1, 0), (1, 59), (2, 2)):
+        now[0] += seconds
+        owner.sql(query).fetchall()
+        assert len(asked) == n_asked
+    owner.execute("INSERT INTO growing SELECT i, i FROM range(3000) AS r(i)")
+    monkeypatch.setattr(reading, "LARGE", 1000)
+    for n_asked, seconds in ((2, 0), (3, 61), (4, 0)):
+        now[0] += seconds
+        owner.sql(query).fetchall()
+        assert len(asked) == n_asked and len(reads) == max(0, n_asked - 2)
+
+
+class Asked:
+    def __init__(self, pattern: Any, asked: list[str]) -> None:
+        self.pattern, self.asked = pattern, asked
+
+    def findall(self, text: str) -> list[str]:
+        self.asked.append(text)
+        found: list[str] = self.pattern.findall(text)
+        return found
+
+
 def test_a_dataframe_is_read_in_the_frame_of_its_owner(
     owner: dp_sql.Session, in_pieces: Callable[[], None]
 ) -> None:

@@ -14,12 +14,15 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 import duckdb
 import numpy as np
@@ -46,6 +49,8 @@ _AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
     "TIMESTAMP WITH TIME ZONE",
 }  # fmt: skip
 _LONG = 256  # bytes; of longer values their hash is sent, so that no row makes a piece too large
+_MINUTE, _REMEMBERED = 60, 256  # seconds, sources
+_SMALL = WeakKeyDictionary["Interrupts", dict[str, tuple[float, int]]]()  # when asked, and rows
 _CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
 _SIZE = re.compile(r"([\d.]+) ?(bytes|[KMGT]iB)")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -97,14 +102,26 @@ def for_size(plan: Plan, engine: Runs) -> Plan:
 
 
 def _n_rows(plan: Plan, engine: Runs) -> int:
-    """About how many rows DuckDB will read or make for a plan in one step, which it says."""
+    """About how many rows DuckDB will read or make for a plan in one step, which it says.
+
+    It is not asked again within a minute about a source that was small by far.
+    """
+    known, now = _SMALL.setdefault(engine.interrupts, {}), time.monotonic()
+    read = read_together(plan)
+    columns = ", ".join(read.columns[name].sql for name in ("privacy_unit", "item"))
+    select = f"SELECT {columns} FROM {read.source}"
+    asked, n_rows = known.get(select, (-inf, 0))
+    if now - asked < _MINUTE:
+        return n_rows
     explained = "0"
     with contextlib.suppress(duckdb.Error):  # the release will raise it
-        read = read_together(plan)
-        columns = ", ".join(read.columns[name].sql for name in ("privacy_unit", "item"))
-        select = f"SELECT {columns} FROM {read.source}"
         ((_, explained),) = engine.run(f"EXPLAIN (FORMAT json) {select}").fetchall()
-    return max(map(int, _CARDINALITY.findall(explained)), default=0)
+    n_rows = max(map(int, _CARDINALITY.findall(explained)), default=0)
+    if n_rows < LARGE >> 6:
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        known[select] = (now, n_rows)
+    return n_rows
 
 
 def _is_in_pieces(plan: Plan) -> bool:
