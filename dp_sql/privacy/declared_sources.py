@@ -20,13 +20,11 @@ from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Scope, view_body
 from dp_sql.privacy.comparisons import Unbound, Value, refuse
 from dp_sql.privacy.from_clause import From, Rows
 from dp_sql.privacy.relation_tree import (
-    LinkedTable,
     Parts,
     Relation,
     Select,
     Table,
-    UnionAll,
-    Unnest,
+    relations_below,
 )
 from dp_sql.privacy.tables import Tables, persons_rows, public_rows
 from dp_sql.sql.formatting import full_name, literal, quote
@@ -250,25 +248,7 @@ def assumptions(relation: Relation, unit: str) -> tuple[str, ...]:
 
 def read_tables(relation: Relation) -> tuple[list[Table], set[Parts]]:
     """The tables that a relation reads in FROM, in order, and those of IN (SELECT …)."""
-    tables: list[Table] = []
-    listed: set[Parts] = set()
-    seen: set[int] = set()
-    waiting: list[Relation] = [relation]
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        match one:
-            case Table():
-                tables.append(one)
-            case LinkedTable():
-                waiting += [one.table, one.owner]
-            case Unnest():
-                waiting.append(one.relation)
-            case UnionAll():
-                waiting += [one.right, one.left]
-            case Select():
-                waiting += reversed(one.relations)
-                listed = listed.union(*(names for _, names in one.looked_in))
-    return tables, listed
+    every = [*relations_below(relation)]
+    selects = [one for one in every if isinstance(one, Select)]
+    listed = {name for one in selects for _, names in one.looked_in for name in names}
+    return [one for one in every if isinstance(one, Table)], listed

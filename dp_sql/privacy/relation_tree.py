@@ -6,7 +6,7 @@ relations.py builds these trees and proves them person-level; relation_sql.py wr
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -302,9 +302,8 @@ def relations_in(*expressions: str) -> set[int]:
     return {int(found[1]) for sql in expressions for found in _COLUMN.finditer(sql)}
 
 
-def people_of(relation: Relation) -> tuple[PersonOf, ...]:
-    """How each private table that a relation reads tells whose its rows are, each once."""
-    found: dict[PersonOf, None] = {}
+def relations_below(relation: Relation) -> Iterator[Relation]:
+    """A relation and all that it reads, each once, in the order of FROM."""
     seen: set[int] = set()
     waiting: list[Relation] = [relation]
     while waiting:
@@ -312,17 +311,25 @@ def people_of(relation: Relation) -> tuple[PersonOf, ...]:
         if id(one) in seen:
             continue
         seen.add(id(one))
+        yield one
         match one:
-            case Table() | LinkedTable():
-                of = _person_of(one)
-                while of is not None:  # those that it is linked to are read as well
-                    found[of], of = None, of.owner
-            case UnionAll():
-                waiting += [one.right, one.left]
+            case LinkedTable():
+                waiting += [one.table, one.owner]
             case Unnest():
                 waiting.append(one.relation)
+            case UnionAll():
+                waiting += [one.right, one.left]
             case Select():
                 waiting += reversed(one.relations)
+
+
+def people_of(relation: Relation) -> tuple[PersonOf, ...]:
+    """How each private table that a relation reads tells whose its rows are, each once."""
+    found: dict[PersonOf, None] = {}
+    for one in relations_below(relation):
+        of = _person_of(one) if isinstance(one, Table | LinkedTable) else None
+        while of is not None:  # those that it is linked to are read as well
+            found[of], of = None, of.owner
     return tuple(found)
 
 
