@@ -27,9 +27,9 @@ INTRODUCTION = (
 )
 
 FOUND = (
-    "## Who answers COUNT(DISTINCT) right?",
+    "## Which libraries get COUNT(DISTINCT) right?",
     "",
-    "See [the page on it](who_counts_distinct.md): each library, at the limits on a person's rows that its user may guess.",
+    "[A page of its own](who_counts_distinct.md) compares each library at several limits on a person's rows.",
     "",
     "## Defaults, refusals and errors",
     "",
@@ -90,19 +90,19 @@ MISSING = (
 )
 
 DISTINCT = (
-    "# Who answers COUNT(DISTINCT) right?",
+    "# Which libraries get COUNT(DISTINCT) right?",
     "",
-    "How many different items are there, if each *person* must be protected with all of their rows? One person may have",
-    "many items, so one person can change the number by many. A library can limit how many rows of a person count, and add",
-    "noise of that size. A low limit then loses items, a high one drowns them in noise, and the best one is a property",
-    "of the private data. `make rivals` asks six libraries at ε = 1 and writes this page, its picture and",
+    "How many distinct items are there, if all rows of each *person* must be protected together? One person may have many",
+    "items and so change the count by many. Most libraries limit how many rows of a person count, and add noise in",
+    "proportion to the limit. A low limit loses items, a high limit drowns them in noise, and the best limit depends on the",
+    "private data. `make rivals` asks six libraries at ε = 1 and writes this page, its picture and",
     "`benchmarks/rivals/distinct.json`.",
     "",
-    "![Answers of each library over the limit that its user guesses](who_counts_distinct.svg)",
+    "![Answers of each library, by the limit that its user guesses](who_counts_distinct.svg)",
     "",
-    "The line is the median answer, the band holds 90 % of the answers, and what is above 160 % is cut off. Nothing in an",
-    "answer of OpenDP, SmartNoise SQL or Tumult Analytics says on which part of its curve it lies; the limit with the",
-    "smallest error can only be found by looking at the private data.",
+    "Lines are median answers, and bands hold 90 % of the answers; the picture ends at 160 %. An answer of OpenDP, SmartNoise",
+    "SQL or Tumult Analytics does not tell its user where on the curve it lies: only the private data show which limit has",
+    "the smallest error.",
     "",
     "## What was asked",
     "",
@@ -111,28 +111,28 @@ DISTINCT = (
 CALLS = {
     OURS: (
         "`DP_COUNT_DISTINCT(item, epsilon := 1.0, privacy_unit := person)`",
-        "takes no limit: it chooses one privately, and counts what people within it can cover together "
+        "needs no limit: it chooses one privately, and counts the items that people can cover together within it "
         "([proof](../udfs/count_distinct/matching.md)); its report has a lower bound",
     ),
     "opendp": (
         '`query.truncate_per_group(limit).select(pl.col("item").dp.n_unique())`',
-        "keeps as many rows of each as the user says, and refuses without a limit; the answer does not say what was lost",
+        "keeps as many rows of each person as the user says, and refuses without a limit; the answer does not say what was lost",
     ),
     "smartnoise": (
         "`SELECT COUNT(DISTINCT item)`, `max_ids: limit`",
-        "keeps as many rows of each as the metadata says, **one if it says nothing**, without a warning",
+        "keeps as many rows of each person as the metadata says, or **one if it says nothing**, without a warning",
     ),
     "pipelinedp": (
         "none",
-        "counts rows and people, not distinct values",
+        "counts rows and people, but not distinct values",
     ),
     "tumult": (
         '`enforce(MaxRowsPerID(limit)).count_distinct(columns=["item"])`',
-        "keeps as many rows of each as the user says, and refuses without a limit; the answer does not say what was lost",
+        "keeps as many rows of each person as the user says, and refuses without a limit; the answer does not say what was lost",
     ),
     "qrlew": (
         "`SELECT count(DISTINCT item)`, `max_multiplicity=limit`",
-        "**wrong**: the SQL that it writes has no DISTINCT and counts rows, without an error",
+        "**wrong**: its rewritten SQL has no DISTINCT and counts rows, without an error",
     ),
 }
 """Of each library: what was called, and what it does with a person who has many items."""
@@ -143,8 +143,8 @@ DISTINCT_HOW = (
     "- The tables are those of the [comparison](comparison.md#how-it-was-done): *readers* are 500 people with 44,729 rows,",
     "  at most 2,390 of one person, and most items have one reader; the *shop* has 10,000 customers with 144,576 rows, at",
     "  most 1,004 of one customer.",
-    "- Each answer was asked 5 to 40 times (Tumult's at least 2); with fewer than 20 runs the band is from the smallest to",
-    "  the largest.",
-    "- A limit on rows is one on items here only where rows are distinct; these libraries count it in rows.",
-    "- The calls are in `benchmarks/rivals/with_*.py`, one file for each library.",
+    "- Each question was asked 5 to 40 times (Tumult: at least 2). With fewer than 20 runs, the band goes from the smallest",
+    "  answer to the largest.",
+    "- The libraries limit rows, not items. The two are the same only if no row appears twice.",
+    "- The calls are in `benchmarks/rivals/with_*.py`, one file per library.",
 )
