@@ -77,6 +77,7 @@ def library() -> CDLL:
         "choose_pairs": (size, ints, ints, size, ints, size, size, _BYTES, _BYTES, ints, ints),
         "choose_missing": (size, ints, ints, size, _BYTES, _BYTES, ints, ints),
         "choose_listed": (size, ints, ints, size, _BYTES, _BYTES, ints, ints),
+        "count_pairs": (None, ints, size, ints),
         "fill_runs": (None, ints, ints, size, ints, ints),
         "reach_from_uncovered": (size, ints, ints, size, ints, size, ints, ints, ints),
         "reach_from_room": (size, ints, ints, ints, size, ints, size, size, ints, ints),

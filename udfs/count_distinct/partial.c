@@ -51,6 +51,11 @@ void place_by_key(const i64 *codes, i64 size, i64 key, i32 *places, i64 mask) {
     }
 }
 
+/* Count the pairs of each item. */
+void count_pairs(const i32 *items, i64 n_pairs, i32 *counts) {
+    for (i64 k = 0; k < n_pairs; k++) counts[items[k]]++;
+}
+
 /* Put the people of these pairs into runs of their items, from the back: places comes with the ends of
  * what is free of each run, and leaves with them. */
 void fill_runs(const i32 *items, const i32 *people, i64 n_pairs, i32 *places, i32 *runs) {

@@ -273,7 +273,7 @@ class _Known:
         sizes = np.zeros(n_items, np.int32)
         sizes[: old.n_items] = np.diff(old.offsets)
         for items, _ in self._pieces:
-            sizes += np.bincount(items, minlength=n_items).astype(np.int32)
+            library().count_pairs(items, items.size, sizes)
         offsets = np.cumsum(np.append(np.int32(0), sizes), dtype=np.int32)
         places, runs = offsets[1:].copy(), np.empty(offsets[-1], np.int32)
         library().move_runs(old.offsets, old.people, old.n_items, places, runs)
