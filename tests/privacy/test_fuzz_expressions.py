@@ -33,7 +33,7 @@ SHOP = [
 ]  # fmt: skip
 FEWEST_ACCEPTED = 0.2
 QUIET = settings(
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate, Phase.shrink],

@@ -16,7 +16,7 @@ from tests.privacy.oracle import DISTINCT, EVERY_ROW, as_sql, check, compiled, s
 from tests.privacy.source_texts import databases, sources
 
 QUIET = settings(
-    max_examples=40,
+    max_examples=20,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate, Phase.shrink],

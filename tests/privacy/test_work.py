@@ -26,7 +26,7 @@ from tests.privacy.test_fuzz_plans import SEEDS
 from tests.privacy.work_oracle import EACH_WITH_EACH, LIMITS, Shops, check, work_of
 
 QUIET = settings(
-    max_examples=50,
+    max_examples=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate, Phase.shrink],
@@ -70,7 +70,7 @@ def test_one_row_of_a_random_source_makes_no_more_rows_than_promised(shops: Shop
 def test_one_row_of_many_random_sources_makes_no_more_rows_than_promised(shops: Shops) -> None:
     end = time.monotonic() + 240
     while time.monotonic() < end:
-        search(shops, settings(QUIET, max_examples=500, derandomize=False))
+        search(shops, settings(QUIET, max_examples=250, derandomize=False))
 
 
 FOURS = " ".join(f"JOIN four f{i} ON f{i}.k = r.four" for i in range(8))

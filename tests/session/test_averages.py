@@ -20,7 +20,7 @@ from tests.session.runs import noted_runs
 
 TYPES = {"stars": 0, "price": 2, "change": 0, "fine": 10, "wide": 0}
 """Columns, and the digits after their points."""
-N_PARTS = 4
+N_PARTS = 2
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ tables.people.privacy_unit = "id"
 public.tables = ["catalog", "regions"]
 limits.max_contributions = 1000
 """
-N_TABLES = 6
+N_TABLES = 3
 
 
 @pytest.fixture(scope="module")

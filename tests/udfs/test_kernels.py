@@ -65,7 +65,7 @@ def mutated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     assert text.count(right) == 1
     (tmp_path / "kernels.c").write_text(text.replace(right, wrong))
     monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "mutant.so")
-    compile_kernels([tmp_path / "kernels.c", *OTHERS], kernels.LIBRARY)
+    compile_kernels([tmp_path / "kernels.c", *OTHERS], kernels.LIBRARY, "-O0")
     kernels.library.cache_clear()
     yield
     kernels.library.cache_clear()

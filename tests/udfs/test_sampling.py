@@ -63,7 +63,7 @@ runs = st.lists(st.lists(st.sampled_from((*range(9), 14, 30)), max_size=6), max_
 
 
 @given(runs=runs)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_larger_samples_never_shrink_and_never_exceed_the_largest_cover(runs):
     offsets = np.cumsum([0, *map(len, runs)])
     people = np.array([p for run in runs for p in run], dtype=np.int32)

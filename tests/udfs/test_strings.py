@@ -89,7 +89,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callab
         (tmp_path / "strings.c").write_text(text)
         others = [path for path in SOURCES if path != SOURCE]
         library = tmp_path / f"changed_{len([*tmp_path.iterdir()])}.so"
-        compile_kernels([*others, tmp_path / "strings.c"], library)
+        compile_kernels([*others, tmp_path / "strings.c"], library, "-O0")
         monkeypatch.setattr(kernels, "LIBRARY", library)
         kernels.library.cache_clear()
 
