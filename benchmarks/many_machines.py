@@ -214,19 +214,19 @@ def listed(c: Constants) -> list[str]:
     """The table of constants."""
     rows = [
         ["a", "to read a pair from parquet, in DuckDB", f"{c.read:.2f} µs"],
-        ["h", "to hash its item, for a sample, which is part of p′", f"{c.hash:.2f} µs"],
-        ["p", "a part's SQL in a worker: rows into DuckDB, codes, distinct pairs; of all items",
+        ["h", "to hash its item, for a sample (part of p′)", f"{c.hash:.2f} µs"],
+        ["p", "a part's SQL in a worker, for all items: rows into DuckDB, numbering people and items, distinct pairs",
          f"{c.part[0]:.2f} µs per pair"],
         ["p′", "the same for a sample of 0.01", f"{c.part[1]:.2f} µs per pair"],
-        ["m", "to merge the pairs of a slice, and to choose from them in all rounds",
-         f"{c.merge + c.choose:.2f} µs per pair that is kept"],
-        ["v", "what a kept pair has in the pieces that parts send to slices", f"{c.sent:.0f} bytes"],
-        ["w", "to write and to read one piece, however small",
+        ["m", "to merge the pairs of a slice, and to select edges from them in all rounds",
+         f"{c.merge + c.choose:.2f} µs per pair in the sample"],
+        ["v", "size of a pair in the pieces", f"{c.sent:.0f} bytes"],
+        ["w", "to write and read one piece, however small",
          f"{c.piece:,.0f} µs and {c.piece_bytes} bytes"],
-        ["s", f"the share of pairs that the driver asks for, in {c.rounds} rounds", percent(c.share)],
-        ["f", "the flow, all rounds", f"{c.flow[0]:.2f} µs per edge that comes ({c.flow[1]:.2f} from a tenth of the pairs)"],
-        ["b", "the driver's memory for the flow; the pieces of an answer take as much before that",
-         f"{c.memory:.0f} bytes per edge that comes"],
+        ["s", f"the share of pairs that are sent to the driver, in {c.rounds} rounds", percent(c.share)],
+        ["f", "the maximum flow, in all rounds", f"{c.flow[0]:.2f} µs per edge ({c.flow[1]:.2f} from a tenth of the pairs)"],
+        ["b", "the driver's memory for the maximum flow; the edges take as much as they arrive",
+         f"{c.memory:.0f} bytes per edge"],
         ["σ", "all of Spark 4.3, `local[2]`, with its start: 46 to 52 s for 10⁷ pairs",
          f"{SPARK:.0f} µs of a core per pair"],
     ]  # fmt: skip
@@ -269,8 +269,8 @@ def minutes(seconds: float) -> str:
 def section(c: Constants) -> list[str]:
     """The section of the page."""
     head = [
-        "rate", "edges that come", "workers' own steps", "pieces, R = 10⁶ / 10⁷", "network", "all of Spark",
-        "driver: flow", "driver: memory", "error of the sample",
+        "rate", "edges", "workers' own work", "pieces, R = 10⁶ / 10⁷", "network", "all of Spark",
+        "driver: time", "driver: memory", "sampling error",
     ]  # fmt: skip
     rates = (Fraction(1), Fraction(1, 10), Fraction(1, 100), Fraction(1, 1000))
     return [
@@ -289,46 +289,53 @@ def main() -> None:
 
 
 _HEAD = """\
-**On paper: nothing of this size has been run.** The constants are measured on one machine with 2 cores, at 10⁷ pairs
-of the file of [RESULTS.md](../benchmarks/RESULTS.md) (a tenth as many people and items as pairs); all else is arithmetic.
-Put in your own numbers. `python -m benchmarks.many_machines` measures what Spark's workers do without Spark: the same
-functions over the same parts, one after the other. Times are CPU times; σ is Spark with everything around that.
+**This is an estimate: nothing of this size has been run.** The constants are measured on one machine with 2 cores, on 10⁷
+pairs from the file of [RESULTS.md](../benchmarks/RESULTS.md) (with a tenth as many people and items as pairs). Everything
+else is arithmetic, into which you can put your own numbers. `python -m benchmarks.many_machines` measures the work of
+Spark's workers without Spark: it calls the same functions on the same parts, one after the other. Times are CPU times. Only
+σ is measured on Spark and includes everything.
+
+Terms: a *pair* is a person with one of their items, and an *edge* is a pair that is sent to the driver. A *part* has all
+rows of some people, and a *slice* has the pairs of some items from all parts. A *piece* is what one part sends to one
+slice. The driver asks for edges in *rounds*, until they prove the maximum flow of all pairs
+([partial.md](../udfs/count_distinct/partial.md)).
 """.splitlines()
 
 _FORMULAS = f"""\
 The share s depends on the data: 10 % to 34 % on four real sets ([partial.md](../udfs/count_distinct/partial.md)), 24 % of 10⁸
-pairs of the file above, up to all of them where nearly nobody shares an item. It is at least the number of items
-divided by the number of pairs, because each item sends a pair.
+pairs of the file above, and nearly 100 % if almost no item is shared. It is at least the number of items divided by the
+number of pairs, because each item sends a pair.
 
-For N pairs, M machines of C cores, R rows per part (10⁶ as built) and a sample of rate r, or r = 1:
+For N pairs, M machines of C cores, R rows per part (10⁶ in the program) and a sampling rate r (1 without a sample):
 
-- workers' own steps: N (a + p + r m) / (M C)
-- pieces: P min(P, r R) w / (M C), where P = N / R is the number of parts, and of slices
-- network: N ({BYTES} bytes + r v) / (M B), with B = 1.25 GB/s (10 Gbit/s); rows of {BYTES} bytes go to their person's part
-- all of Spark instead of these: N σ / (M C)
-- edges that come to the driver: E = r s N
-- driver: E f on one core, and E b of memory
+- the workers' own work: N (a + p + r m) / (M C)
+- pieces: P min(P, r R) w / (M C), where P = N / R is the number of parts and also of slices
+- network: N ({BYTES} bytes + r v) / (M B), with B = 1.25 GB/s (10 Gbit/s); rows of {BYTES} bytes are shuffled by person
+- all of Spark, in place of the three above: N σ / (M C)
+- edges sent to the driver: E = r s N
+- driver: a time of E f on one core, and memory of E b
 
-With N = 10¹¹, M = {MACHINES}, C = {CORES}, and the constants above for all sizes, which is an extrapolation by four orders of
-magnitude: s and b may change with the size, f grows with it as caches are missed, and σ has no network in it.
+With N = 10¹¹, M = {MACHINES}, C = {CORES}, and the constants above. This extrapolates by four orders of
+magnitude: s and b may change with the size, f grows with it because of cache misses, and σ contains no network.
 """.splitlines()
 
 _BREAKS = """\
 ### Where it would break
 
-- **The driver, first.** It takes fewer than 2³¹ pairs and 2³⁰ people or items, and refuses more after the jobs, when the loss is spent: with the
-  share above from {most} pairs on. Its memory would end before on most machines, and with 10¹⁰ items each sends at least one pair.
-- **Pieces.** Parts have 10⁶ rows, and there are as many slices as parts: {pieces} pieces, {bytes} TB of headers beside
-  {shipped} TB of pairs. R should grow with N; at R = 10⁷ there are a hundredth as many.
-- **What is asked for.** A round sends each task a bit for every item and person that is wanted: up to 1 GB at 10¹⁰.
-- **The shuffle** of all rows by person is Spark's own, N rows once. All rows of one person meet in one task.
+- **The driver** breaks first. It takes fewer than 2³¹ edges and fewer than 2³⁰ people or items. It refuses more only after
+  the jobs, when ε is spent: with the share above from {most} pairs on. Most drivers would run out of memory
+  earlier. Without a sample, 10¹⁰ items exceed the limit in any case, because each item sends at least one edge.
+- **Pieces.** Parts have 10⁶ rows, and there are as many slices as parts. This makes {pieces} pieces, {bytes} TB of headers beside
+  {shipped} TB of pairs. R should grow with N; R = 10⁷ makes a hundredth as many.
+- **Requests.** In each round every task gets one bit per item and person: up to about 1 GB for 10¹⁰ items.
+- **The shuffle** by person is Spark's own and moves all N rows once. All rows of one person meet in one task.
 
 ### What a sample changes
 
-The rate shrinks all that comes after a part's SQL by r: slices, edges, the driver's time and memory. It does not shrink
-reading, the shuffle by person, or the SQL that hashes items, so at r = 0.01 these are nearly all that is left. Then the
-driver is an ordinary machine. Choose r so that E b fits its memory, and E is below 2³¹; the error is that of the
-[first table](#the-error-of-the-sample).
+A sample multiplies everything after a part's SQL by r: slices, edges, and the driver's time and memory. It does not reduce
+reading, the shuffle by person, or the SQL that hashes items. At r = 0.01 these are nearly all that is left, and an ordinary
+machine will do as the driver. Choose r so that E b fits its memory and E is below 2³¹; the
+[first table](#the-error-of-the-sample) shows the error.
 """
 
 if __name__ == "__main__":

@@ -246,63 +246,67 @@ def main() -> None:
 
 
 _HEAD = """\
-`DP_COUNT_DISTINCT(…, sample_items := r)` counts the items whose keyed hash falls below r, and divides by r
-([how to write it](sql.md#a-sample-of-the-items), [proof](../udfs/count_distinct/item_sample.md)). It costs the same ε
-and ρ as the whole count. Made by `python -m benchmarks.scale`, which `make bench` runs; β = 0.05, ε = 1.
+`DP_COUNT_DISTINCT(…, sample_items := r)` counts the items whose keyed hash falls below r, and divides the count by r
+([syntax](sql.md#a-sample-of-the-items), [proof](../udfs/count_distinct/item_sample.md)). It costs the same ε and ρ as a
+count of all items. The tables below are for β = 0.05 and ε = 1, and `make bench` rewrites them
+(`python -m benchmarks.scale`).
 
 ### The error of the sample
 
-For n items and the rate r, the standard error is √((1 − r)/(r n)). The cells have it, and how far a report's lower bound
-is below n if the sample is as large as expected and the noise is small. Both follow from public numbers alone.
+For n items and rate r, sampling adds a relative standard error of √((1 − r)/(r n)). Each cell shows this error, and how
+far a report's lower bound lies below n if the sample has its expected size and the noise is negligible. Both follow from
+n and r alone.
 """.splitlines()
 
 _COVERAGE = """\
 ### How often the lower bound is too high
 
-At most with probability 5 %: half of it is the sample's, half the noise's. Computed exactly, for n items of which all are
-covered: from the sample alone / with the noise for a contribution bound of 1 / of 64. Items are whole numbers, so small
-samples stay further below 2.5 %. Noise and sample rarely both err, so their sum stays well below 5 %.
+The lower bound exceeds n with probability at most 5 %: 2.5 % is allowed for the sample and 2.5 % for the noise. Each cell
+shows three exact probabilities, for n items that are all within the contribution bound: from the sample alone / with noise
+for a contribution bound of 1 / of 64. Small samples stay further below 2.5 %, because they hold a whole number of items.
+The total stays well below 5 %, because sample and noise rarely err together.
 """.splitlines()
 
 _SIMULATED = """\
 ### Simulated
 
 Each trial draws n hashes of 64 bits, counts those below the threshold, and lets the mechanism choose its bound and
-draw its noise. The error is the RMSE of the estimate. Where few items are sampled, the noise is a part of it: each
-person has one item here, so noise for a bound of 1 or 2 is divided by r.
+draw its noise. "Error" is the root mean square error (RMSE) of the estimate. Each person has one item here. If few items
+are sampled, the noise (for a bound of 1 or 2, divided by r) adds visibly to the error.
 """.splitlines()
 
 _NOISE = """\
 ### The noise, and the choice of the bound
 
-The noise is added to the count of the sample, so it is divided by r, too. If people have many items, at least 1/r,
-their lists in the sample are shorter by r, a bound shorter by r is enough there, and the noise stays of the same size. If they
-have fewer, the bound of the sample is at least 1 all the same, and the noise is up to 1/r times as large.
+The noise is added to the count of the sample, so it is divided by r as well. If people have at least 1/r items each, a
+bound r times as large is enough in the sample, and the noise stays about the same. If they have fewer, the bound still
+cannot be less than 1, and the noise is up to 1/r times as large.
 
-The cells have the bound that is chosen most often, and the RMSE of the sampled count, noise and items beyond the bound
-together, divided by r, in percent of all items: with the bound that is chosen, and with the best fixed bound, which is
-not known in advance. The last column is what the sample itself adds at each rate.
+Each cell shows the contribution bound that is chosen most often, then two errors in percent of all items: with the
+privately chosen bound / with the best fixed bound, which no one knows in advance. They are the RMSE of the sampled count,
+from noise and from items beyond the bound, divided by r. The last column is the error that sampling itself adds at the
+three rates.
 """.splitlines()
 
 _NOISE_READ = """\
-- The noise, in items, does not grow with n, and the error of the sample does, as √n. So in tables that need a
-  sample the noise hardly matters: a bound of 1 at r = 0.01 means noise of 283 items, 0.0003 % of 10⁸, and the sample adds
-  0.1 %. In small sets it does: of 16,470 items, 0.001 leaves 16.
-- People with one item: the noise is 1/r times as large. With ten: 6, 35 and 140 times. With thousands it stays, and the bound is
-  easier to choose in a sample, because bounds far beyond 128 are less likely in advance
-  ([difference.md](../udfs/count_distinct/difference.md)) and in the sample the right bound is small. There the whole error
-  can be smaller with a sample than without.
-- An item that everyone has changes nothing: it is covered under any bound, or left out of the sample. One person with 200,000
-  of the items is left out under any bound worth choosing, with a sample as without.
+- Counted in items, the noise does not grow with n, while the sampling error grows as √n. So in tables that are large
+  enough to need a sample, the noise hardly matters: at r = 0.01 a bound of 1 means noise of 283 items, 0.0003 % of 10⁸,
+  and the sample adds 0.1 %. In small sets the noise matters: a sample of 0.001 of 16,470 items has 16.
+- If people have one item, a sample multiplies the noise by 1/r; if they have ten, by 6, 35 and 140 at the three rates. If
+  they have thousands, the noise stays the same, and the mechanism chooses the bound better: its prior disfavours bounds far
+  beyond 128 ([difference.md](../udfs/count_distinct/difference.md)), and in a sample the right bound is small. The total
+  error can then be smaller with a sample than without.
+- An item that everyone has changes nothing: any bound covers it, or the sample leaves it out. The items of one person with
+  200,000 of them are lost under any bound worth choosing, with or without a sample.
 """.splitlines()
 
 _COST = f"""\
 ### The cost
 
-Pairs in one parquet file, those of [RESULTS.md](../benchmarks/RESULTS.md), read with `memory_limit = '{MEMORY}'` by a process
-of its own: CPU seconds and the peak of its memory, with its start. A sample saves memory and the flow. It does not save reading
-the rows, and sha256 takes 0.3 to 0.4 µs for each row's item, longer than DuckDB takes for the distinct pairs. So take a
-sample where memory is short, or where the flow is most of the time.
+CPU seconds and peak memory of a process that reads the pairs of [RESULTS.md](../benchmarks/RESULTS.md) from one parquet
+file with `memory_limit = '{MEMORY}'`, including its start. A sample needs less memory and a shorter maximum-flow computation. It
+still reads all rows, and hashing takes 0.3 to 0.4 µs for each row's item, longer than DuckDB takes to find the distinct
+pairs. So use a sample if memory is short, or if the maximum flow takes most of the time.
 """.splitlines()
 
 if __name__ == "__main__":
