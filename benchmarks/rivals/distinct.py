@@ -110,8 +110,8 @@ def page(results: Results) -> str:
     lines += ["", *DISTINCT_HOW, f"- Run on {results['date']}, {results['machine']}."]
     missing = [NAMES[one] for one in NAMES if one not in _present(results)]
     if missing:
-        at_one = "at one limit each they are in the [comparison](comparison.md)"
-        lines += [f"- Not run here: {', '.join(missing)}; {at_one}."]
+        one = "the [comparison](comparison.md) has answers at one limit"
+        lines += [f"- Not run at these limits: {', '.join(missing)}; {one}."]
     return "\n".join(lines) + "\n"
 
 
