@@ -1,4 +1,4 @@
-"""Exact draws: fair bits become draws whose distribution is exactly the stated one.
+"""Exact sampling: fair bits become draws from exactly the stated distributions.
 
 Never sees data, floats, seeds or stored randomness. Nothing is buffered in this process, so a fork
 cannot make two processes repeat each other. The argument for every step is in exact_sampling.md.

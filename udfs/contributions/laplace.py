@@ -1,4 +1,4 @@
-"""The number of people with integer noise. The proof is in laplace.md."""
+"""The number of people with discrete Laplace noise. The proof is in laplace.md."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Person-level distinct count by a greedy cover. The proofs are in greedy.md.
+"""Distinct count by a greedy cover. The proofs are in greedy.md.
 
 In each round every person in turn covers the first of their own items that is not yet covered. The
 codes have to follow an order of values: with any other codes one person may move the count under

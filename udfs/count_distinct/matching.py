@@ -1,4 +1,4 @@
-"""Person-level distinct count by a maximum flow. The proofs are in matching.md."""
+"""Distinct count by a maximum flow. The proofs are in matching.md."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Person-level distinct count by a race to the top. Proofs are in r2t.md.
+"""Distinct count by Race-to-the-Top (R2T). Proofs are in r2t.md.
 
 Counts under the bounds 2, 4, 8, ... on items per person, puts noise on each count, takes off what
 the noise may have put on, and releases the largest.

@@ -1,4 +1,4 @@
-"""Person-level distinct count by sampling. The proofs are in sampling.md.
+"""Distinct count by sampling each person's items. The proofs are in sampling.md.
 
 Each person keeps l of their items, chosen uniformly without replacement and without regard to
 anyone else. One random order of each person's items serves all l.

@@ -1,4 +1,4 @@
-"""Person-level distinct count by the shifted inverse. Knows who holds what, as codes; never items.
+"""Distinct count by the shifted inverse mechanism. Knows who holds what, as codes; never items.
 
 For each value on a public scale: how many people must go until fewer items than that are left?
 Releases a value for which this is close to a public number. Proofs are in shifted_inverse.md.
