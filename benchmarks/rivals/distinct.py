@@ -101,6 +101,7 @@ def page(results: Results) -> str:
     """The page, from the stored results alone."""
     lines = [*DISTINCT, *calls(results), "", "## Answers at each limit", ""]
     lines += ["The median answer as a share of the true number, and where 90 % of the answers lie."]
+    lines += ["A dash marks a limit that was not tried."]
     for data, truth in results["truth"].items():
         title = next(one.title for one in QUESTIONS if TABLES.get(one.key) == data)
         ours = _cell(_found(results, OURS, data, LIMITS[0]))
