@@ -1,8 +1,8 @@
-"""Releases whose rows an engine reads in parts: its answers, then a draw on the driver.
+"""Releases whose rows an engine reads in parts. The engine answers questions; the driver draws.
 
-For each plan the engine is asked what the mechanism needs: a summary, or pairs. The answer becomes
-a temporary table of the driver's own DuckDB connection, and the private SQL goes on from there as
-if it had computed that table itself: the same lists, the same UDF, one draw.
+For each plan the engine is asked for what the mechanism needs: a summary, or pairs. The answer
+becomes a temporary table of the driver's own DuckDB connection, and the private SQL continues as if
+it had computed that table itself: the same lists, the same UDF, one draw.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ _KEY_BITS = 256
 _ITEMS, _MERGED = "__dp_items_{}", "__dp_merged_{}"
 _ONE_TO_ONE = frozenset(
     {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR", "DATE", "TIMESTAMP"}
-)  # types that arrow has with the same name and range; all others are sent as strings
+)  # types with the same values in arrow; all others are sent as strings
 
 
 def drawn_from(plan: Plan) -> Plan:
-    """The plan as its ticket must know it: a mechanism may draw from counts of covered items."""
+    """The plan that the ticket must match: some mechanisms draw from counts of covered items."""
     of_cover = plan.parameters.of_cover(plan.mechanism)
     return plan if of_cover is None else replace(plan, parameters=of_cover)
 
 
 def check_groups(plans: Sequence[Plan]) -> None:
-    """Refuse groups that are the values in people's rows: the driver has none of these."""
+    """Refuse groups that come from people's rows, which the driver does not have."""
     for plan in plans:
         listed = plan.groups.select if plan.groups is not None else ""
         if any(full_name(one.table) in listed for one in plan.people):
             raise NotSupported(
                 "groups := observed is not supported where people's rows are in Spark.",
                 hint="Name the groups: groups := regions.name (a public table's column) or "
-                "groups := ['a', 'b']. If they are not known, delta := 1e-9 in place of groups "
+                "groups := ['a', 'b']. If you do not know them, delta := 1e-9 instead of groups "
                 "finds them.",
             )
 
@@ -66,13 +66,13 @@ class ByParts:
 
     def __init__(self, engine: Engine, connection: Any) -> None:
         self._engine, self._connection = engine, connection
-        self._tables: list[str] = []  # that the release at hand has made
+        self._tables: list[str] = []  # made by the current release
 
     @contextlib.contextmanager
     def released(self, plans: Sequence[Plan], tickets: Sequence[str]) -> Iterator[list[str]]:
-        """For each plan of a bundle the SELECT of its release, to be run once.
+        """Yield the SELECT of each plan's release, to be run once.
 
-        The plans are as `drawn_from` makes them, and the SELECTs have the columns of
+        The plans come from `drawn_from`; the SELECTs have the columns of
         private_sql.release_columns.
         """
         if not plans[0].parameters.reads_people:
@@ -85,12 +85,12 @@ class ByParts:
             yield [self._select(plans, place, tickets[place], key) for place in range(len(plans))]
         finally:
             while self._tables:
-                # ROLLBACK removes what a transaction that is aborted does not drop.
+                # An aborted transaction drops nothing; ROLLBACK removes its tables.
                 with contextlib.suppress(Exception):
                     self._run(f"DROP TABLE IF EXISTS temp.main.{self._tables.pop()}")
 
     def _select(self, plans: Sequence[Plan], place: int, ticket: str, key: str) -> str:
-        """Ask what one plan needs; returns the SELECT that draws from it."""
+        """Ask for what one plan needs; return the SELECT that draws from it."""
         plan, merged = plans[place], _MERGED.format(place)
         shape = plan.parameters
         if "__dp_cover" in shape.takes:
@@ -121,7 +121,7 @@ class ByParts:
     # --- groups ---
 
     def _make_groups(self, plan: Plan, ticket: str, key: str) -> None:
-        """The table of the groups: public ones, or those that are found."""
+        """Make the table of groups: public ones, or those that a mechanism finds."""
         groups = plan.groups
         assert groups is not None  # a plan of people's rows with keys
         if groups.finding is None:
@@ -144,7 +144,7 @@ class ByParts:
     def _make_pairs(
         self, table: str, found: tuple[Pairs, Sequence[str], Mapping[str, str]]
     ) -> None:
-        """Pairs as rows of people, who are codes."""
+        """Make a table of pairs, in which people are codes."""
         import pyarrow as pa
 
         pairs, shown, types = found
@@ -160,7 +160,7 @@ class ByParts:
         )
 
     def _make_cover(self, table: str, plans: Sequence[Plan], place: int, key: str) -> None:
-        """How many items of each group are covered under each bound, from part of the pairs."""
+        """Count the covered items of each group under each bound, from part of the pairs."""
         import numpy as np
         import pyarrow as pa
 
@@ -238,7 +238,7 @@ class ByParts:
         return PublicRows(columns, rows)
 
     def _make(self, table: str, columns: Sequence[tuple[str, str]], rows: Any) -> None:
-        """A temporary table of an engine's answer, in its own types, compared byte by byte."""
+        """Make a temporary table of an engine's answer, with exact types and binary collation."""
         listed = ", ".join(
             f"{exact(f'CAST({quote(n)} AS {kind})', kind)} AS {quote(n)}" for n, kind in columns
         )
@@ -259,5 +259,5 @@ class ByParts:
 
 
 def _temporary(name: str) -> str:
-    """The full name of a temporary table, which a bare name means before all others."""
+    """The full name of a temporary table; a bare name finds it before all others."""
     return full_name(("temp", "main", name))

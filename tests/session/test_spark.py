@@ -217,7 +217,7 @@ def test_a_column_that_makes_a_table_private_may_be_renamed(owner: Session) -> N
         (f"FROM dp($$ SELECT {COUNT} FROM ratings $$)", NotSupported, "On Spark a session"),
         (f"PREPARE p AS SELECT {COUNT} FROM ratings", NotSupported, "On Spark a session"),
         (f"SELECT {COUNT} FROM rating", SourceError, "Spark has no table or view rating"),
-        (f"SELECT {COUNT} FROM read_parquet('x.parquet')", SourceError, "a file is read by Spark"),
+        (f"SELECT {COUNT} FROM read_parquet('x.parquet')", SourceError, "dp_sql reads no files"),
         (f"SELECT {COUNT} FROM regions", NotPrivate, "user_id is not a column of the source"),
         ("SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings", ArgumentError, "privacy_unit"),
         ("FROM dp_budget()", NotSupported, "There is no ledger here"),
@@ -403,9 +403,9 @@ def test_a_session_ends_when_a_private_table_has_other_columns(
     [
         ('"lake.sales.bought"', '"lake.sales.buys"', "There is no table or view lake.sales.buys"),
         ('privacy_unit = "reader"', 'privacy_unit = "person"', "loans has no column person"),
-        ("[public]", '[views]\ntables = ["recent"]\n[public]', "With Spark a policy lists no .views."),
+        ("[public]", '[views]\ntables = ["recent"]\n[public]', "views. is not supported with Spark"),
         ('["catalog", "default.regions"]', '["catalog", "waits"]', "waits.waited has Spark's type"),
-        ("[domains]", '[domains]\n"loan_items.copy" = "observed"', "no column as observed.*: loan_items.copy"),
+        ("[domains]", '[domains]\n"loan_items.copy" = "observed"', "cannot be observed with Spark.*: loan_items.copy"),
     ],
 )  # fmt: skip
 def test_a_policy_that_does_not_fit_spark(

@@ -1,10 +1,9 @@
 """Distinct counts of sources that are too large for one statement: their rows are read once.
 
-DuckDB sends the rows in pieces. People and items become numbers, the same one if and only if they
-are equal, and the pairs of numbers wait in memory and then in a file. The counts of covered items
-come from part of these pairs and are exact (udfs/count_distinct/partial.md); the mechanism draws
-from them as it would from those of all pairs. So the size of a source decides how long an answer
-takes, and nothing else.
+DuckDB sends the rows in pieces. People and items become numbers, equal values the same number, and
+the pairs of numbers are kept in memory and then in a file. The counts of covered items are computed
+from part of these pairs and are exact (udfs/count_distinct/partial.md), so the mechanism draws as
+from all pairs. The size of a source affects how long an answer takes, and nothing else.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LARGE = 1 << 22  # rows from which on a source is read in pieces
+LARGE = 1 << 22  # rows; a source of at least so many is read in pieces
 _ROWS = 1 << 20  # of a piece
-# Types whose values arrow has as they are, in at most 64 bits; others are sent as strings.
+# Types whose values arrow represents in at most 64 bits; others are sent as strings.
 _AS_NUMBERS = (INTEGERS - {"HUGEINT", "UHUGEINT"}) | {
     "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
     "TIMESTAMP WITH TIME ZONE",
 }  # fmt: skip
-_LONG = 256  # bytes; of longer values their hash is sent, so that no row makes a piece too large
+_LONG = 256  # bytes; longer values are sent as hashes, so that no row makes a piece too large
 _MINUTE, _REMEMBERED = 60, 256  # seconds, sources
 _SMALL = WeakKeyDictionary["Interrupts", dict[str, tuple[float, int]]]()  # when asked, and rows
 _CARDINALITY = re.compile(r'"Estimated Cardinality": *"~?(\d+)"')
@@ -57,7 +56,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 class Runs(Protocol):
-    """A connection, in the frame of its caller if it has one."""
+    """A connection that sees the caller's variables, if it has a caller."""
 
     connection: duckdb.DuckDBPyConnection
     interrupts: Interrupts
@@ -70,17 +69,17 @@ class Runs(Protocol):
 
 
 class Interrupts:
-    """How often a session was interrupted; DuckDB sees only those while a statement runs."""
+    """Counts interrupts of a session; DuckDB notices them only while a statement runs."""
 
     def __init__(self) -> None:
         self.n = 0
 
     def add(self) -> None:
-        """Count one, from any thread."""
+        """Count an interrupt, from any thread."""
         self.n += 1
 
     def ending(self, pieces: Iterable[T], before: int) -> Iterator[T]:
-        """The same pieces, unless there have been more than `before`."""
+        """Yield the pieces; raise if the count of interrupts is not `before`."""
         try:
             for piece in pieces:
                 if self.n != before:
@@ -94,7 +93,7 @@ class Interrupts:
 
 
 def for_size(plan: Plan, engine: Runs) -> Plan:
-    """The plan as it is released: from counts of covered items, if its source is large."""
+    """The plan to release: one that draws from counts of covered items, if its source is large."""
     of_cover = drawn_from(plan)
     if of_cover is plan or plan.keys or _n_rows(plan, engine) < LARGE:
         return plan
@@ -102,9 +101,9 @@ def for_size(plan: Plan, engine: Runs) -> Plan:
 
 
 def _n_rows(plan: Plan, engine: Runs) -> int:
-    """About how many rows DuckDB will read or make for a plan in one step, which it says.
+    """DuckDB's estimate of the rows of the largest step of a plan.
 
-    It is not asked again within a minute about a source that was small by far.
+    The estimate of a source that is far below LARGE is reused for a minute.
     """
     known, now = _SMALL.setdefault(engine.interrupts, {}), time.monotonic()
     read = read_together(plan)
@@ -136,9 +135,9 @@ def release_sql(
     in_one: Callable[[Sequence[Plan], Sequence[str]], str],
     execution: str = EXECUTION,
 ) -> Iterator[str]:
-    """The SELECT of the release of a bundle of plans, to be run once; `in_one` writes small ones.
+    """Yield the SELECT of the release of a bundle of plans, to be run once.
 
-    Raises what DuckDB raises, or a SourceError.
+    `in_one` writes the SELECT of small sources. Raises DuckDB's errors, or a SourceError.
     """
     if not _is_in_pieces(plans[0]):
         yield in_one(plans, tickets)
@@ -160,9 +159,9 @@ def release_sql(
 
 
 def _cover_counts(plan: Plan, call: str, engine: Runs) -> list[int]:
-    """How many items are covered under each bound that the mechanism looks at.
+    """How many items are covered under each bound that the mechanism considers.
 
-    `call` is the first arguments of its UDF, by which a sample of the items has its key.
+    `call` holds the first arguments of its UDF, from which a sample of the items gets its key.
     """
     from dp_sql.udfs.count_distinct.partial import partial_cover_counts
 
@@ -192,7 +191,7 @@ def _cover_counts(plan: Plan, call: str, engine: Runs) -> list[int]:
 
 
 def _pairs_sql(plan: Plan, call: str) -> str:
-    """Who has which item, as it is sent; perhaps more than once."""
+    """The SELECT of pairs of people and items, as sent; a pair may occur more than once."""
     rows = PeopleRows([replace(plan, keep_source=False)], [call])
     sent = [_sent(name, plan.columns[name].type) for name in ("privacy_unit", "item")]
     ctes = ", ".join([*rows.shared(), *rows.of(0)])
@@ -200,9 +199,9 @@ def _pairs_sql(plan: Plan, call: str) -> str:
 
 
 def _sent(name: str, kind: str) -> str:
-    """A column of which equal values are sent as equal ones, and no others.
+    """A column as it is sent: two values are sent as equal if and only if they are equal.
 
-    That no others are rests for long strings and blobs on sha256.
+    For long strings and blobs this relies on sha256.
     """
     column, of = f"__dp_{name}", family(kind)
     if of in _AS_NUMBERS:
@@ -211,7 +210,7 @@ def _sent(name: str, kind: str) -> str:
         column = f"CAST({column} AS VARCHAR)"
     if of in {"BLOB", "VARCHAR"}:
         size = f"system.main.{'octet_length' if of == 'BLOB' else 'strlen'}({column})"
-        # As long as no value that is sent as it is.
+        # Longer than any value that is sent as it is.
         hashed = f"system.main.lpad(system.main.sha256({column}), {_LONG}, ' ')"
         hashed = f"system.main.encode({hashed})" if of == "BLOB" else hashed
         column = f"CASE WHEN {size} < {_LONG} THEN {column} ELSE {hashed} END"
@@ -219,7 +218,7 @@ def _sent(name: str, kind: str) -> str:
 
 
 def _batches(relation: Any) -> Iterator[Any]:
-    """The rows as arrow sends them; while they come, arrow raises DuckDB's errors as its own."""
+    """The rows in arrow's batches; arrow wraps DuckDB's errors, and this unwraps them."""
     is_new = hasattr(relation, "to_arrow_reader")
     reader = relation.to_arrow_reader(_ROWS) if is_new else relation.fetch_record_batch(_ROWS)
     try:
@@ -229,7 +228,7 @@ def _batches(relation: Any) -> Iterator[Any]:
 
 
 def _store(engine: Runs) -> StoredPairs:
-    """Where pairs wait, within the disk space that DuckDB itself may use."""
+    """A store for pairs, within the disk space that DuckDB may use."""
     from dp_sql.udfs.count_distinct.stored_pairs import StoredPairs
 
     ((folder, most),) = engine.run(
@@ -249,7 +248,7 @@ def _store(engine: Runs) -> StoredPairs:
 
 
 def _existing(folder: Path) -> Path | None:
-    """A folder for a file that no one can open by its name; DuckDB makes its own when it spills."""
+    """A folder for a file without a name; DuckDB makes its own folder only when it spills."""
     for place in (folder, folder.parent, Path(tempfile.gettempdir())):
         if place.is_dir() and os.access(place, os.W_OK):
             return place
@@ -257,7 +256,7 @@ def _existing(folder: Path) -> Path | None:
 
 
 def _in_bytes(size: str, folder: Path) -> int:
-    """A size as DuckDB shows it; it may be a part of the disk."""
+    """A size as DuckDB prints it, in bytes; if it is a percentage, the free disk space."""
     found = _SIZE.match(size)
     if found is None:
         return shutil.disk_usage(folder).free
@@ -265,7 +264,7 @@ def _in_bytes(size: str, folder: Path) -> int:
 
 
 class _Column:
-    """The numbers of a column's values, which arrow has as numbers or as strings."""
+    """Numbers for the values of a column, which arrow sends as numbers or as strings."""
 
     def __init__(self) -> None:
         from dp_sql.udfs.count_distinct.dense_numbers import Numbers, Strings

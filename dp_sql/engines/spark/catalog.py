@@ -111,9 +111,9 @@ class SparkCatalog:
         except Exception as error:
             raise _unreadable(name, error) from None
         if rows.num_rows > MAX_PUBLIC_ROWS:
-            why = "the driver holds a public table, and each task reads it"
+            why = "the driver holds public tables, and each task gets a copy"
             message = f"{name} has more than {MAX_PUBLIC_ROWS:,} rows: {why}."
-            hint = "Name a view that selects the rows and columns that are needed."
+            hint = "Query a view with only the rows and columns that you need."
             raise SourceError(message, hint=hint)
         return rows
 
@@ -152,7 +152,7 @@ def _columns(
             but = f"SELECT * EXCEPT ({as_written(field.name)}) FROM {name}"
             raise SourceError(
                 f"{name}.{field.name} has Spark's type {of}, which dp_sql cannot read.",
-                hint=f"Name a view without this column: CREATE VIEW … AS {but}, in Spark.",
+                hint=f"Query a view without this column: CREATE VIEW … AS {but}, in Spark.",
             )
         columns.append((field.name, kind))
         listed.append(f"{readable(column, field.dataType)} AS {column}")
@@ -191,7 +191,7 @@ def _check(spark: Spark) -> None:
             f"{install_command('spark')}"
         )
     if type(spark).__module__.startswith("pyspark.") and find_spec("pandas") is None:
-        raise DpSqlError(f"Spark runs Python only where pandas is: {install_command('spark')}")
+        raise DpSqlError(f"Spark needs pandas to run Python: {install_command('spark')}")
 
 
 def condition_of(error: Exception) -> str:

@@ -31,7 +31,7 @@ from dp_sql.errors import InternalError, SourceError
 
 ROWS_PER_PART = 1_000_000
 MERGED_HERE = 4  # so many parts are merged on the driver
-_CHANGED = "A table was changed while it was read; ask again."
+_CHANGED = "A table changed while it was being read. Run the query again."
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class SparkJobs:
         for number, part, _, data in pieces:
             if number == slices.n_slices:
                 if part in numbers:
-                    raise InternalError("Spark has sent the answer of a part twice.")
+                    raise InternalError("Spark returned the result of a part twice.")
                 numbers.add(part)
                 for name, value in _named(slices.asked, json.loads(data)):
                     read[name] = read.get(name, 0) + value

@@ -86,10 +86,9 @@ class SparkEngine(Engine):
             return super().columns(select)
         except SourceError as error:
             if "file system operations" in error.message:
-                hint = (
-                    "spark.read.parquet('…').createOrReplaceTempView('ratings'), and FROM ratings."
-                )
-                raise SourceError("On Spark a file is read by Spark.", hint=hint) from None
+                view = "spark.read.parquet('…').createOrReplaceTempView('ratings')"
+                hint = f"Make it a view in Spark, {view}, and write FROM ratings."
+                raise SourceError("On Spark, dp_sql reads no files.", hint=hint) from None
             found = [self.table(name) for name in names_in(select)]
             if any(found):
                 return super().columns(select)

@@ -333,7 +333,9 @@ def open_database(version: str, number: int) -> Iterator[Any]:
     import duckdb
 
     if duckdb.__version__ != version:
-        raise RuntimeError(f"A worker has DuckDB {duckdb.__version__}, the driver {version}.")
+        raise RuntimeError(
+            f"A worker has DuckDB {duckdb.__version__}, but the driver has {version}."
+        )
     folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]  # removed with the application
     at = folder if os.path.isdir(folder) else None
     with tempfile.TemporaryDirectory(prefix="dp_sql-", dir=at) as spill:

@@ -22,12 +22,12 @@ Read = Callable[[Parts], tuple[Any, Columns]]
 
 
 def check_people(tables: Sequence[PersonOf], read: Read) -> None:
-    """Refuse tables whose people Spark cannot bring together, before anything is spent."""
+    """Refuse tables whose people Spark cannot match, before anything is spent."""
     roots = map(_root, tables)
     _check_kinds([(one, one.column) for one in roots], read)
     for one in tables:
         if sum(other.table == one.table for other in {*tables}) > 1:
-            raise NotSupported(f"{one.table[-1]} tells in two ways whose its rows are.")
+            raise NotSupported(f"The rows of {one.table[-1]} are linked to people in two ways.")
         while one.owner is not None:
             _check_kinds([(one, one.column), (one.owner, str(one.key))], read)
             one = one.owner  # noqa: PLW2901
@@ -75,9 +75,9 @@ def _check_kinds(columns: Sequence[tuple[PersonOf, str]], read: Read) -> None:
         for (one, column), kind in zip(columns, types, strict=True)
     )
     raise NotSupported(
-        f"Spark cannot bring together the people of {listed}: integers, or one other type whose "
-        "equality is exact, are needed.",
-        hint="Name a view that casts these columns to one type.",
+        f"Spark cannot match people by {listed}: the columns must all be integers, or all have "
+        "one other type whose equality is exact.",
+        hint="Use a view that casts these columns to one type.",
     )
 
 

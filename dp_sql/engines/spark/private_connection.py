@@ -63,7 +63,7 @@ class SparkPrivateConnection(PrivateConnection):
         if policy.views:
             views = ", ".join(map(dotted, sorted(policy.views)))
             raise PolicyError(
-                f"With Spark a policy lists no [views]: dp_sql reads a view of Spark as a table. "
+                "[views] is not supported with Spark: dp_sql reads Spark's views as tables. "
                 f"Move {views} to [tables] or [public]."
             )
         observed = [
@@ -71,8 +71,8 @@ class SparkPrivateConnection(PrivateConnection):
         ]
         if observed:
             raise PolicyError(
-                "With Spark a policy declares no column as observed: people's rows stay there. "
-                f"Name a public column, or list the values: {', '.join(observed)}"
+                "Domains cannot be observed with Spark, because people's rows stay there. Name a "
+                f"public column, or list the values: {', '.join(observed)}"
             )
 
     def _found(self, policy: Policy) -> dict[Parts, SparkTable]:

@@ -109,7 +109,7 @@ def test_a_spark_without_pandas_is_refused_in_one_sentence(monkeypatch: pytest.M
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     SparkCatalog(FakeSpark())
     monkeypatch.setattr(FakeSpark, "__module__", "pyspark.sql.classic")
-    with pytest.raises(DpSqlError, match=r"only where pandas is: .*spark"):
+    with pytest.raises(DpSqlError, match=r"needs pandas to run Python: .*spark"):
         SparkCatalog(FakeSpark())
 
 
