@@ -1,1 +1,1 @@
-"""Spark: it holds people's rows, and DuckDB on the driver compiles, draws and answers."""
+"""Spark holds people's rows; DuckDB on the driver compiles statements, draws and answers."""

@@ -1,4 +1,4 @@
-"""Spark's tables: what a name means, as DuckDB names and types it, and the rows of a table."""
+"""Spark's tables: resolves names, maps them and their types to DuckDB's, and reads rows."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SparkTable:
 
 
 class SparkCatalog:
-    """What Spark says of its tables; it is asked anew each time."""
+    """What Spark says about its tables; nothing is cached."""
 
     def __init__(self, spark: Spark) -> None:
         _check(spark)
@@ -92,7 +92,7 @@ class SparkCatalog:
         return SparkTable(full, called, sql, columns, listed)
 
     def is_still(self, table: SparkTable) -> bool:
-        """Whether a table has the columns that it had."""
+        """Whether the columns of a table are unchanged."""
         try:
             fields = self.spark.table(table.sql).schema.fields
             return _columns(table.called[-1], fields) == (table.columns, table.listed)
@@ -118,11 +118,11 @@ class SparkCatalog:
         return rows
 
     def near(self, name: str) -> str:
-        """A table of the current database that is called nearly so; "" where there is none."""
+        """A table of the current database with a similar name; "" if there is none."""
         return guessed(folded(name), [folded(one.name) for one in self.spark.catalog.listTables()])
 
     def identity(self, tables: Sequence[SparkTable]) -> str:
-        """What tells these tables from tables of the same names elsewhere.
+        """What distinguishes these tables from tables of the same names elsewhere.
 
         The warehouse, and the application if one of them ends with it.
         """

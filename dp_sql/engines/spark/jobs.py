@@ -1,13 +1,13 @@
-"""Questions as Spark's jobs: rows are brought together by person, DuckDB runs over each part.
+"""Runs questions as Spark jobs: rows are shuffled by person, and DuckDB runs over each part.
 
-1. Each row goes to the part of its person, a hash (people.py). A task runs the question's SQL over
-   one part, and cuts what comes out into slices by a hash of the keys.
+1. Each row goes to the part of its person, which is a hash (people.py). A task runs the question's
+   SQL over one part, and cuts the result into slices by a hash of the keys.
 2. A task merges one slice of all parts. Few parts are merged on the driver.
 
-What the two stages exchange are arrow tables as bytes, a few for each task. A part is computed
-from its rows alone, so it may be computed again, and the driver sees whether it has come twice.
-Each job also says what it has read, and the driver refuses if the next job of a release reads
-other rows.
+The two stages exchange arrow tables as bytes, a few for each task. A part is computed from its rows
+alone, so it may be computed again; the driver notices if it receives a part twice. Each job also
+reports what it has read, and the driver raises an error if a later job of the release reads other
+rows.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class SparkJobs:
         return self._assembled(slices, pieces, has_all_people=chosen.most is not None)
 
     def _slices(self, question: Question) -> _Slices:
-        """Merged pairs of a question, which are kept until the release is over."""
+        """Merged pairs of a question, which are kept until the release ends."""
         for known, slices in self._pairs:
             if known == question:
                 return slices
@@ -200,7 +200,7 @@ class SparkJobs:
     # --- checks ---
 
     def _checked(self, slices: _Slices, pieces: Sequence[Piece]) -> list[Piece]:
-        """The pieces of the answer, once what was read is what the release has read before."""
+        """The pieces of the answer; raises if other rows were read than before in this release."""
         read: dict[Any, int] = {}
         numbers: set[int] = set()
         for number, part, _, data in pieces:

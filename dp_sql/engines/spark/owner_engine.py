@@ -1,4 +1,4 @@
-"""An owner's statement over Spark: names are looked up, and rows are read, when it needs them."""
+"""Owners' statements over Spark: looks up names and reads rows when a statement needs them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What Spark's workers run: SQL in a DuckDB of their own, over one part of the people at a time.
+"""What Spark's workers run: SQL in their own DuckDB, over one part of the people at a time.
 
-Workers get these functions by value and need duckdb, numpy and pyarrow, but no dp_sql: nothing of
-it may be imported here. All SQL comes ready from question_sql.py. Nothing here draws, and what
-comes out depends on the rows alone, whatever their order: Spark may run each task more than once.
+Workers get these functions by value and have duckdb, numpy and pyarrow, but not dp_sql, which must
+not be imported here. question_sql.py writes all SQL. Nothing here draws, and results depend only on
+the rows, not on their order: Spark may run each task more than once.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def answer_parts(batches: Iterable[Any], work: Work) -> Iterator[Any]:
 
 
 def no_rows(work: Work, number: int) -> list[Piece]:
-    """What a part without rows answers: Spark runs nothing where there is nothing."""
+    """The answer of a part without rows, for which Spark runs no task."""
     return list(_Part(work, number).answer())
 
 

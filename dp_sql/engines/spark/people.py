@@ -1,7 +1,7 @@
-"""Which part of the people each row of a private table is in, as dataframes of Spark.
+"""Assigns each row of a private table to a part of the people, as Spark dataframes.
 
 A row is in the part of its person; a row that is linked to people of another table is in each
-part that has one of them, once. Rows that are no one's are left out.
+part that has one of them, once. Rows that belong to no one are left out.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _by_part(one: PersonOf, listed: Sequence[str], read: Read, n_parts: int) -> 
 
 
 def _check_kinds(columns: Sequence[tuple[PersonOf, str]], read: Read) -> None:
-    """Whether some columns have types whose equal values Spark finds."""
+    """Refuse columns whose equal values Spark would not match."""
     types = [dict(read(one.table)[1])[column] for one, column in columns]
     kinds = set(map(_kind, types))
     if len(kinds) == 1 and None not in kinds:

@@ -1,4 +1,4 @@
-"""A bar on the owner's terminal while a release waits for Spark: rows, jobs and finished tasks.
+"""A progress bar for owners while a release waits for Spark: rows, jobs and finished tasks.
 
 All of it depends on the data, so analysts' sessions have none.
 """

@@ -1,7 +1,7 @@
-"""A question as what Spark's workers run: all tables, casts and slices as SQL.
+"""Translates a question for Spark's workers: all tables, casts and slices as SQL.
 
-A column travels as arrow in its own type where arrow has it exactly, and as a string otherwise:
-DuckDB reads each of its values back from what it writes.
+A column is sent as arrow in its own type if arrow represents it exactly, and as a string otherwise:
+DuckDB parses every string that it prints back to the same value.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Asked:
     def work(self, n_slices: int) -> Work:
         """What is run over each part.
 
-        Codes of people are another's in no other part; the last bit is set in one pair of each.
+        Codes of people are unique over all parts; the last bit is set in one pair of each person.
         """
         listed = []
         keys = ", ".join(f"__dp_p.{quote(key)}" for key in self.question.keys)

@@ -1,4 +1,4 @@
-"""Releases of people's rows that are in Spark: jobs there, one draw on the driver."""
+"""Releases over rows in Spark: the jobs run there, and the driver draws once."""
 
 from __future__ import annotations
 
