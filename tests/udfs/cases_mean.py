@@ -223,9 +223,9 @@ CASES = [
         loss=PrivacyLoss(
             EPSILON, rho=Fraction(1 + 36 + 4 * 169, 3200), bounded_range=Fraction(39, 20)
         ),
-        says="with probability 95 %, the sum and the number of rows, whose quotient is the "
-        "estimate, are each within 7.299 times their bound on one person; a person with more rows "
-        "than the contribution bound counts for that many (epsilon = 1)",
+        says="with probability 95 %, the noise in the sum and in the number of rows, whose quotient "
+        "is the estimate, is at most 7.299 times what one person may add to each; a person with "
+        "more rows than the contribution bound counts as that many (epsilon = 1)",
         fits=crowd_fits,
     )
 ]

@@ -148,9 +148,10 @@ def accuracy(
     check_public(epsilon, beta, max_contributions, bound, unit)
     times = rounded_up(scales_of(beta) * Fraction(1, _shares(epsilon, bound)[2]))
     return (
-        f"{with_probability(1 - beta)} the sum and the number of rows, whose quotient is the "
-        f"estimate, are each within {times} times their bound on one person; a person with more "
-        f"rows than the contribution bound counts for that many (epsilon = {in_words(epsilon)})"
+        f"{with_probability(1 - beta)} the noise in the sum and in the number of rows, whose "
+        f"quotient is the estimate, is at most {times} times what one person may add to each; a "
+        "person with more rows than the contribution bound counts as that many (epsilon = "
+        f"{in_words(epsilon)})"
     )
 
 
