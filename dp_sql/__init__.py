@@ -10,7 +10,6 @@
 [(['Dune'],)]
 """
 
-import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -36,19 +35,8 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         value = import_module("importlib.metadata").version("dp-sql")
     elif name in __all__:
-        value = getattr(_imported(_MODULES.get(name, "dp_sql.session.connect")), name)
+        value = getattr(import_module(_MODULES.get(name, "dp_sql.session.connect")), name)
     else:
         raise AttributeError(f"module 'dp_sql' has no attribute {name!r}")
     globals()[name] = value
     return value
-
-
-def _imported(module: str) -> Any:
-    """Import without garbage collection, which finds no garbage and takes a fifth of the time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        return import_module(module)
-    finally:
-        if collects:
-            gc.enable()
