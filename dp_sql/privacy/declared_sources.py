@@ -89,7 +89,8 @@ class OwnersSchema:
         return self._columns[select]
 
     def readable(self, value: str, type_name: str) -> bool:
-        cast = f"SELECT CAST({literal(value)} AS {type_name})"
+        # Python is not given the value: for a TIMESTAMPTZ it would need the package pytz.
+        cast = f"SELECT CAST({literal(value)} AS {type_name}) IS NULL"
         return _succeeds(self.engine.public_values, cast)
 
     def binds(self, select: str) -> bool:

@@ -84,9 +84,6 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE uuid() IS NULL
 -- NotPrivate: The function uuid is not supported here: dp_sql cannot prove that it
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE gen_random_uuid() IS NULL
 
--- NotPrivate: This literal cannot be compared with TIMESTAMP WITH TIME ZONE.
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE now() > '2024-01-01'
-
 -- NotPrivate: The function getvariable is not supported here: dp_sql cannot prove that
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE getvariable('x') IS NULL
 

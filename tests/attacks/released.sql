@@ -67,6 +67,9 @@ SELECT DP_TOPK(title || region, 1, epsilon := 1, domain := ['x']) FROM ratings
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE CAST(day AS TIMESTAMP) > '2024-01-01'
 
 -- released
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE now() > '2024-01-01'
+
+-- released
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE 1 / score > 0
 
 -- released

@@ -163,7 +163,9 @@ class PrivateConnection:
     def readable(self, value: str, type_name: str) -> bool:
         """Whether a string can be cast to a type; no row is read."""
         with contextlib.suppress(duckdb.Error):
-            return bool(self._run(f"SELECT CAST({literal(value)} AS {type_name})").fetchall())
+            # Python is not given the value: for a TIMESTAMPTZ it would need the package pytz.
+            read = f"CAST({literal(value)} AS {type_name})"
+            return bool(self._run(f"SELECT {read} IS NULL").fetchall())
         return False
 
     def binds(self, select: str) -> bool:
