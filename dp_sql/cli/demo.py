@@ -104,3 +104,4 @@ def command() -> None:
         print(POLICY, end="")
         policy.write_text(POLICY, encoding="utf-8")
         as_analyst(database, policy)
+    print("\nTo go on: dp-sql --help, and docs/tutorials in a checkout.")

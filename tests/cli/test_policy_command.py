@@ -28,7 +28,7 @@ def test_a_draft_is_written_once_and_checked(shop: str, tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     done = run("policy", "init", shop, "-o", str(path))
     assert (done.returncode, done.stderr) == (0, "")
-    assert f'{path} is written; 2 tables still need an answer ("?").' in done.stdout
+    assert f'{path} is written. 2 tables still need an answer ("?").' in done.stdout
     assert f"dp-sql policy check {path} {shop}" in done.stdout
     again = run("policy", "init", shop, "-o", str(path))
     assert (again.returncode, again.stdout) == (1, "")
