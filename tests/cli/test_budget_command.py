@@ -534,7 +534,7 @@ def test_a_picture_of_any_span_has_its_dates(
             '[budget]\ndataset = "shop"\nepsilon = 1\n',
             "The ledger and its checkpoint are in the same",
         ),
-        ('[budget]\ndataset = "shop"\nepsilon = 1\nwitness = "/mnt/b/w"\n', ""),
+        ('[budget]\ndataset = "shop"\nepsilon = 1\nwitness = "{elsewhere}/w"\n', ""),
     ],
 )
 def test_policy_check_says_what_the_budget_lacks(
@@ -543,7 +543,8 @@ def test_policy_check_says_what_the_budget_lacks(
     database, policy = str(tmp_path / "shop.duckdb"), tmp_path / "p.toml"
     with duckdb.connect(database) as connection:
         connection.execute("CREATE TABLE ratings (user_id BIGINT, title VARCHAR)")
-    policy.write_text(f'[tables.ratings]\nprivacy_unit = "user_id"\n{budget}')
+    given = budget.replace("{elsewhere}", str(tmp_path.parent))
+    policy.write_text(f'[tables.ratings]\nprivacy_unit = "user_id"\n{given}')
     assert main(["policy", "check", str(policy), database]) == 0
     _, _, _, *advice = output(capsys).splitlines(keepends=True)  # after work and spilling
     assert (advice[0] if advice else "").startswith(sentence) and len(advice) == bool(sentence)

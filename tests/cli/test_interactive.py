@@ -179,7 +179,7 @@ def test_an_analyst_sees_what_is_spent_and_what_is_left(opened: Opened) -> None:
     screen = terminal.ask(f"{ASKED};")
     assert (
         "spent epsilon = 0.5; left: epsilon 0.5 of 1 for reporting, "
-        "epsilon 2.5 of 3 for all together" in screen
+        "epsilon 2.5 of 3 for all together" in " ".join(screen.split())
     )
     screen = terminal.ask(f"{ASKED.replace('0.5', '0.75')};")
     assert (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -16,6 +16,7 @@ import dp_sql
 from dp_sql import errors
 from dp_sql.cli.main import main
 from dp_sql.engines.duckdb import private_connection as duckdb_private
+from dp_sql.session import question
 from dp_sql.session.analyst import AnalystSession
 from tests.conftest import READING_LOG, SURE, free
 from tests.databases import write_database
@@ -378,8 +379,8 @@ def test_answers_and_failures_come_at_the_deadline_or_its_next_multiple(
 ) -> None:
     database, policy = write(tmp_path, POLICY + "deadline_seconds = 0.5\n")
     clock, slept = iter([100.0, 100.0 + passed]), list[float]()
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(time, "sleep", slept.append)
+    times = SimpleNamespace(monotonic=lambda: next(clock), sleep=slept.append)
+    monkeypatch.setattr(question, "time", times)
     if fails:
         wrong = "SELECT error(s) AS __dp_value FROM (VALUES ('x')) AS t(s)"
         monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)
