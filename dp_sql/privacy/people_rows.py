@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dp_sql.privacy.plan import Column, Finding, Plan
@@ -59,6 +59,14 @@ def bundles(plans: Sequence[Plan]) -> list[list[int]]:
         is_alone = is_alone or "__dp_cover" in plan.parameters.takes
         found.setdefault(place if is_alone else same, []).append(place)
     return list(found.values())
+
+
+def bundled(
+    plans: Sequence[Plan], tickets: Sequence[str]
+) -> Iterator[tuple[list[int], list[Plan], list[str]]]:
+    """The places, plans and tickets of each of the bundles."""
+    for places in bundles(plans):
+        yield places, [plans[i] for i in places], [tickets[i] for i in places]
 
 
 def read_together(plan: Plan) -> Plan:

@@ -20,7 +20,7 @@ from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Scope
 from dp_sql.privacy.collations import without_collations
-from dp_sql.privacy.people_rows import bundles
+from dp_sql.privacy.people_rows import bundled
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import one_of, private_sql, released_columns
 from dp_sql.privacy.relation_tree import Parts
@@ -282,10 +282,8 @@ class Engine:
         relations, drawn = [""] * len(plans), [*map(self.tickets.plan, tickets)]
 
         def run() -> None:
-            for places in bundles(drawn):
-                some = [drawn[i] for i in places]
-                some_tickets = [tickets[i] for i in places]
-                with release_sql(some, some_tickets, self, private_sql) as sql:
+            for places, some, theirs in bundled(drawn, tickets):
+                with release_sql(some, theirs, self, private_sql) as sql:
                     relation = frozen.insert(released_columns(some), sql, self.run)
                 for number, place in enumerate(places, 1):
                     relations[place] = one_of(drawn[place], relation, number)

@@ -238,7 +238,7 @@ def _store(engine: Runs) -> StoredPairs:
     place = _existing(Path(folder)) if folder else None  # else DuckDB does not spill
     if place is None:
         return StoredPairs(None)
-    spilled = "SELECT coalesce(sum(size), 0) FROM system.main.duckdb_temporary_files()"
+    spilled = "SELECT coalesce(system.main.sum(size), 0) FROM system.main.duckdb_temporary_files()"
 
     def space() -> int:
         with contextlib.closing(engine.connection.cursor()) as other:

@@ -31,7 +31,7 @@ from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.catalog import Catalogue
 from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import Scope, view_body
-from dp_sql.privacy.people_rows import bundles
+from dp_sql.privacy.people_rows import bundled
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, released_columns
 from dp_sql.privacy.relation_tree import Parts
@@ -239,8 +239,8 @@ class PrivateConnection:
         drawn = map(self._as_drawn, plans)
         tickets = [*map(self.tickets.issue_once, drawn, reservations)]
         try:
-            for _, sql in _statements(plans, tickets):
-                self._bound(sql)
+            for _, some, theirs in bundled(plans, tickets):
+                self._bound(exactly(released_columns(some), private_sql(some, theirs)))
         except Exception:
             self._withdraw(tickets)
             raise InternalError("DuckDB cannot bind the SQL generated for this query.") from None
@@ -262,11 +262,10 @@ class PrivateConnection:
     def _answers(self, plans: Sequence[Plan], tickets: Sequence[str]) -> list[Rows]:
         answers: list[Rows] = [()] * len(plans)
         drawn = [*map(self.tickets.plan, tickets)]
-        for places in bundles(drawn):
-            some, n = [drawn[i] for i in places], len(places)
-            some_tickets = [tickets[i] for i in places]
-            with release_sql(some, some_tickets, self._engine, private_sql) as sql:
+        for places, some, theirs in bundled(drawn, tickets):
+            with release_sql(some, theirs, self._engine, private_sql) as sql:
                 rows = self._run(exactly(released_columns(some), sql)).fetchall()
+            n = len(places)
             for number, place in enumerate(places):
                 answers[place] = [(*row[:-n], row[number - n]) for row in rows]
         return answers
@@ -300,16 +299,3 @@ def _full_names(sql: str) -> Iterator[Parts]:
 def _forget_oldest(known: dict[str, Any]) -> None:
     if len(known) > _MAX_KNOWN:
         del known[next(iter(known))]
-
-
-def _statements(
-    plans: Sequence[Plan], tickets: Sequence[str]
-) -> Iterator[tuple[Sequence[int], str]]:
-    """The places of the plans that each statement releases, and its SQL."""
-    for places in bundles(plans):
-        yield places, _released_sql([plans[i] for i in places], [tickets[i] for i in places])
-
-
-def _released_sql(plans: Sequence[Plan], tickets: Sequence[str]) -> str:
-    """The release of a bundle, as Python takes it."""
-    return exactly(released_columns(plans), private_sql(plans, tickets))

@@ -23,12 +23,6 @@ _NAMES = ("slice", "part", "piece", "data")
 PER_CODE = 1 << 32  # codes of people: part * this + number; of items: slice * this + number
 _SIZE = 8 << 20  # bytes of a piece: Spark Connect limits its messages
 _BUFFERED = 1 << 17  # rows; DuckDB stores rows by about as many
-# Those of engines/protocol.py, which says why; workers cannot import it.
-_SETTINGS = (
-    "SET TimeZone = 'UTC'",
-    "SET disabled_optimizers = 'statistics_propagation,common_subexpressions,join_order,"
-    "build_side_probe_side,empty_result_pullup,join_filter_pushdown'",
-)
 _SHARE = 0.6  # of the memory that DuckDB would use, over all tasks: Spark needs some, too
 _LEAST = 512 << 20
 
@@ -54,13 +48,18 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Work:
-    """What is run over a part. `answer` is a SELECT; its last column is the slice of each row.
-
-    version: DuckDB's, which must be the driver's.
-    """
+class Worker:
+    """The DuckDB of each worker: its version must be this one, the driver's; settings are SQL."""
 
     version: str
+    settings: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is run over a part. `answer` is a SELECT; its last column is the slice of each row."""
+
+    worker: Worker
     public: Sequence[Relation]
     sources: Sequence[Source]
     answer: str
@@ -71,7 +70,7 @@ class Work:
 class Merge:
     """How rows of all parts become one: `parts` reads them, `answer` is a SELECT."""
 
-    version: str
+    worker: Worker
     public: Sequence[Relation]
     parts: Relation
     answer: str
@@ -105,7 +104,7 @@ class _Part:
     def __init__(self, work: Work, number: int) -> None:
         self._work, self._number = work, number
         self._open = contextlib.ExitStack()
-        self._database = self._open.enter_context(open_database(work.version, number))
+        self._database = self._open.enter_context(open_database(work.worker, number))
         for relation in (*work.public, *(source.relation for source in work.sources)):
             make(self._database, relation)
         self._waiting: list[list[Any]] = [[] for _ in work.sources]
@@ -183,7 +182,7 @@ def merge_slice(merge: Merge, number: int, pieces: Sequence[Piece]) -> Iterator[
     if number == merge.n_slices:  # what the parts have read
         yield from pieces
         return
-    with open_database(merge.version, number) as database:
+    with open_database(merge.worker, number) as database:
         for relation in (*merge.public, merge.parts):
             make(database, relation)
         if pieces:  # at once: an insert takes longer than most pieces
@@ -328,13 +327,13 @@ def _select(database: Any, select: str) -> Any:
 
 
 @contextlib.contextmanager
-def open_database(version: str, number: int) -> Iterator[Any]:
+def open_database(worker: Worker, number: int) -> Iterator[Any]:
     """An empty DuckDB, in memory; `number` is what `__dp_part()` says."""
     import duckdb
 
-    if duckdb.__version__ != version:
+    if duckdb.__version__ != worker.version:
         raise RuntimeError(
-            f"A worker has DuckDB {duckdb.__version__}, but the driver has {version}."
+            f"A worker has DuckDB {duckdb.__version__}, but the driver has {worker.version}."
         )
     folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]  # removed with the application
     at = folder if os.path.isdir(folder) else None
@@ -346,7 +345,7 @@ def open_database(version: str, number: int) -> Iterator[Any]:
                 "autoload_known_extensions", "allow_community_extensions", "enable_progress_bar",
             ):  # fmt: skip
                 database.execute(f"SET {name} = false")
-            for setting in _SETTINGS:
+            for setting in worker.settings:
                 database.execute(setting)
             database.execute("SET arrow_large_buffer_size = true")  # strings of 2 GiB and more
             database.execute(f"SET memory_limit = '{_memory(database)}B'")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dp_sql.engines.protocol import PART, PARTS, PublicRows, Question
+from dp_sql.engines.protocol import PART, PARTS, SETTINGS, PublicRows, Question
 from dp_sql.engines.spark.parts import (
     INCOMING,
     ITEM,
@@ -22,6 +22,7 @@ from dp_sql.engines.spark.parts import (
     Relation,
     Source,
     Work,
+    Worker,
     as_bytes,
     make,
     open_database,
@@ -77,7 +78,7 @@ class Asked:
             Source(relation, _seen(table, self.read[table]))
             for table, relation in _private(self.tables, self.read).items()
         ]
-        return Work(_version(), _public(self.question.public), sources, answer, n_slices)
+        return Work(worker(), _public(self.question.public), sources, answer, n_slices)
 
     def merge(self, n_slices: int) -> Merge:
         """The answer of a slice."""
@@ -106,14 +107,14 @@ class Asked:
 
     def _merge(self, answer: str, n_slices: int) -> Merge:
         public = _public(self.question.public)
-        return Merge(_version(), public, _parts(self.types), answer, n_slices)
+        return Merge(worker(), public, _parts(self.types), answer, n_slices)
 
 
 def asked(question: Question, tables: Mapping[Parts, Columns]) -> Asked:
     """Bind a question; no row is read."""
     every = {table: [name for name, _ in columns] for table, columns in tables.items()}
     public = {name: PublicRows(rows.columns, None) for name, rows in question.public.items()}
-    with open_database(_version(), 0) as database:
+    with open_database(worker(), 0) as database:
         for relation in (*_private(tables, every).values(), *_public(public)):
             make(database, relation)
         types = _described(database, question.part_sql)
@@ -240,7 +241,8 @@ def _described(database: Any, select: str) -> Columns:
     return [(name, kind) for name, kind, *_ in described]
 
 
-def _version() -> str:
+def worker() -> Worker:
+    """The DuckDB that workers must have."""
     import duckdb
 
-    return duckdb.__version__
+    return Worker(duckdb.__version__, SETTINGS)

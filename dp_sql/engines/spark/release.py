@@ -16,7 +16,7 @@ from dp_sql.engines.spark.jobs import SparkJobs
 from dp_sql.engines.spark.people import check_people
 from dp_sql.engines.spark.progress import Progress
 from dp_sql.errors import DpSqlError, SourceError
-from dp_sql.privacy.people_rows import bundles
+from dp_sql.privacy.people_rows import bundled
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, release_columns, released_columns
 from dp_sql.privacy.relation_tree import Parts
@@ -88,8 +88,7 @@ def _made(
     jobs: SparkJobs, connection: Connection, plans: Sequence[Plan], tickets: Sequence[str]
 ) -> list[Rows]:
     answers: list[Rows] = [()] * len(plans)
-    for places in bundles(plans):
-        some, theirs = [plans[i] for i in places], [tickets[i] for i in places]
+    for places, some, theirs in bundled(plans, tickets):
         if not some[0].parameters.reads_people:
             sql = exactly(released_columns(some), private_sql(some, theirs))
             answers[places[0]] = connection.execute(sql).fetchall()
