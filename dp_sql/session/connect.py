@@ -62,6 +62,7 @@ def connect(
     Raises:
         PolicyError: the policy cannot be read, or does not fit the database.
         LedgerError: the ledger cannot be trusted or written.
+        TypeError: the database is neither a path nor a SparkSession.
     """
     if policy is None:
         if analyst is not None:
@@ -89,12 +90,18 @@ def connect(
 
 
 def _place(database: object) -> str | Spark:
-    """What to open: Spark as it is, and the path of anything else."""
+    """What to open: Spark as it is, or the path of a database."""
     if isinstance(database, str | PathLike):
-        return str(database)
+        return fspath(database)
+    if isinstance(database, Connection):
+        raise TypeError(
+            "connect() takes a path; for a connection write dp_sql.install(connection)."
+        )
     from dp_sql.engines.spark.catalog import Spark
 
-    return database if isinstance(database, Spark) else str(database)
+    if isinstance(database, Spark):
+        return database
+    raise TypeError(f"connect() takes a path or a SparkSession, not {type(database).__name__}.")
 
 
 def install(con: Connection) -> Connection:

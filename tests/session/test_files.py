@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import dp_sql
@@ -148,3 +149,12 @@ def test_a_private_file_is_made_where_no_file_has_two_names(
     monkeypatch.setattr(os, "link", refused)
     make_private(folder / "book")
     assert modes(folder) == {"book": 0o600}
+
+
+def test_only_a_path_or_spark_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect() as con, pytest.raises(TypeError, match=r"dp_sql\.install\(connection\)"):
+        dp_sql.connect(con)
+    with pytest.raises(TypeError, match="not bytes"):
+        dp_sql.connect(b"ratings.duckdb")
+    assert not [*tmp_path.iterdir()]
