@@ -58,13 +58,13 @@ def of_sample(n: int, rate: Fraction) -> float:
 
 
 def errors() -> list[str]:
-    def cell(n: int, rate: Fraction) -> str:
-        low = least_trials(round(n * rate), rate, for_each(BETA)) / n
-        return f"{percent(of_sample(n, rate))} / {percent(1 - low)}"
+    def below(n: int, rate: Fraction) -> float:
+        return 1 - least_trials(round(n * rate), rate, for_each(BETA)) / n
 
-    sizes = [10**places for places in range(4, 12)]
-    rows = ([f"{n:,}", *(cell(n, rate) for rate in RATES)] for n in sizes)
-    return table(["items", *(f"{float(rate):g}" for rate in RATES)], rows)
+    sizes, ways = [10**places for places in range(4, 12)], (of_sample, below)
+    rows = ([f"{n:,}", *(percent(way(n, r)) for way in ways for r in RATES)] for n in sizes)
+    named = (f"{what} at {float(r):g}" for what in ("error", "below") for r in RATES)
+    return table(["items", *named], rows)
 
 
 # How often the lower bound is too high, exactly.
@@ -97,15 +97,14 @@ def binomial(n: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def coverage() -> list[str]:
-    def row(n: int) -> list[str]:
-        found = [(too_high(n, rate, 1), too_high(n, rate, 64)) for rate in RATES]
-        return [
-            f"{n:,}",
-            *(f"{100 * a:.2f} / {100 * b:.2f} / {100 * c:.2f} %" for (a, b), (_, c) in found),
-        ]
+    def row(n: int, rate: Fraction) -> list[str]:
+        (alone, with_1), (_, with_64) = too_high(n, rate, 1), too_high(n, rate, 64)
+        odds = (f"{100 * chance:.2f} %" for chance in (alone, with_1, with_64))
+        return [f"{n:,}", f"{float(rate):g}", *odds]
 
-    head = ["items", *(f"{float(rate):g}" for rate in RATES)]
-    return table(head, (row(10**places) for places in (1, 2, 3, 4, 6, 8)))
+    head = ["items", "rate", "sample alone", "and noise, bound 1", "and noise, bound 64"]
+    sizes = (10**places for places in (1, 2, 3, 4, 6, 8))
+    return table(head, (row(n, rate) for n in sizes for rate in RATES))
 
 
 # The same, simulated: hashes are drawn one by one, and the release is the mechanism's own.
@@ -184,31 +183,28 @@ def real() -> Iterator[Set]:
             yield source, people, items
 
 
-def noise(name: str, people: np.ndarray, items: np.ndarray) -> list[str]:
+def noise(name: str, people: np.ndarray, items: np.ndarray) -> Iterator[list[str]]:
     lots = np.random.default_rng(5).integers(0, WORDS, int(items.max()) + 1, np.uint64)
-    n_items, cells = np.unique(items).size, []
-    for rate in (None, *RATES):
-        kept = np.ones(items.size, bool) if rate is None else lots[items] < threshold(rate)
+    n_items = np.unique(items).size
+    for rate in (Fraction(1), *RATES):
+        kept = np.ones(items.size, bool) if rate == 1 else lots[items] < threshold(rate)
         counts = counts_of(name, people[kept], items[kept])
         bounds = bounded.candidates(MOST, SELECTION)
         odds = bounded.distribution_of_bound(
             counts.under(bounds).tolist(), EPSILON, BETA, SELECTION, 40, bounds
         )
         mode = max(zip(odds, bounds, strict=True))[1]
-        scale = n_items * float(rate or 1)
-        cells.append(
-            f"{mode}: {' / '.join(percent(way(counts, EPSILON)[0] / scale) for way in WAYS)}"
-        )
-    sampling = " / ".join(percent(of_sample(n_items, rate)) for rate in RATES)
-    return [name, f"{n_items:,}", *cells, sampling]
+        errors = (percent(way(counts, EPSILON)[0] / n_items / float(rate)) for way in WAYS)
+        about = [name, f"{n_items:,}"] if rate == 1 else ["", ""]
+        yield [*about, f"{float(rate):g}", str(mode), *errors, percent(of_sample(n_items, rate))]
 
 
 WAYS = (chosen(SELECTION, MOST), best_fixed)
 
 
 def noises() -> list[str]:
-    head = ["set", "items", "all", *(f"{float(rate):g}" for rate in RATES), "of the sample"]
-    return table(head, (noise(*one) for one in chain(made(), real())))
+    head = ["set", "items", "rate", "bound", "error", "best bound's error", "of the sample"]
+    return table(head, chain.from_iterable(noise(*one) for one in chain(made(), real())))
 
 
 # The cost, measured.
@@ -253,18 +249,18 @@ count of all items. The tables below are for β = 0.05 and ε = 1, and `make ben
 
 ### The error of the sample
 
-For n items and rate r, sampling adds a relative standard error of √((1 − r)/(r n)). Each cell shows this error, and how
-far a report's lower bound lies below n if the sample has its expected size and the noise is negligible. Both follow from
-n and r alone.
+For n items and rate r, sampling adds a relative standard error of √((1 − r)/(r n)): the first three columns.
+The last three show how far a report's lower bound lies below n if the sample has its expected size and the noise is
+negligible. Both follow from n and r alone.
 """.splitlines()
 
 _COVERAGE = """\
 ### How often the lower bound is too high
 
-The lower bound exceeds n with probability at most 5 %: 2.5 % is allowed for the sample and 2.5 % for the noise. Each cell
-shows three exact probabilities, for n items that are all within the contribution bound: from the sample alone / with noise
-for a contribution bound of 1 / of 64. Small samples stay further below 2.5 %, because they hold a whole number of items.
-The total stays well below 5 %, because sample and noise rarely err together.
+The lower bound exceeds n with probability at most 5 %: 2.5 % is allowed for the sample and 2.5 % for the noise. The
+probabilities below are exact, for n items that are all within the contribution bound: from the sample alone, and with the
+noise for a contribution bound of 1 and of 64. Small samples stay further below 2.5 %, because they hold a whole number of
+items. The total stays well below 5 %, because sample and noise rarely err together.
 """.splitlines()
 
 _SIMULATED = """\
@@ -282,10 +278,9 @@ The noise is added to the count of the sample, so it is divided by r as well. If
 bound r times as large is enough in the sample, and the noise stays about the same. If they have fewer, the bound still
 cannot be less than 1, and the noise is up to 1/r times as large.
 
-Each cell shows the contribution bound that is chosen most often, then two errors in percent of all items: with the
-privately chosen bound / with the best fixed bound, which no one knows in advance. They are the RMSE of the sampled count,
-from noise and from items beyond the bound, divided by r. The last column is the error that sampling itself adds at the
-three rates.
+"Bound" is the contribution bound that is chosen most often. "Error" is in percent of all items: the RMSE of the sampled
+count, from noise and from items beyond the bound, divided by r. The column beside it is the same for the best fixed bound,
+which no one knows in advance. The last column is the error that sampling itself adds. A rate of 1 is a count of all items.
 """.splitlines()
 
 _NOISE_READ = """\

@@ -34,13 +34,13 @@ def shared(value: T) -> T:
 
 
 def priced(loss: PrivacyLoss) -> str:
-    """A loss in words, with what the accountants add up."""
+    """A loss in words, with what the accountants `zcdp` and `pld` add up."""
     says = f"epsilon = {in_short(loss.epsilon)}"
     if loss.delta:
         says += f", delta = {in_short(loss.delta)}"
-    known = [] if loss.rho is None else [f"rho = {in_short(loss.rho)} of zCDP"]
+    known = [] if loss.rho is None else [f"zcdp: rho = {in_short(loss.rho)}"]
     if loss.bounded_range is not None:
-        known.append(f"range = {in_short(loss.bounded_range)}")
+        known.append(f"pld: range = {in_short(loss.bounded_range)}")
     return f"{says} ({', '.join(known)})" if known else says
 
 

@@ -158,7 +158,7 @@ def test_explain_spends_nothing_and_shows_the_cost(analyst: AnalystSession) -> N
     text = "SELECT region, DP_TOPK(title, 2, epsilon := 1, max_groups_contributed := 4) FROM ratings GROUP BY region"
     told = dict(analyst.sql(f"EXPLAIN (SQL) {text}").fetchall())
     assert (told["call"], told["mechanism"]) == ("dp_topk(title, 2)", "joint")
-    assert told["cost"].startswith("epsilon = 1 (rho = 0.03125 of zCDP, range = 1)")
+    assert told["cost"].startswith("epsilon = 1 (zcdp: rho = 0.03125, pld: range = 1)")
     assert "with probability 95 %" in told["accuracy"] and "__dp_sql_topk" in told["sql"]
     assert "mechanism := 'subset'" in told["instead"]
     assert "cdp_peel" not in str(told), "there is no delta"

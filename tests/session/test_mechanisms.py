@@ -267,8 +267,8 @@ def test_the_bounds_that_are_looked_at(shared: dp_sql.Session, written: str, say
 def test_explain_prices_the_default_for_every_accountant(shared: dp_sql.Session) -> None:
     query = "SELECT DP_COUNT_DISTINCT(title, epsilon := 1, privacy_unit := user_id) FROM ratings"
     shown = dict(shared.sql(f"EXPLAIN {query}").fetchall())
-    assert shown["cost"] == "epsilon = 1 (rho = 0.15625 of zCDP, range = 1.5)"
-    assert "epsilon = 1 (rho = 0.15625 of zCDP, range = 1.5)" in str(shared.explain(query))
+    assert shown["cost"] == "epsilon = 1 (zcdp: rho = 0.15625, pld: range = 1.5)"
+    assert "epsilon = 1 (zcdp: rho = 0.15625, pld: range = 1.5)" in str(shared.explain(query))
 
 
 @pytest.mark.parametrize("mechanism", ["greedy", "sampling"])
