@@ -127,7 +127,7 @@ def quote(price: Cost, hundredths: int, is_known: bool) -> None:
         if is_known
         else f"Costs **ε {in_decimals(hundredths)}**"
     )
-    odds = f"odds about anyone change by at most × {math.exp(hundredths / 100):.2f}"
+    odds = f"odds that anyone is in the data change by at most × {math.exp(hundredths / 100):.2f}"
     budget = (
         "no limit" if left is None else f"**ε {left}** {'left afterwards' if spends else 'left'}"
     )

@@ -36,7 +36,7 @@ def change_policy(folder: Path, old: str, new: str) -> None:
 
 def price(page: AppTest) -> str:
     """What the question on the page costs, and what is left."""
-    (said,) = [one.value for one in page.markdown if "odds about anyone" in one.value]
+    (said,) = [one.value for one in page.markdown if "odds that anyone" in one.value]
     return str(said).split(" · odds")[0].replace("**", "")
 
 
