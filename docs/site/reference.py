@@ -8,9 +8,9 @@ import click
 
 from dp_sql.cli.main import command
 from dp_sql.policy.budget_section import BudgetKeys, CapKeys
-from dp_sql.policy.keys import keys_of
 from dp_sql.policy.limits import Limits
 from dp_sql.policy.model import ListKeys, ScoreKeys, TableKeys
+from dp_sql.policy.parser import keys_of
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.shape import Function
 

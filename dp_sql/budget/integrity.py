@@ -9,8 +9,7 @@ from pathlib import Path
 from dp_sql.budget import schema
 from dp_sql.budget.amounts import Amount
 from dp_sql.budget.checkpoint import ADOPT, Checkpoint
-from dp_sql.budget.events import Event, Kind, new_event, next_event, wrong_event
-from dp_sql.budget.totals import Totals, month_of
+from dp_sql.budget.events import Event, Kind, Totals, month_of, new_event, next_event, wrong_event
 from dp_sql.errors import LedgerError
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from dp_sql.budget import schema, store
 from dp_sql.budget.checkpoint import ADOPT, Checkpoint, CheckpointFile
-from dp_sql.budget.events import Event, next_event, origin, wrong_event
+from dp_sql.budget.events import Event, Totals, next_event, origin, wrong_event
 from dp_sql.budget.integrity import check_newest, follow
-from dp_sql.budget.totals import Totals
 from dp_sql.errors import LedgerError
 
 

@@ -14,8 +14,19 @@ from dp_sql.budget.checkpoint import default_checkpoint
 from dp_sql.budget.model import AccountantName, Cap, Terms, name_of
 from dp_sql.budget.store import side_files
 from dp_sql.files import readable_by_others
-from dp_sql.policy.keys import BOOLEAN, Kind, choice, key, number, plain, read, string, valid
-from dp_sql.policy.parser import Document, Path
+from dp_sql.policy.parser import (
+    BOOLEAN,
+    Document,
+    Kind,
+    Path,
+    choice,
+    key,
+    number,
+    plain,
+    read,
+    string,
+    valid,
+)
 from dp_sql.sql import ranges
 
 ACCOUNTANTS: tuple[AccountantName, ...] = get_args(AccountantName)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from dp_sql.policy.keys import Kind, key, number, read, string
-from dp_sql.policy.parser import Document
+from dp_sql.policy.parser import Document, Kind, key, number, read, string
 from dp_sql.sql import ranges
 
 _WRITTEN_SIZE = re.compile(r"(\d{1,12})(\.\d{1,6})? ?([kmgt])(i?)b", re.IGNORECASE | re.ASCII)

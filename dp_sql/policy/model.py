@@ -14,9 +14,19 @@ from typing import Any
 from dp_sql.budget.model import Terms
 from dp_sql.errors import PolicyError, guess
 from dp_sql.policy.budget_section import read_budget
-from dp_sql.policy.keys import NAMES, Kind, key, number, read, valid
 from dp_sql.policy.limits import Limits, read_limits
-from dp_sql.policy.parser import Document, Path, dotted, parts_of
+from dp_sql.policy.parser import (
+    NAMES,
+    Document,
+    Kind,
+    Path,
+    dotted,
+    key,
+    number,
+    parts_of,
+    read,
+    valid,
+)
 from dp_sql.sql.tokens import folded
 
 __all__ = ["Domain", "Limits", "Link", "Name", "Policy", "PrivateTable", "ScoreTable",

@@ -14,7 +14,7 @@ from math import prod
 
 from sqlglot import exp
 
-from dp_sql.privacy.collations import agree
+from dp_sql.privacy.collations import LONGEST_EXPRESSION, LONGEST_PATTERN, agree
 from dp_sql.privacy.comparisons import (
     MAX_BYTES,
     MAX_TEXT_BYTES,
@@ -28,7 +28,6 @@ from dp_sql.privacy.comparisons import (
     whole_number,
 )
 from dp_sql.privacy.functions import ALIASES, FLAGS, FUNCTIONS, NODES, Function
-from dp_sql.privacy.like import LONGEST_EXPRESSION, LONGEST_PATTERN
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import tokenize

@@ -10,8 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dp_sql.privacy.comparisons import Refused, Value, refuse
-from dp_sql.sql.formatting import quote
+from dp_sql.privacy.comparisons import (
+    MAX_BYTES,
+    MAX_TEXT_BYTES,
+    Refused,
+    Value,
+    bounded,
+    refuse,
+)
+from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import tokenize
 
@@ -72,3 +79,60 @@ def without_collations(sql: str) -> str:
             pieces.append(sql[position : token.start])
             position = tokens[stop].end
     return "".join([*pieces, sql[position:]])
+
+
+LONGEST_PATTERN = 1000
+LONGEST_EXPRESSION = 100  # of a regular expression's pattern: RE2's time grows with both lengths
+
+
+def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
+    """The condition that a string matches a pattern of LIKE, in which no character escapes % and _.
+
+    fold: whether case is ignored, as in ILIKE.
+
+    Raises Refused where the pattern is too long, or the string has another collation.
+    """
+    if value.collation not in {PLAIN, BINARY, *NOCASE}:
+        raise unknown(node)
+    word, written = _function(pattern)
+    longest = LONGEST_EXPRESSION if word == "regexp_full_match" else LONGEST_PATTERN
+    if len(pattern) > longest:
+        why = f"This pattern has over {longest} characters"
+        raise refuse(node, why, f"Shorten it to {longest}.")
+    most = MAX_TEXT_BYTES if word == "regexp_full_match" else MAX_BYTES
+    string, wanted = value.sql if word == "=" else bounded(value, most).sql, literal(written)
+    if fold or value.collation in NOCASE:
+        string, wanted = f"system.main.lower({string})", f"system.main.lower({wanted})"
+    if word == "=":
+        return f"{string} = {wanted}"
+    options = ", 's'" if word == "regexp_full_match" else ""
+    return f"system.main.{word}({string}, {wanted}{options})"
+
+
+def _function(pattern: str) -> tuple[str, str]:
+    r"""The function that matches a pattern, and its second argument.
+
+    >>> [_function(p) for p in ("a", "a%", "%a", "%a%")]
+    [('=', 'a'), ('starts_with', 'a'), ('ends_with', 'a'), ('contains', 'a')]
+    >>> print(*_function("%a_c%d.%"))
+    regexp_full_match .*a.c.*d\..*
+    """
+    inner = pattern.strip("%")
+    if "%" in inner or "_" in inner:
+        return "regexp_full_match", expression(pattern)
+    before, after = pattern.startswith("%"), pattern.endswith("%")
+    if before and after:
+        return ("contains" if inner else "starts_with"), inner
+    return ("ends_with" if before else "starts_with" if after else "="), inner
+
+
+def expression(pattern: str) -> str:
+    r"""The regular expression of a pattern. Lower-casing it lower-cases the pattern's letters only.
+
+    >>> print(expression("50%\\_é"))
+    50.*\\.é
+    """
+    wild = {"%": ".*", "_": "."}
+    return "".join(
+        wild.get(c) or (f"\\{c}" if c.isascii() and not c.isalnum() else c) for c in pattern
+    )

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.calls import Compile
 from dp_sql.privacy.choices import one_type
-from dp_sql.privacy.collations import agree
+from dp_sql.privacy.collations import agree, like
 from dp_sql.privacy.comparisons import (
     FLOATS,
     SMALL,
@@ -19,7 +19,6 @@ from dp_sql.privacy.comparisons import (
     is_literal,
     refuse,
 )
-from dp_sql.privacy.like import like
 from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.types import EXACT_TYPES, family
 

@@ -39,9 +39,18 @@ from dp_sql.privacy.from_clause import (
     only,
     projections,
 )
-from dp_sql.privacy.join_keys import Pair, alike, check_keys, compared, equal_pair
-from dp_sql.privacy.lists import join_list, unnested
-from dp_sql.privacy.matches import HINT, correlated, has_match
+from dp_sql.privacy.joins import (
+    HINT,
+    Pair,
+    alike,
+    check_keys,
+    compared,
+    correlated,
+    equal_pair,
+    has_match,
+    join_list,
+    unnested,
+)
 from dp_sql.privacy.person_groups import grouped
 from dp_sql.privacy.relation_sql import Written, written
 from dp_sql.privacy.relation_tree import LeftJoin, Parts, Relation, Table, UnionAll, is_plain

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_sql.errors import PolicyError
-from dp_sql.policy.keys import keys_of
 from dp_sql.policy.model import Limits, Link, Policy, PrivateTable, parse_policy, read_policy
-from dp_sql.policy.parser import dotted, lines_of, parts_of
+from dp_sql.policy.parser import dotted, keys_of, lines_of, parts_of
 
 EXAMPLE = """\
 [tables.ratings]

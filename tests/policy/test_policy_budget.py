@@ -19,8 +19,8 @@ from dp_sql.budget.model import Cap, Terms
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.errors import PolicyError
 from dp_sql.policy.budget_section import ACCOUNTANTS, BudgetKeys, CapKeys, advice
-from dp_sql.policy.keys import keys_of
 from dp_sql.policy.model import parse_policy, read_policy
+from dp_sql.policy.parser import keys_of
 from dp_sql.policy.template import draft
 from dp_sql.udfs.mechanism import PrivacyLoss
 

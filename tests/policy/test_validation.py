@@ -10,8 +10,8 @@ import pytest
 
 from dp_sql.engines.duckdb.introspection import DatabaseCatalogue
 from dp_sql.errors import PolicyError, SourceError
-from dp_sql.policy.keys import keys_of
 from dp_sql.policy.model import Limits, parse_policy
+from dp_sql.policy.parser import keys_of
 from dp_sql.policy.template import draft
 from dp_sql.policy.validation import hidden, problems
 from tests.policy.test_policy import EXAMPLE

@@ -26,7 +26,11 @@ import pytest
 from sqlglot import exp
 
 import dp_sql
-from dp_sql.privacy import like
+from dp_sql.privacy.collations import (
+    LONGEST_EXPRESSION,
+    LONGEST_PATTERN,
+    like,
+)
 from dp_sql.privacy.comparisons import MAX_TEXT_BYTES, Refused, Value
 from tests.attacks.attack_bench import Side
 from tests.people import Database
@@ -45,7 +49,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def written(pattern: str, fold: bool = False, collation: str = "", column: str = "s") -> str:
-    return like.like(NODE, Value(column, "VARCHAR", collation=collation), pattern, fold)
+    return like(NODE, Value(column, "VARCHAR", collation=collation), pattern, fold)
 
 
 def strings_near(pattern: str, chance: random.Random) -> list[str]:
@@ -122,7 +126,7 @@ def test_ilike_of_one_row_does_not_depend_on_other_rows(con: duckdb.DuckDBPyConn
 
 
 def test_a_pattern_beyond_the_limit_is_refused(con: duckdb.DuckDBPyConnection) -> None:
-    for sign, longest in (("a", like.LONGEST_PATTERN), ("_", like.LONGEST_EXPRESSION)):
+    for sign, longest in (("a", LONGEST_PATTERN), ("_", LONGEST_EXPRESSION)):
         con.execute(f"SELECT {written(sign * longest)} FROM (SELECT 'x' AS s)").fetchall()
         with pytest.raises(Refused, match=f"over {longest} characters"):
             written(sign * (longest + 1))

@@ -10,7 +10,7 @@ import pytest
 from sqlglot import exp
 
 from dp_sql.privacy import expressions as total
-from dp_sql.privacy import join_sql, matches, person_groups, predicates
+from dp_sql.privacy import join_sql, joins, person_groups, predicates
 from dp_sql.privacy import relation_sql as person_sql
 from dp_sql.privacy import relations as person_level
 from dp_sql.privacy.comparisons import Value
@@ -93,14 +93,14 @@ def all_are_units(patch: pytest.MonkeyPatch) -> None:
 
 
 def any_join(patch: pytest.MonkeyPatch) -> None:
-    for module in (person_level, matches):
+    for module in (person_level, joins):
         patch.setattr(module, "check_keys", lambda *_: None)
 
 
 def any_match(patch: pytest.MonkeyPatch) -> None:
     """IN and EXISTS take every column of a private table."""
     any_join(patch)
-    right = matches.has_match
+    right = joins.has_match
 
     def wrong(node: Any, outer: Any, inner: Any, equal: Any, tables: Any) -> Value:
         return right(

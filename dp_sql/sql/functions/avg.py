@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from dp_sql.sql.functions.amounts import AMOUNT_TYPES, bucket, net_sum, scale_of
-from dp_sql.sql.functions.bounded import Bounded
+from dp_sql.sql.functions.bounded import AMOUNT_TYPES, Bounded, bucket, net_sum, scale_of
 from dp_sql.sql.given import Argument
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.sql.shape import Function, Rows

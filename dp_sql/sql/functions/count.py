@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dp_sql.sql import literals
-from dp_sql.sql.functions.amounts import bucket
-from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded
-from dp_sql.sql.functions.vectors import RowsOfGroups
+from dp_sql.sql.functions.bounded import WITH_NOISE, Bounded, RowsOfGroups, bucket
 from dp_sql.sql.given import Given
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.sql.shape import Function, Rows

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
 from dp_sql.sql import literals
-from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded
-from dp_sql.sql.functions.vectors import PeopleOfGroups
+from dp_sql.sql.functions.bounded import REPORT_TYPE, Bounded, PeopleOfGroups
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
 from dp_sql.sql.shape import Function, Rows, Shape

@@ -13,8 +13,15 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from dp_sql.sql import literals
-from dp_sql.sql.functions.amounts import AMOUNT_TYPES, bucket, clamped, digits_of, scale_of, units
-from dp_sql.sql.functions.bounded import Bounded
+from dp_sql.sql.functions.bounded import (
+    AMOUNT_TYPES,
+    Bounded,
+    bucket,
+    clamped,
+    digits_of,
+    scale_of,
+    units,
+)
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.ranges import DEFAULT_BETA
 from dp_sql.sql.shape import Function, Rows
