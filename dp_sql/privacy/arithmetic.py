@@ -13,7 +13,9 @@ from sqlglot import exp
 
 from dp_sql.privacy.calls import Compile
 from dp_sql.privacy.comparisons import (
+    DATED,
     FLOATS,
+    MOST_DIGITS,
     SMALL,
     Scope,
     Value,
@@ -23,12 +25,11 @@ from dp_sql.privacy.comparisons import (
     whole_number,
 )
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.types import NUMBERS, family
+from dp_sql.sql.types import NUMBERS, digits_of, family
 
 OPERATORS: Mapping[type, str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%",
 }  # fmt: skip
-_DATED = {"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
 # How many of each unit are at least a year.
 _A_YEAR = {"year": 1, "quarter": 4, "month": 12, "week": 52, "day": 365, "hour": 8760,
            "minute": 525_600, "second": 31_536_000}  # fmt: skip
@@ -36,7 +37,6 @@ _KNOWN = SMALL | FLOATS | {"DECIMAL"}
 MOST_YEARS = 280_000  # timestamps end in 290309 BC and in 294247
 _MOST_DAYS = 10**7
 _TO_INTEGER = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"}
-_MOST_DIGITS = 38
 _INTERVAL = re.compile(r"\s*(-?\d{1,9})\s*([a-zA-Z]*)\s*", re.ASCII)
 
 
@@ -66,9 +66,12 @@ def operation(node: Node, scope: Scope, argument: Compile) -> Value:
 _NARROW = "Cast wide numbers first, with TRY_CAST(… AS BIGINT) or TRY_CAST(… AS DECIMAL(18, 2))."
 
 
-def negated(node: Node, value: Value, word: str) -> Value:
+NEGATIONS: Mapping[type, str] = {exp.Neg: "-", exp.Abs: "abs", exp.Sign: "sign"}
+
+
+def negated(node: Node, value: Value) -> Value:
     """-x, abs(x) or sign(x) of a number."""
-    kind = family(value.type)
+    kind, word = family(value.type), NEGATIONS[type(node)]
     if word == "sign" and kind in SMALL | {"DECIMAL"}:
         return Value(f"system.main.sign({value.sql})", "TINYINT")
     if kind in FLOATS or kind == "DECIMAL":
@@ -78,11 +81,12 @@ def negated(node: Node, value: Value, word: str) -> Value:
     raise refuse(node, f"This is not supported for {value.type}", _NARROW)
 
 
-def rounded(node: Node, value: Value, word: str, scope: Scope) -> Value:
+def rounded(node: Node, value: Value, scope: Scope) -> Value:
     """round, floor or ceil: no decimal leaves its type, and places before the point are refused."""
+    word = type(node).__name__.lower()
     given = node.args.get("decimals")
     places = 0 if given is None else whole_number(given)
-    if places is None or is_double(given or node) or not 0 <= places <= _MOST_DIGITS:
+    if places is None or is_double(given or node) or not 0 <= places <= MOST_DIGITS:
         raise refuse(node, f"{word} takes a whole number of places here", "Write x // 10 * 10.")
     if family(value.type) not in _KNOWN:
         raise refuse(node, f"This is not supported for {value.type}", _NARROW)
@@ -122,7 +126,7 @@ def _digits(value: Value) -> tuple[int, int]:
     kind = value.type
     if family(kind) != "DECIMAL":
         return (20 if family(kind) == "UBIGINT" else 19), 0
-    width, scale = (int(n) for n in kind[8:-1].split(","))
+    width, scale = digits_of(kind)
     return width - scale, scale
 
 
@@ -131,11 +135,11 @@ def _decimals(node: Node, kind: str, sign: str, a: Value, b: Value) -> Value:
     (n, s), (m, t) = (_digits(value) for value in (a, b))
     places = s + t if sign == "*" else max(s, t)
     before = n + m if sign == "*" else max(n, m) + 1
-    if before + places > _MOST_DIGITS:
+    if before + places > MOST_DIGITS:
         raise refuse(node, f"{a.type} {sign} {b.type} may have over 38 digits", _NARROW)
     scales = (s, t) if sign == "*" else (places, places)
     left, right = (
-        f"CAST({value.sql} AS DECIMAL({_MOST_DIGITS},{scale}))"
+        f"CAST({value.sql} AS DECIMAL({MOST_DIGITS},{scale}))"
         for value, scale in zip((a, b), scales, strict=True)
     )
     return Value(f"TRY_CAST(({left} {sign} {right}) AS {kind})", kind)
@@ -152,7 +156,7 @@ def _later(node: Node, value: Value, sign: str, interval: Node) -> Value:
     found = _INTERVAL.fullmatch(written)
     word = found[2].lower().removesuffix("s") if found else ""
     unread = [part for key, part in interval.args.items() if key not in {"this", "unit"} and part]
-    if found is None or unread or word not in _A_YEAR or value.type not in _DATED:
+    if found is None or unread or word not in _A_YEAR or value.type not in DATED:
         why = "Only a date or timestamp and an interval of one unit can be added here"
         raise refuse(node, why, "For example: day - INTERVAL 30 DAY.")
     number = -int(found[1]) if negative else int(found[1])

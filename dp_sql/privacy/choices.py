@@ -16,8 +16,9 @@ from dp_sql.privacy.calls import Compile, text
 from dp_sql.privacy.collations import agree
 from dp_sql.privacy.comparisons import (
     ALIASES,
+    DATED,
     FLOATS,
-    INTEGER_RANGES,
+    MOST_DIGITS,
     TIMES,
     Refused,
     Scope,
@@ -30,14 +31,12 @@ from dp_sql.privacy.comparisons import (
 )
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.types import EXACT_TYPES, NUMBERS, family
+from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, NUMBERS, digits_of, family
 
 _ZONED = "TIMESTAMP WITH TIME ZONE"
-_DATED = {"DATE", "TIMESTAMP", _ZONED}
-_TARGETS = NUMBERS | _DATED | {"VARCHAR", "BOOLEAN", "TIME", "UUID"}
+_TARGETS = NUMBERS | DATED | {"VARCHAR", "BOOLEAN", "TIME", "UUID"}
 _DECIMAL = re.compile(r"DECIMAL\((\d\d?),\s*(\d\d?)\)", re.ASCII)
 _DIGITS = re.compile(r"\d{1,38}(\.\d{0,37})?|\.\d{1,37}", re.ASCII)
-_MOST_DIGITS = 38
 
 
 def constant(node: Node, scope: Scope) -> Value:
@@ -55,7 +54,7 @@ def constant(node: Node, scope: Scope) -> Value:
             return Value(literal(written), "VARCHAR", bound=len(written.encode()))
         case exp.Cast():
             kind, string = target(inner), inner.this.this
-            if kind in _DATED | {"TIME", "UUID"} and scope.constant(string, kind):
+            if kind in DATED | {"TIME", "UUID"} and scope.constant(string, kind):
                 return Value(f"CAST({literal(string)} AS {kind})", kind)
         case exp.Literal():
             sign, plain = "-" if negative else "", written.replace("_", "")
@@ -105,7 +104,7 @@ def _kind(kind: str) -> str:
     name = family(kind)
     if name in NUMBERS:
         return "number"
-    if name in _DATED:
+    if name in DATED:
         return "date"
     return name if name in EXACT_TYPES else ""
 
@@ -136,8 +135,9 @@ def chosen(node: Node, scope: Scope, argument: Compile, condition: Callable[[Nod
     return replace(made, sql=f"(CASE{pairs} ELSE {values[-1].sql} END)")
 
 
-def first(node: Node, scope: Scope, argument: Compile, word: str) -> Value:
+def first(node: Node, scope: Scope, argument: Compile) -> Value:
     """coalesce, ifnull, nullif, greatest or least."""
+    word = type(node).__name__.lower()
     given = [node.this, *(node.expressions or [])]
     if isinstance(node, exp.Nullif):
         given.append(node.expression)
@@ -163,7 +163,7 @@ def target(node: Node) -> str:
     kind = node.args["to"].sql(dialect="duckdb").upper()
     if found := _DECIMAL.fullmatch(kind):
         width, scale = int(found[1]), int(found[2])
-        return f"DECIMAL({width},{scale})" if scale <= width <= _MOST_DIGITS else ""
+        return f"DECIMAL({width},{scale})" if scale <= width <= MOST_DIGITS else ""
     kind = ALIASES.get(kind, kind)
     return kind if kind in _TARGETS - {"DECIMAL"} else ""
 
@@ -182,7 +182,7 @@ def converted(node: Node, value: Value, scope: Scope) -> Value:
     from_number = _kind(value.type) in {"number", "BOOLEAN"} and family(kind) in NUMBERS | {
         "BOOLEAN"
     }
-    from_date = _kind(value.type) == "date" and kind in _DATED | {"TIME"} and value.type != "TIME"
+    from_date = _kind(value.type) == "date" and kind in DATED | {"TIME"} and value.type != "TIME"
     zoned = kind == _ZONED and value.type == "VARCHAR"
     if zoned or (value.type not in {"VARCHAR", "NULL", kind} and not (from_number or from_date)):
         raise refuse(node, f"A cast of {value.type} to {kind} is not supported here")
@@ -195,13 +195,13 @@ def _holds_every(source: str, kind: str) -> bool:
         (low, high), (least, most) = INTEGER_RANGES[source], INTEGER_RANGES[kind]
         return least <= low and high <= most
     if source in INTEGER_RANGES and family(kind) == "DECIMAL":
-        width, scale = (int(n) for n in kind[8:-1].split(","))
+        width, scale = digits_of(kind)
         return INTEGER_RANGES[source][1] < int("1" + "0" * (width - scale))
     if source == "BOOLEAN":
         return kind in NUMBERS
     return (
         source == kind
-        or (source in _DATED and kind in _DATED)
+        or (source in DATED and kind in DATED)
         or (
             kind in FLOATS and _kind(source) == "number" and (kind == "DOUBLE" or source == "FLOAT")
         )

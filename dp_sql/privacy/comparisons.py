@@ -9,7 +9,7 @@ value of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -20,19 +20,15 @@ from sqlglot import exp
 from dp_sql.errors import NotPrivate, SourceError
 from dp_sql.sql.formatting import decimal, literal
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.types import NUMBERS, family
+from dp_sql.sql.types import INTEGER_RANGES, INTEGERS, NUMBERS, digits_of, family
 
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
-INTEGER_RANGES: Mapping[str, tuple[int, int]] = {
-    **{name: (-(1 << bits - 1), (1 << bits - 1) - 1) for name, bits in _BITS.items()},
-    **{f"U{name}": (0, (1 << bits) - 1) for name, bits in _BITS.items()},
-}
 # Integers that fit HUGEINT and, with 18 places behind the point, DECIMAL(38, 18).
-SMALL = INTEGER_RANGES.keys() - {"HUGEINT", "UHUGEINT"}
+SMALL = INTEGERS - {"HUGEINT", "UHUGEINT"}
 FLOATS = {"FLOAT", "DOUBLE"}
 TIMES = {
     "DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE",
 }  # fmt: skip
+DATED = {"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
 _FROM_TEXT = TIMES | {"TIME", "UUID"}
 _HOLD_DATES = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE"}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -40,7 +36,7 @@ ALIASES = {
     "TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "INT": "INTEGER", "REAL": "FLOAT",
     "UINT": "UINTEGER",
 }  # fmt: skip
-_MOST_DIGITS = 38
+MOST_DIGITS = 38  # of a DECIMAL
 MAX_TEXT_BYTES = 10_000  # of a string that functions read; they read a longer one as NULL
 MAX_BYTES = 200_000  # of a string that is computed
 NEAR = ("100000-01-01 (BC)", "100000-01-01")  # they read a date beyond these as NULL
@@ -280,17 +276,17 @@ def _holds(kind: str, number: Fraction) -> bool:
 def _decimal_beside(value: Value, kind: str, number: Fraction) -> tuple[str, str] | None:
     """Both as decimals with places enough for both, which hold every value of the column."""
     if kind == "DECIMAL":
-        digits, has = (int(n) for n in value.type[8:-1].split(","))
+        digits, has = digits_of(value.type)
         if (number * 10**has).denominator == 1 and abs(number) < 10 ** (digits - has):
             return value.sql, f"CAST({literal(decimal(number, has))} AS {value.type})"
         places = max(has, _places(number))
-        fits = digits - has + places <= _MOST_DIGITS
+        fits = digits - has + places <= MOST_DIGITS
     else:
         places, fits = 18, kind in SMALL
     scaled = number * 10**places
-    if not fits or scaled.denominator != 1 or abs(scaled) >= 10**_MOST_DIGITS:
+    if not fits or scaled.denominator != 1 or abs(scaled) >= 10**MOST_DIGITS:
         return None
-    wide = f"DECIMAL({_MOST_DIGITS},{places})"
+    wide = f"DECIMAL({MOST_DIGITS},{places})"
     return f"CAST({value.sql} AS {wide})", f"CAST({literal(decimal(number, places))} AS {wide})"
 
 
@@ -298,7 +294,7 @@ def _floating(number: Fraction, kind: str, double: bool) -> str:
     """A number as DuckDB brings it to a floating type: by way of the literal's own type."""
     places = _places(number)
     scaled = number * 10**places
-    if double or scaled.denominator != 1 or abs(scaled) >= 10**_MOST_DIGITS:
+    if double or scaled.denominator != 1 or abs(scaled) >= 10**MOST_DIGITS:
         return f"CAST({literal(repr(float(number)))} AS {kind})"
     if places:
         own = f"DECIMAL({max(len(str(abs(scaled.numerator))), places)},{places})"
@@ -309,5 +305,5 @@ def _floating(number: Fraction, kind: str, double: bool) -> str:
 
 def _places(number: Fraction) -> int:
     """How many places behind the point a number needs, as far as decimals go."""
-    every = range(_MOST_DIGITS + 1)
-    return next((n for n in every if (number * 10**n).denominator == 1), _MOST_DIGITS + 1)
+    every = range(MOST_DIGITS + 1)
+    return next((n for n in every if (number * 10**n).denominator == 1), MOST_DIGITS + 1)

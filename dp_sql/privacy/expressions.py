@@ -14,7 +14,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from dp_sql.privacy.arithmetic import OPERATORS, negated, operation, rounded
+from dp_sql.privacy.arithmetic import NEGATIONS, OPERATORS, negated, operation, rounded
 from dp_sql.privacy.calls import PARTS, Compile, call, is_call
 from dp_sql.privacy.choices import chosen, constant, converted, first, now
 from dp_sql.privacy.collations import BINARY
@@ -272,7 +272,7 @@ def _coalesce(node: Node, scope: Scope) -> Value:
     others = node.expressions
     if scope.as_written is not None and (len(others) != 1 or not is_literal(others[0])):
         raise _unsupported(node)
-    return first(node, scope, partial(_argument, scope), "coalesce")
+    return first(node, scope, partial(_argument, scope))
 
 
 def _cast(node: Node, scope: Scope) -> Value:
@@ -293,20 +293,10 @@ def _case(node: Node, scope: Scope) -> Value:
     return chosen(node, scope, partial(_argument, scope), when)
 
 
-def _predicate(compile_one: Callable[[Node, Scope, Compile], Value]) -> _Compile:
-    return lambda node, scope: compile_one(node, scope, partial(_operand, scope))
-
-
-def _first(word: str) -> _Compile:
-    return lambda node, scope: first(node, scope, partial(_argument, scope), word)
-
-
-def _negated(word: str) -> _Compile:
-    return lambda node, scope: negated(node, compiled(node.this, scope), word)
-
-
-def _rounded(word: str) -> _Compile:
-    return lambda node, scope: rounded(node, compiled(node.this, scope), word, scope)
+def _with(
+    compile_one: Callable[[Node, Scope, Compile], Value], inner: Callable[[Scope, Node], Value]
+) -> _Compile:
+    return lambda node, scope: compile_one(node, scope, partial(inner, scope))
 
 
 def _column(node: Node, scope: Scope) -> Value:
@@ -327,12 +317,12 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
     (exp.Paren, lambda node, scope: compiled(node.this, scope), "this"),
     ((exp.And, exp.Or), _and_or, None),
     (exp.Not, lambda node, scope: boolean(f"NOT {condition(node.this, scope)}"), "this"),
-    (exp.Is, _predicate(is_constant), "this expression negate"),
-    (tuple(COMPARISONS), _predicate(compare), "this expression"),
-    (exp.Between, _predicate(between), "this low high"),
-    (exp.In, _predicate(in_list), "this expressions query"),
+    (exp.Is, _with(is_constant, _operand), "this expression negate"),
+    (tuple(COMPARISONS), _with(compare, _operand), "this expression"),
+    (exp.Between, _with(between, _operand), "this low high"),
+    (exp.In, _with(in_list, _operand), "this expressions query"),
     (exp.Exists, _exists, "this"),
-    ((exp.Like, exp.ILike), _predicate(like_pattern), "this expression negate"),
+    ((exp.Like, exp.ILike), _with(like_pattern, _operand), "this expression negate"),
     (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
     (exp.Lower, _of_this(_of_string, "lower"), "this"),
     (exp.Upper, _of_this(_of_string, "upper"), "this"),
@@ -347,20 +337,12 @@ _COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
 )
 # Those that are compiled for analysts only; an owner's are taken as written.
 _ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
-    (
-        tuple(OPERATORS),
-        lambda n, s: operation(n, s, partial(_argument, s)),
-        "this expression typed safe",
-    ),
-    (exp.Neg, _negated("-"), "this"),
-    (exp.Abs, _negated("abs"), "this"),
-    (exp.Sign, _negated("sign"), "this"),
-    (exp.Round, _rounded("round"), "this decimals"),
-    (exp.Floor, _rounded("floor"), "this"),
-    (exp.Ceil, _rounded("ceil"), "this"),
+    (tuple(OPERATORS), _with(operation, _argument), "this expression typed safe"),
+    (tuple(NEGATIONS), lambda n, s: negated(n, compiled(n.this, s)), "this"),
+    (exp.Round, lambda n, s: rounded(n, compiled(n.this, s), s), "this decimals"),
+    ((exp.Floor, exp.Ceil), lambda n, s: rounded(n, compiled(n.this, s), s), "this"),
     ((exp.Case, exp.If), _case, "this ifs default true false"),
-    (exp.Nullif, _first("nullif"), "this expression"),
-    (exp.Greatest, _first("greatest"), "this expressions ignore_nulls"),
-    (exp.Least, _first("least"), "this expressions ignore_nulls"),
+    (exp.Nullif, _with(first, _argument), "this expression"),
+    ((exp.Greatest, exp.Least), _with(first, _argument), "this expressions ignore_nulls"),
     ((exp.CurrentDate, exp.CurrentTimestamp), now, ""),
 )

@@ -15,14 +15,12 @@ from fractions import Fraction
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.given import Argument
 from dp_sql.sql.literals import read_number
-from dp_sql.sql.types import BINARY_TYPES, family
+from dp_sql.sql.types import BINARY_TYPES, INTEGER_RANGES, digits_of, family
 from dp_sql.udfs.mechanism import in_words
 from dp_sql.udfs.quantile.recursive import MAX_STEPS
 
-_BITS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63, "HUGEINT": 126}
-_RANGES = {name: (-(1 << bits), (1 << bits) - 1) for name, bits in _BITS.items()} | {
-    f"U{name}": (0, (2 << bits) - 1) for name, bits in _BITS.items() if name != "HUGEINT"
-}
+_RANGES = {**INTEGER_RANGES, "HUGEINT": (-(1 << 126), (1 << 126) - 1)}
+del _RANGES["UHUGEINT"]  # an answer is computed as a HUGEINT
 _PER_SECOND = {"TIMESTAMP_S": 1, "TIMESTAMP_MS": 10**3, "TIMESTAMP": 10**6, "TIMESTAMP_NS": 10**9,
                "TIMESTAMP WITH TIME ZONE": 10**6}  # fmt: skip
 _INTERVALS = {"MICROSECOND": Fraction(1, 10**6), "MILLISECOND": Fraction(1, 1000),
@@ -196,7 +194,7 @@ def _between(x: str, low: str, high: str) -> str:
 def _places(kind: str, given: Written) -> int:
     """The decimals of a unit: those of a DECIMAL, and for a float those that are written."""
     if family(kind) == "DECIMAL":
-        return int(kind.rpartition(",")[2].strip(" )"))
+        return digits_of(kind)[1]
     if family(kind) not in BINARY_TYPES:
         return 0
     return max(_decimals(read_number(one, name)) for name, one in given.items())
@@ -218,8 +216,7 @@ def _bound(given: Argument, end: str, name: str, kind: str, places: int) -> int:
             rounded = in_words(Fraction(int(exact), 10**places))
             raise given.refuse(message, instead=[given.put(rounded)])
         units = int(exact)
-        width = int(kind[len("DECIMAL(") :].split(",")[0]) if name == "DECIMAL" else _MOST_DIGITS
-        most = 10 ** min(width, _MOST_DIGITS) - 1
+        most = 10 ** min(digits_of(kind)[0] or _MOST_DIGITS, _MOST_DIGITS) - 1
         low, high = _RANGES.get(name, (-most, most))
     if not low <= units <= high:
         nearest = in_words(Fraction(min(max(units, low), high), 10**places))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
+INTEGER_RANGES: Mapping[str, tuple[int, int]] = {
+    **{name: (-(1 << bits - 1), (1 << bits - 1) - 1) for name, bits in _BITS.items()},
+    **{f"U{name}": (0, (1 << bits) - 1) for name, bits in _BITS.items()},
+}
+INTEGERS = frozenset(INTEGER_RANGES)
 # Types whose equality is exact. Floats are out: 0.1 + 0.2 and 0.3 are two items, NaN is one.
-INTEGERS = frozenset(
-    {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
-     "UBIGINT", "UHUGEINT"}
-)  # fmt: skip
 EXACT_TYPES = INTEGERS | {
     "VARCHAR", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
     "TIMESTAMP WITH TIME ZONE", "UUID", "BOOLEAN", "ENUM", "BLOB", "DECIMAL",
@@ -28,6 +31,19 @@ _LABELS = re.compile(r""" "(?:[^"]|"")*" | \bENUM\((?:'(?:[^']|'')*'(?:,[ ]?)?)*
 def family(type_name: str) -> str:
     """The type without its parameters: DECIMAL(18,2) → DECIMAL; lists and structs stay."""
     return type_name if type_name.endswith("]") else type_name.split("(", 1)[0].strip()
+
+
+_DECIMAL = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
+
+
+def digits_of(type_name: str) -> tuple[int, int]:
+    """The digits of a decimal type, and those behind its point; 0 for integers.
+
+    >>> digits_of("BIGINT"), digits_of("DECIMAL(18,2)")
+    ((0, 0), (18, 2))
+    """
+    found = _DECIMAL.fullmatch(type_name)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def by_value(expression: str, type_name: str) -> str:

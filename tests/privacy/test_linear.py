@@ -26,11 +26,7 @@ import pytest
 from sqlglot import exp
 
 import dp_sql
-from dp_sql.privacy.collations import (
-    LONGEST_EXPRESSION,
-    LONGEST_PATTERN,
-    like,
-)
+from dp_sql.privacy import collations
 from dp_sql.privacy.comparisons import MAX_TEXT_BYTES, Refused, Value
 from tests.attacks.attack_bench import Side
 from tests.people import Database
@@ -49,7 +45,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def written(pattern: str, fold: bool = False, collation: str = "", column: str = "s") -> str:
-    return like(NODE, Value(column, "VARCHAR", collation=collation), pattern, fold)
+    return collations.like(NODE, Value(column, "VARCHAR", collation=collation), pattern, fold)
 
 
 def strings_near(pattern: str, chance: random.Random) -> list[str]:
@@ -91,13 +87,13 @@ def test_like_means_what_it_means_in_duckdb(
 def test_the_check_finds_a_wrong_translation(
     con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = like.expression
+    right = collations.expression
 
     def mistaken(sign: str, wrong: str) -> Callable[[str], str]:
         return lambda pattern: "".join(wrong if s == sign else right(s) for s in pattern)
 
     for sign, wrong in (("_", ".?"), ("%", "[^\\n]*"), (".", ".")):
-        monkeypatch.setattr(like, "expression", mistaken(sign, wrong))
+        monkeypatch.setattr(collations, "expression", mistaken(sign, wrong))
         with pytest.raises(AssertionError):
             check_like(con, 10_000, False, "")
 
@@ -126,7 +122,7 @@ def test_ilike_of_one_row_does_not_depend_on_other_rows(con: duckdb.DuckDBPyConn
 
 
 def test_a_pattern_beyond_the_limit_is_refused(con: duckdb.DuckDBPyConnection) -> None:
-    for sign, longest in (("a", LONGEST_PATTERN), ("_", LONGEST_EXPRESSION)):
+    for sign, longest in (("a", collations.LONGEST_PATTERN), ("_", collations.LONGEST_EXPRESSION)):
         con.execute(f"SELECT {written(sign * longest)} FROM (SELECT 'x' AS s)").fetchall()
         with pytest.raises(Refused, match=f"over {longest} characters"):
             written(sign * (longest + 1))

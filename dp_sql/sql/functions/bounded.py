@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -12,7 +11,7 @@ from dp_sql.sql import literals
 from dp_sql.sql.given import Given
 from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
 from dp_sql.sql.shape import Rows, Shape, Vector
-from dp_sql.sql.types import family
+from dp_sql.sql.types import INTEGERS, digits_of, family
 from dp_sql.udfs.contributions.release import BoundedRelease
 from dp_sql.udfs.count_distinct.bounded import DIFFERENCE, CountRelease
 from dp_sql.udfs.histogram import k_norm
@@ -88,23 +87,9 @@ class Bounded(Shape):
         return mechanism.accuracy(**self.given_to(mechanism))
 
 
-AMOUNT_TYPES = frozenset(
-    {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
-     "UBIGINT", "DECIMAL"}
-)  # fmt: skip
+AMOUNT_TYPES = INTEGERS - {"UHUGEINT"} | {"DECIMAL"}
 _DIGITS = 21  # rows of wider types are clamped to 10**21 units
 _LARGEST = 1 << 70  # a person's net sum is clamped to this many units
-_DECIMAL = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
-
-
-def digits_of(kind: str) -> tuple[int, int]:
-    """Count the digits of a decimal type, and those after its point; 0 for integers.
-
-    >>> digits_of("BIGINT"), digits_of("DECIMAL(18,2)")
-    ((0, 0), (18, 2))
-    """
-    found = _DECIMAL.fullmatch(kind)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def scale_of(kind: str) -> int:
@@ -171,10 +156,8 @@ class PeopleOfGroups(Vector, Bounded):
         self, mechanism: Mechanism, loss: PrivacyLoss, cap: int | None, *lists: Sequence[Any]
     ) -> tuple[list[Any], str, int]:
         counts = [int(count) for count in lists[0]]
-        noisy, within = (
-            mechanism.run(counts, **self.given_to(mechanism)),
-            self.error_bound(len(counts)),
-        )
+        noisy = mechanism.run(counts, **self.given_to(mechanism))
+        within = self.error_bound(len(counts))
         releases = (BoundedRelease(n, n - within, within, self.bound) for n in noisy)
         accuracy = self.public_accuracy(mechanism, len(counts))
         return [self.answer(one, loss) for one in releases], str(accuracy), 1

@@ -18,14 +18,13 @@ from dp_sql.sql.functions.bounded import (
     Bounded,
     bucket,
     clamped,
-    digits_of,
     scale_of,
     units,
 )
 from dp_sql.sql.given import Argument, Given
 from dp_sql.sql.ranges import DEFAULT_BETA
 from dp_sql.sql.shape import Function, Rows
-from dp_sql.sql.types import family
+from dp_sql.sql.types import digits_of, family
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words
 
 _MOST = 1 << 126  # of one person, in units
