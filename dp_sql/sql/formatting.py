@@ -6,6 +6,16 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
+_RESERVED = """
+    ALL ANALYSE ANALYZE AND ANY ARRAY AS ASC ASYMMETRIC BOTH CASE CAST CHECK COLLATE COLUMN
+    CONSTRAINT CREATE DEFAULT DEFERRABLE DESC DESCRIBE DISTINCT DO ELSE END EXCEPT FALSE FETCH FOR
+    FOREIGN FROM GROUP HAVING IN INITIALLY INTERSECT INTO LAMBDA LATERAL LEADING LIMIT NOT NULL
+    OFFSET ON ONLY OR ORDER PIVOT PIVOT_LONGER PIVOT_WIDER PLACING PRIMARY QUALIFY REFERENCES
+    RETURNING SELECT SHOW SOME SUMMARIZE SYMMETRIC TABLE THEN TO TRAILING TRUE UNION UNIQUE UNPIVOT
+    USING VARIADIC WHEN WHERE WINDOW WITH
+"""
+RESERVED = frozenset(_RESERVED.split())  # keywords that DuckDB reads as names only in quotes
+
 
 def quote(name: str) -> str:
     """An identifier that SQL reads back as exactly this name.
@@ -28,10 +38,11 @@ def unquoted(identifier: str) -> str:
 def as_written(name: str) -> str:
     """An identifier as people write it: quoted only if it must be.
 
-    >>> as_written("title"), as_written("my title")
-    ('title', '"my title"')
+    >>> as_written("title"), as_written("my title"), as_written("Order")
+    ('title', '"my title"', '"Order"')
     """
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quote(name)
+    is_plain = re.fullmatch(r"[A-Za-z_]\w*", name) and name.upper() not in RESERVED
+    return name if is_plain else quote(name)
 
 
 def full_name(parts: Sequence[str]) -> str:

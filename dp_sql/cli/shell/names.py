@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dp_sql.session.base import Session
-from dp_sql.sql.formatting import quote
+from dp_sql.sql.formatting import RESERVED, as_written
 from dp_sql.sql.tokens import folded
 
 _INTERNAL = "__dp_"
@@ -41,14 +41,6 @@ _SCHEMAS = f"""
     UNION ALL SELECT sql FROM duckdb_views()
     WHERE NOT internal AND lower(view_name) IN (SELECT unnest($1)) AND sql IS NOT NULL
 """
-_QUOTED = """
-    ALL ANALYSE ANALYZE AND ANY ARRAY AS ASC ASYMMETRIC BOTH CASE CAST CHECK COLLATE COLUMN
-    CONSTRAINT CREATE DEFAULT DEFERRABLE DESC DESCRIBE DISTINCT DO ELSE END EXCEPT FALSE FETCH FOR
-    FOREIGN FROM GROUP HAVING IN INITIALLY INTERSECT INTO LAMBDA LATERAL LEADING LIMIT NOT NULL
-    OFFSET ON ONLY OR ORDER PIVOT PIVOT_LONGER PIVOT_WIDER PLACING PRIMARY QUALIFY REFERENCES
-    RETURNING SELECT SHOW SOME SUMMARIZE SYMMETRIC TABLE THEN TO TRAILING TRUE UNION UNIQUE UNPIVOT
-    USING VARIADIC WHEN WHERE WINDOW WITH
-"""
 _MORE = """
     ALTER ANTI ASOF ATTACH BEGIN BETWEEN BY CALL CHECKPOINT COMMIT COPY CROSS CURRENT_DATE DELETE
     DETACH DROP EXCLUDE EXECUTE EXISTS EXPLAIN EXPORT FILTER FULL GLOB IF ILIKE IMPORT INNER INSERT
@@ -62,7 +54,6 @@ _ANALYST = """
     ON OR ORDER OVER PARTITION QUALIFY SELECT SHOW TABLES THEN TRUE UNION USING VALUES WHEN WHERE
     WINDOW WITH
 """
-RESERVED = frozenset(_QUOTED.split())  # names only in quotes
 OWNER_KEYWORDS = tuple(sorted({*RESERVED, *_MORE.split()}))
 ANALYST_KEYWORDS = tuple(sorted(_ANALYST.split()))  # under a policy one SELECT runs at a time
 
@@ -78,7 +69,7 @@ class Table:
     @property
     def name(self) -> str:
         """The name as SQL reads it."""
-        return ".".join(map(written, self.path))
+        return ".".join(map(as_written, self.path))
 
     @property
     def folded_path(self) -> tuple[str, ...]:
@@ -92,16 +83,6 @@ class Names:
 
     tables: tuple[Table, ...] = ()
     functions: tuple[str, ...] = ()
-
-
-def written(name: str) -> str:
-    """A name as SQL reads it: in quotes only if it needs them.
-
-    >>> written("title"), written("my table"), written("Order")
-    ('title', '"my table"', '"Order"')
-    """
-    plain = name.isascii() and name.replace("_", "a").isalnum() and not name[:1].isdigit()
-    return name if plain and name.upper() not in RESERVED else quote(name)
 
 
 def analyst_names(session: Session) -> Names:
@@ -131,7 +112,7 @@ def analyst_schema(tables: Sequence[Table]) -> str:
     lines = []
     for table in tables:
         lines += [f"{table.name} ({table.kind})\n"]
-        lines += [f"  {written(name)} {kind}\n" for name, kind in table.columns]
+        lines += [f"  {as_written(name)} {kind}\n" for name, kind in table.columns]
     return "".join(lines)
 
 
