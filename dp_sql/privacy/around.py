@@ -66,9 +66,7 @@ def check_around(statement: Statement, engine: OwnersEngine) -> None:
 
 def _check_macros(statement: Statement, engine: OwnersEngine) -> None:
     """Refuse macros around the calls, also with a name that sqlglot takes for a function."""
-    inside = [select.source for select in statement.selects]
-    inside += [(call.start, call.end) for select in statement.selects for call in select.calls]
-    names = called([t for t in statement.tokens if not any(a <= t.start < b for a, b in inside)])
+    names = called(statement.around_calls())
     kinds = engine.function_kinds(frozenset(names)) if names else {}
     for name in sorted(names):
         if _MACROS & kinds.get(name, frozenset()):

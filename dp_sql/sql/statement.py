@@ -77,6 +77,12 @@ class Statement:
         behind = self.tokens[4 if shows_sql else 1 :]
         return Statement(self.text, behind, self.under_policy, True, shows_sql)
 
+    def around_calls(self) -> list[Token]:
+        """Its tokens outside its DP calls and their sources."""
+        inside = [select.source for select in self.selects]
+        inside += [(call.start, call.end) for select in self.selects for call in select.calls]
+        return [t for t in self.tokens if not any(a <= t.start < b for a, b in inside)]
+
     @property
     def span(self) -> Span:
         """Where it begins and ends in the text."""
@@ -107,13 +113,7 @@ class Statement:
 
 def casts(statement: Statement) -> bool:
     """Whether it has a cast outside its DP calls and their sources."""
-    inside = [select.source for select in statement.selects]
-    inside += [(call.start, call.end) for select in statement.selects for call in select.calls]
-    return any(
-        (token.is_symbol("::") or token.upper == "CAST")
-        and not any(a <= token.start < b for a, b in inside)
-        for token in statement.tokens
-    )
+    return any(t.is_symbol("::") or t.upper == "CAST" for t in statement.around_calls())
 
 
 def parse(text: str, *, under_policy: bool = False) -> list[Statement]:

@@ -82,13 +82,7 @@ class Avg(Bounded):
         )
 
     def lists(self, rows: Rows) -> list[str]:
-        histogram = (
-            f"SELECT {rows.group}code, bucket, people, CAST(total AS VARCHAR) AS total "
-            f"FROM {rows.summary(self)}"
-        )
-        columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_buckets": "bucket",
-                   "__dp_codes": "code"}  # fmt: skip
-        return [rows.lists(histogram, columns, " ORDER BY code, bucket")]
+        return self.histogram(rows)
 
     def value(self, answer: str, rows: Rows) -> str:
         """NULL in the place of NaN: a UDF returns no NULL."""

@@ -83,6 +83,14 @@ class Bounded(Shape):
         """A released number in the type of the answer, or the nearest that it has."""
         return max(_BIGINT[0], min(x, _BIGINT[1]))
 
+    def histogram(self, rows: Rows, total: str = "CAST(total AS VARCHAR)") -> list[str]:
+        """The lists of a summary with a row for each of `keys`: these, people, and their totals."""
+        keys = ", ".join(self.keys)
+        table = f"SELECT {rows.group}{keys}, people, {total} AS total FROM {rows.summary(self)}"
+        columns = {"__dp_sums": "total", "__dp_numbers": "people"}
+        columns |= {f"__dp_{key}s": key for key in self.keys}
+        return [rows.lists(table, columns, f" ORDER BY {keys}")]
+
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str | None:
         return mechanism.accuracy(**self.given_to(mechanism))
 

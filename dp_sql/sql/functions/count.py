@@ -61,12 +61,7 @@ class Count(Bounded):
         )
 
     def lists(self, rows: Rows) -> list[str]:
-        histogram = (
-            f"SELECT {rows.group}bucket, people, CAST(total AS VARCHAR) AS total "
-            f"FROM {rows.summary(self)}"
-        )
-        columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_buckets": "bucket"}
-        return [rows.lists(histogram, columns, " ORDER BY bucket")]
+        return self.histogram(rows)
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[Any, str]:
         buckets, people, sums = lists

@@ -141,11 +141,7 @@ class Sum(Bounded):
         )
 
     def lists(self, rows: Rows) -> list[str]:
-        total = "CAST(high AS VARCHAR) || ' ' || CAST(low AS VARCHAR) AS total"
-        histogram = f"SELECT {rows.group}side, bucket, people, {total} FROM {rows.summary(self)}"
-        columns = {"__dp_sums": "total", "__dp_numbers": "people", "__dp_sides": "side",
-                   "__dp_buckets": "bucket"}  # fmt: skip
-        return [rows.lists(histogram, columns, " ORDER BY side, bucket")]
+        return self.histogram(rows, "CAST(high AS VARCHAR) || ' ' || CAST(low AS VARCHAR)")
 
     def value(self, answer: str, rows: Rows) -> str:
         return f"CAST({answer} AS {self.value_type(rows.types)})"
