@@ -57,7 +57,7 @@ def proposals(tables: Sequence[Listed]) -> dict[Listed, Proposal]:
     for table in tables:
         if table not in found and (ways := tuple(_same_ids(table, named))):
             found[table] = Proposal(ways[:1], asks=True)
-        elif table not in found and _names_people(table):
+        elif table not in found and any(_word_rank(name) is not None for name, _ in table.columns):
             found[table] = Proposal((), asks=True)
     return found
 
@@ -113,7 +113,12 @@ def _by_person_key(table: Listed, ranks: Mapping[Listed, int]) -> Proposal | Non
     for reference in table.references:
         other = next((t for t in ranks if t.parts == reference.table and t != table), None)
         if other is not None and reference.keys == (key_of(other),):
-            to = (other, reference.keys[0]) if _belongs_elsewhere(other, ranks) else None
+            # Whether that table has a key to likelier people: profiles to accounts.
+            next_ = {one.table for one in other.references}
+            elsewhere = any(
+                t.parts in next_ and ranks[t] < ranks[other] for t in ranks if t != other
+            )
+            to = (other, reference.keys[0]) if elsewhere else None
             why = f"references {_called(other)}"
             ways.append((ranks[other], Way(reference.columns[0], to, why)))
     if own is not None and not any(rank < own for rank, _ in ways):
@@ -124,12 +129,6 @@ def _by_person_key(table: Listed, ranks: Mapping[Listed, int]) -> Proposal | Non
     ways.sort(key=lambda way: way[0])
     least = [way for rank, way in ways if rank == ways[0][0]]
     return Proposal(tuple(way for _, way in ways), asks=len(least) > 1)
-
-
-def _belongs_elsewhere(table: Listed, ranks: Mapping[Listed, int]) -> bool:
-    """Whether a table of people has a key to likelier people: profiles to accounts."""
-    targets = {reference.table for reference in table.references}
-    return any(t.parts in targets and ranks[t] < ranks[table] for t in ranks if t != table)
 
 
 def _links(table: Listed, found: Mapping[Listed, Proposal]) -> Iterator[Way]:
@@ -173,10 +172,6 @@ def _same_ids(table: Listed, found: Mapping[Listed, Proposal]) -> Iterator[Way]:
             stem = folded(name)[:-2].rstrip("_")
             if is_id and stem and _called(other).startswith(stem) and not proposal.asks:
                 yield Way(name, (other, folded(name)), f"is in {_called(other)} as well")
-
-
-def _names_people(table: Listed) -> bool:
-    return any(_word_rank(name) is not None for name, _ in table.columns)
 
 
 def _called(table: Listed) -> str:

@@ -11,8 +11,7 @@ from contextlib import suppress
 from fractions import Fraction
 
 from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.engines.duckdb.install import Owner
-from dp_sql.engines.duckdb.plain_macros import Asked
+from dp_sql.engines.duckdb.install import Asked, Owner
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.around import IN_DP, check_around
 from dp_sql.privacy.plan import Plan
