@@ -226,7 +226,7 @@ def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
 
 def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
     """The one column that an analyst's expression reads, and the expression over `item`."""
-    if scope.as_written is not None:
+    if scope.as_written is not None or tree.find(exp.Query) is not None:
         return None
     columns = {scope.column(node) for node in tree.find_all(exp.Column)}
     if len(columns) != 1:

@@ -150,6 +150,8 @@ REFUSED = {
     "extract(epoch FROM ts)": "epoch is not supported",
     "date_trunc('century', ts)": "date_trunc needs a part",
     "date_trunc(s, ts)": "",
+    "year(CASE WHEN s IN (SELECT x FROM p) THEN dt END)": "inside a part of a date",
+    "date_trunc('day', CASE WHEN s IN (SELECT x FROM p) THEN ts END)": "inside a part of a date",
     "i = 1 = b": "Put brackets around",
     "s LIKE 'a' = b": "",
     "i = 'x'": "This literal cannot be compared with INTEGER",

@@ -97,6 +97,7 @@ def asked(session: AnalystSession, text: str) -> list[Any]:
         (f"WITH mine AS (SELECT * FROM ratings WHERE region = 'north') SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM mine", [(4,)]),
         (f"SELECT DP_COUNT_DISTINCT(n, {SURE}) FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)", [(2,)]),
         (f"SELECT (SELECT count(*) FROM catalog) + DP_COUNT_DISTINCT(title, {SURE}) AS n FROM ratings", [(11,)]),
+        (f"SELECT DP_COUNT_DISTINCT(CASE WHEN title IN (SELECT title FROM catalog) THEN title END, {SURE}) FROM ratings", [(3,)]),
         ("SELECT count(*) FROM catalog", [(7,)]),
     ],
 )  # fmt: skip
