@@ -250,17 +250,16 @@ def _part_name(node: Node) -> str:
     return word.lower()
 
 
-def _without_query(node: Node, scope: Scope) -> Value:
-    """What is computed inside TRY(…), where DuckDB takes no subquery."""
-    value = compiled(node, scope)
+def without_query(value: Value, node: Node) -> Value:
+    """A value in a place where DuckDB takes no subquery: in TRY(…), or a string in min or max."""
     if node.find(exp.Query) is not None and " IN (SELECT " in value.sql:
-        why = "IN (SELECT …) inside a part of a date is not supported here"
-        raise refuse(node, why, "Compute the date in a subquery: FROM (SELECT …, … AS day FROM …).")
+        why = "IN (SELECT …) is not supported in this place"
+        raise refuse(node, why, "Compute it in a subquery: FROM (SELECT …, … AS name FROM …).")
     return value
 
 
 def _date_part(word: str, node: Node, scope: Scope) -> Value:
-    value = _without_query(node, scope)
+    value = without_query(compiled(node, scope), node)
     if family(value.type) not in TIMES:
         raise refuse(node, f"{word} takes a date, not {value.type}")
     return Value(f"TRY(system.main.date_part({literal(word)}, {value.sql}))", "BIGINT")
@@ -268,7 +267,7 @@ def _date_part(word: str, node: Node, scope: Scope) -> Value:
 
 def _truncate(node: Node, scope: Scope) -> Value:
     unit = str(node.args["unit"].name).upper()
-    value = _without_query(node.this, scope)
+    value = without_query(compiled(node.this, scope), node)
     if unit not in _PARTS or family(value.type) not in TIMES:
         raise refuse(node, "date_trunc needs a part such as 'month', and a date")
     kind = "TIMESTAMP WITH TIME ZONE" if value.type.endswith("ZONE") else "TIMESTAMP"

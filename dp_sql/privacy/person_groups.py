@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dp_sql.privacy.comparisons import SMALL, Scope, Value, refuse
-from dp_sql.privacy.expressions import compiled, condition, is_aggregate, settled
+from dp_sql.privacy.expressions import compiled, condition, is_aggregate, settled, without_query
 from dp_sql.privacy.from_clause import ALLOWED, From, FromPart, Rows, column_name, only
 from dp_sql.privacy.relation_tree import Group
 from dp_sql.sql.sqlglot_tree import Node, to_sql
@@ -120,6 +120,7 @@ def _aggregate(node: Node, scope: Scope) -> Value:
     if isinstance(node, exp.Min | exp.Max) and inner is not None:
         only(node, {"this"})
         value = settled(compiled(inner, scope), node)
+        value = without_query(value, node) if family(value.type) == "VARCHAR" else value
         word = "min" if isinstance(node, exp.Min) else "max"
         return Value(f"system.main.{word}({value.sql})", value.type)
     if isinstance(node, exp.Sum) and inner is not None:

@@ -132,6 +132,7 @@ REFUSED = [
     "WITH w AS (FROM ratings), w AS (FROM visits) FROM w",
     "SELECT * FROM secret",
     "SELECT * FROM counted",
+    "SELECT user_id, min(CASE WHEN title IN (SELECT title FROM catalog) THEN title END) AS t FROM ratings GROUP BY user_id",
     "SELECT title FROM ratings WHERE title IN (SELECT title FROM ratings)",
     "SELECT title FROM ratings r WHERE title IN (SELECT c.title FROM catalog c WHERE c.year = r.score)",
 ]
