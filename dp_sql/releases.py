@@ -33,15 +33,18 @@ def shared(value: T) -> T:
     return value
 
 
+def in_epsilon(epsilon: Fraction, delta: Fraction) -> str:
+    """A loss in words: epsilon, and delta if there is one."""
+    says = f"epsilon = {in_short(epsilon)}"
+    return f"{says}, delta = {in_short(delta)}" if delta else says
+
+
 def priced(loss: PrivacyLoss) -> str:
     """A loss in words, with what the accountants `zcdp` and `pld` add up."""
-    says = f"epsilon = {in_short(loss.epsilon)}"
-    if loss.delta:
-        says += f", delta = {in_short(loss.delta)}"
-    known = [] if loss.rho is None else [f"zcdp: rho = {in_short(loss.rho)}"]
-    if loss.bounded_range is not None:
-        known.append(f"pld: range = {in_short(loss.bounded_range)}")
-    return f"{says} ({', '.join(known)})" if known else says
+    says = in_epsilon(loss.epsilon, loss.delta)
+    if loss.rho is None:
+        return says
+    return f"{says} (zcdp: rho = {in_short(loss.rho)}, pld: range = {in_short(loss.bounded_range)})"
 
 
 @dataclass(frozen=True)

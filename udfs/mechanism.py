@@ -14,17 +14,18 @@ class PrivacyLoss:
         rho: of zero-concentrated DP, positive; None: unknown. By default epsilon**2 / 2 where
             delta is 0, which pure DP implies (Bun and Steinke 2016, proposition 1.4).
         bounded_range: the length of an interval that holds the privacy losses of all outputs, for
-            each pair of neighbours (Durfee and Rogers 2019); None: unknown. By default 2 epsilon
-            where delta is 0. Where something is first drawn for each person (groups, samples), it
+            each pair of neighbours (Durfee and Rogers 2019), except with probability delta. By
+            default 2 epsilon. Where something is first drawn for each person (groups, samples), it
             is the length given all other people's draws (dp_sql/budget/accountants.md).
         approximate: (rho, delta') of delta'-approximate rho-zCDP (Bun and Steinke 2016), where
-            delta' > 0 is part of delta; None: unknown, or rho holds without a delta'.
+            delta' > 0 is part of delta; None: rho holds without a delta'. By default
+            (epsilon**2 / 2, delta) where rho is not given.
     """
 
     epsilon: Fraction  # positive
     delta: Fraction = Fraction(0)  # in [0, 1); 0 is pure epsilon-DP
     rho: Fraction | None = None
-    bounded_range: Fraction | None = None
+    bounded_range: Fraction = Fraction(0)
     approximate: tuple[Fraction, Fraction] | None = None
 
     def __post_init__(self) -> None:
@@ -36,9 +37,12 @@ class PrivacyLoss:
             raise ValueError("epsilon must be positive")
         if not 0 <= self.delta < 1:
             raise ValueError("delta must lie between 0 and 1")
+        pure = self.epsilon**2 * Fraction(1, 2)
         if self.rho is None and not self.delta:
-            object.__setattr__(self, "rho", self.epsilon**2 * Fraction(1, 2))
-        if self.bounded_range is None and not self.delta:
+            object.__setattr__(self, "rho", pure)
+        elif self.rho is None and self.approximate is None:
+            object.__setattr__(self, "approximate", (pure, self.delta))
+        if not self.bounded_range:
             object.__setattr__(self, "bounded_range", 2 * self.epsilon)
         if self.rho is not None and self.rho <= 0:
             raise ValueError("rho must be positive")
@@ -60,9 +64,10 @@ class PrivacyLoss:
     def times(self, n: int) -> "PrivacyLoss":
         """Return the loss of n >= 1 runs that do not see each other's answers, so ranges add."""
         rho = None if self.rho is None else n * self.rho
-        bounded = None if self.bounded_range is None else n * self.bounded_range
         approximate = self.approximate and (n * self.approximate[0], n * self.approximate[1])
-        return PrivacyLoss(n * self.epsilon, n * self.delta, rho, bounded, approximate)
+        return PrivacyLoss(
+            n * self.epsilon, n * self.delta, rho, n * self.bounded_range, approximate
+        )
 
 
 def exponential_loss(epsilon: Fraction) -> PrivacyLoss:

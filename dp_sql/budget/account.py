@@ -153,10 +153,15 @@ class Account:
         asked = sum((loss.epsilon for loss in scaled(Fraction(1))), Fraction(0))
         now = self._after([])
 
-        def too_much(nanos: int) -> bool:
-            tried = _amounts(scaled(Fraction(nanos, NANO) / asked))
-            return not self._admits(tried, [spent.plus(*tried) for spent in now])
+        def admits(tried: Sequence[Amount]) -> bool:
+            return self._admits(tried, [spent.plus(*tried) for spent in now])
 
+        def too_much(nanos: int) -> bool:
+            return not admits(_amounts(scaled(Fraction(nanos, NANO) / asked)))
+
+        deltas = [a if a.is_slack else Amount(0, a.delta, 0, 0) for a in amounts]
+        if not admits(deltas):  # before the losses at tiny epsilons, which take long to compute
+            return None
         total = sum(amount.epsilon for amount in amounts)
         return Fraction(bisect_left(range(1, total), True, key=too_much), NANO) or None
 

@@ -27,7 +27,8 @@ def accountant(
     """Make the accountant of a cap. With delta 0 there is only basic composition.
 
     release_epsilon: for "pld", which refuses to be without: the range of each release.
-    discovery_share: for "zcdp", in [0, 1): the part of delta that is kept for approximate rhos.
+    discovery_share: for "zcdp" and "pld", in [0, 1): the part of delta that is kept for releases
+        with a delta of their own.
     """
     if name == "pld":
         pld.require_package()
@@ -38,14 +39,15 @@ def accountant(
             )
     if name == "basic" or not cap.delta:
         return Accountant(cap, name=name)
+    kept = cap.delta * discovery_share
+    rest = Cap(cap.epsilon, cap.delta - kept)
     if name == "zcdp":
-        kept = cap.delta * discovery_share
-        return _Zcdp(cap, largest_rho(Cap(cap.epsilon, cap.delta - kept)), kept, name=name)
+        return _Zcdp(cap, largest_rho(rest), kept, name=name)
     unit = rounded_up(Fraction(release_epsilon or 0) * NANO)
     u = Fraction(unit, NANO)  # the better of two proofs
-    by_rho = largest_rho(cap) // _rho_of_range(u)
-    most = max(by_rho, pld.releases_that_fit(cap.epsilon, cap.delta, u))
-    return _Pld(cap, most, unit, name=name)
+    by_rho = largest_rho(rest) // _rho_of_range(u)
+    most = max(by_rho, pld.releases_that_fit(rest.epsilon, rest.delta, u))
+    return _Pld(cap, most, kept, unit=unit, name=name)
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,13 @@ class _TwoRules(Accountant):
     """Rule A: all losses are pure and add up to at most epsilon. Or rule B, of a subclass."""
 
     most: int  # the limit of rule B
+    kept: Fraction = Fraction(0)  # of delta, for losses with one of their own; fixed beforehand
+
+    def _refuses_delta(self) -> str:
+        return (
+            f'The budget\'s accountant "{self.name}" counts a release with a delta of its own only '
+            "if the policy keeps a part of delta for it, as in discovery_share = 0.1 ([budget])."
+        )
 
     def fits(self, spent: Spent) -> bool:
         pure = not spent.delta and Fraction(spent.epsilon, NANO) <= self.cap.epsilon
@@ -118,21 +127,9 @@ class _Zcdp(_TwoRules):
     The rhos add up to at most `most`, which is converted at the rest of delta.
     """
 
-    kept: Fraction = Fraction(0)  # fixed beforehand: see accountants.md
-
     def refuses(self, amount: Amount) -> str | None:
-        if not amount.delta or amount.rho is not None or (amount.is_slack and self.kept):
-            return None
-        if amount.is_slack:
-            return (
-                'The budget\'s accountant "zcdp" counts such a release only if the policy keeps a '
-                "part of delta for it, as in discovery_share = 0.1 ([budget])."
-            )
-        return (
-            "This release has a delta of its own and no known rho, so the budget's accountant "
-            '"zcdp" cannot count it: its delta would come on top of the budget\'s. Choose a '
-            "mechanism without delta, which it always counts."
-        )
+        counts = not amount.delta or amount.rho is not None or (amount.is_slack and self.kept)
+        return None if counts else self._refuses_delta()
 
     def _used(self, spent: Spent) -> int | None:
         counts = spent.with_rho == spent.n and Fraction(spent.slack, ATTO) <= self.kept
@@ -144,27 +141,33 @@ class _Zcdp(_TwoRules):
 
 @dataclass(frozen=True)
 class _Pld(_TwoRules):
-    """Rule B: all losses have a range of at most `unit`, and there are at most `most` of them."""
+    """Rule B: there are at most `most` losses, each has a range of at most `unit`.
 
-    unit: int
+    Their deltas, in all at most `kept`, are outside of these ranges.
+    """
+
+    unit: int = field(kw_only=True)
 
     def refuses(self, amount: Amount) -> str | None:
+        if amount.delta and not self.kept:
+            return self._refuses_delta()
         if amount.bounded_range is not None and amount.bounded_range <= self.unit:
             return None
         unit = in_words(Fraction(self.unit, NANO))
         return (
             f'The budget\'s accountant "pld" charges every release as epsilon = {unit}, and this '
             "one may cost more. An exponential mechanism (joint) may use an epsilon of up to "
-            f"{unit}, others of about half of it, all groups together, and none a delta of its own."
+            f"{unit}, others of about half of it, all groups together."
         )
 
     def _used(self, spent: Spent) -> int | None:
-        return spent.n if spent.with_range == spent.n and spent.widest <= self.unit else None
+        counts = spent.with_range == spent.n and Fraction(spent.delta, ATTO) <= self.kept
+        return spent.n if counts and spent.widest <= self.unit else None
 
     def _at_delta(self, spent: Spent) -> list[int]:
         if not spent.n:
             return [0]
-        u, delta = Fraction(self.unit, NANO), self.cap.delta
+        u, delta = Fraction(self.unit, NANO), self.cap.delta - self.kept
         by_range = rounded_up(pld.epsilon_of(spent.n, delta, u) * NANO)
         return [by_range, epsilon_of_rho(spent.n * _rho_of_range(u), delta)]
 

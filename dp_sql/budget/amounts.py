@@ -23,8 +23,9 @@ class Amount(NamedTuple):
     epsilon: in 1e-9; 0 in the second amount of an approximate rho (`amounts_of`), which has only a
         delta. delta: in 1e-18. rho: of zCDP in 1e-12; None where it is unknown.
     bounded_range: the length of the interval in which the privacy loss of each pair of neighbours
-        lies, in 1e-9; None where it is unknown. For a release that first draws groups or samples it
-        is the length given the draws of all other people (accountants.md).
+        lies except with probability delta, in 1e-9; None where it is unknown. For a release that
+        first draws groups or samples it is the length given the draws of all other people
+        (accountants.md).
     """
 
     epsilon: int
@@ -85,7 +86,8 @@ def amounts_of(loss: PrivacyLoss) -> tuple[Amount, ...]:
     if loss.approximate is None:
         return (whole,)
     rho, slack = loss.approximate[0], rounded_up(loss.approximate[1] * ATTO)
-    return whole._replace(delta=whole.delta - slack, rho=_known(rho, PICO)), Amount(0, slack)
+    rest = whole._replace(delta=whole.delta - slack, rho=_known(rho, PICO))
+    return rest, Amount(0, slack, bounded_range=0)
 
 
 def _known(x: Fraction | None, unit: int) -> int | None:

@@ -54,6 +54,6 @@ class Terms:
     analysts: Mapping[str, Cap] = field(default_factory=dict)  # within the total
     accountant: AccountantName = "basic"
     release_epsilon: Fraction | None = None  # what "pld" charges for every release
-    discovery_share: Fraction = Fraction(0)  # of each delta, what "zcdp" keeps for approximate rhos
+    discovery_share: Fraction = Fraction(0)  # of each delta, what is kept for losses with a delta
     monthly: bool = False  # whether the budget starts anew each calendar month (UTC)
     keep_releases: bool = False  # whether a repeated question gets the stored answer, free

@@ -72,7 +72,7 @@ class BudgetKeys:
         _EPSILON, 'what "pld" charges for every release', "0.1", draft="# # ")
     discovery_share: Fraction = key(
         number(Fraction(1, 1000), Fraction(9, 10)),
-        'the part of delta that "zcdp" keeps for DP_TOPK without a domain', "0.1",
+        'the part of delta that "zcdp" and "pld" keep for calls with a delta', "0.1",
         draft="# # ", default=_ZERO)
     # fmt: on
     analysts: Mapping[str, Any] | None = key(_SECTIONS, "caps of single analysts")

@@ -12,7 +12,7 @@ from dp_sql.errors import NotSupported
 from dp_sql.privacy.catalog import OwnersEngine, Schema
 from dp_sql.privacy.plan import Plan, loss_at
 from dp_sql.privacy.private_sql import private_sql
-from dp_sql.releases import in_short, priced
+from dp_sql.releases import in_epsilon, in_short, priced
 from dp_sql.session.describe import values_sql
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
 
@@ -55,7 +55,7 @@ class Cost:
         """What a person reads: names and values."""
         lines = [("fits", self._fit())]
         if len(self.calls) != 1:
-            lines.append(("cost", priced(PrivacyLoss(self.epsilon, self.delta))))
+            lines.append(("cost", in_epsilon(self.epsilon, self.delta)))
         for before, after in zip(self.before, self.after, strict=True):
             lines += _left(before, after, self.fits)
         for one in self.calls:

@@ -338,20 +338,21 @@ TEN_PERCENT = Cap(log_between(Fraction(3))[0], TENTH)
 SHARE = Fraction(9, 10)
 
 
-def worst_with_reveals(fits: Callable[[Spent], bool], share: Fraction) -> Fraction:
+def worst_with_reveals(fits: Callable[[Spent], bool], share: Fraction, *coins: Flip) -> Fraction:
     """The worst delta at e^epsilon = 3 of coins, and of reveals that spend a share of TENTH."""
-    menu = (coin(Fraction(6, 5)), coin(Fraction(216, 125)), Reveal(share * TENTH))
-    of_reveal = PrivacyLoss(
-        Fraction(1, NANO), menu[2].p, approximate=(Fraction(1, PICO), menu[2].p)
-    )
-    prices = [amounts_of(loss) for loss in (*map(price, menu[:2]), of_reveal)]
+    reveal = Reveal(share * TENTH)
+    loss = PrivacyLoss(Fraction(1, NANO), reveal.p, approximate=(Fraction(1, PICO), reveal.p))
+    prices = [amounts_of(one) for one in (*map(price, coins), loss)]
 
     def admits(counts: tuple[int, ...]) -> bool:
         pairs = zip(counts, prices, strict=True)
         spent = Spent().plus(*(one for n, amounts in pairs for _ in range(n) for one in amounts))
-        return counts[2] <= 2 and fits(spent)
+        return counts[-1] <= 2 and fits(spent)
 
-    return worst(menu, admits, Fraction(3))
+    return worst((*coins, reveal), admits, Fraction(3))
+
+
+COINS = (coin(Fraction(6, 5)), coin(Fraction(216, 125)))
 
 
 def with_share(share: Fraction) -> accountants._Zcdp:
@@ -365,7 +366,7 @@ def with_share(share: Fraction) -> accountants._Zcdp:
 def test_no_adaptive_choice_with_approximate_rhos_exceeds_the_cap(
     kept: Fraction, spends: Fraction
 ) -> None:
-    found = worst_with_reveals(with_share(kept).fits, spends)
+    found = worst_with_reveals(with_share(kept).fits, spends, *COINS)
     assert found <= TENTH
     assert (found > spends * TENTH) == (spends <= kept), "a reveal is let through where it fits"
 
@@ -397,10 +398,34 @@ def at_all_before_the_first_slack(spent: Spent) -> bool:
     "wrong", [forgotten, at_all_of_delta, at_what_is_left, at_all_before_the_first_slack]
 )
 def test_a_wrong_rule_for_approximate_rhos_is_found_out(wrong: Callable[[Spent], bool]) -> None:
-    found = worst_with_reveals(wrong, SHARE)
+    found = worst_with_reveals(wrong, SHARE, *COINS)
     assert found > TENTH
     if wrong in {at_what_is_left, at_all_before_the_first_slack}:
         assert f"**{float(found):.3f}** > D" in NOTES
+
+
+# The same for "pld", whose releases all have one range.
+
+
+def of_range(share: Fraction) -> accountants._Pld:
+    judge = accountant("pld", TEN_PERCENT, 2 * log_between(COINS[0].up)[1], share)
+    assert isinstance(judge, accountants._Pld)
+    return judge
+
+
+@pytest.mark.parametrize("kept", [TENTH, SHARE])
+@pytest.mark.parametrize("spends", [TENTH, SHARE])
+def test_no_adaptive_choice_with_deltas_and_ranges_exceeds_the_cap(
+    kept: Fraction, spends: Fraction
+) -> None:
+    found = worst_with_reveals(of_range(kept).fits, spends, COINS[0])
+    assert found <= TENTH
+    assert (found > spends * TENTH) == (spends <= kept), "a reveal is let through where it fits"
+
+
+def test_ranges_at_all_of_delta_beside_kept_deltas_are_found_out() -> None:
+    wrong = replace(of_range(SHARE), most=of_range(Fraction(0)).most)
+    assert worst_with_reveals(wrong.fits, SHARE, COINS[0]) > TENTH
 
 
 DISCOVERY = PrivacyLoss(TENTH, MILLIONTH / 50, approximate=(TENTH**2 / 200, MILLIONTH / 100))
@@ -425,7 +450,6 @@ def test_without_a_kept_delta_nothing_changes_and_an_approximate_rho_is_refused(
     sentences = [judge.refuses(amount) for amount in amounts_of(DISCOVERY)]
     assert sentences[0] is None and "discovery_share = 0.1" in str(sentences[1])
     assert not judge.fits(Spent().plus(*amounts_of(DISCOVERY)))
-    assert accountant("pld", CAP, TENTH).refuses(amounts_of(DISCOVERY)[0]) is not None
 
 
 @given(rho=st.fractions(0, 10), delta=st.fractions(0, 1), share=st.fractions(0, 1))
@@ -437,14 +461,15 @@ def test_the_amounts_of_an_approximate_rho_add_up_to_epsilon_and_delta(
     loss = PrivacyLoss(TENTH, delta, approximate=(rho, share * delta))
     whole, slack = amounts_of(loss)
     assert (whole.epsilon + slack.epsilon, whole.delta + slack.delta) == amount_of(loss)[:2]
-    assert slack == (0, -(-share * delta * ATTO // 1), None, None) and whole.delta >= 0
+    assert slack == (0, -(-share * delta * ATTO // 1), None, 0) and whole.delta >= 0
     assert whole.rho == -(-rho * PICO // 1)
 
 
 # --- the alternatives ------------------------------------------------------------------------------
 
+FIFTH = Fraction(1, 5)
 UNKNOWN = PrivacyLoss(TENTH, MILLIONTH / 2)
-KNOWN = PrivacyLoss(TENTH, MILLIONTH / 2, rho=TENTH**2 / 8, bounded_range=TENTH)
+KNOWN = PrivacyLoss(TENTH, MILLIONTH / 2, rho=TENTH**2 / 8)
 
 
 def counts_the_unknown(judge: Any) -> bool:
@@ -456,12 +481,13 @@ def counts_the_unknown(judge: Any) -> bool:
 def test_a_loss_with_delta_and_nothing_else_known_is_refused_in_a_sentence(
     name: AccountantName,
 ) -> None:
-    judge = accountant(name, CAP, TENTH)
+    judge = accountant(name, CAP, FIFTH)
     sentence = judge.refuses(amount_of(UNKNOWN))
     assert sentence is not None
-    assert name in sentence
+    assert name in sentence and "discovery_share = 0.1" in sentence
     assert not counts_the_unknown(judge)
-    assert [judge.refuses(amount_of(loss)) for loss in (KNOWN, TOPK)] == [None] * 2
+    assert judge.refuses(amount_of(TOPK)) is None
+    assert (judge.refuses(amount_of(KNOWN)) is None) == (name == "zcdp"), "rho alone bounds it"
 
 
 def test_pld_refuses_what_would_spoil_its_rule_for_all_who_ask_later() -> None:
@@ -479,11 +505,22 @@ def test_an_accountant_that_takes_an_unknown_rho_for_none_is_found_out() -> None
     assert counts_the_unknown(Careless(CAP, largest_rho(CAP)))
 
 
-@pytest.mark.parametrize("name", ["zcdp", "pld"])
-def test_a_loss_with_delta_counts_by_its_rho_or_range_alone(name: AccountantName) -> None:
-    judge = accountant(name, CAP, TENTH)
+def test_a_loss_with_delta_and_a_rho_counts_by_its_rho_alone() -> None:
+    judge = accountant("zcdp", CAP, None)
     assert how_many(judge, KNOWN) == how_many(judge, TOPK)
     assert judge.delta_spent(sum_of(KNOWN)) == ATTO // 10**6
+
+
+@pytest.mark.parametrize("name", ["zcdp", "pld"])
+def test_a_loss_with_delta_counts_until_the_kept_delta_is_spent(name: AccountantName) -> None:
+    judge, spent = accountant(name, CAP, TENTH, TENTH), Spent()
+    loss = PrivacyLoss(Fraction(1, 100), MILLIONTH / 40)
+    assert not any(map(judge.refuses, amounts_of(loss)))
+    for _ in range(4):
+        spent = spent.plus(*amounts_of(loss))
+        assert judge.fits(spent)
+    assert not judge.fits(spent.plus(*amounts_of(loss)))
+    assert judge.fits(spent.plus(amount_of(TOPK)))
 
 
 def test_basic_refuses_nothing() -> None:

@@ -281,7 +281,7 @@ def test_zcdp_counts_the_discovery_of_items_where_the_policy_keeps_delta_for_it(
     assert first is not None and first.rho is not None
     assert (first.epsilon, first.delta) == (3 * 10**8, half * ATTO)
     assert first.rho == rounded_up(largest_rho(Fraction(3, 10), half) * PICO)
-    assert second == (0, half * ATTO, None, None)
+    assert second == (0, half * ATTO, None, 0)
     row = session.budget()[0]
     shown = epsilon_of_rho(5 * first.rho, Fraction(9, 10**7))
     assert (row.epsilon_spent, row.delta_spent) == (Fraction(shown, NANO), Fraction(1, 10**6))

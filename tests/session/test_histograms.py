@@ -515,8 +515,13 @@ def test_under_a_policy_groups_are_found_and_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", ["", "discovery_share = 0.1"])
-def test_zcdp_admits_it_where_it_keeps_a_part_of_delta(tmp_path: Path, share: str) -> None:
-    with of_towns(tmp_path, f'accountant = "zcdp"\n{share}') as session:
+@pytest.mark.parametrize("named", ['"zcdp"', '"pld"\nrelease_epsilon = 2'])
+def test_an_accountant_admits_it_where_it_keeps_a_part_of_delta(
+    tmp_path: Path, named: str, share: str
+) -> None:
+    if "pld" in named:
+        pytest.importorskip("dp_accounting")
+    with of_towns(tmp_path, f"accountant = {named}\n{share}") as session:
         text = unknown("epsilon := 1", unit="")
         if share:
             assert session.explain(text).fits

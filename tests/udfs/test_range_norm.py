@@ -305,14 +305,14 @@ def test_a_list_and_its_counts_cost_epsilon():
 
 @pytest.mark.parametrize("name", REGISTRY["topk"])
 def test_the_price_of_a_list_with_counts(name):
-    """Both epsilons, the list's delta; rhos add, and so do the ranges where the list's is known."""
+    """Both epsilons, the list's delta; rhos add, and so do the ranges."""
     public = {"k": 5, "delta": Fraction(1, 10**6), "max_contributions": 100}
     public["epsilon"] = counts.LIST_SHARE * EPSILON
     mechanism = REGISTRY["topk"][name]
     of_list = mechanism.loss(**{name: public[name] for name in mechanism.parameters})
     rest = EPSILON - public["epsilon"]
     rho = None if of_list.rho is None else of_list.rho + rest**2 / 2
-    bounded = None if of_list.bounded_range is None else of_list.bounded_range + 2 * rest
+    bounded = of_list.bounded_range + 2 * rest
     approximate = of_list.approximate
     if approximate is not None:
         approximate = approximate[0] + rest**2 / 2, approximate[1]

@@ -23,11 +23,9 @@ def with_counts(of_list: PrivacyLoss, epsilon: Fraction) -> PrivacyLoss:
     The counts' losses lie between -e and e, e = counts_epsilon(epsilon), whatever the list is; so
     the lengths of their range and of the list's add.
     """
-    both = of_list + PrivacyLoss(counts_epsilon(epsilon))
-    length = of_list.bounded_range
-    if length is not None:
-        length += 2 * counts_epsilon(epsilon)
-    return replace(both, bounded_range=length)
+    of_counts = PrivacyLoss(counts_epsilon(epsilon))
+    length = of_list.bounded_range + of_counts.bounded_range
+    return replace(of_list + of_counts, bounded_range=length)
 
 
 def noisy_counts(counts: Sequence[int], epsilon: Fraction, draws: Draws) -> list[int]:
