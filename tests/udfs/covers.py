@@ -33,8 +33,10 @@ def counts_of(runs: Runs, max_bound: int) -> list[int]:
 @contextmanager
 def reading(times: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        limits = (times, 3 * (times % 2))
-        patch.setattr(flow, "_limits", lambda graph: (limits[0] * graph.people.size, limits[1]))
+        limits = (times, times, 3 * (times % 2))
+        patch.setattr(
+            flow, "_limits", lambda graph: (*(n * graph.people.size for n in limits[:2]), limits[2])
+        )
         yield
 
 

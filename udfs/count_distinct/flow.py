@@ -58,21 +58,20 @@ def larger_cover(graph: Graph, bound: int, cover: Int32s) -> Int32s | None:
     library().hold_cover(byref(flow), cover, cover.size)
     flow.n_alive = bound * graph.n_people - flow.n_covered  # so many can still be covered at most
     budget = _GOING_ON * (graph.people.size + graph.n_items + graph.n_people)
-    library().raise_from_items(byref(flow), 1, budget)
-    return flow.arrays["cover"] if flow.n_reads <= budget else None
+    ended = library().raise_from_items(byref(flow), 1, budget, budget)
+    return flow.arrays["cover"] if ended else None
 
 
 def _covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int32s]]:
     kernels, flow = library(), _empty_flow(graph)
     cover = read_only(flow.arrays["cover"])
-    budget, n_free = _limits(graph)
+    sure, most, n_free = _limits(graph)
     turned, before = False, 0
     for bound in bounds:
         flow.bound = bound
         if not turned and flow.n_covered < flow.coverable:
-            if flow.n_reads <= budget:
-                kernels.raise_from_items(byref(flow), bound - before, budget)
-            if flow.n_reads > budget and flow.n_covered < flow.coverable:
+            step = bound - before
+            if flow.n_reads > most or not kernels.raise_from_items(byref(flow), step, sure, most):
                 turned = True
                 _turn_round(graph, flow, before)
         free = n_free
@@ -84,20 +83,22 @@ def _covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int
         before = bound
 
 
-def _limits(graph: Graph) -> tuple[int, int]:
+def _limits(graph: Graph) -> tuple[int, int, int]:
     """What is read before the worst case is bounded: by the search from items, and by free phases.
 
-    The first are edges: none where lists are short, up to two reads each where they are long.
+    The first two are edges: none where lists are short and up to two reads each where they are
+    long; and up to four as long as each phase reads half of what the one before has read.
     """
-    n_reads = 2 * graph.people.size - 4 * (graph.n_items + graph.n_people)
-    return min(n_reads, LIMIT - 2), math.isqrt(graph.n_items)
+    n_edges = graph.people.size
+    sure = 2 * n_edges - 4 * (graph.n_items + graph.n_people)
+    return sure, 4 * n_edges, math.isqrt(graph.n_items)
 
 
 def _empty_flow(graph: Graph) -> Flow:
     """Begin with the empty flow, ready for the search from items."""
     n_items, n_people = graph.n_items, graph.n_people
     order = by_size(np.diff(graph.offsets))
-    flow = Flow(coverable=order.size, n_alive=n_people)
+    flow = Flow(n_edges=graph.people.size, coverable=order.size, n_alive=n_people)
     flow.point(offsets=graph.offsets, people=graph.people, order=order)
     flow.point(cover=np.full(n_items, -1, np.int32), asked=zeros(n_items), full=zeros(n_items))
     flow.point(slot_item=zeros(n_items + 1), next_slot=zeros(n_items + 1))

@@ -7,7 +7,7 @@ typedef int64_t i64;
 
 /* All fields have eight bytes; kernels.py lists their names in the same order. */
 typedef struct {
-    i64 bound, coverable, n_covered; /* coverable: items that have people */
+    i64 n_edges, bound, coverable, n_covered; /* coverable: items that have people */
     i64 room;    /* what all people alive can still cover at this bound */
     i64 n_alive; /* people who may still gain at a higher bound */
     i64 n_reads; /* edges read by the search from items */
@@ -137,11 +137,12 @@ static int search_from_item(Flow *f, i32 root, i64 *n_met) {
     return result;
 }
 
-/* Search once from each uncovered item, meeting no one twice; return how many are undecided. */
-static i64 phase_from_items(Flow *f) {
+/* Search once from each uncovered item, meeting no one twice, until n_reads is above `limit`; return how
+ * many are undecided. */
+static i64 phase_from_items(Flow *f, i64 limit) {
     i64 first = f->n_covered, here = first, kept = first, n_met = f->n_dead, undecided = 0;
     f->phase++;
-    while (here < f->coverable && f->room > 0) {
+    while (here < f->coverable && f->room > 0 && f->n_reads <= limit) {
         i32 root = f->order[here++];
         f->n_reads++;
         int result = FAILED_CLEAN;
@@ -158,16 +159,26 @@ static i64 phase_from_items(Flow *f) {
     return undecided;
 }
 
-/* Let people alive cover items up to the bound, by at most `step` more each. If n_reads is above the
- * budget afterwards, the bound may be unfinished, and only cover and load may be used. */
-void raise_from_items(Flow *f, i64 step, i64 budget) {
+/* Let people alive cover items up to the bound, by at most `step` more each. Beyond `sure` edges a phase
+ * may read half of what the last one has read, or an eighth of all if that is more, and the first one all;
+ * up to `most`. Returns 0 if a phase has not come to its end: then only cover and load may be used. */
+int raise_from_items(Flow *f, i64 step, i64 sure, i64 most) {
+    i64 undecided, more = f->n_edges, limit = INT64_MAX;
     f->room = f->n_alive * step;
     f->n_dead = 0;
     greedy_from_items(f);
-    i64 undecided = f->coverable - f->n_covered;
-    while (undecided > 0 && f->room > 0 && f->n_reads <= budget) undecided = phase_from_items(f);
+    undecided = f->coverable - f->n_covered;
+    while (undecided > 0 && f->room > 0 && f->n_reads <= limit) {
+        i64 before = f->n_reads;
+        limit = before + more < most ? before + more : most;
+        limit = limit < sure ? sure : limit;
+        undecided = phase_from_items(f, limit);
+        more = (f->n_reads - before) / 2;
+        more = more < f->n_edges / 8 ? f->n_edges / 8 : more;
+    }
     for (i64 k = 0; k < f->n_dead; k++) f->mark[f->log[k]] = 0;
     if (f->room > 0) f->n_alive = f->n_dead;
+    return f->room == 0 || f->n_reads <= limit;
 }
 
 /* Begin with a cover at this bound, whose items come first in order. */

@@ -14,7 +14,8 @@ Int32s = NDArray[np.int32]
 LIBRARY = Path(__file__).with_name("libkernels.so")  # built by kernels_build.py
 
 _NUMBERS = (
-    "bound", "coverable", "n_covered", "room", "n_alive", "n_reads", "phase", "n_dead", "n_exposed",
+    "n_edges", "bound", "coverable", "n_covered", "room", "n_alive", "n_reads", "phase", "n_dead",
+    "n_exposed",
 )  # fmt: skip
 _ARRAYS = (
     "offsets", "people", "order", "cover", "asked", "full", "slot_item", "next_slot", "first_slot",
@@ -51,7 +52,7 @@ def library() -> CDLL:
         "size_of_flow": (size,),
         "lists_by_person": (None, ints, ints, size, ints, size, size, ints, ints, ints),
         "greedy_round": (size, ints, ints, ints, ints, size, _BOOLS, POINTER(size)),
-        "raise_from_items": (None, flow, size, size),
+        "raise_from_items": (c_int, flow, size, size, size),
         "hold_cover": (None, flow, ints, size),
         "start_from_people": (None, flow),
         "phase_from_people": (c_int, flow, c_int),

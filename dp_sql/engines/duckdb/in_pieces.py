@@ -14,8 +14,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from math import inf
@@ -78,7 +78,7 @@ class Interrupts:
         """Count an interrupt, from any thread."""
         self.n += 1
 
-    def ending(self, pieces: Iterable[T], before: int) -> Iterator[T]:
+    def ending(self, pieces: Iterable[T], before: int) -> Generator[T]:
         """Yield the pieces; raise if the count of interrupts is not `before`."""
         try:
             for piece in pieces:
@@ -167,19 +167,15 @@ def _cover_counts(plan: Plan, call: str, engine: Runs) -> list[int]:
 
     bounds, before = plan.mechanism.bounds, engine.interrupts.n
 
-    def stopping(pieces: Iterable[T]) -> Iterator[T]:
+    def stopping(pieces: Iterable[T]) -> Generator[T]:
         return engine.interrupts.ending(pieces, before)
 
     if bounds is None:
         raise InternalError("This mechanism needs pairs.")
     with contextlib.closing(_store(engine)) as pairs:
-        people, items = _Column(), _Column()
-        with ThreadPoolExecutor(1) as other:
-            for batch in stopping(_batches(engine.relate(_pairs_sql(plan, call)))):
-                of_people = other.submit(people.numbers, batch.column(0))
-                pairs.add(items.numbers(batch.column(1)), of_people.result())
-        n_items, n_people = items.size, people.size
-        del items, people
+        batches = stopping(_batches(engine.relate(_pairs_sql(plan, call))))
+        with contextlib.closing(batches):
+            n_items, n_people = _stored(batches, pairs)
         found = partial_cover_counts(
             lambda people_per_item: stopping(pairs.thin(people_per_item)),
             lambda some, theirs: stopping(pairs.complete(some, theirs)),
@@ -188,6 +184,23 @@ def _cover_counts(plan: Plan, call: str, engine: Runs) -> list[int]:
             numbered=(n_items, n_people),
         )
     return [*stopping(found.counts.tolist())]
+
+
+def _stored(batches: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
+    """Store rows of people and items while DuckDB reads the next; return how many there are."""
+    people, items = _Column(), _Column()
+    with ThreadPoolExecutor(2) as others:
+
+        def store(batch: Any) -> None:
+            of_people = others.submit(people.numbers, batch.column(0))
+            pairs.add(items.numbers(batch.column(1)), of_people.result())
+
+        last: Future[Any] = others.submit(int)
+        for batch in batches:
+            last.result()
+            last = others.submit(store, batch)
+        last.result()
+    return items.size, people.size
 
 
 def _pairs_sql(plan: Plan, call: str) -> str:
