@@ -30,7 +30,7 @@ from benchmarks.scale import PAGE, of_sample, percent, table, written
 from dp_sql.engines.by_parts import ByParts, drawn_from
 from dp_sql.engines.protocol import Pairs, Question
 from dp_sql.engines.spark import parts
-from dp_sql.engines.spark.jobs import ROWS_PER_PART, SparkJobs, _Slices
+from dp_sql.engines.spark.jobs import MAX_PARTS, SparkJobs, _Slices, parts_of
 from dp_sql.engines.spark.question_sql import Asked, incoming
 from dp_sql.sql.statement import parse
 from dp_sql.udfs.count_distinct.graph import LIMIT
@@ -193,7 +193,7 @@ def measured(size: int) -> Constants:
         read = cpu(lambda: con.execute(READ.format(source)).fetchall()) * micro
         hashed = cpu(lambda: con.execute(HASH.format(source)).fetchall()) * micro - read
     rows, fewer = (parquet.read_table(zipf(CACHE / "pairs", n)) for n in (size, size // 10))
-    n_parts = -(-size // ROWS_PER_PART)
+    n_parts = parts_of(size)
     with TemporaryDirectory(dir=CACHE) as one, TemporaryDirectory(dir=CACHE) as other:
         spent = spent_on(rows, n_parts, Path(one))
         sampled = spent_on(rows, n_parts, Path(other), ", sample_items := 0.01")
@@ -239,20 +239,20 @@ def needed(c: Constants, rate: Fraction) -> list[str]:
     part = c.part[0] if rate == 1 else c.part[1]
     edges = c.share * kept
     own = (PAIRS * (c.read + part) + kept * (c.merge + c.choose)) / 1e6 / cores
-    pieces = [n_pieces(rows, rate) * c.piece / 1e6 / cores for rows in (ROWS_PER_PART, 10**7)]
+    pieces = n_pieces(rate) * c.piece / 1e6 / cores
     sent = (PAIRS * BYTES + kept * c.sent) / MACHINES / NETWORK
     error = "none" if rate == 1 else percent(of_sample(PAIRS // 10, rate))
     return [
-        f"{float(rate):g}", power(edges), minutes(own), " / ".join(map(minutes, pieces)),
+        f"{float(rate):g}", power(edges), minutes(own), minutes(pieces),
         minutes(sent), minutes(PAIRS * SPARK / 1e6 / cores), minutes(edges * c.flow[0] / 1e6),
         f"{edges * c.memory / 2**30:,.1f} GB{' (refused)' if edges >= LIMIT else ''}", error,
     ]  # fmt: skip
 
 
-def n_pieces(rows_per_part: int, rate: Fraction) -> float:
+def n_pieces(rate: Fraction) -> float:
     """As many slices as parts; a part sends no piece of a slice for which it has no pair."""
-    n_parts = PAIRS / rows_per_part
-    return n_parts * min(n_parts, float(rate) * rows_per_part)
+    n_parts = parts_of(PAIRS)
+    return n_parts * min(n_parts, float(rate) * PAIRS / n_parts)
 
 
 def power(x: float) -> str:
@@ -269,14 +269,14 @@ def minutes(seconds: float) -> str:
 def section(c: Constants) -> list[str]:
     """The section of the page."""
     head = [
-        "rate", "edges", "workers' own work", "pieces, R = 10⁶ / 10⁷", "network", "all of Spark",
+        "rate", "edges", "workers' own work", "pieces", "network", "all of Spark",
         "driver: time", "driver: memory", "sampling error",
     ]  # fmt: skip
     rates = (Fraction(1), Fraction(1, 10), Fraction(1, 100), Fraction(1, 1000))
     return [
         *_HEAD, "", *listed(c), "", *_FORMULAS, "", *table(head, (needed(c, rate) for rate in rates)), "",
-        *_BREAKS.format(most=power(LIMIT / c.share), pieces=power(n_pieces(ROWS_PER_PART, Fraction(1))),
-                        bytes=f"{n_pieces(ROWS_PER_PART, Fraction(1)) * c.piece_bytes / 1e12:,.0f}",
+        *_BREAKS.format(most=power(LIMIT / c.share), pieces=power(n_pieces(Fraction(1))),
+                        bytes=f"{n_pieces(Fraction(1)) * c.piece_bytes / 1e9:,.0f}",
                         shipped=f"{PAIRS * c.sent / 1e12:.1f}").splitlines(),
     ]  # fmt: skip
 
@@ -306,7 +306,8 @@ The share s depends on the data: 10 % to 34 % on four real sets ([partial.md](..
 pairs of the file above, and nearly 100 % if almost no item is shared. It is at least the number of items divided by the
 number of pairs, because each item sends a pair.
 
-For N pairs, M machines of C cores, R rows per part (10⁶ in the program) and a sampling rate r (1 without a sample):
+For N pairs, M machines of C cores, R rows per part (10⁶, or N / {MAX_PARTS:,} if this is more) and a sampling rate r (1 without a
+sample):
 
 - the workers' own work: N (a + p + r m) / (M C)
 - pieces: P min(P, r R) w / (M C), where P = N / R is the number of parts and also of slices
@@ -325,8 +326,8 @@ _BREAKS = """\
 - **The driver** breaks first. It takes fewer than 2³¹ edges and fewer than 2³⁰ people or items. It refuses more only after
   the jobs, when ε is spent: with the share above from {most} pairs on. Most drivers would run out of memory
   earlier. Without a sample, 10¹⁰ items exceed the limit in any case, because each item sends at least one edge.
-- **Pieces.** Parts have 10⁶ rows, and there are as many slices as parts. This makes {pieces} pieces, {bytes} TB of headers beside
-  {shipped} TB of pairs. R should grow with N; R = 10⁷ makes a hundredth as many.
+- **Parts** are at most 10,000, with as many slices: {pieces} pieces have {bytes} GB of headers beside {shipped} TB of pairs. So a
+  part has 10⁷ rows here, and its worker may have to write some of them to disk.
 - **Requests.** In each round every task gets one bit per item and person: up to about 1 GB for 10¹⁰ items.
 - **The shuffle** by person is Spark's own and moves all N rows once. All rows of one person meet in one task.
 

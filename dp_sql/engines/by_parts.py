@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from dp_sql.engines.protocol import Engine, Pairs, PublicRows, Question
-from dp_sql.errors import InternalError, NotSupported
+from dp_sql.errors import InternalError
+from dp_sql.privacy.groups import crossed
 from dp_sql.privacy.parts_sql import (
     DOMAIN,
     GROUPS,
@@ -45,19 +46,6 @@ def drawn_from(plan: Plan) -> Plan:
     return plan if of_cover is None else replace(plan, parameters=of_cover)
 
 
-def check_groups(plans: Sequence[Plan]) -> None:
-    """Refuse groups that come from people's rows, which the driver does not have."""
-    for plan in plans:
-        listed = plan.groups.select if plan.groups is not None else ""
-        if any(full_name(one.table) in listed for one in plan.people):
-            raise NotSupported(
-                "groups := observed is not supported where people's rows are in Spark.",
-                hint="Name the groups: groups := regions.name (a public table's column) or "
-                "groups := ['a', 'b']. If you do not know them, delta := 1e-9 instead of groups "
-                "finds them.",
-            )
-
-
 class ByParts:
     """The driver's side of an engine: `connection` is its DuckDB, with all public tables.
 
@@ -77,7 +65,6 @@ class ByParts:
         """
         if not plans[0].parameters.reads_people:
             raise InternalError("Only people's rows are read in parts.")
-        check_groups(plans)
         key = f"{fair_bits(_KEY_BITS):0{_KEY_BITS // 4}x}"
         try:
             if plans[0].keys:
@@ -125,12 +112,25 @@ class ByParts:
         groups = plan.groups
         assert groups is not None  # a plan of people's rows with keys
         if groups.finding is None:
-            self._remake(GROUPS, groups_sql(plan, f"({groups.select}) AS __dp_crossed"))
+            select = groups.select
+            if _reads_people(plan, select):
+                select = crossed([self._observed(plan, i, f) for i, f in enumerate(groups.factors)])
+            self._remake(GROUPS, groups_sql(plan, f"({select}) AS __dp_crossed"))
             return
         asked = members_sql(plan, key)
         pairs = self._engine.complete(self._question(plan, asked, shown=asked.keys), None, None)
         self._make_pairs("__dp_members", (pairs, asked.keys, self._typed(asked.part_sql)))
         self._remake(GROUPS, found_groups_sql(plan, ticket, "__dp_members"))
+
+    def _observed(self, plan: Plan, place: int, factor: str) -> str:
+        """The values of a key, `factor`, without people's rows: the engine is asked for these."""
+        if not _reads_people(plan, factor):
+            return factor
+        table = f"__dp_observed_{place}"
+        asked = PartSql(factor, "SELECT DISTINCT item FROM __dp_parts", ("item",))
+        question = self._question(plan, asked)
+        self._make(table, question.columns, self._engine.contributions(question))
+        return f"SELECT item FROM {table}"
 
     # --- what an engine answers, as tables ---
 
@@ -256,6 +256,11 @@ class ByParts:
 
     def _run(self, sql: str) -> Any:
         return self._connection.execute(sql)
+
+
+def _reads_people(plan: Plan, select: str) -> bool:
+    """Whether some SQL of a plan names a table of people's rows."""
+    return any(full_name(one.table) in select for one in plan.people)
 
 
 def _temporary(name: str) -> str:

@@ -65,11 +65,16 @@ def listed_groups(
         )
         raise select.refused(why, given.position, hint)
     domains = [one_key(i, one) for i, one in enumerate(sets)]
-    crossed = " CROSS JOIN ".join(
-        f"(SELECT item AS __dp_key_{i} FROM ({domain}) AS listed) AS __dp_g{i}"
-        for i, domain in enumerate(domains)
+    return crossed(domains), domains
+
+
+def crossed(factors: Sequence[str]) -> str:
+    """SQL of each value of one key with each value of the others; `factors` list them as `item`."""
+    listed = (
+        f"(SELECT item AS __dp_key_{i} FROM ({factor}) AS listed) AS __dp_g{i}"
+        for i, factor in enumerate(factors)
     )
-    return f"SELECT * FROM {crossed}", domains
+    return f"SELECT * FROM {' CROSS JOIN '.join(listed)}"
 
 
 def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple[DpCall, Groups]:

@@ -201,7 +201,7 @@ def _groups(source: Source, call: DpCall, own: Own, schema: OwnersSchema) -> Gro
     sql, factors = listed_groups(source, one_key, checked)
     counted = [f"SELECT system.main.count(*) FROM ({factor}) AS t" for factor in factors]
     size = None if is_observed(given) else prod(map(schema.public_number, counted))
-    return Groups(sql, cap, size)
+    return Groups(sql, cap, size, factors=factors)
 
 
 def _observed(source: Source, index: int) -> str:

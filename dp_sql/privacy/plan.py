@@ -5,7 +5,7 @@ It is made by `plan_of` alone, for both kinds of session; making one reads no pr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -62,6 +62,7 @@ class Groups:
         one group, or the shape is a vector, which needs no cap.
     size: how many groups there are; None: unknown before the release.
     why: why people count in all of their groups, or only in some; "" where there is no choice.
+    factors: the SQL of each key's values as `item`, which `select` combines; () for a query.
     """
 
     select: str
@@ -69,6 +70,7 @@ class Groups:
     size: int | None = None
     why: str = ""
     finding: Finding | None = None
+    factors: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ GROUPED = [
     f"DP_TOPK(title, 1, {E}, domain := ['Dune', 'Emma'], {GROUPS}), DP_SUM(year::INT, {E}, {GROUPS}, "
     "contribution_bound := 100000)",
     f"DP_MEDIAN(user_id::INT, {E}, lower := 0, upper := 60, {GROUPS})",
+    f"DP_COUNT(1, {E}, groups := observed, max_groups_contributed := 2, contribution_bound := 10)",
 ]
 SOURCES = [
     "FROM ratings",

@@ -6,6 +6,7 @@ Spark is DuckDB underneath here, and its jobs are a stand-in's; tests/engines/sp
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,6 +157,23 @@ def test_the_owner_asks(owner: Session, query: str, answer: list[Any]) -> None:
     assert len(owner.receipts) == 1
 
 
+@pytest.mark.parametrize(
+    ("groups", "kinds"),
+    [("(observed, ['novel', 'essay'])", ["essay", "novel"]), ("observed", ["novel", "poems"])],
+)
+def test_observed_groups_are_asked_of_spark(owner: Session, groups: str, kinds: list[str]) -> None:
+    """Also those whose rows WHERE drops, and in all combinations, whichever part has them."""
+    call = f"DP_COUNT_DISTINCT(user_id, {UNIT}, groups := {groups}, max_groups_contributed := 4)"
+    query = f"SELECT region, kind, {call} FROM ratings WHERE year = 2001 AND region = 'north'"
+    n_people = {("north", "novel"): 9, ("north", "poems"): 5}
+    assert asked(owner, f"{query} GROUP BY region, kind ORDER BY ALL") == [
+        (region, kind, n_people.get((region, kind), 0))
+        for region in ("north", "south", "x")
+        for kind in kinds
+    ]
+    assert f"the set of groups, {groups}, is public" in owner.receipts[0].assumptions
+
+
 def test_a_receipt_says_what_is_assumed(owner: Session) -> None:
     asked(owner, f"SELECT {COUNT} FROM ratings JOIN regions ON region = name")
     (receipt,) = owner.receipts
@@ -221,8 +239,6 @@ def test_a_column_that_makes_a_table_private_may_be_renamed(owner: Session) -> N
         (f"SELECT {COUNT} FROM regions", NotPrivate, "user_id is not a column of the source"),
         ("SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings", ArgumentError, "privacy_unit"),
         ("FROM dp_budget()", NotSupported, "There is no ledger here"),
-        (f"SELECT region, DP_COUNT_DISTINCT(user_id, {UNIT}, groups := observed) FROM ratings GROUP BY region",
-         NotSupported, "groups := observed is not supported where"),
     ],
 )  # fmt: skip
 def test_what_is_refused(owner: Session, query: str, kind: type[QueryError], why: str) -> None:
@@ -293,6 +309,25 @@ def test_the_owner_alone_sees_how_far_a_job_is(owner: Session, analyst: AnalystS
     assert FakeJobs.newest.progress is not None
     asked(analyst, f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
     assert FakeJobs.newest.progress is None
+
+
+def test_a_bar_that_fails_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked_for = threading.Event()
+
+    def fail() -> list[int]:
+        asked_for.set()
+        raise OSError("Spark is gone")
+
+    tracker = SimpleNamespace(getActiveStageIds=fail, getStageInfo=None)
+    context = SimpleNamespace(statusTracker=lambda: tracker, getConf=dict)
+    monkeypatch.setattr(progress, "_AFTER", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(threading, "excepthook", lambda given: print(given.exc_value))
+    with progress.Progress(SimpleNamespace(sparkContext=context)).shown():
+        assert asked_for.wait(60)
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

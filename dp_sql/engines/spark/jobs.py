@@ -30,8 +30,14 @@ from dp_sql.engines.spark.question_sql import Asked, asked
 from dp_sql.errors import InternalError, SourceError
 
 ROWS_PER_PART = 1_000_000
+MAX_PARTS = 10_000  # each sends a piece to each slice, so parts grow with larger tables
 MERGED_HERE = 4  # so many parts are merged on the driver
 _CHANGED = "A table changed while it was being read. Run the query again."
+
+
+def parts_of(n_rows: int) -> int:
+    """Into how many parts people with so many rows are split."""
+    return min(-(-n_rows // ROWS_PER_PART) or 1, MAX_PARTS)
 
 
 @dataclass(frozen=True)
@@ -184,7 +190,7 @@ class SparkJobs:
             frames = [self._read(one.table)[0].selectExpr("1 AS n") for one in question.tables]
             with self._tagged():
                 n_rows = reduce(lambda a, b: a.union(b), frames).count()
-            self._n_parts = -(-n_rows // ROWS_PER_PART) or 1
+            self._n_parts = parts_of(n_rows)
             if self.progress:
                 self.progress.n_rows = n_rows
         return self._n_parts

@@ -5,10 +5,10 @@ All of it depends on the data, so analysts' sessions have none.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 _AFTER, _EVERY = 2.0, 0.5  # seconds
@@ -28,7 +28,7 @@ class Progress:
         self._n_jobs = 0
         self._told = (0, 0)  # by Spark Connect: tasks that are done, and all
 
-    @contextmanager
+    @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
         """Show the bar while a job runs, from its third second on."""
         self._n_jobs += 1
@@ -50,7 +50,7 @@ class Progress:
             return False
         return bool(self._context.getConf().get("spark.ui.showConsoleProgress", "false") == "true")
 
-    @contextmanager
+    @contextlib.contextmanager
     def _followed(self) -> Iterator[Callable[[], tuple[int, int]]]:
         """How many tasks are done, and of how many: as Spark says while a job runs."""
         if self._context is not None:
@@ -74,12 +74,14 @@ class Progress:
 
     def _show(self, over: threading.Event, tasks: Callable[[], tuple[int, int]]) -> None:
         wait, length = _AFTER, 0
-        while not over.wait(wait):
-            line = self._line(*tasks())
-            length, wait = max(length, len(line)), _EVERY
-            sys.stderr.write(f"\r{line:{length}}")
-            sys.stderr.flush()
-        sys.stderr.write(f"\r{'':{length}}\r" if length else "")
+        with contextlib.suppress(Exception):  # the bar ends if Spark does not tell
+            while not over.wait(wait):
+                line = self._line(*tasks())
+                length, wait = max(length, len(line)), _EVERY
+                sys.stderr.write(f"\r{line:{length}}")
+                sys.stderr.flush()
+        with contextlib.suppress(Exception):
+            sys.stderr.write(f"\r{'':{length}}\r" if length else "")
 
     def _line(self, done: int, every: int) -> str:
         bar = "#" * (_WIDTH * done // every if every else 0)

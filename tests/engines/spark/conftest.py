@@ -24,6 +24,11 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.task.maxFailures": "3",
     "spark.sql.session.timeZone": "America/Los_Angeles",
+    # For rows so few, code that is not compiled is faster.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 

@@ -29,7 +29,7 @@ from tests.engines.test_sessions import (
     Elsewhere,
     asked_of_draws,
 )
-from tests.test_docs import TEXT, blocks
+from tests.test_docs import TEXT
 
 ON_CLUSTER = pytest.mark.skipif(KIND != "cluster", reason="no executor of its own: make spark")
 
@@ -203,22 +203,3 @@ def test_the_questions_of_the_readme(
     exec(second.replace('"shop.duckdb"', "spark"), {"spark": spark})
     assert capsys.readouterr().out.strip() == printed.strip()
     spark.catalog.setCurrentDatabase("reading")
-
-
-def test_the_code_of_the_page_on_spark(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    ten_lines, under_a_policy = blocks("python", TEXT["spark.md"])
-    exec(ten_lines.replace("SparkSession.builder.getOrCreate()", "spark"), {"spark": spark})
-    printed = capsys.readouterr().out
-    assert printed.startswith("[(['Ulysses', 'Walden'],)]") and "mechanism  joint" in printed
-    made = "CREATE TABLE ratings AS SELECT i AS user_id, 'Dune' AS title FROM range(9) AS r(i);"
-    store(spark, tmp_path, made + "CREATE TABLE catalog AS SELECT 'Dune' AS title", "sales")
-    (policy,) = blocks("toml", TEXT["spark.md"])
-    (tmp_path / "policy.toml").write_text(policy.replace("lake", "spark_catalog"))
-    names: dict[str, Any] = {"dp_sql": dp_sql, "spark": spark}
-    exec(under_a_policy, names)
-    with names["session"] as session:
-        query = "SELECT DP_TOPK(title, 1, epsilon := 1) FROM sales.ratings"
-        assert session.sql(query).fetchall() == [(["Dune"],)]

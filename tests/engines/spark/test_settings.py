@@ -6,6 +6,7 @@ import duckdb
 import pyarrow as pa
 
 from dp_sql.engines.protocol import SETTINGS
+from dp_sql.engines.spark.jobs import parts_of
 from dp_sql.engines.spark.parts import _select, open_database
 from dp_sql.engines.spark.question_sql import worker as needed
 
@@ -13,6 +14,11 @@ _READ = "SELECT current_setting('TimeZone'), current_setting('disabled_optimizer
 # Both TRY have i + 1 in common; computed before them, it overflows outside of both.
 _TRIED = """SELECT count(TRY((i + 1) * 2)), count(TRY((i + 1) * 3))
     FROM (VALUES (9223372036854775807), (1)) AS t(i)"""
+
+
+def test_parts_grow_where_there_would_be_too_many() -> None:
+    assert [*map(parts_of, (0, 1, 10**6, 10**6 + 1, 10**10))] == [1, 1, 1, 2, 10_000]
+    assert parts_of(10**11) == 10_000
 
 
 def test_workers_have_the_settings_of_every_engine() -> None:
