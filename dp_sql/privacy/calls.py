@@ -16,8 +16,10 @@ from sqlglot import exp
 
 from dp_sql.privacy.collations import LONGEST_EXPRESSION, LONGEST_PATTERN, agree
 from dp_sql.privacy.comparisons import (
+    INTEGER_RANGES,
     MAX_BYTES,
     MAX_TEXT_BYTES,
+    SMALL,
     TIMES,
     Scope,
     Value,
@@ -38,6 +40,7 @@ PARTS = frozenset(
     {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOW", "ISODOW", "DOY",
      "DAYOFWEEK", "DAYOFYEAR", "WEEKDAY", "WEEKOFYEAR", "YEARWEEK", "ISOYEAR", "DECADE", "CENTURY"}
 )  # fmt: skip
+_IN_UTC = {"TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}  # DuckDB compares both in the session's zone
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _FARTHEST = 10**6
 _MAX_STATES = 2000  # of a regular expression, as if all its repetitions were nested
@@ -128,15 +131,10 @@ def _argument(
     name: str, kind: str, node: Node, before: Sequence[Value], argument: Compile
 ) -> Value:
     match kind:
-        case "string" | "text" | "json":
-            return _string(name, kind, argument(node), node)
-        case "date" | "same":
-            value = bounded(argument(node))
-            same = kind == "date" or value.type == before[-1].type
-            if family(value.type) not in TIMES - {"TIMESTAMP_NS"} or not same:
-                wanted = "a date" if kind == "date" else f"another {before[-1].type}"
-                raise refuse(node, f"{name} takes {wanted} here, not {value.type}")
-            return value
+        case "string" | "text" | "json" | "list" | "date" | "same":
+            return _column(name, kind, node, argument(node), before)
+        case "element":
+            return _element(name, before[-1].type[:-2], node)
         case "count" | "group":
             number = whole_number(node)
             low, high = (0, 9) if kind == "group" else (-_FARTHEST, _FARTHEST)
@@ -159,6 +157,22 @@ def _argument(
     return Value(literal(written), kind, bound=len(written.encode()))
 
 
+def _column(name: str, kind: str, node: Node, value: Value, before: Sequence[Value]) -> Value:
+    """A value that a function reads, without what is too long or too far away."""
+    if kind == "list" or (name == "length" and value.type.endswith("[]")):
+        return _list(name, value, node)
+    if kind not in {"date", "same"}:
+        return _string(name, kind, value, node)
+    value = bounded(value)
+    if kind == "same" and {value.type, before[-1].type} == _IN_UTC:
+        value = Value(f"CAST({value.sql} AS {before[-1].type})", before[-1].type, bound=value.bound)
+    same = kind == "date" or value.type == before[-1].type
+    if family(value.type) not in TIMES - {"TIMESTAMP_NS"} or not same:
+        wanted = "a date" if kind == "date" else f"another {before[-1].type}"
+        raise refuse(node, f"{name} takes {wanted} here, not {value.type}")
+    return value
+
+
 def _string(name: str, kind: str, value: Value, node: Node) -> Value:
     if kind == "json" and value.type in {"VARCHAR", "JSON"}:
         value = bounded(replace(value, type="VARCHAR"))
@@ -173,6 +187,29 @@ def _string(name: str, kind: str, value: Value, node: Node) -> Value:
     if value.type != "VARCHAR":
         raise refuse(node, f"{name} takes a string, not {value.type}")
     return bounded(value)
+
+
+def _list(name: str, value: Value, node: Node) -> Value:
+    """A list as functions read it: NULL where it is too long."""
+    kind = value.type.removesuffix("[]")
+    if kind == value.type or kind not in {"VARCHAR", *SMALL}:
+        raise refuse(node, f"{name} takes a list of strings or of integers here, not {value.type}")
+    fits = f"system.main.len({value.sql}) <= {MAX_TEXT_BYTES}"
+    return replace(value, sql=f"(CASE WHEN {fits} THEN {value.sql} END)", origin=None)
+
+
+def _element(name: str, kind: str, node: Node) -> Value:
+    """A literal that an element may equal; one of another type would cast the list."""
+    number = whole_number(node)
+    if kind == "VARCHAR" and isinstance(node, exp.Literal) and node.is_string:
+        written = node.this if "\0" not in node.this else None
+        if written is not None and len(written) <= LONGEST_PATTERN:
+            return Value(literal(written), kind)
+    elif kind != "VARCHAR" and number is not None and not is_double(node):
+        low, high = INTEGER_RANGES[kind]
+        if low <= number <= high:
+            return Value(f"CAST({number} AS {kind})", kind)
+    raise refuse(node, f"{name} takes a literal of type {kind} here")
 
 
 def _bound(name: str, function: Function, values: Sequence[Value]) -> int | None:

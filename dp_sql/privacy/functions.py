@@ -1,8 +1,8 @@
 """The functions that an analyst may use on private rows: the closed table that SQL is written from.
 
 Each function returns a value, in time linear in the length of its strings, for every value of its
-arguments as they are written: `string` is at most MAX_TEXT_BYTES long, `json` is valid, and `date`
-lies within the years of NEAR. docs/sql.md prints this table.
+arguments as they are written: `string` is at most MAX_TEXT_BYTES long, `list` has at most as many
+elements, `json` is valid, and `date` lies within the years of NEAR. docs/sql.md prints this table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sqlglot import exp
 class Function:
     """One function.
 
-    takes: the kinds of its arguments: a value (string, text, json, date), or a literal (the rest).
+    takes: the kinds of its arguments: a value (string, text, list, json, date), or a literal.
         The last kind of a function that takes `many` arguments is repeated.
     gives: the type of its result.
     total: why it returns a value for all of these arguments.
@@ -57,6 +57,9 @@ FUNCTIONS: Mapping[str, Function] = {
     "regexp_matches": Function(("string", "pattern"), "BOOLEAN", _RE2),
     "regexp_full_match": Function(("string", "pattern"), "BOOLEAN", _RE2),
     "regexp_extract": Function(("string", "pattern", "group"), "VARCHAR", _RE2),
+    "list_contains": Function(
+        ("list", "element"), "BOOLEAN", "one pass over the list, of strings or of integers"
+    ),
     "->>": Function(
         ("json", "path"), "VARCHAR", _JSON, "system.main.json_extract_string({0}, {1})"
     ),
@@ -74,7 +77,8 @@ ALIASES: Mapping[str, str] = {
     "len": "length", "char_length": "length", "character_length": "length", "prefix": "starts_with",
     "suffix": "ends_with", "position": "strpos", "instr": "strpos", "datediff": "date_diff",
     "datesub": "date_sub", "json_extract_string": "->>", "json_extract_path_text": "->>",
-    "json_extract": "->", "json_extract_path": "->",
+    "json_extract": "->", "json_extract_path": "->", "list_has": "list_contains",
+    "array_contains": "list_contains", "array_has": "list_contains",
 }  # fmt: skip
 # The nodes that sqlglot makes of these calls: the function, and where its arguments are.
 NODES: Mapping[type, tuple[str, str]] = {
@@ -93,6 +97,7 @@ NODES: Mapping[type, tuple[str, str]] = {
     exp.RegexpLike: ("regexp_matches", "this expression"),
     exp.RegexpFullMatch: ("regexp_full_match", "this expression"),
     exp.RegexpExtract: ("regexp_extract", "this expression group"),
+    exp.ArrayContains: ("list_contains", "this expression"),
     exp.JSONExtractScalar: ("->>", "this expression"),
     exp.JSONExtract: ("->", "this expression"),
     exp.LastDay: ("last_day", "this"),

@@ -176,10 +176,12 @@ class Compiler:
         first, joins = flattened(clause.this)
         source = From()
         source.parts.append(self._part(first, source))
+        where = tree.args.get("where")
+        terms = conjuncts(None if where is None else where.this)
         for join in [*joins, *(tree.args.get("joins") or [])]:
             if join.this.args.get("joins"):
                 raise refuse(join.this, "Joins in brackets are not supported in a source", ALLOWED)
-            self._join(join, source)
+            self._join(join, source, terms)
         return source
 
     def _part(self, node: Node, source: From) -> FromPart:
@@ -252,7 +254,7 @@ class Compiler:
         self.tables.note_view(parts, rows)
         return rows
 
-    def _join(self, join: Node, source: From) -> None:
+    def _join(self, join: Node, source: From, where: Sequence[Node]) -> None:
         only(join, {"this", "side", "kind", "on", "using"})
         if join_list(join, source, self.scope):
             return
@@ -260,7 +262,9 @@ class Compiler:
         on, using = join.args.get("on"), join.args.get("using") or []
         if kind in {"SEMI", "ANTI"} and side in {"", "LEFT"}:
             return self._keep_matches(join, source, anti=kind == "ANTI")
-        if side not in {"", "LEFT"} or kind not in {"", "INNER", "OUTER"} or not (on or using):
+        listed = (side, on, using) == ("", None, []) and kind in {"", "CROSS"}  # FROM a, b
+        known = side in {"", "LEFT"} and kind in {"", "INNER", "OUTER"} and (on or using)
+        if not (known or (listed and any(isinstance(term, exp.EQ) for term in where))):
             raise refuse(
                 join,
                 "A source may only use inner, left, semi and anti joins on equal columns",
@@ -276,6 +280,10 @@ class Compiler:
             )
         source.parts.append(part)
         equal, terms = self._on(on, source, part)
+        for term in where if listed else ():  # WHERE keeps them, too
+            with contextlib.suppress(Refused):  # of relations that are joined later
+                pair = equal_pair(term, source, part.number, self.scope)
+                equal += [] if pair is None else [pair]
         for name in using:
             column = exp.column(name.name)
             pair = left.column(column), From([part]).column(column)

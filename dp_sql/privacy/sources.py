@@ -24,6 +24,7 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.literals import EVERY_ROW
+from dp_sql.sql.spellings import respelled
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
 
@@ -296,4 +297,5 @@ def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> Quer
     """A refusal in the class that users see, with its place."""
     kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
     instead = select.renamed(refusal.node.name, position, refusal.names)
+    instead += respelled(refusal.node, select.tokens, position)
     return select.refused(refusal.message, position, refusal.hint or "", kind, instead)

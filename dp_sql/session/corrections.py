@@ -35,6 +35,12 @@ _STAR = re.compile(r'Function "+(\w+)"+ cannot be applied to a star')
 _FIELD = re.compile(r"Cannot extract field '(\w+)'")
 _OURS = re.compile(r'"?(?:__dp_groups\.)?(?:__dp_release_(\d+)\.?)?(?:__dp_value)?"?')
 _REPORTED = {"estimate", "lower_bound", "confidence", "contribution_bound", "epsilon", "noise"}
+# What other systems call these, and names that are near none.
+_ALSO_CALLED = {
+    "dp_percentile": "dp_quantile", "dp_mean": "dp_avg", "dp_mode": "dp_topk",
+    **dict.fromkeys(("dp_min", "dp_max", "dp_stddev", "dp_var", "dp_variance"), "-"),
+}  # fmt: skip
+_ENDS = {"dp_min": "0.01", "dp_max": "0.99"}
 _each = [f"{function.name} ({function.purpose})" for function in FUNCTIONS.values()]
 PURPOSES = f"{', '.join(_each[:-1])} and {_each[-1]}"
 
@@ -117,16 +123,14 @@ def unknown_function(tokens: Sequence[Token], name: str) -> QueryError | None:
     found = next((t for t in tokens if t.name and folded(t.name) == folded(name)), None)
     if found is None or not folded(name).startswith("dp_"):
         return None
-    near = guessed(folded(name), [*map(str.lower, FUNCTIONS), *SYSTEM_TABLES])
+    meant = _ALSO_CALLED.get(folded(name)) or folded(name)
+    near = guessed(meant, [*map(str.lower, FUNCTIONS), *SYSTEM_TABLES])
     near = near if near in SYSTEM_TABLES else near.upper()
     also = f" Did you mean {near}?" if near else ""
-    others = [f for f in FUNCTIONS if f != near]
-    return found.error(
-        NotSupported,
-        f"There is no function {found.text}.{also}",
-        f"The functions are {PURPOSES}.",
-        [put([found], f) for f in ([near] if near else []) + others],
-    )
+    message, hint = f"There is no function {found.text}.{also}", f"The functions are {PURPOSES}."
+    if q := _ENDS.get(folded(name)):
+        hint = f"Such a value is one person's. DP_QUANTILE(…, {q}, …) is close to it. {hint}"
+    return found.error(NotSupported, message, hint, [put([found], near)] if near else [])
 
 
 def refuse_unknown(statement: Statement, engine: Functions) -> None:

@@ -207,8 +207,17 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a CROSS JOIN ratings b
 -- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, ratings b
 
--- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
+-- NotPrivate: title is more than one column of the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, catalog c WHERE a.title = c.title
+
+-- NotPrivate: Two private tables must be joined on their privacy units, so that no row
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, orders o WHERE a.score = o.user_id
+
+-- NotPrivate: A join must compare a column of each side for equality.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, orders o WHERE a.user_id = 1 AND o.user_id = 1
+
+-- NotPrivate: A source may only use inner, left, semi and anti joins on equal columns.
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings a, orders o WHERE a.user_id = o.user_id OR a.score = 1
 
 -- NotPrivate: This kind of join is not supported in the source of a DP call, because one
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings NATURAL JOIN orders

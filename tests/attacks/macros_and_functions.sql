@@ -84,7 +84,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title SIMILAR TO 'can.
 -- NotPrivate: This expression is not supported here: dp_sql cannot prove that it depends
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title GLOB 'can*'
 
--- NotPrivate: The function array_contains is not supported here: dp_sql cannot prove
+-- NotPrivate: This expression is not supported here: dp_sql cannot prove
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE list_contains([title], 'x')
 
 -- NotPrivate: A cast to this type is not supported here.

@@ -132,7 +132,7 @@ _WORDS = {
     "BY", "HAVING", "WITH", "MATERIALIZED", "ORDER", "ASC", "DESC", "FIRST", "LAST", "OVER",
     "LIMIT", "COLLATE", "TRUE", "FALSE", "SET", "CASE", "WHEN", "THEN", "ELSE", "END",
     "PARTITION", "USING", "FILTER", "STRUCT", "ENUM", "BIGINT", "HUGEINT", "INTEGER", "VARCHAR",
-    "BOOLEAN", "DOUBLE", "DATE", "TIMESTAMP", "DECIMAL", "TimeZone",
+    "BOOLEAN", "DOUBLE", "DATE", "TIMESTAMP", "DECIMAL", "UTINYINT", "TimeZone",
     "system", "main", "temp", "lower", "upper", "trim", "ltrim", "rtrim", "substr", "date_part",
     "date_trunc", "coalesce", "count", "min", "max", "sum", "list", "unnest", "list_select",
     "row_number", "enum_range", "current_connection_id", "current_query_id", "duckdb_views", "sql",

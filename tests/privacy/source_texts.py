@@ -349,14 +349,26 @@ class Writer:
             prefix = f"WITH {name} AS ({body.text}) "
         rels = [writer.relation(depth, 0)]
         tail = f"FROM {rels[0].text}"
+        terms: list[str] = []
         while len(rels) < 3 and self.chance(35):
             right = writer.relation(max(depth - 1, 0), len(rels))
             join = writer.join(rels, right)
+            if (
+                " JOIN " in join
+                and " ON " in join
+                and join[:5] in {" JOIN", " INNE"}
+                and self.chance(15)
+            ):
+                join, _, on = join.partition(" ON ")  # FROM a, b WHERE a.x = b.x
+                join = f"{self.one([', ', ' CROSS JOIN '])}{join.partition('JOIN ')[2]}"
+                terms.append(on)
             tail += join
             if not join.startswith((" SEMI", " ANTI")):
                 rels.append(right)
         if self.chance(45):
-            tail += f" WHERE {writer.condition(rels)}"
+            terms.append(writer.condition(rels))
+        if terms:
+            tail += f" WHERE {' AND '.join(terms)}"
         if self.chance(12):
             rel = writer.grouped(rels, tail)
         else:

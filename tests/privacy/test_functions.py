@@ -6,6 +6,7 @@ will do. Beyond the limits of functions.py (long strings, distant dates, invalid
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -252,6 +253,8 @@ FORMS = [
     *(f"TRY_CAST({{time}} AS {kind})" for kind in POOLS),
     *(f"{part}({{time}})" for part in ("hour", "minute", "dayofweek", "isodow", "weekday", "week",
                                        "quarter", "dayofyear", "yearweek", "isoyear", "century")),
+    *(f"date_{word}('hour', {NAMES[a]}, {NAMES[b]})" for word in ("diff", "sub")
+      for a, b in itertools.permutations(("TIMESTAMP", "TIMESTAMP WITH TIME ZONE"))),
     "extract(dow FROM {time})", "date_part('doy', {time})", "strftime('%Y', {time})",
     "{number} = {number}", "{time} < {time}", "{int} IS DISTINCT FROM {int}", "{int} IN ({int}, 1)",
     "{number} BETWEEN {number} AND 5", "regexp_extract({text}, 'a')", "{text} -> 'a' ->> 'b'",
@@ -280,9 +283,41 @@ def test_a_form_has_duckdbs_value_on_every_row(form: str, wide: Wide) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_has_duckdbs_value_on_every_row(name: str, wide: Wide) -> None:
     writer = Writer(random.Random(name))
-    if FUNCTIONS[name].gives == "JSON":
-        return  # only beside ->>
+    if FUNCTIONS[name].gives == "JSON" or "list" in FUNCTIONS[name].takes:
+        return  # only beside ->>; tested below
     assert sum(wide.check(writer.call(name, 0)) for _ in range(6)) == 6
+
+
+LISTS = {
+    "list_contains(s, 'a')": None, "list_has(s, 'é')": None, "NOT array_contains(s, '')": None,
+    "list_contains(i, 2)": None, "array_has(i, -2147483648)": None, "len(s)": None, "length(i)": None,
+    "list_contains(i, 2147483648)": "a literal of type INTEGER", "list_contains(i, '2')": "a literal",
+    "list_contains(s, 1)": "a literal", "list_contains(s, t)": "a literal",
+    "list_contains(i, 1.5)": "a literal", "list_contains(i, 1e0)": "a literal",
+    "list_contains(f, 1)": "a list of strings", "list_contains(t, 'a')": "a list of strings",
+    "len(f)": "a list of strings",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("written", LISTS)
+def test_a_list_is_read_as_duckdb_reads_it(written: str, wide: Wide) -> None:
+    types = {"s": "VARCHAR[]", "i": "INTEGER[]", "f": "DOUBLE[]", "t": "VARCHAR"}
+    scope = replace(wide.scope, column=lambda node: Value(node.name, types[node.name]))
+    node, refused = projection(written), LISTS[written]
+    assert node is not None
+    if refused:
+        with pytest.raises(Refused, match=refused):
+            compiled(node, scope)
+        return
+    rows = """(VALUES (['a', NULL], [2, NULL]), ([], []), (NULL, NULL), (['é', ''], [-2147483648]),
+                      ([NULL], [NULL]), (range(10000)::VARCHAR[], range(10000)))"""
+    lists = f"(SELECT s::VARCHAR[] AS s, i::INTEGER[] AS i FROM {rows} AS v(s, i))"
+    value = compiled(node, scope)
+    asked = wide.connection.execute(f"SELECT {value.sql}, {written} FROM {lists}").fetchall()
+    assert len(asked) == 6
+    assert all(ours == theirs for ours, theirs in asked)
+    long = "(SELECT range(10001)::VARCHAR[] AS s, range(10001)::INTEGER[] AS i)"
+    assert wide.connection.execute(f"SELECT {value.sql} FROM {long}").fetchall() == [(None,)]
 
 
 def search(wide: Wide, chance: random.Random, tries: int, depth: int = 2) -> int:

@@ -132,6 +132,18 @@ ANALYSTS = [
     "SELECT DP_TOPK(title, 2, epsilon := 0.1) FROM plays",
     f"SELECT {TOP.format('')} FROM ratings; WHERE region = 'north'",
     f"SELECT {TOP.format('')} FROM ratings LIMIT 3",
+    *(
+        f"SELECT {COUNT.format('')} FROM ratings AS r WHERE {condition}"
+        for condition in (
+            "(extra->>'a')::INT = 1",
+            "CAST(title AS DATE) IS NULL",
+            "region ~ 'n.*'",
+            "upper(left(r.title, 9))::DECIMAL(9, 2) = 1 AND r.region::DATE IS NULL",
+            "NOT r.region SIMILAR TO 'n.*'",
+        )
+    ),
+    f"SELECT {COUNT.format('')} FROM (SELECT user_id, title FROM ratings UNION FROM plays)",
+    "SELECT DP_COUNT_DISTINCT(title::DATE, epsilon := 0.1) FROM ratings",
     f"SELECT region, {COUNT.format('')} FROM ratings",
     f"SELECT region, {COUNT.format('')} FROM ratings GROUP BY region",
     f"SELECT region, {COUNT.format(', max_groups_contributed := 1')} FROM ratings GROUP BY region",
@@ -198,8 +210,9 @@ def test_distinct_is_answered_by_the_function_that_counts_different_values(
 
 
 @pytest.mark.parametrize(
-    "call", ["DP_SUM(DISTINCT score", "DP_AVG(DISTINCT score", "DP_SUM(day", "DP_AVG(day"]
-)
+    "call", ["DP_SUM(DISTINCT score", "DP_AVG(DISTINCT score", "DP_SUM(day", "DP_AVG(day",
+             "DP_MAX(score", "DP_MIN(score", "DP_STDDEV(score", "DP_HISTOGRAM(score"]
+)  # fmt: skip
 def test_no_statement_is_proposed_that_answers_another_question(
     owner: dp_sql.Session, call: str
 ) -> None:
