@@ -16,7 +16,6 @@ from sqlglot import exp
 
 from dp_sql.privacy.collations import LONGEST_EXPRESSION, LONGEST_PATTERN, agree
 from dp_sql.privacy.comparisons import (
-    INTEGER_RANGES,
     MAX_BYTES,
     MAX_TEXT_BYTES,
     SMALL,
@@ -33,7 +32,7 @@ from dp_sql.privacy.functions import ALIASES, FLAGS, FUNCTIONS, NODES, Function
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.sqlglot_tree import Node, parsed_text
 from dp_sql.sql.tokens import tokenize
-from dp_sql.sql.types import EXACT_TYPES, family
+from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, family
 
 Compile = Callable[[Node], Value]
 PARTS = frozenset(
