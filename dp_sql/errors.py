@@ -130,10 +130,8 @@ def guess(name: str, known: Collection[str]) -> str:
 
 def _with_caret(prefix: str, line: str, place: int) -> str:
     """A line, shortened between words to what a terminal shows, and a caret under one place."""
-    start, end = (
-        max(0, place - 2 * _WIDTH),
-        min(len(line), place + 2 * _WIDTH),
-    )  # a line may be long
+    start = max(0, place - 2 * _WIDTH)  # a line may be long
+    end = min(len(line), place + 2 * _WIDTH)
     if _columns(line[start:place]) > _BEFORE:
         while _columns(line[start:place]) > _BEFORE - 2:
             start += 1
@@ -167,10 +165,8 @@ def _clusters(text: str) -> list[str]:
     """The characters as people see them: with their accents, and joined emoji as one."""
     found: list[str] = []
     for char in text:
-        joins = (
-            unicodedata.category(char) in {"Mn", "Me", "Cf"} or "\U0001f3fb" <= char <= "\U0001f3ff"
-        )
-        if found and (joins or found[-1][-1] == "\u200d"):
+        joins = unicodedata.category(char) in {"Mn", "Me", "Cf"}
+        if found and (joins or "\U0001f3fb" <= char <= "\U0001f3ff" or found[-1][-1] == "\u200d"):
             found[-1] += char
         else:
             found.append(char)

@@ -78,9 +78,8 @@ def _check(policy: str, database: str) -> int:
     """
     read = read_policy(policy)
     with opened(database) as catalog:
-        catalog.pinned(
-            [*read.tables, *read.scores], read.public
-        )  # it refuses files that cannot be read as one
+        # It refuses files that cannot be read as one.
+        catalog.pinned([*read.tables, *read.scores], read.public)
         wrong, unnamed = problems(read, catalog), hidden(read, catalog)
         wrong += missing_folders(read)
         work = [] if wrong else list(work_lines(read, catalog))

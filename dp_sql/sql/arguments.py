@@ -280,10 +280,8 @@ def _misnamed(part: Sequence[Token], name: str, value: Sequence[Token]) -> Argum
     right = f"{name} := {text_of(value) or 'true'}"
     at, message = part[0], "A named argument is written with := or =>."
     if token_at(part, 1).is_symbol("=", "=="):
-        at, message = (
-            part[1],
-            f"Inside a call, {part[0].name} = … is a comparison, not an argument.",
-        )
+        message = f"Inside a call, {at.name} = … is a comparison, not an argument."
+        at = part[1]
     return at.error(ArgumentError, message, f"Write {right}", [put(part, right)])
 
 

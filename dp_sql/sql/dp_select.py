@@ -173,13 +173,11 @@ def _refuse_misplaced(tokens: Sequence[Token], index: int, select: Select) -> No
     after = matching(tokens, index + 1) + 1
     word = token_at(tokens, after).upper
     if word in _AFTER_CALL:
-        stop = (
-            matching(tokens, after + 1) + 1 if token_at(tokens, after + 1).is_symbol("(") else after
-        )
-        raise tokens[after].error(
-            NotSupported, f"{name} does not take {_AFTER_CALL[word]}.",
-            instead=[put(tokens[after:stop], "")] if word == "OVER" else (),
-        )  # fmt: skip
+        has_window = word == "OVER" and token_at(tokens, after + 1).is_symbol("(")
+        stop = matching(tokens, after + 1) + 1 if has_window else after
+        instead = [put(tokens[after:stop], "")] if has_window else []
+        message = f"{name} does not take {_AFTER_CALL[word]}."
+        raise tokens[after].error(NotSupported, message, None, instead)
     for keyword, advice in _NOT_BESIDE.items():
         found = select.clause(keyword)
         if found is not None and not (keyword == "HAVING" and select.clause("GROUP")):

@@ -106,18 +106,14 @@ class Grid:
             scale = max(10**6 // _PER_SECOND[kind], 1)
             return f"({between})" if scale == 1 else f"(({between}) // {scale})"
         if not self.places:
-            wide = self._integer if self._fits_integer else "HUGEINT"
+            ends_fit = max(abs(self.lower), abs(self._upper)) <= MAX_STEPS
+            wide = self._integer if ends_fit else "HUGEINT"
             return f"(CAST({x} AS {wide}) - CAST({ends[0]} AS {wide}))"
         wide = self._wide
         above = f"(CAST({x} AS {wide}) - CAST({ends[0]} AS {wide}))"
         if self._scaled < 10**37:
             return f"({above} * CAST({10**self.places} AS DECIMAL({self.places + 1}, 0)))"
         return f"system.main.replace(CAST({above} AS VARCHAR), '.', '')"
-
-    @property
-    def _fits_integer(self) -> bool:
-        """Whether both ends fit the type of the difference."""
-        return self._integer == "HUGEINT" or max(abs(self.lower), abs(self._upper)) <= MAX_STEPS
 
     @property
     def _scaled(self) -> int:
@@ -166,10 +162,8 @@ def grid_of(call: str, item: Argument, kind: str, given: Written) -> Grid:
         cast = f"TRY_CAST({item.written} AS BIGINT)"
         raise item.refuse(message, f"If it holds numbers, write {cast}.", [item.put(cast)])
     if name in BINARY_TYPES and "step" not in given:
-        upper, message = (
-            given["upper"],
-            f"For a {name}, {call} needs step, the distance between possible answers.",
-        )
+        upper = given["upper"]
+        message = f"For a {name}, {call} needs step, the distance between possible answers."
         hint = "For example, step := 0.01: lower, lower + 0.01, lower + 0.02, …"
         raise upper.refuse(message, hint, [upper.put(f"{upper.written}, step := 0.01")])
     places = _places(kind, given)
@@ -238,7 +232,8 @@ def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
         wanted = "TIMESTAMPTZ '2026-01-31 12:00:00+00:00'"
     found = _STRING.fullmatch(string.text)
     try:
-        if found is None or len(words) > 1 or (words and not _is_time(words[0].upper)):
+        is_time = not words or words[0].upper == "DATE" or words[0].upper.startswith("TIMESTAMP")
+        if found is None or len(words) > 1 or not is_time:
             raise ValueError
         moment = datetime.fromisoformat(found[1])
         if (moment.tzinfo is not None) != zoned:
@@ -257,10 +252,6 @@ def _units_of_time(given: Argument, end: str, name: str, kind: str) -> int:
     if rest or abs(units) >= 1 << 63:
         raise given.refuse(f"{end} does not fit {kind}, the type of the column.")
     return units
-
-
-def _is_time(word: str) -> bool:
-    return word == "DATE" or word.startswith("TIMESTAMP")
 
 
 def _time(units: int, name: str) -> str:
@@ -318,7 +309,6 @@ def _swapped(given: Written) -> list[str]:
     lower, upper = given["lower"], given["upper"]
     first, second = sorted((lower, upper), key=lambda one: one.tokens[0].start)
     text = first.tokens[0].source
-    a, b, c, d = (
-        first.tokens[0].start, first.tokens[-1].end, second.tokens[0].start, second.tokens[-1].end,
-    )  # fmt: skip
-    return [text[:a] + second.written + text[b:c] + first.written + text[d:]]
+    between = text[first.tokens[-1].end : second.tokens[0].start]
+    before, after = text[: first.tokens[0].start], text[second.tokens[-1].end :]
+    return [before + second.written + between + first.written + after]

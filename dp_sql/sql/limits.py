@@ -24,9 +24,7 @@ from dp_sql.sql.tokens import CLOSE, OPEN, Token, token_at
 MAX_BYTES = 200_000  # in UTF-8: 20,000 short literals; lexed in 0.2 s, 10 MB took 14 s
 MAX_TOKENS = 45_000  # words, names, literals and symbols; a list of 20,000 literals has 40,000
 MAX_DEPTH = 50  # levels of nested brackets and CASEs; 1.5.5 crashed between 100 and 300
-OWNERS_DEPTH = (
-    500  # the same in an owner's statement with DP calls, of which nothing else is limited
-)
+OWNERS_DEPTH = 500  # the same in an owner's statement with DP calls; nothing else is limited there
 # Words and symbols of one expression, and those before each bracket around it: `NOT NOT …`,
 # `x.y.z`, `x + y + …`, `x::INT::INT`. Commas, AND, OR and the words of CASE and of queries restart
 # the count. 600 took 1.5.5 up to 5 s; 1,000 crashed it.

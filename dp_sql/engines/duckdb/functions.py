@@ -211,13 +211,11 @@ def _array(values: Sequence[Any], kind: str) -> Any:
     fields = dict(field.split(" ") for field in kind[len("STRUCT(") : -1].split(", "))
     columns = []
     for name, inner in fields.items():
-        column, valid = (
-            [value[name] for value in values],
-            [value[name] is not None for value in values],
-        )
+        column = [value[name] for value in values]
         if inner == "VARCHAR":
             columns.append(_arrow_strings(column))
         else:
+            valid = [x is not None for x in column]
             columns.append(_arrow_numbers([x or 0 for x in column], _NUMBERS[inner], valid))
     return pa.StructArray.from_arrays(columns, list(fields))
 

@@ -58,14 +58,13 @@ class TopK(Shape):
             with_counts = given.optional("counts", literals.read_boolean, False)
             return "subset" if with_counts else default
         groups = literals.whole(MAX_GROUPS_CONTRIBUTED)
-        each = given.read("epsilon", literals.read_epsilon) / given.optional(
-            "max_groups_contributed", groups, 1
-        )
-        long = given.read("k", literals.whole(MAX_K)) >= WEIGHTED_FROM_K
-        weighted = "max_contributions" in given.arguments or (
-            long and each >= WEIGHTED_FROM_EPSILON
-        )
-        return "weighted_gaussian" if weighted else "limited_domain"
+        n_groups = given.optional("max_groups_contributed", groups, 1)
+        each = given.read("epsilon", literals.read_epsilon) / n_groups
+        is_long = given.read("k", literals.whole(MAX_K)) >= WEIGHTED_FROM_K
+        weighted = is_long and each >= WEIGHTED_FROM_EPSILON
+        if weighted or "max_contributions" in given.arguments:
+            return "weighted_gaussian"
+        return "limited_domain"
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> TopK:
@@ -96,13 +95,9 @@ class TopK(Shape):
         call = cls(epsilon=epsilon, delta=delta, beta=beta, k=k, detailed=with_counts)
         if mechanism.finds_items and mechanism.n_largest is None:
             most = given.optional("max_contributions", _CONTRIBUTIONS, DEFAULT_MAX_CONTRIBUTIONS)
-            contributions_open = "max_contributions" not in given.arguments
-            numbers = {
-                **vars(call),
-                "max_contributions": most,
-                "contributions_open": contributions_open,
-            }
-            return TopKOfPairs(**numbers)
+            is_open = "max_contributions" not in given.arguments
+            numbers = {"max_contributions": most, "contributions_open": is_open}
+            return TopKOfPairs(**vars(call) | numbers)
         return call
 
     def given_to(self, mechanism: Mechanism) -> dict[str, Any]:
@@ -161,10 +156,8 @@ class TopK(Shape):
         listed, item, first, shown = items, "x", "", "x.item"
         if self.detailed:
             listed, item = answer, "system.main.list_extract(__dp_items, x.place)"
-            first, shown = (
-                "n := -x.people, ",
-                'system.main.struct_pack(item := x.item, "count" := -x.n)',
-            )
+            first = "n := -x.people, "
+            shown = 'system.main.struct_pack(item := x.item, "count" := -x.n)'
         key, _ = as_key(item, rows.types["item"])
         keyed = f"lambda x: system.main.struct_pack({first}key := {key}, item := {item})"
         keyed = f"system.main.list_transform({listed}, {keyed})"
