@@ -70,12 +70,12 @@ def _check_macros(statement: Statement, engine: OwnersEngine) -> None:
     kinds = engine.function_kinds(frozenset(names)) if names else {}
     for name in sorted(names):
         if _MACROS & kinds.get(name, frozenset()):
-            raise _refused(f"The macro {name} next to a DP call is not supported here.")
+            raise _unsupported(f"The macro {name}")
 
 
 def _beside_calls(statement: Statement) -> str:
     """The statement without its DP calls, except their strings: the rest is checked for a plan."""
-    spans = [(call.start, call.end) for select in statement.selects for call in select.calls]
+    spans = [call.span for select in statement.selects for call in select.calls]
     return " ".join(
         token.text
         for token in statement.tokens
@@ -160,9 +160,7 @@ class _Around:
         if isinstance(node.this, exp.Func):
             name = folded(node.this.name or node.this.key)
             if name not in _FROM_NOTHING:
-                raise _refused(
-                    f"The table function {name} next to a DP call is not supported here."
-                )
+                raise _unsupported(f"The table function {name}")
             return
         parts = tuple(part.name for part in node.parts)
         shown = ".".join(parts)
@@ -208,7 +206,7 @@ class _Around:
         kinds = self._engine.function_kinds(frozenset(names)) if names else {}
         for name in sorted(names):
             if not kinds.get(name) or _KEPT_OUT & kinds[name]:
-                raise _refused(f"The function {name} next to a DP call is not supported here.")
+                raise _unsupported(f"The function {name}")
 
 
 def _calls(select: Node) -> Iterator[Node]:
@@ -238,9 +236,7 @@ def _check_select(select: Node) -> None:
     """A SELECT with DP calls has one row, and shows answers and constants only."""
     for key, value in select.args.items():
         if value and key not in _PARTS:
-            raise _refused(
-                f"{_NAMES.get(key, key.upper())} next to a DP call is not supported here."
-            )
+            raise _unsupported(_NAMES.get(key, key.upper()))
     for key in ("limit", "offset"):
         clause = select.args.get(key)
         if clause is not None and not _is_number(clause.expression):
@@ -268,6 +264,10 @@ def _check_item(item: Node) -> None:
         if isinstance(node, _READS_ROWS) or (isinstance(node, exp.Column) and node.name not in own):
             shown = f"{to_sql(node)} next to a DP call may show rows of its source."
             raise NotSupported(shown, hint="Ask for it in a query of its own.")
+
+
+def _unsupported(what: str) -> NotSupported:
+    return _refused(f"{what} next to a DP call is not supported here.")
 
 
 def _refused(message: str) -> NotSupported:

@@ -179,9 +179,8 @@ def converted(node: Node, value: Value, scope: Scope) -> Value:
     if not tried and not _holds_every(value.type, kind):
         why = f"This cast fails on some values of type {value.type}"
         raise refuse(node, why, f"Write TRY_CAST(… AS {kind}), which makes them NULL.")
-    from_number = _kind(value.type) in {"number", "BOOLEAN"} and family(kind) in NUMBERS | {
-        "BOOLEAN"
-    }
+    numeric = NUMBERS | {"BOOLEAN"}
+    from_number = _kind(value.type) in {"number", "BOOLEAN"} and family(kind) in numeric
     from_date = _kind(value.type) == "date" and kind in DATED | {"TIME"} and value.type != "TIME"
     zoned = kind == _ZONED and value.type == "VARCHAR"
     if zoned or (value.type not in {"VARCHAR", "NULL", kind} and not (from_number or from_date)):
@@ -199,10 +198,6 @@ def _holds_every(source: str, kind: str) -> bool:
         return INTEGER_RANGES[source][1] < int("1" + "0" * (width - scale))
     if source == "BOOLEAN":
         return kind in NUMBERS
-    return (
-        source == kind
-        or (source in DATED and kind in DATED)
-        or (
-            kind in FLOATS and _kind(source) == "number" and (kind == "DOUBLE" or source == "FLOAT")
-        )
-    )
+    if kind in FLOATS and _kind(source) == "number":
+        return kind == "DOUBLE" or source == "FLOAT"
+    return source == kind or (source in DATED and kind in DATED)

@@ -85,10 +85,8 @@ def label_values(type_name: str, name: str) -> Values:
 def items_sql(values: Values, item_type: str) -> str:
     """SQL that lists values once each as `item`, of the item's type, without NULL."""
     cast = exact(f"CAST(value AS {item_type})", item_type)
-    return (
-        f"SELECT DISTINCT {cast} AS item FROM (\n{values.select}\n) AS listed "
-        "WHERE value IS NOT NULL"
-    )
+    source = f"(\n{values.select}\n) AS listed"
+    return f"SELECT DISTINCT {cast} AS item FROM {source} WHERE value IS NOT NULL"
 
 
 @dataclass(frozen=True)
@@ -157,10 +155,9 @@ class Wanted:
             raise self.refused(f"{message} {never}", hint)
         if (changed := lost("value", kind, item_type)) is None:
             return
-        (value,) = self.schema.public_values(
-            f"SELECT system.main.min(CAST(value AS VARCHAR)) {listed} value IS NOT NULL AND "
-            f"{changed}"
-        )
+        least = "SELECT system.main.min(CAST(value AS VARCHAR))"
+        wrong = f"{least} {listed} value IS NOT NULL AND {changed}"
+        (value,) = self.schema.public_values(wrong)
         if value is not None:
             why = f"is not a value of type {shown}: a cast would refuse or change it."
             hold = "holds" if self.what == "domain" else "hold"

@@ -14,7 +14,7 @@ from dp_sql.errors import InternalError
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import quote
 from dp_sql.sql.sqlglot_tree import Unreadable, projection, tree_of
-from dp_sql.sql.tokens import Token, folded, outside_queries
+from dp_sql.sql.tokens import Token, folded, outside, outside_queries
 
 Edit = tuple[int, int, str]  # replace text[start:stop] with a string
 
@@ -78,11 +78,8 @@ def _key_edits(select: DpSelect) -> list[Edit]:
     for span in (*select.items, *later):
         places = select.key_places(span)
         edits += [(*place, f"__dp_groups.{quote(key.parts[-1])}") for place, key in places]
-        tokens = [
-            token
-            for token in outside_queries(select.beside_calls(span))
-            if not any(a <= token.start < b for (a, b), _ in places)
-        ]
+        beside = outside_queries(select.beside_calls(span))
+        tokens = outside(beside, [place for place, _ in places])
         for i, token in enumerate(tokens):
             chain = _chain(tokens, i)
             *table, name = (folded(part.name or "") for part in chain or [token])

@@ -46,6 +46,11 @@ class DpCall:
         return "delta" in self.given and not self.function.shape.finds_items
 
     @property
+    def span(self) -> tuple[int, int]:
+        """Where the call is in the text."""
+        return self.start, self.end
+
+    @property
     def item(self) -> Reference:
         """The column whose values are counted."""
         return self.columns["item"]

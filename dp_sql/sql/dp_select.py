@@ -13,7 +13,16 @@ from dp_sql.sql.clauses import Clause, Select, enclosing_select
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import PublicSet, Reference, SetPerKey
 from dp_sql.sql.group_keys import equal_places, group_keys
-from dp_sql.sql.tokens import Token, folded, matching, outside_queries, put, split, token_at
+from dp_sql.sql.tokens import (
+    Token,
+    folded,
+    matching,
+    outside,
+    outside_queries,
+    put,
+    split,
+    token_at,
+)
 
 Span = tuple[int, int]  # offsets in the text: [start, stop)
 
@@ -60,8 +69,7 @@ class DpSelect:
 
     def beside_calls(self, span: Span) -> list[Token]:
         """The tokens in a span of the text, outside the DP calls."""
-        places = [(call.start, call.end) for call in self.calls]
-        return [t for t in self.between(span) if not any(a <= t.start < b for a, b in places)]
+        return outside(self.between(span), [call.span for call in self.calls])
 
     def key_places(self, span: Span) -> list[tuple[Span, Reference]]:
         """Where a span of the text has expressions that are keys, outside the DP calls."""

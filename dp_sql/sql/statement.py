@@ -10,7 +10,7 @@ from dp_sql.errors import ArgumentError
 from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect, Span, read_selects
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.tokens import Token, statements, token_at
+from dp_sql.sql.tokens import Token, outside, statements, token_at
 
 QUERY = frozenset({"SELECT", "FROM", "WITH", "VALUES"})  # the keywords that begin a query
 SYSTEM_TABLES = ("dp_budget", "dp_ledger", "dp_releases", "dp_release")  # functions of dp_sql
@@ -79,9 +79,8 @@ class Statement:
 
     def around_calls(self) -> list[Token]:
         """Its tokens outside its DP calls and their sources."""
-        inside = [select.source for select in self.selects]
-        inside += [(call.start, call.end) for select in self.selects for call in select.calls]
-        return [t for t in self.tokens if not any(a <= t.start < b for a, b in inside)]
+        spans = [select.source for select in self.selects]
+        return outside(self.tokens, spans + [call.span for s in self.selects for call in s.calls])
 
     @property
     def span(self) -> Span:

@@ -7,7 +7,7 @@ ends, in bytes, without comments on 1.5, and drops what it cannot read instead o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from string import ascii_lowercase, ascii_uppercase
@@ -169,6 +169,11 @@ def called(tokens: Sequence[Token]) -> dict[str, Token]:
         if after.is_symbol("(") and token.name is not None:
             found.setdefault(folded(token.name), token)
     return found
+
+
+def outside(tokens: Iterable[Token], spans: Collection[tuple[int, int]]) -> list[Token]:
+    """The tokens that begin in none of some spans of the text."""
+    return [t for t in tokens if not any(start <= t.start < stop for start, stop in spans)]
 
 
 def text_of(tokens: Sequence[Token]) -> str:

@@ -205,14 +205,9 @@ def releases(statement: str) -> bool:
         tokens = tokenize(statement)
     except ParseError:
         return False
+    only_binds = tokens and tokens[0].upper in {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}
     names = {name.upper() for name in called(tokens)}
-    return bool(names & {*FUNCTIONS, "DP"}) and tokens[0].upper not in {
-        "EXPLAIN",
-        "DESCRIBE",
-        "DESC",
-        "SHOW",
-        "PREPARE",
-    }
+    return not only_binds and bool(names & {*FUNCTIONS, "DP"})
 
 
 def cost_note(

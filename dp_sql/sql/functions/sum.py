@@ -7,6 +7,7 @@ wider ones are added up in halves of 64 bits, and a net sum beyond 2^126 units c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -72,22 +73,17 @@ class Sum(Bounded):
         )  # fmt: skip
 
     def for_item(self, given: Mapping[str, Argument], item: str, kind: str) -> Self:
-        bound = None
+        bound, unit = None, Fraction(1, 10 ** scale_of(kind))
         if self.fixed is not None:
-            in_units = self.fixed * 10 ** scale_of(kind)
-            argument = given["contribution_bound"]
-            if in_units.denominator != 1:
-                unit = in_words(Fraction(1, 10 ** scale_of(kind)))
-                message = f"contribution_bound must be a multiple of {unit}, as {item} is {kind}."
-                rounded = Fraction(
-                    -(-in_units.numerator // in_units.denominator), 10 ** scale_of(kind)
-                )
-                raise argument.refuse(message, instead=[argument.put(in_words(rounded))])
-            bound = int(in_units)
+            argument, n_units = given["contribution_bound"], self.fixed / unit
+            if n_units.denominator != 1:
+                why = f"must be a multiple of {in_words(unit)}, as {item} is {kind}."
+                instead = [argument.put(in_words(math.ceil(n_units) * unit))]
+                raise argument.refuse(f"contribution_bound {why}", instead=instead)
+            bound = int(n_units)
             if bound > _MOST:
-                raise argument.refuse(
-                    "contribution_bound must be at most 2^126 units of the last decimal place."
-                )
+                why = "must be at most 2^126 units of the last decimal place."
+                raise argument.refuse(f"contribution_bound {why}")
         one_sided = self.one_sided or family(kind).startswith("U")
         return replace(self, bound=bound, one_sided=one_sided, kind=kind)
 
