@@ -9,10 +9,9 @@ columns that the policy calls `"observed"`: these are public, as the owner decla
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
-from functools import partial
 
 from sqlglot import exp
 
@@ -64,7 +63,7 @@ def analyst_plans(
     if not all(call.parameters.reads_people for call in select.calls):
         for call in select.calls:
             refuse_no_epsilon(select, call, policy)
-            _check_limits(select, call, policy)
+            _limited(call, policy)
         return [policy_scores_plan(select, call, policy, side) for call in select.calls]
     compiler = Compiler(PolicyTables(side, policy, asked_at), policy.limits.work)
     source = compiled_source(select, bodies, compiler)
@@ -72,43 +71,34 @@ def analyst_plans(
         message = "This source is public: it contains no private rows."
         hint = "Ask it without DP: SELECT … FROM it is free."
         raise select.refused(message, select.source[0], hint, NotPrivate)
-    calls = [_limited(select, call, policy) for call in select.calls]
-    reads = [source.read_by(call) for call in calls]
+    reads = [source.read_by(call) for call in [_limited(call, policy) for call in select.calls]]
     sources, shares = source.shared(reads)
     if not all(side.agrees(one.sql, one.tables) for one in sources):
         raise InternalError("The compiled SQL reads other tables than it should.")
+    public = _PublicSets(source, policy, side)
+    is_open = bool(source.values) and not public.is_single
     plans = []
     for rows, shared in zip(reads, shares, strict=True):
-        call = rows.call
-        cap = None if _is_single(source, policy) else call.max_groups_contributed
-        is_open = bool(source.values) and not _is_single(source, policy)
+        call, domain, groups = rows.call, None, None
         needs_cap = is_open and not call.finds_groups and call.parameters.vector() is None
-        declared = partial(_declared, policy=policy, side=side)
-        refuse_missing(source, call, rows.item, policy, declared, needs_cap)
-        domain = None
+        refuse_missing(source, call, rows.item, policy, public.declared, needs_cap)
         if "domain" in call.function.named and not call.mechanism.finds_items:
-            domain = _public_values(source, call, call.domain, rows.item, policy, "domain")
-        groups = None
+            domain = public.values(call, call.domain, rows.item, "domain")
         if call.finds_groups:
             call, groups = found_groups(call, not is_open)
         elif source.values:
-            groups = _groups(source, call, policy, side, cap)
-        if groups is not None and is_open and not call.finds_groups:
-            accountant = None if policy.budget is None else policy.budget.accountant
-            call, groups = spread(call, groups, accountant)
+            groups = public.groups(call, call.max_groups_contributed if is_open else None)
+            if is_open:
+                accountant = None if policy.budget is None else policy.budget.accountant
+                call, groups = spread(call, groups, accountant)
         work = rows.written.work
         spread_rows = replace(rows, call=call)
         plans.append(source.plan(spread_rows, domain, groups, ("the policy",), work, shared))
     return plans
 
 
-def _limited(select: DpSelect, call: DpCall, policy: Policy) -> DpCall:
+def _limited(call: DpCall, policy: Policy) -> DpCall:
     """A call whose numbers keep to the policy's limits, or a refusal."""
-    _check_limits(select, call, policy)
-    return replace(call, parameters=call.parameters.within(policy.limits.max_contributions))
-
-
-def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
     limits, asked = policy.limits, call.parameters.limited
     if asked["delta"] is not None and limits.max_delta_per_query is None:
         message = "The policy allows no delta: choose a mechanism that needs none."
@@ -126,109 +116,97 @@ def _check_limits(select: DpSelect, call: DpCall, policy: Policy) -> None:
             message = f"{name} is more than the policy allows: at most {most}."
             given = call.given.get(name) or call.given["contribution_bound"]
             raise given.refuse(message, instead=[given.put(most)])
+    return replace(call, parameters=call.parameters.within(limits.max_contributions))
 
 
-def _is_single(source: Source, policy: Policy) -> bool:
-    """Whether the policy says that all rows of a person have the same keys."""
-    side = source.compiler.tables.schema
-    single = {
-        (side.table(table.name), column)
-        for table in policy.tables.values()
-        for column in table.unique_per_person
-    }
-    return all(key.origin in single for key in source.values)
+@dataclass(frozen=True)
+class _PublicSets:
+    """The public values of the columns of a source, as the statement or the policy says."""
 
+    source: Source
+    policy: Policy
+    side: Schema
 
-def _groups(source: Source, call: DpCall, policy: Policy, side: Schema, cap: int | None) -> Groups:
-    """The public groups; `cap`: each person is kept in at most so many of them."""
-    select, n_groups = source.select, 1
+    @property
+    def is_single(self) -> bool:
+        """Whether the policy says that all rows of a person have the same keys."""
+        single = {
+            (self.side.table(table.name), column)
+            for table in self.policy.tables.values()
+            for column in table.unique_per_person
+        }
+        return all(key.origin in single for key in self.source.values)
 
-    def wanted(i: int) -> DpCall:
-        return replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
+    def groups(self, call: DpCall, cap: int | None) -> Groups:
+        """The public groups; `cap`: each person is kept in at most so many of them."""
+        select, keys, n_groups = self.source.select, self.source.values, 1
 
-    def one_key(i: int, given: PublicSet | None) -> str:
-        return _public_values(source, wanted(i), given, source.values[i], policy, "groups").select
+        def wanted(i: int) -> DpCall:
+            return replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
 
-    def checked(i: int, given: PublicQuery, values: Values) -> PublicValues:
-        key = source.values[i]
-        return _stated(source, wanted(i), given, key, policy, "groups", values)
+        def one_key(i: int, given: PublicSet | None) -> str:
+            return self.values(wanted(i), given, keys[i], "groups").select
 
-    groups, factors = listed_groups(source, one_key, checked)
-    for factor in factors:
-        n_groups *= side.public_number(f"SELECT system.main.count(*) FROM ({factor}) AS t")
-    if n_groups > MAX_GROUPS:
-        message = f"These are {n_groups} groups; {MAX_GROUPS} are the most."
-        raise select.refused(message, call.start)
-    return Groups(groups, cap, n_groups)
+        def checked(i: int, given: PublicQuery, values: Values) -> PublicValues:
+            return self.stated(wanted(i), given, keys[i], "groups", values)
 
+        groups, factors = listed_groups(self.source, one_key, checked)
+        for factor in factors:
+            count = f"SELECT system.main.count(*) FROM ({factor}) AS t"
+            n_groups *= self.side.public_number(count)
+        if n_groups > MAX_GROUPS:
+            message = f"These are {n_groups} groups; {MAX_GROUPS} are the most."
+            raise select.refused(message, call.start)
+        return Groups(groups, cap, n_groups)
 
-def _declared(item: Value, policy: Policy, side: Schema) -> object:
-    """What the policy declares as the domain of a column; None where it declares none.
+    def declared(self, item: Value) -> object:
+        """What the policy declares as the domain of a column; None where it declares none.
 
-    Of what is computed from one column, the domain is computed from that column's public values.
-    """
-    if item.image is not None:
-        declared = _declared(item.image[0], policy, side)
-        return declared if isinstance(declared, tuple) else None
-    return next(
-        (
-            domain
-            for (name, column), domain in policy.domains.items()
-            if item.origin == (side.table(name), column)
-        ),
-        None,
-    )
+        Of what is computed from one column, the domain is computed from that column's values.
+        """
+        if item.image is not None:
+            declared = self.declared(item.image[0])
+            return declared if isinstance(declared, tuple) else None
+        domains = self.policy.domains.items()
+        found = (d for (table, own), d in domains if item.origin == (self.side.table(table), own))
+        return next(found, None)
 
+    def values(self, call: DpCall, given: PublicSet | None, item: Value, what: str) -> PublicValues:
+        """The public values of a column; `what` is the argument that may state them."""
+        declared = self.declared(item)
+        wanted = Wanted(self.source.select, call, given or call.item, item.type, self.side, what)
+        observed = is_observed(given)
+        if observed and (declared != "observed" or item.origin is None):
+            why = f"Under a policy {what} := observed is allowed only if the policy declares it."
+            hint = f"Write {what} := catalog.title (a public table's column) or {what} := "
+            raise wanted.refused(why, f"{hint}['a', 'b'].")
+        if given is None or observed:
+            return wanted.domain(_declared_values(declared, item, self.side))
+        if isinstance(given, ListLiteral):
+            literals = [_literal(wanted, node) for node in wanted.literals(is_literal)]
+            values = _list(literals, "a list in the statement")
+        elif isinstance(given, PublicQuery):
+            values = self.source.one_column(given)
+        else:
+            values = _named_values(wanted, given, item, self.policy)
+        return self.stated(call, given, item, what, values)
 
-def _public_values(
-    source: Source, call: DpCall, given: PublicSet | None, item: Value, policy: Policy, what: str
-) -> PublicValues:
-    """The public values of a column: as the statement says, or else as the policy does."""
-    select, side = source.select, source.compiler.tables.schema
-    declared = _declared(item, policy, side)
-    hint = f"Write {what} := catalog.title (a public table's column) or {what} := ['a', 'b']."
-    wanted = Wanted(select, call, given or call.item, item.type, side, what)
-    observed = is_observed(given)
-    if observed and (declared != "observed" or item.origin is None):
-        message = f"Under a policy {what} := observed is allowed only if the policy declares it."
-        raise wanted.refused(message, hint)
-    if given is None or observed:
-        return wanted.domain(_declared_values(declared, item, side))
-    if isinstance(given, ListLiteral):
-        literals = [_literal(wanted, node) for node in wanted.literals(is_literal)]
-        values = _list(literals, "a list in the statement")
-    elif isinstance(given, PublicQuery):
-        values = source.one_column(given)
-    else:
-        values = _named_values(wanted, given, item, policy)
-    return _stated(source, call, given, item, policy, what, values)
+    def stated(
+        self, call: DpCall, given: PublicSet, item: Value, what: str, values: Values
+    ) -> PublicValues:
+        """Values of the statement, if they suit the column and what the policy declares."""
+        wanted = Wanted(self.source.select, call, given, item.type, self.side, what)
 
+        def as_strings(kind: str) -> str:
+            if can_be(kind, "VARCHAR") and not can_be(item.type, "VARCHAR"):
+                return f"Or ask for CAST({call.item.text} AS VARCHAR)."
+            return ""
 
-def _stated(
-    source: Source,
-    call: DpCall,
-    given: PublicSet,
-    item: Value,
-    policy: Policy,
-    what: str,
-    values: Values,
-) -> PublicValues:
-    """Values that the statement states, if they suit the column and what the policy declares."""
-    side = source.compiler.tables.schema
-    wanted = Wanted(source.select, call, given, item.type, side, what)
-    stated = wanted.domain(values, partial(_cast_item, item, call))
-    declared = _declared(item, policy, side)
-    # Of an expression of a column, other values are answered too: coalesce(region, 'none').
-    if declared is not None and item.image is None:
-        _check_overlap(wanted, stated, _declared_values(declared, item, side))
-    return stated
-
-
-def _cast_item(item: Value, call: DpCall, kind: str) -> str:
-    """How to ask for values of a type that the item does not have: as strings."""
-    if can_be(kind, "VARCHAR") and not can_be(item.type, "VARCHAR"):
-        return f"Or ask for CAST({call.item.text} AS VARCHAR)."
-    return ""
+        stated, declared = wanted.domain(values, as_strings), self.declared(item)
+        # Of an expression of a column, other values are answered too: coalesce(region, 'none').
+        if declared is not None and item.image is None:
+            _check_overlap(wanted, stated, _declared_values(declared, item, self.side))
+        return stated
 
 
 def _check_overlap(wanted: Wanted, stated: PublicValues, declared: Values) -> None:
