@@ -1,26 +1,24 @@
 """Which items or groups may be answered? The public values, as SQL that lists each once.
 
-Owners declare them in the statement; what a policy adds is in analyst_plan.py. Reads public data
-only, and says that k is too large before any budget is spent.
+Which sets may be named is decided in owner_plan.py and in analyst_plan.py. Reads public data only,
+and says that k is too large before any budget is spent.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 from sqlglot import exp
 
-from dp_sql.errors import QueryError, SourceError, guessed
+from dp_sql.errors import QueryError, SourceError
 from dp_sql.privacy.catalog import Schema
-from dp_sql.privacy.declared_sources import OwnersSchema
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import as_written, full_name, literal, quote
-from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference
+from dp_sql.sql.given import PublicSet
 from dp_sql.sql.sqlglot_tree import Node, projection
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be, can_be_written, exact, family, lost
@@ -120,7 +118,7 @@ class Wanted:
             count = f"SELECT system.main.count(*) FROM ({listed} LIMIT {k})"
             size = self.schema.public_number(count)
         except SourceError as error:
-            why = f"cannot be read as {_shown(self.item_type)}: {error.message}"
+            why = f"cannot be read as {shown_type(self.item_type)}: {error.message}"
             *table, column = getattr(self.given, "parts", ("", ""))
             others = [f"{'.'.join(table)}.{name}" for name in error.names]
             others += [f"{name}.{as_written(column)}" for name in error.names]
@@ -142,9 +140,9 @@ class Wanted:
             kind = self._type_of(values)
         if kind == _NO_TYPE:
             return
-        item_type, name, shown = self.item_type, self.call.item.text, _shown(self.item_type)
+        item_type, name, shown = self.item_type, self.call.item.text, shown_type(self.item_type)
         if not (can_be_written(item_type) if kind is None else can_be(kind, item_type)):
-            spoken = "strings" if kind is None else f"values of type {_shown(kind)}"
+            spoken = "strings" if kind is None else f"values of type {shown_type(kind)}"
             example = _EXAMPLES.get(family(item_type), "[1, 2]" if kind is None else "")
             example = example and f"Write a list of such values, as in {example}."
             hold = "holds" if self.what == "domain" else "hold"
@@ -190,7 +188,7 @@ class Wanted:
         raise self.refused(f"{listed} holds literals only.", hint, others)
 
 
-def _shown(type_name: str) -> str:
+def shown_type(type_name: str) -> str:
     """A type as messages show it: an ENUM without its labels."""
     return "ENUM" if family(type_name) == "ENUM" else type_name
 
@@ -205,117 +203,3 @@ def example_list(item_type: str, size: int) -> str:
         return _EXAMPLES[kind]
     quoted = "'" if kind in {"VARCHAR", "ENUM"} else ""
     return f"[{', '.join(f'{quoted}{i}{quoted}' for i in range(1, size + 1))}]"
-
-
-@dataclass(frozen=True)
-class Own:
-    """What the source of a call has of people's, folded."""
-
-    relations: Set[str]  # the names of the relations that hold people's rows
-    units: Set[str]  # the name of the privacy unit, and that of its column if it was renamed
-
-
-def declared_domain(
-    select: DpSelect,
-    call: DpCall,
-    given: PublicSet,
-    item_type: str,
-    own: Own,
-    schema: OwnersSchema,
-    one_column: Callable[[PublicQuery], Values],
-    what: str = "domain",
-) -> Domain:
-    """The domain of a call, or its groups, as the owner writes them, or ArgumentError.
-
-    `one_column` has the values of a query over public tables.
-    """
-    wanted = Wanted(select, call, given, item_type, schema, what)
-    if isinstance(given, PublicQuery):
-        return wanted.domain(one_column(given))
-    if isinstance(given, ListLiteral):
-        strings = all(map(_string, wanted.literals(_literal)))
-        return wanted.domain(list_values(given.text, "a list in the statement", strings))
-    if folded(given.text) == "observed":
-        return ObservedValues()
-    values = _named_values(wanted, given, own, schema)
-    way_out = ""
-    if values.column is not None:
-        table, column = values.column
-        way_out = (
-            f"Or cast the column in a view, CREATE VIEW listed AS SELECT CAST({column} AS "
-            f"{_shown(item_type)}) AS {column} FROM {table}, and name listed.{column}."
-        )
-    return wanted.domain(values, lambda _: way_out)
-
-
-def _named_values(wanted: Wanted, given: Reference, own: Own, schema: OwnersSchema) -> Values:
-    """The values of a domain given by name: a table's column, or an ENUM."""
-    *table, column = given.parts
-    item_type, item = wanted.item_type, wanted.call.item.parts
-    is_own = bool(table) and folded(table[-1]) in own.relations
-    itself = folded(column) == folded(item[-1] if item else "")
-    if itself and (is_own or not table) and family(item_type) == "ENUM":
-        return label_values(item_type, given.text)
-    if is_own or (itself and not table):
-        what = "a column of the private source itself"
-        if itself:
-            what = f"the private column itself, of type {item_type}: its values are people's data"
-        raise wanted.refused(
-            f"{given.text} is {what}.",
-            "Name a public table's column, a list, or, if the set of values in this column is "
-            "itself public, write domain := observed.",
-        )
-    if not table:
-        try:
-            ((_, found),) = schema.columns(f"SELECT NULL::{quote(column)} AS value")
-        except SourceError:
-            found = ""
-        if family(found) == "ENUM":
-            return label_values(found, given.text)
-        with contextlib.suppress(SourceError):
-            named = [n for n, _ in schema.columns(f"SELECT * FROM {quote(column)}")]
-            raise wanted.refused(
-                f"{given.text} is a table, and a domain is a column.",
-                f"Write domain := {given.text}.{as_written(named[0])}, for example.",
-                [f"{given.text}.{as_written(name)}" for name in named],
-            )
-        raise wanted.refused(
-            f"The domain {given.text} is neither an ENUM type nor a list.",
-            "Name a public table's column with its table, domain := catalog.title; a list, "
-            "domain := ['a', 'b']; an ENUM; or domain := observed.",
-            [*filter(None, [guessed(folded(column), ["observed"])])],
-        )
-    if len(table) == 1 and folded(table[0]) in wanted.select.ctes:
-        message = f"{table[0]} is a CTE, and a domain is a table's column."
-        raise wanted.refused(message, "Name a table's column or write the items as a list.")
-    relation = schema.relation(table)
-    full = relation.parts if relation is not None and relation.parts else table
-    if units := own.units & _columns(schema, full):
-        raise wanted.refused(
-            f"{given.text} is not public: {table[-1]} has the privacy unit {min(units)} as a "
-            "column, so it holds people's rows.",
-            "Name a public table's column, or store the public values in a table of their own.",
-        )
-    return column_values(full, column, f"the column {given.text}")
-
-
-def _columns(schema: OwnersSchema, table: Sequence[str]) -> set[str]:
-    """The folded names of a table's columns; none where it cannot be read, which is said later."""
-    with contextlib.suppress(SourceError):
-        return {folded(name) for name, _ in schema.columns(f"SELECT * FROM {full_name(table)}")}
-    return set()
-
-
-def _literal(node: Node) -> bool:
-    if isinstance(node, exp.Neg | exp.Cast | exp.Paren):
-        return _literal(node.this)
-    return isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.RawString | exp.ByteString)
-
-
-def _string(node: Node) -> bool:
-    """Whether a literal is a string, in any of DuckDB's quotes; NULL goes with everything."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.Literal):
-        return bool(node.is_string)
-    return isinstance(node, exp.Null | exp.RawString | exp.ByteString)

@@ -6,23 +6,28 @@ the domain and the groups in the statement.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from math import prod
 
-from dp_sql.errors import ArgumentError, NotPrivate, QueryError
+from sqlglot import exp
+
+from dp_sql.errors import ArgumentError, NotPrivate, QueryError, SourceError, guessed
 from dp_sql.privacy.as_written import check_sql
 from dp_sql.privacy.catalog import OwnersEngine
 from dp_sql.privacy.declared_sources import DeclaredTables, OwnersSchema, assumptions, read_tables
 from dp_sql.privacy.domains import (
     Domain,
     ObservedValues,
-    Own,
     PublicValues,
     Values,
     Wanted,
-    declared_domain,
+    column_values,
+    label_values,
+    list_values,
+    shown_type,
 )
 from dp_sql.privacy.groups import found_groups, is_observed, listed_groups, spread
 from dp_sql.privacy.plan import Groups, Plan
@@ -33,9 +38,11 @@ from dp_sql.privacy.sources import Source, compiled_source, value_of
 from dp_sql.sql.arguments import CAP, DpCall, missing
 from dp_sql.sql.clauses import cte_bodies
 from dp_sql.sql.dp_select import DpSelect
-from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet
+from dp_sql.sql.formatting import as_written, full_name, quote
+from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference
+from dp_sql.sql.sqlglot_tree import Node
 from dp_sql.sql.tokens import Token, folded
-from dp_sql.sql.types import exact
+from dp_sql.sql.types import exact, family
 
 
 def owners_plans(select: DpSelect, tokens: Sequence[Token], engine: OwnersEngine) -> list[Plan]:
@@ -78,19 +85,16 @@ def _plans(
             raise select.refused(message, select.source[0], hint, NotPrivate)
     relations = {folded(table.name[-1]) for table in read if table.is_private} | tables.views
     relations |= {part.name for part in source.rows.parts if part.rows.private and part.name}
-    own = Own(relations, {folded(unit), *(origin or ())[1:]})
+    sets = _DeclaredSets(source, schema, relations, {folded(unit), *(origin or ())[1:]})
     plans = []
     for rows, shared in zip(reads, shares, strict=True):
-        call = rows.call
-        groups = None
+        call, domain, groups = rows.call, None, None
         if call.finds_groups:
             call, groups = found_groups(call, is_single=False)
         elif select.keys:
-            call, groups = _public_groups(source, call, own, schema)
-        domain = None
+            call, groups = sets.groups(call)
         if call.domain is not None:
-            kind, one_column = rows.item.type, source.one_column
-            domain = declared_domain(select, call, call.domain, kind, own, schema, one_column)
+            domain = sets.domain(call, call.domain, rows.item.type)
         declared = assumptions(rows.relation, unit) + _assumed(select, call, groups, domain)
         spread_rows = replace(rows, call=call)
         plans.append(source.plan(spread_rows, domain, groups, declared, shared=shared))
@@ -168,40 +172,127 @@ def _check_strings(
             raise select.refused(refusal.message, place, refusal.hint or "", NotPrivate) from None
 
 
-def _public_groups(
-    source: Source, call: DpCall, own: Own, schema: OwnersSchema
-) -> tuple[DpCall, Groups]:
-    """The groups that the statement names; refuses a call that needs a cap and has none."""
-    call, groups = spread(call, _groups(source, call, own, schema))
-    if groups.cap is None and not call.parameters.is_vector:
-        text, span = source.select.text, (call.start, call.end)
-        raise missing(text, call.function.name, span, [CAP], ["max_groups_contributed := 1"])
-    return call, groups
+@dataclass(frozen=True)
+class _DeclaredSets:
+    """The public sets that a statement declares, and what its source has of people's, folded.
 
+    relations: the names of the relations that hold people's rows.
+    units: the name of the privacy unit, and that of its column if it was renamed.
+    """
 
-def _groups(source: Source, call: DpCall, own: Own, schema: OwnersSchema) -> Groups:
-    select, given, cap = source.select, source.select.groups, call.max_groups_contributed
-    assert given is not None  # it is asked for when the call is read
+    source: Source
+    schema: OwnersSchema
+    relations: Set[str]
+    units: Set[str]
 
-    def domain(i: int, one: PublicSet) -> Domain:
-        key, value = select.keys[i], source.values[i]
-        wanted = replace(call, k=None, columns={**call.columns, "item": key})
-        return declared_domain(
-            select, wanted, one, value.type, own, schema, source.one_column, "groups"
-        )
+    def domain(
+        self, call: DpCall, given: PublicSet, item_type: str, what: str = "domain"
+    ) -> Domain:
+        """The domain of a call, or its groups, as the owner writes them, or ArgumentError."""
+        wanted = Wanted(self.source.select, call, given, item_type, self.schema, what)
+        if isinstance(given, PublicQuery):
+            return wanted.domain(self.source.one_column(given))
+        if isinstance(given, ListLiteral):
+            strings = all(map(_string, wanted.literals(_literal)))
+            return wanted.domain(list_values(given.text, "a list in the statement", strings))
+        if is_observed(given):
+            return ObservedValues()
+        values, way_out = self._named(wanted, given), ""
+        if values.column is not None:
+            table, column = values.column
+            way_out = (
+                f"Or cast the column in a view, CREATE VIEW listed AS SELECT CAST({column} AS "
+                f"{shown_type(item_type)}) AS {column} FROM {table}, and name listed.{column}."
+            )
+        return wanted.domain(values, lambda _: way_out)
 
-    def one_key(i: int, one: PublicSet | None) -> str:
-        assert one is not None
-        return _observed(source, i) if is_observed(one) else str(domain(i, one).select)
+    def _named(self, wanted: Wanted, given: Reference) -> Values:
+        """The values of a domain given by name: a table's column, or an ENUM."""
+        *table, column = given.parts
+        item_type, item = wanted.item_type, wanted.call.item.parts
+        is_own = bool(table) and folded(table[-1]) in self.relations
+        itself = folded(column) == folded(item[-1] if item else "")
+        if itself and (is_own or not table) and family(item_type) == "ENUM":
+            return label_values(item_type, given.text)
+        if is_own or (itself and not table):
+            what = "a column of the private source itself"
+            if itself:
+                what = (
+                    f"the private column itself, of type {item_type}: its values are people's data"
+                )
+            raise wanted.refused(
+                f"{given.text} is {what}.",
+                "Name a public table's column, a list, or, if the set of values in this column is "
+                "itself public, write domain := observed.",
+            )
+        if not table:
+            try:
+                ((_, found),) = self.schema.columns(f"SELECT NULL::{quote(column)} AS value")
+            except SourceError:
+                found = ""
+            if family(found) == "ENUM":
+                return label_values(found, given.text)
+            with contextlib.suppress(SourceError):
+                named = [n for n, _ in self.schema.columns(f"SELECT * FROM {quote(column)}")]
+                raise wanted.refused(
+                    f"{given.text} is a table, and a domain is a column.",
+                    f"Write domain := {given.text}.{as_written(named[0])}, for example.",
+                    [f"{given.text}.{as_written(name)}" for name in named],
+                )
+            raise wanted.refused(
+                f"The domain {given.text} is neither an ENUM type nor a list.",
+                "Name a public table's column with its table, domain := catalog.title; a list, "
+                "domain := ['a', 'b']; an ENUM; or domain := observed.",
+                [*filter(None, [guessed(folded(column), ["observed"])])],
+            )
+        if len(table) == 1 and folded(table[0]) in wanted.select.ctes:
+            message = f"{table[0]} is a CTE, and a domain is a table's column."
+            raise wanted.refused(message, "Name a table's column or write the items as a list.")
+        relation = self.schema.relation(table)
+        full = relation.parts if relation is not None and relation.parts else table
+        if units := self.units & self._columns(full):
+            raise wanted.refused(
+                f"{given.text} is not public: {table[-1]} has the privacy unit {min(units)} as a "
+                "column, so it holds people's rows.",
+                "Name a public table's column, or store the public values in a table of their own.",
+            )
+        return column_values(full, column, f"the column {given.text}")
 
-    def checked(i: int, one: PublicQuery, values: Values) -> PublicValues:
-        wanted = replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
-        return Wanted(select, wanted, one, source.values[i].type, schema, "groups").domain(values)
+    def _columns(self, table: Sequence[str]) -> set[str]:
+        """The folded names of a table's columns; none where it cannot be read: said later."""
+        with contextlib.suppress(SourceError):
+            columns = self.schema.columns(f"SELECT * FROM {full_name(table)}")
+            return {folded(name) for name, _ in columns}
+        return set()
 
-    sql, factors = listed_groups(source, one_key, checked)
-    counted = [f"SELECT system.main.count(*) FROM ({factor}) AS t" for factor in factors]
-    size = None if is_observed(given) else prod(map(schema.public_number, counted))
-    return Groups(sql, cap, size, factors=factors)
+    def groups(self, call: DpCall) -> tuple[DpCall, Groups]:
+        """The groups that the statement names; refuses a call that needs a cap and has none."""
+        call, groups = spread(call, self._groups(call))
+        if groups.cap is None and not call.parameters.is_vector:
+            name, added = call.function.name, ["max_groups_contributed := 1"]
+            raise missing(self.source.select.text, name, call.span, [CAP], added)
+        return call, groups
+
+    def _groups(self, call: DpCall) -> Groups:
+        source, select, given = self.source, self.source.select, self.source.select.groups
+
+        def wanted(i: int) -> DpCall:
+            return replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
+
+        def one_key(i: int, one: PublicSet | None) -> str:
+            assert one is not None  # groups are asked for when the call is read
+            if is_observed(one):
+                return _observed(source, i)
+            return str(self.domain(wanted(i), one, source.values[i].type, "groups").select)
+
+        def checked(i: int, one: PublicQuery, values: Values) -> PublicValues:
+            kind = source.values[i].type
+            return Wanted(select, wanted(i), one, kind, self.schema, "groups").domain(values)
+
+        sql, factors = listed_groups(source, one_key, checked)
+        counted = [f"SELECT system.main.count(*) FROM ({factor}) AS t" for factor in factors]
+        size = None if is_observed(given) else prod(map(self.schema.public_number, counted))
+        return Groups(sql, call.max_groups_contributed, size, factors=factors)
 
 
 def _observed(source: Source, index: int) -> str:
@@ -226,3 +317,18 @@ def _assumed(
     if domain is None or isinstance(call.domain, ListLiteral):
         return said
     return (*said, f"the domain, {domain.described}, is public")
+
+
+def _literal(node: Node) -> bool:
+    if isinstance(node, exp.Neg | exp.Cast | exp.Paren):
+        return _literal(node.this)
+    return isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.RawString | exp.ByteString)
+
+
+def _string(node: Node) -> bool:
+    """Whether a literal is a string, in any of DuckDB's quotes; NULL goes with everything."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Literal):
+        return bool(node.is_string)
+    return isinstance(node, exp.Null | exp.RawString | exp.ByteString)
