@@ -94,16 +94,8 @@ class Policy:
     scores: Mapping[Name, ScoreTable] = field(default_factory=dict)
 
 
-TOP_KEYS = (
-    "tables",
-    "public",
-    "views",
-    "scores",
-    "domains",
-    "limits",
-    "budget",
-    "unique_per_person",
-)
+TOP_KEYS = ("tables", "public", "views", "scores", "domains", "limits", "budget",
+            "unique_per_person")  # fmt: skip
 UNNAMED = "?"  # what a draft writes for a privacy unit that its owner has yet to name
 
 

@@ -34,6 +34,9 @@ from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.shape import Function
 
 _INSTANCE_UDF = "__dp_sql_instance"
+_FOREIGN = """SELECT system.main.count(*) FROM system.main.duckdb_functions()
+    WHERE function_name = 'dp' AND NOT internal
+    AND NOT system.main.contains(macro_definition, 'dp_sql')"""
 
 
 @dataclass(frozen=True)
@@ -221,8 +224,11 @@ def create_macros(connection: Connection, *, everywhere: bool) -> None:
     DpSqlError if it has another macro `dp`.
     """
     created = [DP, *macros()] if everywhere else [DP]
-    if everywhere:
-        _refuse_foreign_macro(connection)
+    if everywhere and connection.execute(_FOREIGN).fetchall()[0][0]:
+        raise DpSqlError(
+            "This database has a macro dp of its own, which installing dp_sql would replace. "
+            "Rename or drop it first: DROP MACRO TABLE dp (or DROP MACRO dp)."
+        )
     for macro in created:
         connection.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
     if everywhere:
@@ -230,17 +236,6 @@ def create_macros(connection: Connection, *, everywhere: bool) -> None:
             for macro in created:
                 with contextlib.suppress(duckdb.InvalidInputException):  # opened read-only
                     cursor.execute(f"CREATE OR REPLACE MACRO {macro}")
-
-
-def _refuse_foreign_macro(connection: Connection) -> None:
-    sql = """SELECT system.main.count(*) FROM system.main.duckdb_functions()
-        WHERE function_name = 'dp' AND NOT internal
-        AND NOT system.main.contains(macro_definition, 'dp_sql')"""
-    if connection.execute(sql).fetchall()[0][0]:
-        raise DpSqlError(
-            "This database has a macro dp of its own, which installing dp_sql would replace. "
-            "Rename or drop it first: DROP MACRO TABLE dp (or DROP MACRO dp)."
-        )
 
 
 # Their names are what DuckDB says in a process without dp_sql: "Scalar Function with name …".
