@@ -12,9 +12,9 @@ import click
 
 from dp_sql.budget.amounts import ATTO, NANO, PICO
 from dp_sql.budget.events import Event
+from dp_sql.budget.integrity import adopt, verify
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Terms
-from dp_sql.budget.verify import adopt, verify
 from dp_sql.cli.budget import read_terms, visible
 from dp_sql.cli.main import DefaultGroup
 from dp_sql.cli.rows import Value, format_options, print_rows, text

@@ -21,9 +21,9 @@ from typing import Any
 from unittest.mock import patch
 
 from dp_sql.budget.checkpoint import CheckpointFile, LockedCheckpoint
+from dp_sql.budget.integrity import verify
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.store import side_files
-from dp_sql.budget.verify import verify
 from dp_sql.errors import BudgetExceeded, LedgerError
 from tests.budget.ledger_checks import (
     KINDS,

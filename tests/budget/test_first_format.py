@@ -11,8 +11,8 @@ import duckdb
 import pytest
 
 import dp_sql
+from dp_sql.budget.integrity import verify
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.verify import verify
 
 WRITTEN = Path(__file__).parent / "first_format"
 LEDGER = "policy.ledger.sqlite"

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from dp_sql.budget import schema
 from dp_sql.budget.amounts import Amount, Spent, amount_of, amounts_of
 from dp_sql.budget.events import Event, Totals
+from dp_sql.budget.integrity import verify
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.verify import verify
 from dp_sql.errors import BudgetExceeded, LedgerError
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.budget.ledger_checks import (

@@ -15,8 +15,8 @@ from dp_sql.budget import schema, store
 from dp_sql.budget.amounts import Amount
 from dp_sql.budget.checkpoint import Checkpoint, CheckpointFile
 from dp_sql.budget.events import Event, Kind, Totals, new_event, next_event, origin
+from dp_sql.budget.integrity import Tickets, adopt, verify
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.verify import Tickets, adopt, verify
 from dp_sql.errors import LedgerError
 from tests.budget.ledger_checks import (
     TENTH,

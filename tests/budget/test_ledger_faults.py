@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dp_sql.budget.integrity import verify
 from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.verify import verify
 from dp_sql.errors import LedgerError
 from tests.budget.ledger_checks import (
     TENTH,

@@ -16,9 +16,9 @@ import dp_sql
 import dp_sql.integrations.dbapi
 from dp_sql.budget.account import Account, owner_rows
 from dp_sql.budget.amounts import amount_of
+from dp_sql.budget.integrity import verify
 from dp_sql.budget.ledger import Ledger
 from dp_sql.budget.model import Cap, Terms, name_of
-from dp_sql.budget.verify import verify
 from dp_sql.cli.budget_plot import curves
 from dp_sql.errors import BudgetExceeded, PolicyError
 from dp_sql.policy.model import parse_policy
