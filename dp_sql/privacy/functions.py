@@ -114,15 +114,3 @@ FLAGS = frozenset(
     {"safe", "coalesce", "ignore_nulls", "scalar_only", "only_json_types", "typed",
      "null_if_pos_overflow", "date_part_boundary"}
 )  # fmt: skip
-
-
-def listed() -> str:
-    """The table as docs/sql.md prints it."""
-    rows = ["| function | result | it never fails, because |", "|---|---|---|"]
-    for name, function in FUNCTIONS.items():
-        takes = ", ".join(function.takes) + (", …" if function.many else "")
-        also = [alias for alias, of in ALIASES.items() if of == name]
-        call = f"{name}({takes})" if name.isidentifier() else f" {name} ".join(function.takes)
-        shown = ", ".join(f"`{one}`" for one in [call.replace("|", "\\|"), *also])
-        rows.append(f"| {shown} | {function.gives} | {function.total} |")
-    return "\n".join(rows)
