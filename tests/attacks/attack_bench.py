@@ -209,6 +209,11 @@ def asked_of(session: Any, statement: str, params: object = None) -> Outcome:
         return Outcome(kind, str(error), said)
 
 
+def ledger_of(session: Any) -> tuple[object, ...]:
+    """The analyst's own view of the ledger, without tickets and times."""
+    return tuple(session.sql("SELECT * EXCLUDE (ticket, time) FROM dp_ledger()").fetchall())
+
+
 @contextmanager
 def both_sides(directory: Path, more: str = "") -> Iterator[tuple[Side, Side]]:
     """The database with the person, and the one without."""

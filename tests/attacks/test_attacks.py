@@ -28,6 +28,7 @@ from tests.attacks.attack_bench import (
     attacks,
     both_sides,
     families,
+    ledger_of,
 )
 
 FAMILIES = families()
@@ -38,7 +39,8 @@ IS_OLDEST = duckdb.__version__ < "2"  # it refuses some statements earlier, or i
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
     """The database with the person, and the one without."""
-    with both_sides(tmp_path_factory.mktemp("attacks")) as both:
+    budget = '[budget]\ndataset = "shop"\nepsilon = 10000\n'
+    with both_sides(tmp_path_factory.mktemp("attacks"), budget) as both:
         yield both
 
 
@@ -68,6 +70,16 @@ def wrongs(attack: Attack, sides: tuple[Side, Side]) -> list[str]:
     return found
 
 
+def check_seen(side: Side) -> None:
+    """The private side was given no word of the attacks so far."""
+    assert side.seen, "the spy saw nothing"
+    for doing, sql in side.seen:
+        form = _FORMS.get(doing)
+        assert form is not None and form.match(sql), (doing, sql[:300])
+        assert strange(sql) == [], sql[:300]
+    side.seen.clear()
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_attacks_get_what_the_corpus_says_on_both_databases(
     family: str,
@@ -90,6 +102,8 @@ def test_attacks_get_what_the_corpus_says_on_both_databases(
     assert not any(canary in printed for canary in CANARIES)
     for side in sides:  # a session that an attack has broken would refuse those after it, too
         assert side.ask(RIGHT).kind == "answered"
+    assert ledger_of(sides[0].session) == ledger_of(sides[1].session)
+    check_seen(sides[0])
 
 
 def test_an_overflow_of_one_person_would_be_found(
@@ -198,28 +212,13 @@ def test_the_spy_would_know_a_word_of_an_attack(statement: str) -> None:
     assert not strange("""SELECT r0c1 AS c0 FROM "ratings" AS r0 WHERE (r0c1 = 'it''s -- "x" 1')""")
 
 
-def test_the_private_side_is_given_no_word_of_an_attack(sides: tuple[Side, Side]) -> None:
-    side = sides[0]
-    for family in FAMILIES:
-        for attack in attacks(family):
-            side.ask(attack.statement)
-    assert side.ask(RIGHT).kind == "answered"
-    assert side.seen, "the spy saw nothing"
-    for doing, sql in side.seen:
-        form = _FORMS.get(doing)
-        assert form is not None and form.match(sql), (doing, sql[:300])
-        assert strange(sql) == [], sql[:300]
-
-
 def test_the_public_side_holds_public_tables_and_releases_only(sides: tuple[Side, Side]) -> None:
     for side in sides:
         side.ask("FROM catalog")
         public = side.session._public.connection
         tables = public.execute("SELECT table_name FROM duckdb_tables()").fetchall()
-        others = {
-            name for (name,) in tables if not re.fullmatch(r"__dp_releases_[0-9a-f]{16}", name)
-        }
-        assert others == {"catalog"}
+        ours = r"__dp_releases_[0-9a-f]{16}|__dp_table_\d+"
+        assert {name for (name,) in tables if not re.fullmatch(ours, name)} == {"catalog"}
         assert public.execute("SELECT 1 FROM duckdb_views() WHERE NOT internal").fetchall() == []
         paths = public.execute("SELECT path FROM duckdb_databases()").fetchall()
         assert {path for (path,) in paths} == {None}
