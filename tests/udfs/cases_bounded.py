@@ -254,6 +254,7 @@ def greedy_release(count, bound):
     )
 
 
+@cache
 def given_in_turns(bound):
     return greedy_release(lambda data: in_turns(runs_by_value(data), bound), bound)
 

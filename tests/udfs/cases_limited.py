@@ -166,6 +166,7 @@ def released(releases, histograms, epsilon, delta):
     )
 
 
+@cache
 def small(k, kbar, epsilon, delta, d, highest, ties=by_value):
     constants = limited_domain._constants(k, kbar, epsilon, delta)
     histograms = partial(product, range(highest + 1), repeat=d)

@@ -2,7 +2,7 @@
 
 import math
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import product
 
 import pytest
@@ -24,6 +24,7 @@ def noise_is(x, q):
     return (1 - q) / (1 + q) * q ** abs(x)
 
 
+@cache
 def noise_is_at_most(x, q):
     return q**-x / (1 + q) if x <= 0 else 1 - q ** (x + 1) / (1 + q)
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -31,6 +31,7 @@ def root(x):
     return Fraction(scaled, 1 << 150), Fraction(scaled + 1, 1 << 150)
 
 
+@cache
 def less_one(u, eta):
     """Enclose u**-eta - 1; for eta = 0, its limit after a division by eta: ln(1/u)."""
     if u == 1:
@@ -185,6 +186,7 @@ def privacy_of_values(this, sizes, grid, gamma, moves=(-1, Fraction(-1, 3), 0, 1
     )
 
 
+@cache
 def privacy_of_choices(this, pair, sizes, grid, gamma):
     return Domain(
         distribution=partial(this.choices, sizes, grid, gamma),
