@@ -40,7 +40,7 @@ MAY_IMPORT_ALSO = {
     "count_distinct/flow": {"ctypes"},
     "count_distinct/greedy": {"ctypes"},
     "count_distinct/dense_numbers": {"ctypes"},
-    "count_distinct/stored_pairs": {"ctypes", "pathlib", "tempfile"},
+    "count_distinct/stored_pairs": {"concurrent", "ctypes", "pathlib", "tempfile"},
 }
 MATH_ON_INTEGERS = {"comb", "gcd", "isqrt", "lcm", "perm", "prod"}
 FLOATING = ("float", "double", "single", "half", "complex", "longdouble")

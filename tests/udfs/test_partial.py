@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dp_sql.udfs.count_distinct import flow, kernels, partial
+from dp_sql.udfs.count_distinct.graph import Graph
 from dp_sql.udfs.count_distinct.kernels_build import SOURCES, compile_kernels
 from dp_sql.udfs.count_distinct.partial import Groups, PartialCounts, partial_cover_counts
 from tests.udfs.covers import Runs, by_trying_everything, check_certificate, graph_of
@@ -116,8 +117,8 @@ def random_graphs(rng: np.random.Generator) -> Iterator[Runs]:
         yield pairs(n_people, 5, rng)
 
 
-# How a round begins, for which bounds covers are kept, and whether people are asked for.
-SETTINGS = ((flow._GOING_ON, partial._KEPT, partial._FEW), (0, 0, 1), (10**6, 1, 1))
+# How a round begins, and whether people are asked for.
+SETTINGS = ((flow._GOING_ON, partial._FEW), (0, 1), (10**6, 1))
 
 
 def check_random_graphs() -> None:
@@ -127,9 +128,8 @@ def check_random_graphs() -> None:
         for keep in KEEPS:
             for sides in ("items", "both"):
                 with pytest.MonkeyPatch.context() as patch:
-                    reads, kept, few = next(settings)
+                    reads, few = next(settings)
                     patch.setattr(flow, "_GOING_ON", reads)
-                    patch.setattr(partial, "_KEPT", kept)
                     patch.setattr(partial, "_FEW", few)
                     found = found_from(runs, keep(runs, rng), sides, rng)
                 assert found.counts.tolist() == counts
@@ -212,15 +212,22 @@ def test_a_cover_of_fewer_edges_becomes_a_largest_one(
     reads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flow, "_GOING_ON", reads)
-    rng, n_given_up = np.random.default_rng(12), 0
+    rng, right, n_begun, n_asked = np.random.default_rng(12), flow._empty_flow, 0, 0
+
+    def counted(graph: Graph) -> Any:
+        nonlocal n_begun
+        n_begun += 1
+        return right(graph)
+
     for runs in [*random_graphs(rng), *SHAPES.values()]:
         graph, fewer = graph_of(runs), graph_of(any_person(runs, rng))
-        for bound, _, cover in flow.covers(fewer, BOUNDS):
-            found = flow.larger_cover(graph, bound, cover)
-            n_given_up += found is None
-            if found is not None:
-                check_certificate(runs, bound, int(np.count_nonzero(found >= 0)), found.tolist())
-    assert (n_given_up == 0) == (reads == 10**6)
+        for place, (_, _, known) in enumerate(flow.covers(fewer, BOUNDS)):
+            with monkeypatch.context() as during:
+                during.setattr(flow, "_empty_flow", counted)
+                for bound, count, cover in flow.covers(graph, BOUNDS[place:], known):
+                    check_certificate(runs, bound, count, cover.tolist())
+            n_asked += 1
+    assert (n_begun == n_asked) == (reads == 10**6)
 
 
 # Answers that break their promise, and arguments that are none.

@@ -149,8 +149,11 @@ def test_a_file_keeps_to_its_space(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_a_choice_that_leaves_pairs_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     right = stored_pairs._chosen
 
-    def wrong(kernel: Any, items: Any, people: Any, *known: Any) -> Any:
-        return right(kernel, items[: items.size // 2], people[: people.size // 2], *known)
+    def wrong(kernel: Any, blocks: Any, *known: Any) -> Any:
+        halves = (
+            (items[: items.size // 2], people[: people.size // 2]) for items, people in blocks
+        )
+        return right(kernel, halves, *known)
 
     monkeypatch.setattr(stored_pairs, "_chosen", wrong)
     with pytest.raises((AssertionError, RuntimeError)):

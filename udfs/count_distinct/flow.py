@@ -34,22 +34,49 @@ def max_cover_counts(graph: Graph, bounds: Sequence[int]) -> Int64s:
     return np.fromiter((n_covered for _, n_covered, _ in found), np.int64, len(bounds))
 
 
-def covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int32s]]:
+def covers(
+    graph: Graph, bounds: Sequence[int], known: Int32s | None = None
+) -> Iterator[tuple[int, int, Int32s]]:
     """Yield (bound, F(bound), cover) for each bound.
 
     cover[i] is the person who covers item i, or -1; no one covers more than `bound` items. It is a
-    read-only view of the flow at work: copy what you keep. Raises ValueError as above.
+    read-only view of the flow at work: copy what you keep. known: such a cover at the first bound,
+    not a largest one, to begin with. Raises ValueError as above.
     """
     if not all(low < high for low, high in zip((0, *bounds), (*bounds, LIMIT), strict=True)):
         raise ValueError("bounds must increase, from at least 1 to below 2^31 - 1")
-    return _covers(graph, bounds)
+    return _covers(graph, bounds, known)
 
 
-def larger_cover(graph: Graph, bound: int, cover: Int32s) -> Int32s | None:
-    """Make a cover a largest one, by the search from the items that it leaves uncovered.
+def _covers(
+    graph: Graph, bounds: Sequence[int], known: Int32s | None
+) -> Iterator[tuple[int, int, Int32s]]:
+    kernels = library()
+    flow = _empty_flow(graph) if known is None else _flow_from(graph, bounds[0], known)
+    cover = read_only(flow.arrays["cover"])
+    sure, most, n_free = _limits(graph)
+    turned, before = False, flow.bound
+    for bound in bounds:
+        flow.bound, step = bound, bound - before
+        still = not turned and step > 0 and flow.n_covered < flow.coverable
+        if still and (
+            flow.n_reads > most or not kernels.raise_from_items(byref(flow), step, sure, most)
+        ):
+            turned = True
+            _turn_round(graph, flow, before)
+        free = n_free
+        while turned and flow.n_covered < flow.coverable:
+            if not kernels.phase_from_people(byref(flow), free > 0):
+                break
+            free -= 1
+        yield bound, flow.n_covered, cover
+        before = bound
 
-    cover: who covers each item, or -1; no one more than `bound` items, and only what they have.
-    Returns None if the search would read the graph more than a few times.
+
+def _flow_from(graph: Graph, bound: int, cover: Int32s) -> Flow:
+    """Begin with this cover made a largest one by the search from items.
+
+    If that would read the graph more than a few times, begin with the empty flow.
     """
     flow = _empty_flow(graph)
     order, held = flow.arrays["order"], cover[flow.arrays["order"]] >= 0
@@ -58,29 +85,12 @@ def larger_cover(graph: Graph, bound: int, cover: Int32s) -> Int32s | None:
     library().hold_cover(byref(flow), cover, cover.size)
     flow.n_alive = bound * graph.n_people - flow.n_covered  # so many can still be covered at most
     budget = _GOING_ON * (graph.people.size + graph.n_items + graph.n_people)
-    ended = library().raise_from_items(byref(flow), 1, budget, budget)
-    return flow.arrays["cover"] if ended else None
-
-
-def _covers(graph: Graph, bounds: Sequence[int]) -> Iterator[tuple[int, int, Int32s]]:
-    kernels, flow = library(), _empty_flow(graph)
-    cover = read_only(flow.arrays["cover"])
-    sure, most, n_free = _limits(graph)
-    turned, before = False, 0
-    for bound in bounds:
-        flow.bound = bound
-        if not turned and flow.n_covered < flow.coverable:
-            step = bound - before
-            if flow.n_reads > most or not kernels.raise_from_items(byref(flow), step, sure, most):
-                turned = True
-                _turn_round(graph, flow, before)
-        free = n_free
-        while turned and flow.n_covered < flow.coverable:
-            if not kernels.phase_from_people(byref(flow), free > 0):
-                break
-            free -= 1
-        yield bound, flow.n_covered, cover
-        before = bound
+    if not library().raise_from_items(byref(flow), 1, budget, budget):
+        return _empty_flow(graph)
+    if flow.room == 0:
+        flow.n_alive = graph.n_people
+    flow.n_reads = 0
+    return flow
 
 
 def _limits(graph: Graph) -> tuple[int, int, int]:

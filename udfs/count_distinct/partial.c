@@ -186,14 +186,16 @@ i64 choose_missing(const i32 *items, const i32 *people, i64 n_pairs, uint8_t *it
     return n;
 }
 
-/* Choose the pairs of some items and of some people. */
+static inline int has_bit(const uint8_t *bits, i32 code) { return bits[code >> 3] >> (code & 7) & 1; }
+
+/* Choose the pairs of some items and of some people, for whom a bit is set. */
 i64 choose_listed(const i32 *items, const i32 *people, i64 n_pairs, const uint8_t *of_items,
                   const uint8_t *of_people, i32 *chosen_items, i32 *chosen_people) {
     i64 n = 0;
     for (i64 k = 0; k < n_pairs; k++) {
         chosen_items[n] = items[k];
         chosen_people[n] = people[k];
-        n += of_items[items[k]] | of_people[people[k]];
+        n += has_bit(of_items, items[k]) | has_bit(of_people, people[k]);
     }
     return n;
 }

@@ -8,7 +8,7 @@ and the flow runs again. So which edges come first changes the time and nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_sql.udfs.count_distinct.dense_numbers import Numbered, Numbers
-from dp_sql.udfs.count_distinct.flow import covers, larger_cover
+from dp_sql.udfs.count_distinct.flow import covers
 from dp_sql.udfs.count_distinct.graph import (
     LIMIT,
     Graph,
@@ -32,7 +32,7 @@ Bools = NDArray[np.bool_]
 
 PEOPLE_PER_ITEM = 8
 _FEW = 1 << 10  # where less than this part of the items is missing, no people are asked for
-_KEPT = 1 << 26  # so many places in covers are kept for the next round, or one cover
+_NO_COVER = (0, zeros(0))
 _TRIED = 16  # so many of the bounds are tried first, then those at the places 32, 64, …
 
 
@@ -135,8 +135,10 @@ def _run(
     search = _Search(known, known.take_graph())
     group_of = groups.of_items(known.items.codes) if groups else None
     above, below, missing = 0, LIMIT, list[_Missing]()
-    kept, known.covers = known.covers, {}
-    for place, (bound, count, cover) in enumerate(_covers(search.graph, bounds, kept)):
+    (of, kept), known.cover = known.cover, _NO_COVER
+    start = np.append(kept, np.full(known.items.size - kept.size, -1, np.int32))
+    found = covers(search.graph, bounds, start if of == bounds[0] else None)
+    for place, (bound, count, cover) in enumerate(found):
         counts[bound] = count
         if groups and group_of is not None:
             counts[bound] = np.bincount(group_of[cover >= 0], minlength=groups.n_groups)
@@ -148,29 +150,11 @@ def _run(
             below = bound
         elif people is not None and people.size == 0:
             above, missing = bound, []
-            known.covers.clear()
         else:
+            if not missing:
+                known.cover = bound, cover.copy()
             missing.append(_Missing(items, people))
-            if (len(known.covers) + 1) * cover.size <= _KEPT or not known.covers:
-                known.covers[bound] = cover.copy()
     return tuple(bound for bound in bounds if above < bound < below), missing
-
-
-def _covers(
-    graph: Graph, bounds: Sequence[int], kept: dict[int, Int32s]
-) -> Iterator[tuple[int, int, Int32s]]:
-    """Yield what flow.covers does, from covers of fewer edges as long as that is fast."""
-    done = 0
-    for bound in bounds:
-        before = kept.pop(bound, zeros(0))
-        cover = larger_cover(graph, bound, before) if before.size == graph.n_items else None
-        if cover is None:
-            break
-        yield bound, int(np.count_nonzero(cover >= 0)), cover
-        done += 1
-    kept.clear()
-    if done < len(bounds):
-        yield from covers(graph, bounds[done:])
 
 
 def _wanted(missing: Sequence[_Missing], known: _Known) -> tuple[Int32s, Int32s]:
@@ -242,7 +226,7 @@ class _Known:
         self.complete_items, self.complete_people = np.zeros((2, 0), np.bool_)
         self._pieces: list[tuple[Int32s, Int32s]] = []
         self._graph = build_graph(zeros(1), zeros(0))
-        self.covers = dict[int, Int32s]()  # largest ones of the graph, at some bounds
+        self.cover = _NO_COVER  # a bound, and a largest cover of the graph
 
     def add(self, answer: Iterable[Edges]) -> None:
         """Take an answer over, piece by piece."""

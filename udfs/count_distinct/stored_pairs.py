@@ -8,10 +8,13 @@ hash leaves out for what their item has by then are put aside, and not read for 
 from __future__ import annotations
 
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from ctypes import byref, c_int64
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -136,20 +139,15 @@ class StoredPairs:
     def _some_of_each(self, most: int) -> Iterator[Block]:
         item_has, person_has = np.zeros(self.n_items, np.uint8), np.zeros(self.n_people, np.uint8)
         known = (self._counts, most, self._key, item_has, person_has)
-        for items, people in self._first.read() if most <= _MOST else self._stored():
-            yield _chosen(library().choose_pairs, items, people, *known)
-        for items, people in self._stored():
-            if item_has.all() and person_has.all():
-                return
-            yield _chosen(library().choose_missing, items, people, item_has, person_has)
+        blocks = self._first.read() if most <= _MOST else self._stored()
+        yield from _chosen(library().choose_pairs, blocks, *known)
+        blocks = takewhile(lambda _: not (item_has.all() and person_has.all()), self._stored())
+        yield from _chosen(library().choose_missing, blocks, item_has, person_has)
 
     def complete(self, items: Any, people: Any) -> Iterable[Chosen]:
         """All pairs of these items and all pairs of these people."""
-        listed = np.zeros(self.n_items, np.uint8), np.zeros(self.n_people, np.uint8)
-        listed[0][items], listed[1][people] = 1, 1
-        yield from self._pieces(
-            _chosen(library().choose_listed, *block, *listed) for block in self._stored()
-        )
+        listed = _bits(self.n_items, items), _bits(self.n_people, people)
+        yield from self._pieces(_chosen(library().choose_listed, self._stored(), *listed))
         yield _complete(items)
 
     def _pieces(self, blocks: Iterable[Block]) -> Iterator[Chosen]:
@@ -169,11 +167,29 @@ def _two(size: int) -> Block:
     return np.empty(size, np.int32), np.empty(size, np.int32)
 
 
-def _chosen(kernel: Any, items: Int32s, people: Int32s, *known: Any) -> Block:
-    """The pairs that a kernel chooses."""
-    of_items, of_people = _two(items.size)
-    n = kernel(items, people, items.size, *known, of_items, of_people)
-    return of_items[:n].copy(), of_people[:n].copy()
+def _chosen(kernel: Any, blocks: Iterable[Block], *known: Any) -> Iterator[Block]:
+    """The pairs that a kernel chooses, in two threads."""
+
+    def chosen(block: Block) -> Block:
+        (items, people), (of_items, of_people) = block, _two(block[0].size)
+        n = kernel(items, people, items.size, *known, of_items, of_people)
+        return of_items[:n].copy(), of_people[:n].copy()
+
+    waiting = deque[Future[Block]]()
+    with ThreadPoolExecutor(2) as threads:
+        for block in blocks:
+            waiting.append(threads.submit(chosen, block))
+            if len(waiting) > 2:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _bits(size: int, codes: Any) -> Any:
+    """One bit for each number below `size`, set for some."""
+    listed = np.zeros(size, np.bool_)
+    listed[codes] = True
+    return np.packbits(listed, bitorder="little")
 
 
 def _packed(items: Int32s, people: Int32s) -> Int64s:
