@@ -9,7 +9,6 @@ import contextlib
 import io
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 _BATCH = 1024
@@ -45,8 +44,7 @@ def _table(relation: Any, width: int | None = None) -> Iterator[str]:
 
 def _csv(relation: Any) -> Iterator[str]:
     yield _csv_line(relation.columns)
-    for rows in _string_batches(relation):
-        yield "".join(map(_csv_line, rows))
+    yield from map(_csv_line, _strings(relation))
 
 
 def _csv_line(row: Row) -> str:
@@ -66,18 +64,16 @@ def _json(relation: Any) -> Iterator[str]:
     whole = "__dp_row"  # a column of this name would be read in place of the row
     while whole in {name.lower() for name in relation.columns}:
         whole += "_"
-    for rows in _batches(relation.set_alias(whole).project(f"to_json({whole})::VARCHAR")):
-        for (row,) in rows:
-            yield between + _NO_JSON.sub(lambda m: m[1] or "null", row)
-            between = ",\n"
+    for (row,) in _rows(relation.set_alias(whole).project(f"to_json({whole})::VARCHAR")):
+        yield between + _NO_JSON.sub(lambda m: m[1] or "null", row)
+        between = ",\n"
     yield "]\n"
 
 
 def _markdown(relation: Any) -> Iterator[str]:
     yield _markdown_line(relation.columns)
     yield _markdown_line(["---:" if _NUMBER.match(str(t)) else "---" for t in relation.types])
-    for rows in _string_batches(relation):
-        yield "".join(map(_markdown_line, rows))
+    yield from map(_markdown_line, _strings(relation))
 
 
 def _markdown_line(row: Row) -> str:
@@ -91,28 +87,25 @@ def _lines(relation: Any) -> Iterator[str]:
     names = relation.columns
     longest = max(map(len, names))
     between = ""
-    for rows in _string_batches(relation):
-        for row in rows:
-            values = ("NULL" if v is None else v.replace("\n", "\\n") for v in row)
-            pairs = zip(names, values, strict=True)
-            yield between + "".join(f"{name:>{longest}} = {value}\n" for name, value in pairs)
-            between = "\n"
+    for row in _strings(relation):
+        values = ("NULL" if v is None else v.replace("\n", "\\n") for v in row)
+        pairs = zip(names, values, strict=True)
+        yield between + "".join(f"{name:>{longest}} = {value}\n" for name, value in pairs)
+        between = "\n"
 
 
 MODES = {"table": _table, "csv": _csv, "json": _json, "markdown": _markdown, "line": _lines}
 
 
-def _string_batches(relation: Any) -> Iterator[Sequence[Row]]:
+def _strings(relation: Any) -> Iterator[Row]:
     """The rows, each value as the string that DuckDB writes."""
-    return _batches(relation.project("CAST(COLUMNS(*) AS VARCHAR)"))
+    return _rows(relation.project("CAST(COLUMNS(*) AS VARCHAR)"))
 
 
-def _batches(relation: Any) -> Iterator[Sequence[Any]]:
+def _rows(relation: Any) -> Iterator[Any]:
     """The rows, read once, in batches; 2.0 has no fetchmany and 1.5 no iter_rows."""
     if hasattr(relation, "iter_rows"):
-        rows = iter(relation.iter_rows(_BATCH))
-        while batch := list(islice(rows, _BATCH)):
-            yield batch
-        return
-    while batch := relation.fetchmany(_BATCH):
-        yield batch
+        yield from relation.iter_rows(_BATCH)
+    else:
+        while batch := relation.fetchmany(_BATCH):
+            yield from batch
