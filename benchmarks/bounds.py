@@ -19,6 +19,7 @@ from benchmarks.measure import file_of, present
 from dp_sql.udfs.count_distinct import bounded, r2t, shifted_inverse
 from dp_sql.udfs.count_distinct.flow import max_cover_counts
 from dp_sql.udfs.count_distinct.graph import build_graph
+from dp_sql.udfs.mechanism import DIFFERENCE
 
 EPSILONS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3))
 BETA = Fraction(1, 20)
@@ -168,7 +169,7 @@ def chosen(selection: str, most: int) -> Callable[[Counts, Fraction], Errors]:
 def sparse_vector(counts: Counts, epsilon: Fraction) -> Errors:
     """AboveThreshold on the gain of each doubling: 0.4 epsilon for the choice."""
     draws, whole = np.random.default_rng(7), float(epsilon)
-    bounds = np.array(bounded.candidates(MOST, bounded.DIFFERENCE))
+    bounds = np.array(bounded.candidates(MOST, DIFFERENCE))
     cover, steps = counts.under(bounds), np.diff(bounds)
     sizes, choice, noise = np.maximum(bounds[:-1], steps), 0.4 * whole, 0.6 * whole
     threshold = choice / (1 + 2 ** (2 / 3))
@@ -211,7 +212,7 @@ def best_fixed(counts: Counts, epsilon: Fraction) -> Errors:
 
 DEFAULT, GEM = "difference", "gem, up to 100"
 WAYS: Mapping[str, tuple[Callable[[Counts, Fraction], Errors], Fraction]] = {
-    DEFAULT: (chosen(bounded.DIFFERENCE, MOST), Fraction(5, 32)),
+    DEFAULT: (chosen(DIFFERENCE, MOST), Fraction(5, 32)),
     GEM: (chosen("gem", 100), Fraction(5, 32)),
     "sparse vector": (sparse_vector, Fraction(26, 100)),
     "r2t": (race, Fraction(1, 14)),

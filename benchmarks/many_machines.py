@@ -27,11 +27,12 @@ from benchmarks.measure import in_fresh_process
 from benchmarks.out_of_core import CACHE, UNIT
 from benchmarks.pair_files import zipf
 from benchmarks.scale import PAGE, of_sample, percent, table, written
-from dp_sql.engines.by_parts import ByParts, drawn_from
+from dp_sql.engines.by_parts import ByParts
 from dp_sql.engines.protocol import Pairs, Question
 from dp_sql.engines.spark import parts
 from dp_sql.engines.spark.jobs import MAX_PARTS, SparkJobs, _Slices, parts_of
 from dp_sql.engines.spark.question_sql import Asked, incoming
+from dp_sql.privacy.plan import drawn_from
 from dp_sql.sql.statement import parse
 from dp_sql.udfs.count_distinct.graph import LIMIT
 

@@ -23,9 +23,10 @@ from dp_sql.udfs import REGISTRY
 from dp_sql.udfs.binomial import least_trials
 from dp_sql.udfs.count_distinct import bounded
 from dp_sql.udfs.count_distinct.item_sample import for_each, of_all_items, threshold
+from dp_sql.udfs.mechanism import DIFFERENCE
 
 PAGE, HEADING = Path("docs/scale.md"), "## A sample of the items"
-BETA, EPSILON, SELECTION = Fraction(1, 20), Fraction(1), bounded.DIFFERENCE
+BETA, EPSILON, SELECTION = Fraction(1, 20), Fraction(1), DIFFERENCE
 RATES = (Fraction(1, 10), Fraction(1, 100), Fraction(1, 1000))
 MATCHING = REGISTRY["count_distinct"]["matching"]
 WORDS = 1 << 64

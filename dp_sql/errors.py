@@ -15,7 +15,6 @@ DpSqlError
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from collections.abc import Collection, Sequence
 
@@ -119,6 +118,8 @@ def with_type(error: BaseException) -> str:
 
 def guessed(name: str, known: Collection[str]) -> str:
     """The known name that a mistyped one is closest to; empty where none is close."""
+    import difflib  # for errors alone
+
     return next(iter(difflib.get_close_matches(name, list(known), n=1)), "")
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -91,3 +94,9 @@ class Release:
 
     def __str__(self) -> str:
         return f"{self.id}  {self.time}  {self.receipt.call} FROM {self.receipt.source}"
+
+
+def new_release(receipt: Receipt, columns: Sequence[tuple[str, str]]) -> Release:
+    """A release made now, with a new id."""
+    time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Release(uuid.uuid4().hex[:12], receipt, shared(time), shared(tuple(columns)))

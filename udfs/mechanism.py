@@ -5,6 +5,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
+BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
+"""The ways of choosing the bound of a distinct count; each spends half of epsilon. They are the
+exponential mechanism on the scores of the mechanisms of these names, as in Knop and Steinke 2023:
+it costs less rho than their permute-and-flip. rnm, with Gumbel noise, is the exponential mechanism
+on the counts."""
+
+DIFFERENCE = "difference"
+"""A way for maximum flows alone: few bounds, compared by differences of counts (difference.md)."""
+
+FRACTION_BITS = 16  # of a mean's sums, which are weighed down: in 2**-16 of a unit of values
+MAX_STEPS = 1 << 62  # of the grid of a quantile
+
 
 @dataclass(frozen=True)
 class PrivacyLoss:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from dp_sql.engines.protocol import Engine, Pairs, PublicRows, Question
@@ -38,12 +37,6 @@ _ITEMS, _MERGED = "__dp_items_{}", "__dp_merged_{}"
 _ONE_TO_ONE = frozenset(
     {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "VARCHAR", "DATE", "TIMESTAMP"}
 )  # types with the same values in arrow; all others are sent as strings
-
-
-def drawn_from(plan: Plan) -> Plan:
-    """The plan that the ticket must match: some mechanisms draw from counts of covered items."""
-    of_cover = plan.parameters.of_cover(plan.mechanism)
-    return plan if of_cover is None else replace(plan, parameters=of_cover)
 
 
 class ByParts:

@@ -32,11 +32,11 @@ from dp_sql.privacy.domains import (
 from dp_sql.privacy.groups import found_groups, is_observed, listed_groups, spread
 from dp_sql.privacy.missing import refuse_missing, refuse_no_epsilon
 from dp_sql.privacy.plan import Groups, Plan
+from dp_sql.privacy.policy_tables import PolicyTables
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.privacy.relations import Compiler
 from dp_sql.privacy.scores import policy_scores_plan
 from dp_sql.privacy.sources import Source, compiled_source
-from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import as_written, full_name, literal

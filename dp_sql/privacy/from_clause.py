@@ -5,7 +5,6 @@ In the SQL of expressions r0c1 is column 1 of relation 0.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -199,6 +198,8 @@ class From:
     def unknown(self, node: exp.Column) -> Refused:
         """The refusal of a name that is not a column."""
         names = sorted({name for part in self.parts for name in part.rows.names if name})
+        import difflib  # for errors alone
+
         near = difflib.get_close_matches(folded(node.name), names, n=3)
         hint = f"Did you mean {' or '.join(near)}?" if near else ALLOWED
         refusal = refuse(node, f"{to_sql(node)} is not a column of the source", hint)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from dp_sql.policy.model import Policy
 from dp_sql.privacy.comparisons import Value
 from dp_sql.privacy.domains import example_list
-from dp_sql.privacy.sources import Source
 from dp_sql.sql.arguments import CAP, EPSILON, DpCall, missing
-from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, literal
-from dp_sql.sql.given import Reference
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be
 from dp_sql.udfs.mechanism import in_words
+
+if TYPE_CHECKING:
+    from dp_sql.policy.model import Policy
+    from dp_sql.privacy.sources import Source
+    from dp_sql.sql.dp_select import DpSelect
+    from dp_sql.sql.given import Reference
 
 Declared = Callable[[Value], object]
 

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from dp_sql.privacy.plan import Column, Finding, Plan
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.types import as_bytes, as_text, by_value, exact
-from dp_sql.udfs.count_distinct.item_sample import threshold
 
 KEEP_UDF, FIND_UDF, KEY_UDF = "__dp_sql_keep", "__dp_sql_find", "__dp_sql_key"
 _ITEM = re.compile(r"\b__dp_item\b")
@@ -319,6 +318,8 @@ def _item(plan: Plan, place: int) -> str:
     item = plan.parameters.column("item", column.sql, column.type)
     if rate is None:
         return item
+    from dp_sql.udfs.count_distinct.item_sample import threshold  # few calls take a sample
+
     keyed = f"(SELECT key FROM {_key_of(place)}), {as_bytes(column.sql, column.type)}"
     digest = f'system.main.sha256(system.main."||"({keyed})) COLLATE "binary"'
     return f"CASE WHEN {digest} < '{threshold(rate):016x}' THEN {item} END"

@@ -180,3 +180,9 @@ def plan_of(
         groups=groups, keep_source=keep_source, domain=domain, call=call.display,
         assumptions=assumptions, work=work, shared=shared, tables=tables, people=people,
     )  # fmt: skip
+
+
+def drawn_from(plan: Plan) -> Plan:
+    """The plan that the ticket must match: some mechanisms draw from counts of covered items."""
+    of_cover = plan.parameters.of_cover(plan.mechanism)
+    return plan if of_cover is None else replace(plan, parameters=of_cover)

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from dp_sql.errors import NotSupported
-from dp_sql.policy.limits import WorkLimits
-from dp_sql.privacy.catalog import Schema
 from dp_sql.privacy.join_sql import (
     FromSql,
     PartSql,
@@ -48,6 +47,10 @@ from dp_sql.privacy.relation_tree import (
     relations_in,
 )
 from dp_sql.sql.types import as_key, same_bits
+
+if TYPE_CHECKING:
+    from dp_sql.policy.limits import WorkLimits
+    from dp_sql.privacy.catalog import Schema
 
 MAX_SCANS = 64  # tables that one source may read; a CTE counts each time it is read
 MAX_PUBLIC_ROWS = 10_000_000  # of a join of public tables

@@ -20,11 +20,11 @@ import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, QueryError, SourceError
-from dp_sql.policy.limits import WorkLimits
 from dp_sql.privacy.collations import agree
 from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value, refuse
 from dp_sql.privacy.expressions import condition, settled
@@ -57,6 +57,9 @@ from dp_sql.privacy.relation_tree import LeftJoin, Parts, Relation, Table, Union
 from dp_sql.privacy.tables import Tables, no_table
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
 from dp_sql.sql.tokens import folded
+
+if TYPE_CHECKING:
+    from dp_sql.policy.limits import WorkLimits
 
 
 @dataclass(frozen=True)

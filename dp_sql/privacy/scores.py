@@ -7,20 +7,22 @@ only the owner can know it: in the statement, or in the policy for analysts. The
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from dp_sql.errors import NotPrivate, NotSupported, SourceError
-from dp_sql.policy.model import Policy, ScoreTable
-from dp_sql.policy.parser import dotted
-from dp_sql.privacy.catalog import OwnersEngine, Schema
 from dp_sql.privacy.plan import Column, Plan, plan_of
-from dp_sql.privacy.relation_tree import Parts
-from dp_sql.sql.arguments import DpCall
-from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import full_name, quote
-from dp_sql.sql.given import Reference
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import NUMBERS, family
 from dp_sql.udfs.mechanism import in_words
+
+if TYPE_CHECKING:
+    from dp_sql.policy.model import Policy, ScoreTable
+    from dp_sql.privacy.catalog import OwnersEngine, Schema
+    from dp_sql.privacy.relation_tree import Parts
+    from dp_sql.sql.arguments import DpCall
+    from dp_sql.sql.dp_select import DpSelect
+    from dp_sql.sql.given import Reference
 
 
 def scores_plan(select: DpSelect, call: DpCall, engine: OwnersEngine) -> Plan:
@@ -79,7 +81,7 @@ def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, side: Sch
     if table is None or full is None:
         message = f"{call.function.name} is not available under a policy"
         why = "for this source: it reads a table of scores that the policy lists."
-        usable = [f"SELECT {_call(one)} FROM {dotted(one.name)}" for one in policy.scores.values()]
+        usable = [f"SELECT {_call(one)} FROM {_name(one)}" for one in policy.scores.values()]
         hint = f"For example: {usable[0]}" if usable else "This policy lists none."
         raise select.refused(f"{message} {why}", call.start, hint, NotSupported)
     if select.condition is not None or select.keys:
@@ -88,7 +90,7 @@ def policy_scores_plan(select: DpSelect, call: DpCall, policy: Policy, side: Sch
         message = (
             f"Under a policy {call.function.name} takes {what}: it chooses from all candidates."
         )
-        raise select.refused(message, at, f"Write SELECT {_call(table)} FROM {dotted(table.name)}")
+        raise select.refused(message, at, f"Write SELECT {_call(table)} FROM {_name(table)}")
     listed = {
         folded(name): (name, kind)
         for name, kind in side.columns(f"SELECT * FROM {full_name(full)}")
@@ -135,9 +137,16 @@ def _check_declared(
     else:
         fits = not given.parts and Fraction(given.text.replace("_", "")) == declared
     if not fits:
-        message = f"The policy declares the {what} of {dotted(table.name)}, and {given.text} is not"
+        message = f"The policy declares the {what} of {_name(table)}, and {given.text} is not"
         hint = f"Write {_call(table)}"
         raise select.refused(f"{message} it.", given.position, hint)
+
+
+def _name(table: ScoreTable) -> str:
+    """The table as the policy names it."""
+    from dp_sql.policy.parser import dotted  # most sessions are an owner's, without a policy
+
+    return dotted(table.name)
 
 
 def _call(table: ScoreTable) -> str:

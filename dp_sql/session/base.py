@@ -12,14 +12,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from types import FrameType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import duckdb
 
-from dp_sql.budget.account import Account, BudgetRow, owner_rows
-from dp_sql.budget.ledger import Ledger
-from dp_sql.engines.duckdb.connection import Connection, Engine
-from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import (
     ArgumentError,
     BudgetExceeded,
@@ -28,15 +24,20 @@ from dp_sql.errors import (
     QueryError,
 )
 from dp_sql.privacy.outer_sql import Edit, outer_sql
-from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import samples, stand_ins
-from dp_sql.releases import Receipt, Release
-from dp_sql.session import system_tables
 from dp_sql.session.corrected import Corrects
-from dp_sql.session.explain import Cost, Explanation, cost_of, cost_sql
-from dp_sql.session.system_tables import Table
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, SystemTableCall, casts
+
+if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
+    from dp_sql.budget.account import Account, BudgetRow
+    from dp_sql.budget.ledger import Ledger
+    from dp_sql.engines.duckdb.connection import Connection, Engine
+    from dp_sql.engines.duckdb.tickets import Tickets
+    from dp_sql.privacy.plan import Plan
+    from dp_sql.releases import Receipt, Release
+    from dp_sql.session.explain import Cost, Explanation
+    from dp_sql.session.system_tables import Table
 
 
 class Session(Corrects):
@@ -99,6 +100,8 @@ class Session(Corrects):
         """The whole budget, then this analyst's (the owner sees all); empty without a ledger."""
         if self._ledger is None or self._account is None:
             return ()
+        from dp_sql.budget.account import owner_rows
+
         return tuple(self._account.rows() if self.analyst else owner_rows(self._ledger, None))
 
     @property
@@ -173,6 +176,8 @@ class Session(Corrects):
             return without
         plans = self._plan(statement, engine)
         if statement.is_explain:
+            from dp_sql.session.explain import cost_sql
+
             return cost_sql(self._cost(plans, engine), with_sql=statement.shows_sql), None
         outer = self._outer(statement, plans, params, engine)
         return outer(self._release(statement, plans, engine) if plans else []), params
@@ -238,6 +243,8 @@ class Session(Corrects):
             return self._cost(plans, engine)
 
     def _cost(self, plans: Sequence[Plan], engine: Engine) -> Cost:
+        from dp_sql.session.explain import cost_of
+
         explained = [self._explained(plan, engine) for plan in plans]
         return cost_of(plans, explained, self._account)
 
@@ -259,6 +266,8 @@ class Session(Corrects):
         return edits
 
     def _system_table(self, call: SystemTableCall, text: str) -> Table:
+        from dp_sql.session import system_tables
+
         if call.name == "dp_releases":
             return system_tables.releases_table(self.releases)
         if self._ledger is None:

@@ -6,20 +6,17 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from dp_sql.budget.checkpoint import default_checkpoint
-from dp_sql.budget.ledger import Ledger
-from dp_sql.budget.model import name_of
 from dp_sql.engines.duckdb.connection import Connection, open_database
 from dp_sql.engines.duckdb.install import create_macros, instance_of, register
 from dp_sql.errors import PolicyError
-from dp_sql.releases import Receipt
-from dp_sql.session.base import Session
 from dp_sql.session.owner import OwnerSession
 from dp_sql.session.plain_call import OWNER
 
 if TYPE_CHECKING:  # imported where they are needed: an owner's first answer waits for all imports
     from dp_sql.engines.spark.catalog import Spark
+    from dp_sql.releases import Receipt
     from dp_sql.session.analyst import AnalystSession
+    from dp_sql.session.base import Session
     from dp_sql.session.spark_owner import SparkOwnerSession
 
 _Path = str | PathLike[str]
@@ -67,8 +64,13 @@ def connect(
     if policy is None:
         if analyst is not None:
             raise PolicyError("An analyst needs a policy: connect(…, policy=…, analyst=…).")
-        path = None if ledger is None else Path(fspath(ledger))
-        opened = None if path is None else Ledger(path, default_checkpoint(path))
+        opened = None
+        if ledger is not None:
+            from dp_sql.budget.checkpoint import default_checkpoint
+            from dp_sql.budget.ledger import Ledger
+
+            path = Path(fspath(ledger))
+            opened = Ledger(path, default_checkpoint(path))
         if isinstance(place := _place(database), str):
             connection = open_database(place, read_only)
             return OwnerSession(connection, opened, is_new=place == ":memory:")
@@ -77,6 +79,8 @@ def connect(
         return SparkOwnerSession(place, opened)
     if ledger is not None:
         raise PolicyError("A policy names its ledger itself: [budget] ledger = …")
+    from dp_sql.budget.model import name_of
+
     name = name_of("analyst" if analyst is None else analyst)
     if name is None:
         raise PolicyError(

@@ -6,16 +6,19 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import duckdb
 
-from dp_sql.budget.account import Account
-from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import BudgetExceeded, DpSqlError, ParseError, QueryError
 from dp_sql.privacy.plan import Plan, loss_at
 from dp_sql.session.corrections import explained, is_balanced, rescaled, working
 from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.tokens import statements
+
+if TYPE_CHECKING:
+    from dp_sql.budget.account import Account
+    from dp_sql.engines.duckdb.connection import Engine
 
 
 class Corrects(ABC):

@@ -6,15 +6,18 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from dp_sql.budget.account import Account, BudgetRow
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.catalog import OwnersEngine, Schema
 from dp_sql.privacy.plan import Plan, loss_at
 from dp_sql.privacy.private_sql import private_sql
 from dp_sql.releases import in_epsilon, in_short, priced
 from dp_sql.session.describe import values_sql
 from dp_sql.udfs.mechanism import PrivacyLoss, in_words
+
+if TYPE_CHECKING:
+    from dp_sql.budget.account import Account, BudgetRow
+    from dp_sql.privacy.catalog import OwnersEngine, Schema
 
 _WIDTH = 62  # columns of a value in EXPLAIN, so that DuckDB's box fits in 80
 EXAMPLE_DELTA = Fraction(1, 10**6)

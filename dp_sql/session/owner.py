@@ -9,30 +9,31 @@ import contextlib
 from collections.abc import Sequence
 from itertools import islice
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from dp_sql.budget.account import Account
-from dp_sql.budget.ledger import Ledger
 from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.in_pieces import Interrupts
 from dp_sql.engines.duckdb.install import create_macros, number_of, register
-from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
 from dp_sql.privacy.people_rows import bundles
-from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import answer_columns, count_groups_sql
-from dp_sql.releases import Release
+from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
 from dp_sql.session.corrections import refuse_unknown, syntax_error
 from dp_sql.session.dp_macro import owners_plans, quoted, with_ctes
-from dp_sql.session.explain import EXAMPLE_DELTA, Explanation, explanation
 from dp_sql.session.plain_call import OWNER
-from dp_sql.session.release_store import new_release
 from dp_sql.session.reservations import reserved
-from dp_sql.session.system_tables import Table, read_again
 from dp_sql.sql.limits import check_depth
 from dp_sql.sql.statement import QUERY, Statement, mentions_dp, mentions_system_tables, parse
 from dp_sql.sql.tokens import Token, at_depth_zero, put
+
+if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
+    from dp_sql.budget.ledger import Ledger
+    from dp_sql.engines.duckdb.tickets import Tickets
+    from dp_sql.privacy.plan import Plan
+    from dp_sql.session.explain import Explanation
+    from dp_sql.session.system_tables import Table
 
 # Statements that may hold a query with DP calls. The releases are made first, then it runs.
 _RUNS = QUERY | {
@@ -63,7 +64,11 @@ class OwnerSession(Session):
         self, connection: Connection, tickets: Tickets, number: int, ledger: Ledger | None
     ) -> None:
         """`connection` runs the statements around the releases; the others are as in Session."""
-        account = None if ledger is None else Account(ledger, None, "owner")
+        account = None
+        if ledger is not None:
+            from dp_sql.budget.account import Account
+
+            account = Account(ledger, None, "owner")
         super().__init__(tickets, number, ledger, account)
         self._connection = connection
         self._frozen, self._interrupts = FrozenAnswers(connection.execute), Interrupts()
@@ -130,6 +135,8 @@ class OwnerSession(Session):
         return syntax_error(text, self._connection.extract_statements)
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
+        from dp_sql.session.explain import EXAMPLE_DELTA, explanation
+
         return explanation(plan, None, engine, EXAMPLE_DELTA, _n_runs(plan, engine))
 
     def _bind(self, statement: Statement, empty: str, params: object, engine: Engine) -> None:
@@ -177,6 +184,8 @@ class OwnerSession(Session):
             count = f"SELECT system.main.count(*) FROM {relation} AS stored"
             with contextlib.suppress(SourceError):  # ROLLBACK removes a transaction's tables
                 if engine.public_values(count) != [0]:
+                    from dp_sql.session.system_tables import read_again
+
                     return read_again(release, relation)
         return None
 

@@ -8,11 +8,9 @@ import json
 import sqlite3
 import threading
 import time
-import uuid
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from dp_sql.engines.duckdb.frozen import Rows
 from dp_sql.errors import LedgerError
 from dp_sql.files import make_private
 from dp_sql.privacy.plan import Plan
-from dp_sql.releases import Receipt, Release, shared
+from dp_sql.releases import Receipt, Release, new_release
 from dp_sql.udfs.mechanism import PrivacyLoss
 
 _PATIENCE = 30  # seconds to wait for other connections
@@ -133,12 +131,6 @@ def _use_wal(file: sqlite3.Connection) -> None:
             if not left:
                 raise
             time.sleep(0.01)
-
-
-def new_release(receipt: Receipt, columns: Sequence[tuple[str, str]]) -> Release:
-    """A release made now, with a new id."""
-    time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Release(uuid.uuid4().hex[:12], receipt, shared(time), shared(tuple(columns)))
 
 
 def question_key(plan: Plan, database: str) -> str:

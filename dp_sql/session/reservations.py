@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dp_sql.budget.account import Account
 from dp_sql.privacy.plan import Plan, loss_at
+
+if TYPE_CHECKING:
+    from dp_sql.budget.account import Account
 
 # Plans, their reservations, and how often each loss counts → tickets.
 Issue = Callable[[Sequence[Plan], Sequence[str | None], Sequence[int]], Sequence[str]]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from dp_sql.budget.account import BudgetRow
 from dp_sql.budget.amounts import ATTO, NANO, PICO
-from dp_sql.budget.events import Event
-from dp_sql.releases import Release
 from dp_sql.sql.formatting import decimal, quote
+
+if TYPE_CHECKING:
+    from dp_sql.budget.account import BudgetRow
+    from dp_sql.budget.events import Event
+    from dp_sql.releases import Release
 
 Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[object, ...]]]
 """Columns (name and type) and rows; each value as a string that casts to its type, or None."""

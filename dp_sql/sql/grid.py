@@ -16,8 +16,7 @@ from dp_sql.sql.formatting import literal
 from dp_sql.sql.given import Argument
 from dp_sql.sql.literals import read_number
 from dp_sql.sql.types import BINARY_TYPES, INTEGER_RANGES, digits_of, family
-from dp_sql.udfs.mechanism import in_words
-from dp_sql.udfs.quantile.recursive import MAX_STEPS
+from dp_sql.udfs.mechanism import MAX_STEPS, in_words
 
 _RANGES = {**INTEGER_RANGES, "HUGEINT": (-(1 << 126), (1 << 126) - 1)}
 del _RANGES["UHUGEINT"]  # an answer is computed as a HUGEINT

@@ -101,7 +101,10 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape(ABC):
-    """The public numbers of one call; its class says what the SQL function does with them."""
+    """The public numbers of one call; its class says what the SQL function does with them.
+
+    A class that adds no number needs no decorator, which takes time when it is imported.
+    """
 
     registry: ClassVar[str]  # the key of its mechanisms in udfs.REGISTRY
     columns: ClassVar[Mapping[str, Reader[Reference]]]  # the arguments that name columns
@@ -297,12 +300,16 @@ class Vector(Shape):
 
     is_vector = True
     reads_rows_once = True
-    mechanism: ClassVar[Mechanism]
 
     @classmethod
     def read(cls, given: Given, mechanism: Mechanism) -> Self:
         """No call is read as a vector: other shapes make it."""
         raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> Mechanism:
+        """What draws the answers."""
 
     @abstractmethod
     def error_bound(self, n_groups: int) -> int:

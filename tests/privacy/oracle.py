@@ -15,9 +15,9 @@ import duckdb
 from dp_sql.errors import NotPrivate
 from dp_sql.policy.limits import WorkLimits
 from dp_sql.policy.model import Policy
+from dp_sql.privacy.policy_tables import PolicyTables
 from dp_sql.privacy.relation_sql import written
 from dp_sql.privacy.relations import Compiler, Rows
-from dp_sql.privacy.tables import PolicyTables
 from dp_sql.sql.sqlglot_tree import Unreadable, tree_of
 from dp_sql.sql.types import without_labels
 from tests.people import NAMED, NUMBERED, OWNERS, POLICY, POOLS, Data, Database

@@ -73,6 +73,29 @@ def test_a_list_is_answered_without_pandas() -> None:
     assert not ours & set(done.stdout.split())
 
 
+def test_the_first_list_imports_no_more_than_it_needs() -> None:
+    program = (
+        "import sys, duckdb, dp_sql; con = dp_sql.install(duckdb.connect()); "
+        "con.execute('CREATE TABLE t AS SELECT 1 AS i'); "
+        "con.sql('SELECT DP_TOPK(i, 2, epsilon := 1, privacy_unit := i, domain := [1, 2, 3]) "
+        "FROM t').fetchall(); print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    folders = {"dp_sql.budget", "dp_sql.policy", "dp_sql.server", "dp_sql.udfs.contributions",
+               "dp_sql.udfs.count_distinct", "dp_sql.udfs.groups", "dp_sql.udfs.histogram",
+               "dp_sql.udfs.quantile", "dp_sql.udfs.select"}  # fmt: skip
+    modules = {
+        "dp_sql.engines.by_parts", "dp_sql.session.explain", "dp_sql.session.release_store",
+        "dp_sql.session.system_tables", "dp_sql.udfs.topk.peeling", "dp_sql.udfs.topk.subset",
+        "dp_sql.udfs.topk.limited_domain", "dp_sql.udfs.topk.weighted_gaussian", "sqlite3",
+        "tomllib",
+    }  # fmt: skip
+    assert not (folders | modules) & loaded
+
+
 def test_the_first_use_imports_no_spark() -> None:
     program = (
         "import sys, dp_sql; dp_sql.connect().close(); "

@@ -17,6 +17,7 @@ from dp_sql.engines.duckdb import functions
 from dp_sql.errors import ArgumentError, QueryError
 from dp_sql.privacy import people_rows
 from dp_sql.sql.functions.count_distinct import CountDistinct
+from dp_sql.udfs.count_distinct import item_sample
 from dp_sql.udfs.count_distinct.item_sample import threshold
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from tests.session.runs import noted_runs
@@ -141,7 +142,7 @@ def test_other_hashes_are_rejected(
 def test_another_threshold_is_rejected(
     owner: dp_sql.Session, keys: list[int], graphs: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(people_rows, "threshold", lambda rate: threshold(rate * Fraction(9, 10)))
+    monkeypatch.setattr(item_sample, "threshold", lambda rate: threshold(rate * Fraction(9, 10)))
     with pytest.raises(AssertionError):
         check_hashing(owner, keys, graphs)
 

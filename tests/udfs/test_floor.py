@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "inspect", "numpy", "operator", "types", "typing", "__future__",
 }  # fmt: skip
 MAY_IMPORT_ALSO = {
+    "__init__": {"importlib"},  # of mechanisms, by the names of REGISTRY
     "randomness": {"secrets"},
     "count_distinct/kernels": {"ctypes", "pathlib"},
     "count_distinct/kernels_build": {

@@ -12,6 +12,7 @@ from dp_sql.udfs.contributions.histogram import Histogram, read_histogram
 from dp_sql.udfs.contributions.pair_noise import pair_noise, pair_reach, scales_of
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.mechanism import (
+    FRACTION_BITS,
     Mechanism,
     PrivacyLoss,
     exponential_loss,
@@ -22,7 +23,6 @@ from dp_sql.udfs.select.selection import rounded_up
 
 _PARTS = (1, 6, 13)  # of epsilon: the bound on rows, the bound on sums, the noise; measured
 _N_SUM_BOUNDS = 127  # sums are below 2**127
-FRACTION_BITS = 16  # of sums, which are weighed down: in 2**-16 of a unit of values
 
 Entry = tuple[int, int, int, int, int, int]
 """(place, whole, bucket, people, sum, negative), see `run`."""

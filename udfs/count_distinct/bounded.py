@@ -14,20 +14,19 @@ from dp_sql.udfs.count_distinct.difference import bounds_up_to, odds_of_bounds
 from dp_sql.udfs.discrete_laplace import discrete_laplace, laplace_quantile
 from dp_sql.udfs.exact_sampling import Draws
 from dp_sql.udfs.intervals import ln_enclosure
-from dp_sql.udfs.mechanism import PrivacyLoss, exponential_loss, in_words, with_probability
+from dp_sql.udfs.mechanism import (
+    BOUND_SELECTIONS,
+    DIFFERENCE,
+    PrivacyLoss,
+    exponential_loss,
+    in_words,
+    with_probability,
+)
 from dp_sql.udfs.permute_and_flip import by_weight
 from dp_sql.udfs.select import exponential, gem
 from dp_sql.udfs.select.blocks import Blocks, distribution_by_weight
 from dp_sql.udfs.select.normalized import HIGH, LOW, blocks_of, grid_of, round_up
 from dp_sql.udfs.select.selection import rounded_up
-
-BOUND_SELECTIONS = ("gem", "mgem", "combined_gem", "rnm")
-"""The ways of choosing a bound; each spends half of epsilon. They are the exponential mechanism on
-the scores of the mechanisms of these names, as in Knop and Steinke 2023: it costs less rho than
-their permute-and-flip. rnm, with Gumbel noise, is the exponential mechanism on the counts."""
-
-DIFFERENCE = "difference"
-"""A way for maximum flows alone: few bounds, compared by differences of counts (difference.md)."""
 
 _ALL = (DIFFERENCE, *BOUND_SELECTIONS)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, DIFFERENCE
 from dp_sql.udfs.count_distinct.template import Ints, under_a_bound
+from dp_sql.udfs.mechanism import BOUND_SELECTIONS, DIFFERENCE
 
 
 def cover_counts(offsets: Ints, people: Ints, bounds: Sequence[int]) -> list[int]:

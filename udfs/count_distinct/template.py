@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from dp_sql.udfs.count_distinct import bounded
 from dp_sql.udfs.count_distinct.bounded import CountRelease
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss
 
 Ints = NDArray[np.integer[Any]]
 
@@ -50,7 +50,7 @@ def under_a_bound(
     cover_counts: CoverCounts,
     source: str,
     ordered: bool = False,
-    selections: tuple[str, ...] = bounded.BOUND_SELECTIONS,
+    selections: tuple[str, ...] = BOUND_SELECTIONS,
     by_flow: bool = False,
 ) -> Mechanism:
     """Register a count that chooses one contribution bound and adds noise in proportion to it.

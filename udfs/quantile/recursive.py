@@ -16,6 +16,7 @@ from dp_sql.udfs.checks import check_epsilon, check_int, check_probability
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
 from dp_sql.udfs.intervals import ln_enclosure
 from dp_sql.udfs.mechanism import (
+    MAX_STEPS,
     Mechanism,
     PrivacyLoss,
     exponential_loss,
@@ -25,7 +26,6 @@ from dp_sql.udfs.mechanism import (
 from dp_sql.udfs.quantile.ranks import Ints, Ranks, check_votes
 from dp_sql.udfs.quantile.split import Stretch, choose
 
-MAX_STEPS = 1 << 62
 PARTS = 1 << 32
 """How finely a step is divided where the votes in it may belong to both sides."""
 

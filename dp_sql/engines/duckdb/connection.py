@@ -15,7 +15,6 @@ import duckdb
 from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.function_kinds import builtin_kinds, function_kinds
 from dp_sql.engines.duckdb.in_pieces import Interrupts, for_size, release_sql
-from dp_sql.engines.duckdb.parquet_files import folder_views
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotPrivate, SourceError
 from dp_sql.privacy.catalog import NamedRelation, Scope
@@ -63,6 +62,8 @@ def open_database(database: str, read_only: bool) -> Connection:
     """Connect to a database file, or to a folder, whose parquet files are its tables."""
     if not os.path.isdir(database):
         return duckdb.connect(database, read_only=read_only)
+    from dp_sql.engines.duckdb.parquet_files import folder_views
+
     views = folder_views(database)
     connection = duckdb.connect(":memory:")
     for view in views:

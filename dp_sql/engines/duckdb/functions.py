@@ -20,7 +20,6 @@ from dp_sql.errors import DpSqlError, InternalError
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import GROUPS
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.udfs.count_distinct.item_sample import KEY_BYTES
 from dp_sql.udfs.exact_sampling import secret_draws
 
 # A UDF's name, the callable, the SQL types that it takes after the ticket, and its own.
@@ -132,6 +131,8 @@ def key_udf(issued: Tickets) -> Callable[..., Any]:
 
     def key(ticket: str, execution: tuple[int, int]) -> Any:
         def draw() -> str:
+            from dp_sql.udfs.count_distinct.item_sample import KEY_BYTES
+
             return f"{secret_draws().below(1 << 8 * KEY_BYTES):0{2 * KEY_BYTES}x}"
 
         return issued.groups_once(ticket, execution, draw, "key")

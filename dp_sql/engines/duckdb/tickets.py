@@ -17,12 +17,14 @@ from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from dp_sql.budget.account import Account
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, PolicyError
 from dp_sql.privacy.plan import Plan, loss_at
 from dp_sql.releases import Receipt, shared
+
+if TYPE_CHECKING:
+    from dp_sql.budget.account import Account
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Sized)

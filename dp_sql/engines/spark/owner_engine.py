@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from dp_sql.engines.by_parts import drawn_from
 from dp_sql.engines.duckdb.connection import Engine, restrict
 from dp_sql.engines.duckdb.frozen import FrozenAnswers, Rows
 from dp_sql.engines.duckdb.install import number_of, register
@@ -17,7 +16,7 @@ from dp_sql.engines.spark.release import Releases, open_memory, public_tables, s
 from dp_sql.errors import SourceError
 from dp_sql.policy.limits import Limits
 from dp_sql.privacy.catalog import NamedRelation, Scope
-from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.plan import Plan, drawn_from
 from dp_sql.privacy.private_sql import release_columns
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.tokens import Token, folded, tokenize

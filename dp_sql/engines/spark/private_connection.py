@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dp_sql.engines.by_parts import drawn_from
 from dp_sql.engines.duckdb.connection import columns_of
 from dp_sql.engines.duckdb.frozen import Rows
 from dp_sql.engines.duckdb.introspection import Names
@@ -17,7 +16,7 @@ from dp_sql.errors import PolicyError, SourceError
 from dp_sql.policy.catalog import Listed
 from dp_sql.policy.model import Policy
 from dp_sql.policy.parser import dotted
-from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.plan import Plan, drawn_from
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.formatting import full_name
 

@@ -10,8 +10,7 @@ from dp_sql.sql.functions.bounded import AMOUNT_TYPES, Bounded, bucket, net_sum,
 from dp_sql.sql.given import Argument
 from dp_sql.sql.ranges import MAX_ROWS_CONTRIBUTED
 from dp_sql.sql.shape import Function, Rows
-from dp_sql.udfs.contributions.bounded_mean import FRACTION_BITS
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs.mechanism import FRACTION_BITS, Mechanism, PrivacyLoss
 
 REPORT_TYPE = """STRUCT(estimate DOUBLE, lower_bound DOUBLE, confidence DOUBLE, \
 contribution_bound INTEGER, epsilon DOUBLE, noise DOUBLE)"""

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dp_sql.sql import literals
 from dp_sql.sql.given import Given
 from dp_sql.sql.ranges import DEFAULT_BETA, DEFAULT_MAX_CONTRIBUTIONS
 from dp_sql.sql.shape import Rows, Shape, Vector
 from dp_sql.sql.types import INTEGERS, digits_of, family
-from dp_sql.udfs.contributions.release import BoundedRelease
-from dp_sql.udfs.count_distinct.bounded import DIFFERENCE, CountRelease
-from dp_sql.udfs.histogram import k_norm
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs import REGISTRY
+from dp_sql.udfs.mechanism import DIFFERENCE, Mechanism, PrivacyLoss
+
+if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
+    from dp_sql.udfs.contributions.release import BoundedRelease
+    from dp_sql.udfs.count_distinct.bounded import CountRelease
 
 REPORT_TYPE = """STRUCT(estimate BIGINT, lower_bound BIGINT, confidence DOUBLE, \
 contribution_bound INTEGER, epsilon DOUBLE)"""
@@ -139,13 +141,16 @@ class PeopleOfGroups(Vector, Bounded):
     """Takes the number of people of each group; returns all of them with one vector of noise."""
 
     registry = "histogram"
-    mechanism = k_norm.K_NORM
     takes: ClassVar = {"__dp_number": "BIGINT"}
     sums: ClassVar = {"__dp_number": "HUGEINT"}
     udfs: ClassVar = {"__dp_sql_people_vector": "BIGINT",
                       "__dp_sql_people_vector_report": REPORT_TYPE}  # fmt: skip
 
     bound: int
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return REGISTRY["histogram"]["k_norm"]
 
     def of_person(self) -> dict[str, str]:
         return {"__dp_contribution": "system.main.count(__dp_item)"}
@@ -163,6 +168,8 @@ class PeopleOfGroups(Vector, Bounded):
     def draw_groups(
         self, mechanism: Mechanism, loss: PrivacyLoss, cap: int | None, *lists: Sequence[Any]
     ) -> tuple[list[Any], str, int]:
+        from dp_sql.udfs.contributions.release import BoundedRelease
+
         counts = [int(count) for count in lists[0]]
         noisy = mechanism.run(counts, **self.given_to(mechanism))
         within = self.error_bound(len(counts))
@@ -179,14 +186,17 @@ class PeopleOfGroups(Vector, Bounded):
         return None if n_items is None else self.error_bound(n_items)
 
     def error_bound(self, n_groups: int) -> int:
+        from dp_sql.udfs.histogram import k_norm
+
         return k_norm.within(n_groups, **self.given_to(self.mechanism), beta=self.beta)
 
     def capped_error_bound(self, n_groups: int, cap: int) -> int:
+        from dp_sql.udfs.histogram import k_norm
+
         each = self.given_to(self.mechanism) | {"epsilon": self.epsilon / cap}
         return k_norm.within(1, **each, beta=self.beta * Fraction(1, max(1, n_groups)))
 
 
-@dataclass(frozen=True, kw_only=True)
 class RowsOfGroups(PeopleOfGroups):
     """Takes the rows of each group, of which each person adds at most `bound` to each."""
 

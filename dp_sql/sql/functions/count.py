@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dp_sql.sql import literals
@@ -13,7 +12,6 @@ from dp_sql.sql.shape import Function, Rows
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 
 
-@dataclass(frozen=True, kw_only=True)
 class Count(Bounded):
     """Takes a histogram of rows per person; returns one number."""
 

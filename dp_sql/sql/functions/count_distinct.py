@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dp_sql.errors import InternalError
 from dp_sql.sql import literals
@@ -14,13 +14,13 @@ from dp_sql.sql.ranges import MAX_CONTRIBUTIONS, OPEN_CONTRIBUTIONS
 from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
-from dp_sql.udfs.contributions.release import BoundedRelease
-from dp_sql.udfs.count_distinct import item_sample
-from dp_sql.udfs.count_distinct.bounded import BOUND_SELECTIONS, CountRelease
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
+from dp_sql.udfs.mechanism import BOUND_SELECTIONS, Mechanism, PrivacyLoss
+
+if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
+    from dp_sql.udfs.contributions.release import BoundedRelease
+    from dp_sql.udfs.count_distinct.bounded import CountRelease
 
 
-@dataclass(frozen=True, kw_only=True)
 class CountDistinct(Bounded):
     """Takes the people of each item; returns one number."""
 
@@ -50,6 +50,8 @@ class CountDistinct(Bounded):
         """With a sample, the mechanism has a part of beta, and the sample the other."""
         numbers = super().given_to(mechanism)
         if self.sample_items is not None:
+            from dp_sql.udfs.count_distinct import item_sample
+
             numbers["beta"] = item_sample.for_each(self.beta)
         return numbers
 
@@ -60,13 +62,20 @@ class CountDistinct(Bounded):
         return numbers
 
     def answer(self, found: CountRelease | BoundedRelease, loss: PrivacyLoss) -> Any:
+        from dp_sql.udfs.count_distinct import item_sample
+        from dp_sql.udfs.count_distinct.bounded import CountRelease
+
         if self.sample_items is not None and isinstance(found, CountRelease):
             found = item_sample.of_all_items(found, self.sample_items, self.beta)
         return super().answer(found, loss)
 
     def public_accuracy(self, mechanism: Mechanism, n_items: int | None) -> str:
-        says = mechanism.accuracy(**self.given_to(mechanism))
-        return says if self.sample_items is None else item_sample.accuracy(says, self.sample_items)
+        says = str(mechanism.accuracy(**self.given_to(mechanism)))
+        if self.sample_items is None:
+            return says
+        from dp_sql.udfs.count_distinct import item_sample
+
+        return item_sample.accuracy(says, self.sample_items)
 
     @classmethod
     def may_be_vector(cls, given: Given) -> bool:
@@ -95,7 +104,6 @@ class CountDistinct(Bounded):
         return self.answer(found, loss), self.public_accuracy(mechanism, None)
 
 
-@dataclass(frozen=True, kw_only=True)
 class CountOfCover(CountDistinct):
     """Takes how many items are covered under each bound, in the order of the bounds."""
 
@@ -115,7 +123,6 @@ class CountOfCover(CountDistinct):
         return self.answer(found, loss), self.public_accuracy(mechanism, None)
 
 
-@dataclass(frozen=True, kw_only=True)
 class CountPeople(CountDistinct):
     """Takes the number of people; returns it with noise."""
 

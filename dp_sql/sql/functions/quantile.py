@@ -125,7 +125,6 @@ class _Quantiles(Shape):
         return mechanism.accuracy(**self.given_to(mechanism), beta=self.beta)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Quantile(_Quantiles):
     """One quantile, or a list of them."""
 
@@ -143,7 +142,6 @@ class Quantile(_Quantiles):
         return self.quantiles
 
 
-@dataclass(frozen=True, kw_only=True)
 class Median(_Quantiles):
     """The quantile at 1/2."""
 

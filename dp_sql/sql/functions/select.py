@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -18,7 +17,6 @@ from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 _DOUBLE = "DOUBLE "
 
 
-@dataclass(frozen=True, kw_only=True)
 class Select(Shape):
     """Takes scores and sensitivities, as exact decimals; returns the place of a candidate, from 1.
 

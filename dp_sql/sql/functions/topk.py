@@ -23,7 +23,7 @@ from dp_sql.sql.shape import Function, Rows, Shape
 from dp_sql.sql.types import as_key
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
-from dp_sql.udfs.topk import counts, weighted_gaussian
+from dp_sql.udfs.topk import counts
 
 COUNTED = "STRUCT(item {}, count BIGINT)"
 _LIST, _WITH_COUNTS = "__dp_sql_topk", "__dp_sql_topk_counts"
@@ -219,7 +219,6 @@ class TopK(Shape):
         return str(mechanism.accuracy(n_items, **public))
 
 
-@dataclass(frozen=True, kw_only=True)
 class TopKOfPairs(TopK):
     """Takes the people of each item that anyone has; returns the places of up to k items."""
 
@@ -234,6 +233,8 @@ class TopKOfPairs(TopK):
         return rows.pairs({"__dp_items": "__dp_item", "__dp_pairs": "people"}, order)
 
     def draw(self, mechanism: Mechanism, loss: PrivacyLoss, *lists: Any) -> tuple[list[Any], str]:
+        from dp_sql.udfs.topk import weighted_gaussian
+
         ((offsets, people),) = lists
         places = mechanism.run(offsets, people, **self.given_to(mechanism))
         n_people = weighted_gaussian.n_people(offsets, people) if self.detailed else None
