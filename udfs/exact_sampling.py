@@ -74,7 +74,7 @@ class Odds:
 
 
 class Draws:
-    """The five ways in which a mechanism may be random, each with the exact distribution.
+    """The four ways in which a mechanism may be random, each with the exact distribution.
 
     bits(n) returns n fresh fair bits, as an integer in [0, 2**n).
     """
@@ -92,10 +92,6 @@ class Draws:
             if drawn < n:
                 return drawn
         return 0
-
-    def words(self, n: int) -> _Int64s:
-        """Draw n independent integers, each of 64 fair bits."""
-        return self._words(n).view(np.int64)
 
     def choose(self, odds: Odds) -> int:
         """Draw outcome j with probability proportional to its weight, exactly."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dp_sql.privacy.people_rows import PeopleRows, by_keys, found_sql, keys_of
+from dp_sql.privacy.group_sql import by_keys, found_sql, keys_of
+from dp_sql.privacy.people_rows import PeopleRows
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import EXECUTION, rows_of
 from dp_sql.sql.types import by_value

@@ -20,28 +20,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dp_sql.privacy.plan import Column, Finding, Plan
+from dp_sql.privacy.group_sql import PERSON, by_keys, found_sql, keys_of, keys_sql
+from dp_sql.privacy.plan import Finding, Plan
 from dp_sql.sql.functions.quantile import WORD_UDF
 from dp_sql.sql.types import as_bytes, as_text, by_value, exact
 
-KEEP_UDF, FIND_UDF, KEY_UDF = "__dp_sql_keep", "__dp_sql_find", "__dp_sql_key"
+KEEP_UDF, KEEP_BITS_UDF = "__dp_sql_keep", "__dp_sql_keep_bits"
+KEY_UDF = "__dp_sql_key"
+_N_BITS = 62  # so many groups fit a BIGINT, as one bit each
+_PLACE = "CAST(__dp_group - 1 AS INTEGER)"
+_BITS = f"system.main.bit_or(CAST(1 AS BIGINT) << {_PLACE})"
 _ITEM = re.compile(r"\b__dp_item\b")
-_PERSON = "__dp_privacy_unit"
-
-
-def keys_of(plan: Plan) -> dict[str, Column]:
-    """The columns of GROUP BY, by their names in the private SQL."""
-    return {f"__dp_key_{i}": key for i, key in enumerate(plan.keys)}
-
-
-def keys_sql(plan: Plan) -> list[str]:
-    """The columns of GROUP BY, read from the source."""
-    return [f"{exact(key.sql, key.type)} AS {name}" for name, key in keys_of(plan).items()]
-
-
-def by_keys(plan: Plan) -> str:
-    """The order of the groups."""
-    return ", ".join(by_value(name, key.type) for name, key in keys_of(plan).items())
 
 
 def bundles(plans: Sequence[Plan]) -> list[list[int]]:
@@ -74,31 +63,6 @@ def read_together(plan: Plan) -> Plan:
         return plan
     item = replace(plan.columns["item"], sql=plan.shared.item)
     return replace(plan, source=plan.shared.source, columns={**plan.columns, "item": item})
-
-
-def found_sql(plan: Plan, call: str, rows: str) -> list[str]:
-    """`__dp_found`, the keys of the groups that a UDF finds by the people who are in them.
-
-    `rows` is a relation of keys and people; `call` the UDF's first arguments. Only the groups found
-    are numbered: a place among all groups would depend on those that are not found.
-    """
-    names = ", ".join(keys_of(plan))
-    same = " AND ".join(f"{rows}.{k} = __dp_seen.{k}" for k in keys_of(plan))
-    return [
-        "__dp_seen AS MATERIALIZED (SELECT "
-        f"{names}, system.main.row_number() OVER (ORDER BY {by_keys(plan)}) AS seen "
-        f"FROM (SELECT DISTINCT {names} FROM {rows}) AS s)",
-        f"__dp_within AS MATERIALIZED (SELECT DISTINCT seen, {_PERSON} FROM {rows} "
-        f"JOIN __dp_seen ON {same})",
-        f"__dp_coded AS MATERIALIZED (SELECT {_PERSON}, CAST(system.main.row_number() OVER () "
-        f"- 1 AS INTEGER) AS code FROM (SELECT DISTINCT {_PERSON} FROM __dp_within) AS p)",
-        "__dp_lists_of AS (SELECT seen, system.main.list(code) AS people FROM __dp_within "
-        f"JOIN __dp_coded USING ({_PERSON}) GROUP BY seen)",
-        f"__dp_places AS MATERIALIZED (SELECT {FIND_UDF}({call}, coalesce("
-        "system.main.list(people ORDER BY seen ASC), [])) AS places FROM __dp_lists_of)",
-        f"__dp_found AS MATERIALIZED (SELECT {names} FROM __dp_seen JOIN (SELECT "
-        "unnest(places) AS seen FROM __dp_places) AS f USING (seen))",
-    ]
 
 
 @dataclass
@@ -135,7 +99,7 @@ class PeopleRows:
     @property
     def _person(self) -> str:
         """The columns that tell one person's rows in one group."""
-        return f"__dp_group, {_PERSON}" if self._grouped else _PERSON
+        return f"__dp_group, {PERSON}" if self._grouped else PERSON
 
     @property
     def _is_distinct(self) -> bool:
@@ -158,9 +122,12 @@ class PeopleRows:
             if self.key is None:
                 ctes += self._groups()
             rows = f"({self._placed()})"
-            if self._n_of_rows:
-                ctes.append(f"__dp_placed AS MATERIALIZED {rows}")
+            if self._n_of_rows or self._draws_first:
+                kept = "NOT " if self._draws_first else ""
+                ctes.append(f"__dp_placed AS {kept}MATERIALIZED {rows}")
                 rows = "__dp_placed"
+        if self._draws_first:
+            return ctes + self._drawn_first()
         if self._n_of_persons:
             if self._draws_rows:
                 ctes.append(f"__dp_numbered AS ({self._numbered(rows)})")
@@ -177,21 +144,25 @@ class PeopleRows:
         if self._grouped and _lists_items(plan):
             some = f"SELECT {item} AS __dp_item FROM __dp_read WHERE {item} IS NOT NULL"
             ctes = [f"__dp_rows AS ({some})"]
-        joined = ""
+        values = plan.parameters.of_person()
+        rows = "__dp_persons" if values else "__dp_placed" if self._grouped else "__dp_read"
+        is_capped = plan.groups is not None and plan.groups.cap is not None
         if plan.groups is not None and plan.groups.cap is not None:
-            joined = f" JOIN __dp_allowed{self._draws[plan.groups.cap]} USING ({self._person})"
-        if values := plan.parameters.of_person():
+            rows += self._draws[plan.groups.cap]
+        if values:
             listed = [f"{self._values[_ITEM.sub(item, sql)]} AS {n}" for n, sql in values.items()]
             some = f" WHERE __dp_n_{item} > 0" if len(self._columns) > 1 else ""
-            kept = f"SELECT {self._person}, {', '.join(listed)} FROM __dp_persons{joined}{some}"
+            if self._draws_first and not is_capped:
+                rows, some = "__dp_own JOIN __dp_groups ON ", self._is_in(f"__dp_in_{item}")
+                listed = [f"1 AS {n}" for n in values]
+            kept = f"SELECT {self._person}, {', '.join(listed)} FROM {rows}{some}"
             return [*ctes, f"__dp_kept AS ({kept})"]
         distinct = "DISTINCT " if self._grouped and not self._is_distinct else ""
-        rows = "__dp_placed" if self._grouped else "__dp_read"
         some = f" WHERE {item} IS NOT NULL" if len(self._columns) > 1 else ""
-        kept = f"SELECT {distinct}{self._person}, {item} AS __dp_item FROM {rows}{joined}{some}"
+        kept = f"SELECT {distinct}{self._person}, {item} AS __dp_item FROM {rows}{some}"
         alone = plan.keep_source and self._n_readers == 1 and not plan.parameters.reads_rows_once
         is_sample = plan.parameters.sample_items is not None  # few rows, and each has been hashed
-        is_kept = joined or distinct or is_sample or (alone and not self._grouped)
+        is_kept = is_capped or distinct or is_sample or (alone and not self._grouped)
         return [*ctes, f"__dp_kept AS {'' if is_kept else 'NOT '}MATERIALIZED ({kept})"]
 
     def read(self) -> list[str]:
@@ -215,11 +186,11 @@ class PeopleRows:
     def _read(self) -> str:
         """The source's rows, without those that no call counts."""
         person = self._first.columns["privacy_unit"]
-        listed = [f"{exact(person.sql, person.type)} AS {_PERSON}"]
+        listed = [f"{exact(person.sql, person.type)} AS {PERSON}"]
         listed += [f"{sql} AS {name}" for sql, name in self._columns.items()]
         rows = f"SELECT {', '.join([*listed, *keys_sql(self._first)])} FROM {self._first.source}\n"
         some = " OR ".join(f"{name} IS NOT NULL" for name in self._columns.values())
-        there = [f"{name} IS NOT NULL" for name in (_PERSON, *keys_of(self._first))]
+        there = [f"{name} IS NOT NULL" for name in (PERSON, *keys_of(self._first))]
         where = " AND ".join([*there, f"({some})"])
         kept = self._n_readers > 1 and (self._grouped or self._first.keep_source)
         rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {where}"
@@ -256,6 +227,56 @@ class PeopleRows:
         return f"SELECT {self._person}, {', '.join(listed)} FROM {rows} GROUP BY {self._person}"
 
     @property
+    def _n_groups(self) -> int:
+        """How many groups there are, if this is known before the release; else 0."""
+        return (self._first.groups and self._first.groups.size) or 0
+
+    @property
+    def _fits_bits(self) -> bool:
+        """Whether a draw may take a person's groups as bits of one number, the first as bit 0.
+
+        Another reading in the same execution then has another draw, which no value depends on.
+        """
+        return self.key is None and not self._n_of_rows and 0 < self._n_groups <= _N_BITS
+
+    @staticmethod
+    def _is_in(groups: str) -> str:
+        """Whether a row's group is among those of a number."""
+        return f"({groups} >> {_PLACE}) & 1 = 1"
+
+    @property
+    def _draws_first(self) -> bool:
+        """Whether groups are drawn before the rows in them are aggregated, by a second reading.
+
+        A word for each row costs more than to read a stored table again, if a cap leaves few rows.
+        """
+        uncapped = [plan for plan in self.plans if plan.groups and plan.groups.cap is None]
+        return (
+            self._fits_bits
+            and not self._first.keep_source
+            and any(WORD_UDF in sql for sql in self._values)
+            and all(2 * cap <= self._n_groups for cap in self._draws)
+            and all(plan.parameters.counts_people for plan in uncapped)
+        )
+
+    def _drawn_first(self) -> list[str]:
+        """The groups of each person as bits, `__dp_own`, and the values in those that are kept."""
+        items = dict.fromkeys(self._items)
+        inside = (f"{_BITS} FILTER (WHERE {item} IS NOT NULL) AS __dp_in_{item}" for item in items)
+        ctes = [
+            f"__dp_own AS MATERIALIZED (SELECT {PERSON}, {_BITS} AS own, {', '.join(inside)} "
+            f"FROM __dp_placed GROUP BY {PERSON})"
+        ]
+        for cap, end in self._draws.items():
+            allowed = f"SELECT {PERSON}, {KEEP_BITS_UDF}(own, {cap}) AS kept FROM __dp_own"
+            rows = (
+                f"(SELECT __dp_placed.* FROM __dp_placed JOIN ({allowed}) AS k USING ({PERSON}) "
+                f"WHERE {self._is_in('kept')}) AS r"
+            )
+            ctes.append(f"__dp_persons{end} AS MATERIALIZED ({self._persons(rows)})")
+        return ctes
+
+    @property
     def _draws_rows(self) -> bool:
         """Whether one row of a person is drawn, by a hash."""
         return self.key is not None and any(WORD_UDF in sql for sql in self._values)
@@ -263,7 +284,7 @@ class PeopleRows:
     def _numbered(self, rows: str) -> str:
         """The rows with numbers within each person's; rows with equal numbers are equal."""
         names = [*self._columns.values(), *(["__dp_group"] if self._grouped else [])]
-        number = f"PARTITION BY {_PERSON} ORDER BY {', '.join(names)}"
+        number = f"PARTITION BY {PERSON} ORDER BY {', '.join(names)}"
         return f"SELECT *, system.main.row_number() OVER ({number}) AS __dp_row FROM {rows}"
 
     def _drawn(self, value: str) -> str:
@@ -275,38 +296,59 @@ class PeopleRows:
 
     def _hash(self, what: str, number: str) -> str:
         """The keyed hash of a person and the number of a group or row."""
-        person = as_text(_PERSON, self._first.columns["privacy_unit"].type)
+        person = as_text(PERSON, self._first.columns["privacy_unit"].type)
         text = f"{person} || '/' || CAST({number} AS VARCHAR)"
         return f"system.main.sha256('{self.key}{what}/' || {text})"
 
     def _allowed(self, cap: int, end: str) -> list[str]:
-        """`__dp_allowed`: at most `cap` groups of each person."""
+        """The groups in which each person counts, and the rows or people's values in them."""
         groups = f"SELECT DISTINCT {self._person} FROM __dp_placed"
         if not self._n_of_rows:
             groups = f"SELECT {self._person} FROM __dp_persons"
-        if self.key is not None:
+        using, some = self._person, ""
+        if self._fits_bits:
+            using, some = PERSON, f" WHERE {self._is_in('kept')}"
+            ctes = [
+                f"__dp_allowed{end} AS (SELECT {PERSON}, {KEEP_BITS_UDF}({_BITS}, {cap}) AS kept "
+                f"FROM __dp_persons GROUP BY {PERSON})"
+            ]
+        elif self.key is not None:
             order = self._hash(f"group/{cap}", "__dp_group")
             own = f"system.main.list(__dp_group ORDER BY {order} ASC)"
-            return [
-                f"__dp_allowed{end} AS (SELECT {_PERSON}, unnest(system.main.list_slice({own}, 1, "
-                f"{cap})) AS __dp_group FROM ({groups}) AS m GROUP BY {_PERSON})"
+            ctes = [
+                f"__dp_allowed{end} AS (SELECT {PERSON}, unnest(system.main.list_slice({own}, 1, "
+                f"{cap})) AS __dp_group FROM ({groups}) AS m GROUP BY {PERSON})"
             ]
-        # In an order of their own, so that another reading in the same execution has the same draw.
+        else:
+            ctes = self._allowed_once(cap, end, groups)
+        joined = f"JOIN __dp_allowed{end} USING ({using}){some}"
+        relations = [("__dp_placed", "NOT "), ("__dp_persons", "")]
+        return ctes + [
+            f"{one}{end} AS {kept}MATERIALIZED (SELECT {one}.* FROM {one} {joined})"
+            for (one, kept), n in zip(relations, (self._n_of_rows, self._n_of_persons), strict=True)
+            if n
+        ]
+
+    def _allowed_once(self, cap: int, end: str, groups: str) -> list[str]:
+        """The same, drawn once in an execution: answers of items are places in a list of theirs.
+
+        People are in an order of their own, so that another reading has the same draw.
+        """
         call = next(
             call
             for plan, call in zip(self.plans, self.calls, strict=True)
             if plan.groups is not None and plan.groups.cap == cap
         )
-        order = by_value(_PERSON, self._first.columns["privacy_unit"].type)
+        order = by_value(PERSON, self._first.columns["privacy_unit"].type)
         return [
-            f"__dp_members{end} AS MATERIALIZED (SELECT {_PERSON}, "
+            f"__dp_members{end} AS MATERIALIZED (SELECT {PERSON}, "
             "system.main.list(__dp_group ORDER BY __dp_group ASC) AS own, "
             f"system.main.row_number() OVER (ORDER BY {order}) AS place "
-            f"FROM ({groups}) AS m GROUP BY {_PERSON})",
+            f"FROM ({groups}) AS m GROUP BY {PERSON})",
             f"__dp_counted{end} AS MATERIALIZED (SELECT {KEEP_UDF}({call}, coalesce("
             "system.main.list(system.main.len(own) ORDER BY place ASC), []), "
             f"{cap}) AS counted FROM __dp_members{end})",
-            f"__dp_allowed{end} AS MATERIALIZED (SELECT {_PERSON}, unnest(system.main.list_select("
+            f"__dp_allowed{end} AS MATERIALIZED (SELECT {PERSON}, unnest(system.main.list_select("
             "own, system.main.list_extract(counted, place))) AS __dp_group "
             f"FROM __dp_members{end}, __dp_counted{end})",
         ]

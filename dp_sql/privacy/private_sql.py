@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, count
 
-from dp_sql.privacy.people_rows import PeopleRows, by_keys, keys_of, keys_sql
+from dp_sql.privacy.group_sql import by_keys, keys_of, keys_sql
+from dp_sql.privacy.people_rows import PeopleRows
 from dp_sql.privacy.plan import Plan
 from dp_sql.sql.shape import Rows
 from dp_sql.sql.tokens import folded

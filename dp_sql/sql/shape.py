@@ -114,6 +114,8 @@ class Shape(ABC):
     # Whether `lists` reads the rows once, so that DuckDB need not keep them.
     reads_rows_once: ClassVar[bool] = False
     counts_rows: ClassVar[bool] = False  # whether it matters how often a row occurs
+    # Whether a person's value in a group is 1 if any of their rows has an item.
+    counts_people: ClassVar[bool] = False
     takes_star: ClassVar[bool] = False  # whether * is an item, which every row has
     # The named arguments that a call needs besides epsilon: what each is, and values to try.
     needs: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from operator import itemgetter
@@ -11,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import connection as duckdb_connection
 from dp_sql.engines.duckdb import install
+from dp_sql.engines.duckdb.functions import keep_bits
 from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
 from dp_sql.errors import BudgetExceeded, DpSqlError
 from dp_sql.privacy.people_rows import PeopleRows
@@ -247,6 +250,71 @@ def test_values_of_people_are_computed_by_one_scan(
     (sql,) = released
     assert scans(owner, sql) == 1
     assert sql.count("GROUP BY __dp_privacy_unit") == 1
+
+
+# --- groups that are drawn before the values of people are computed -------------------------------
+
+FEW = "groups := ['r0', 'r1', 'r2', 'r3', 'a', 'b', 'c', 'd'], max_groups_contributed := {}"
+ONE_VOTE = [call for call in CALLS[6:] if "contribution_bound" not in call]
+
+
+@pytest.mark.parametrize("source", SOURCES[:2])
+def test_what_is_drawn_first_is_what_is_drawn_last(
+    owner: dp_sql.Session,
+    taken: list[tuple[Any, ...]],
+    released: list[str],
+    source: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = [priced(call, n, FEW.format(4)) for n, call in enumerate(ONE_VOTE)]
+    text = statement(calls, source, "grouped")
+    owner.sql(text).fetchall()
+    first = sorted(taken, key=itemgetter(0))
+    taken.clear()
+    monkeypatch.setattr(PeopleRows, "_draws_first", False)
+    owner.sql(text).fetchall()
+    assert ["__dp_own AS" in sql for sql in released] == [True, False]
+    assert first == sorted(taken, key=itemgetter(0))
+
+
+@pytest.mark.parametrize("cap", [1, 3])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_cap_holds_whenever_groups_are_drawn(
+    owner: dp_sql.Session,
+    taken: list[tuple[Any, ...]],
+    cap: int,
+    is_first: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not is_first:
+        monkeypatch.setattr(PeopleRows, "_draws_first", False)
+    calls = [priced(call, n, FEW.format(cap)) for n, call in enumerate(ONE_VOTE)]
+    owner.sql(statement(calls, "views", "grouped")).fetchall()
+    counted = sum(sum(people) for _, kind, _, people, _ in only(taken, "Count"))
+    votes = sum(len(votes) for _, kind, votes in only(taken, "Median"))
+    connection = owner.connection
+    assert connection is not None
+    inside = "FROM views WHERE user_id IS NOT NULL AND region IS NOT NULL"
+    ((people,),) = connection.execute(
+        f"SELECT sum(least(n, {cap})) FROM (SELECT count(DISTINCT region) AS n {inside} "
+        "GROUP BY user_id)"
+    ).fetchall()
+    assert votes <= counted == people
+
+
+def only(taken: list[tuple[Any, ...]], kind: str) -> list[tuple[Any, ...]]:
+    """What the mechanisms of one shape take."""
+    return [one for one in taken if one[1].__name__ == kind]
+
+
+def test_each_persons_groups_are_kept_by_chance_alone() -> None:
+    own = [0b1, 0b1011, (1 << 62) - 1] * 600
+    kept = keep_bits(pa.chunked_array([own]), pa.chunked_array([[2] * len(own)])).to_pylist()
+    assert all(some & ~whole == 0 for some, whole in zip(kept, own, strict=True))
+    assert [some.bit_count() for some in kept] == [min(2, whole.bit_count()) for whole in own]
+    pairs = Counter(kept[1::3])
+    assert {*pairs} == {0b11, 0b1001, 0b1010}
+    assert all(abs(n - 200) < 115 for n in pairs.values())  # ten standard deviations
 
 
 # --- one debit, one outcome -----------------------------------------------------------------------

@@ -21,6 +21,7 @@ from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import GROUPS
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.udfs.exact_sampling import secret_draws
+from dp_sql.udfs.randomness import fair_bytes
 
 # A UDF's name, the callable, the SQL types that it takes after the ticket, and its own.
 Udf = tuple[str, Callable[..., Any], list[str], str]
@@ -104,9 +105,17 @@ def keep_udf(issued: Tickets) -> Callable[..., Any]:
 
     def keep(ticket: str, execution: tuple[int, int], sizes: Any, cap: Any) -> Any:
         each = _value(sizes, "BIGINT[]")
-        return issued.groups_once(ticket, execution, lambda: _kept(each, cap.as_py()))
+        return issued.groups_once(ticket, execution, lambda: _kept_places(each, cap.as_py()))
 
     return _by_rows(keep, 2, "BIGINT[][]")
+
+
+def keep_bits(own: Any, caps: Any) -> Any:
+    """A UDF of rows: of groups that are the bits of a number, at most a cap of them."""
+    numbers = _integers(own.combine_chunks(), np.int64).astype("<i8").view(np.uint8).reshape(-1, 8)
+    bits = np.unpackbits(numbers, axis=1, bitorder="little")
+    bits[bits == 1] = _kept(bits.sum(axis=1, dtype=np.int64), caps[0].as_py())
+    return _arrow_numbers(np.packbits(bits, axis=1, bitorder="little").view("<i8"), "int64")
 
 
 def find_udf(issued: Tickets) -> Callable[..., Any]:
@@ -140,23 +149,31 @@ def key_udf(issued: Tickets) -> Callable[..., Any]:
     return _by_rows(key, 0, "VARCHAR")
 
 
-def _kept(sizes: NDArray[Any], cap: int) -> Any:
-    """The kept places of each person, as an arrow array; only people in too many groups draw."""
+def _kept_places(sizes: NDArray[Any], cap: int) -> Any:
+    """The places of each person's groups that are kept, from 1, as an arrow array."""
     import pyarrow as pa
 
-    ends, over = np.cumsum(sizes), sizes > cap
-    places = np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes) + 1
-    kept = np.repeat(~over, sizes)
-    kept[~kept] = secret_draws().orders(sizes[over]) < cap
+    places = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1
     numbers = np.append(0, np.cumsum(np.minimum(sizes, cap)))
     return pa.ListArray.from_arrays(
-        _arrow_numbers(numbers, "int32"), _arrow_numbers(places[kept], "int64")
+        _arrow_numbers(numbers, "int32"), _arrow_numbers(places[_kept(sizes, cap)], "int64")
     )
+
+
+def _kept(sizes: NDArray[Any], cap: int) -> NDArray[np.bool_]:
+    """Whether each group of each person is kept; only people in too many groups draw."""
+    over = sizes > cap
+    kept = np.repeat(~over, sizes)
+    kept[~kept] = secret_draws().orders(sizes[over]) < cap
+    return kept
 
 
 def words_of_rows(rows: Any) -> Any:
     """A UDF: 64 fair bits for each row, whatever is in it."""
-    return _arrow_numbers(secret_draws().words(len(rows)), "int64")
+    import pyarrow as pa
+
+    words = pa.py_buffer(fair_bytes(8 * len(rows)))
+    return pa.Array.from_buffers(pa.int64(), len(rows), [None, words])
 
 
 def _value(scalar: Any, kind: str) -> Any:

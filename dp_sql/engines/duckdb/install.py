@@ -19,6 +19,7 @@ from dp_sql.engines.duckdb.connection import Connection, Engine
 from dp_sql.engines.duckdb.functions import (
     Udf,
     find_udf,
+    keep_bits,
     keep_udf,
     key_udf,
     mechanism_udfs,
@@ -27,7 +28,8 @@ from dp_sql.engines.duckdb.functions import (
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.around import IN_DP
-from dp_sql.privacy.people_rows import FIND_UDF, KEEP_UDF, KEY_UDF
+from dp_sql.privacy.group_sql import FIND_UDF
+from dp_sql.privacy.people_rows import KEEP_BITS_UDF, KEEP_UDF, KEY_UDF
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.functions.quantile import WORD_UDF
@@ -131,6 +133,7 @@ def _functions(key: str, instance: Instance) -> list[tuple[Any, ...]]:
             (name, function, ["VARCHAR", "UBIGINT", "UBIGINT", *takes], answer, arrow)
             for name, function, takes, answer in [*mechanism_udfs(issued), keep, find, sampled]
         ),
+        (KEEP_BITS_UDF, keep_bits, ["BIGINT", "BIGINT"], "BIGINT", arrow),
         (WORD_UDF, words_of_rows, ["BIGINT"], "BIGINT", arrow),
         (_INSTANCE_UDF, lambda: key, [], "VARCHAR", {}),
         # DuckDB folds constant arguments: query() needs the text when it binds.

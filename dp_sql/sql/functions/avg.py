@@ -77,7 +77,7 @@ class Avg(Bounded):
         return (
             f"SELECT {rows.group}code, {bucket('size')} AS bucket, system.main.count(*) AS people, "
             f"system.main.sum(size) AS total FROM ({sizes}) AS sizes "
-            f"WHERE size > 0 GROUP BY {rows.group}code, bucket"
+            f"GROUP BY {rows.group}code, bucket HAVING total > 0"
         )
 
     def lists(self, rows: Rows) -> list[str]:

@@ -141,6 +141,7 @@ class PeopleOfGroups(Vector, Bounded):
     """Takes the number of people of each group; returns all of them with one vector of noise."""
 
     registry = "histogram"
+    counts_people = True
     takes: ClassVar = {"__dp_number": "BIGINT"}
     sums: ClassVar = {"__dp_number": "HUGEINT"}
     udfs: ClassVar = {"__dp_sql_people_vector": "BIGINT",
@@ -200,7 +201,7 @@ class PeopleOfGroups(Vector, Bounded):
 class RowsOfGroups(PeopleOfGroups):
     """Takes the rows of each group, of which each person adds at most `bound` to each."""
 
-    counts_rows = True
+    counts_rows, counts_people = True, False
     udfs: ClassVar = {"__dp_sql_rows_vector": "BIGINT",
                       "__dp_sql_rows_vector_report": WITH_NOISE}  # fmt: skip
 

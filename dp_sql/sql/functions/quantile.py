@@ -102,8 +102,7 @@ class _Quantiles(Shape):
         return self._grid.position(sql) if name == "item" else super().column(name, sql, kind)
 
     def of_person(self) -> Mapping[str, str]:
-        drawn = f"system.main.arg_min(__dp_item, {WORD_UDF}(__dp_item))"
-        return {"__dp_vote": f"{drawn} FILTER (WHERE __dp_item IS NOT NULL)"}
+        return {"__dp_vote": f"system.main.arg_min(__dp_item, {WORD_UDF}(__dp_item))"}
 
     def summary(self, rows: Rows) -> str:
         return f"SELECT {rows.group}__dp_vote FROM {rows.relation} WHERE __dp_vote IS NOT NULL"
