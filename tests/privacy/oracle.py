@@ -190,17 +190,12 @@ def _one_zero(row: tuple[str | None, ...]) -> tuple[str | None, ...]:
 def some_data() -> list[Data]:
     """Few rows and many, values that people share and values that one person has.
 
-    The second and the last reject each mutant of these tests; the others, most of them.
+    These two reject each mutant of these tests.
     """
     return [
         {
             table: [(owner, step * n + shift * i) for n, owner in enumerate(owners * times)]
             for i, (table, owners) in enumerate(OWNERS.items())
         }
-        for step, times, shift in (
-            (1, 1, 1),
-            (1, 3, 1),
-            (5, 2, 3),
-            (3, 6, 0),
-        )
+        for step, times, shift in ((1, 3, 1), (3, 6, 0))
     ]

@@ -86,7 +86,7 @@ def told_apart(text: str, sides: tuple[Side, Side]) -> str | None:
 
 
 @settings(
-    max_examples=80, deadline=None,
+    max_examples=40, deadline=None,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 @given(text=mutated(SEEDS))

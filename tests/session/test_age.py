@@ -27,7 +27,7 @@ from dp_sql.udfs import exact_sampling
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.conftest import READING_LOG
 
-N = 30
+N = 20
 SURE = "epsilon := 100"
 OWNERS = f"SELECT DP_COUNT_DISTINCT(title, {SURE}, privacy_unit := user_id) AS n FROM ratings"
 ANALYSTS = f"SELECT DP_COUNT_DISTINCT(title, {SURE}) AS n FROM ratings"

@@ -60,7 +60,7 @@ def shared() -> Iterator[dp_sql.Session]:
         yield session
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(text=mutated())
 def test_a_mutated_statement_is_answered_or_refused(shared: dp_sql.Session, text: str) -> None:
     try:

@@ -76,7 +76,7 @@ def disagrees(value: object, con: duckdb.DuckDBPyConnection) -> bool:
     return ours != theirs
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(value=SCALARS | st.lists(st.text("a'\\\"\n;-$?", max_size=5), min_size=1, max_size=3))
 def test_a_literal_is_the_value_that_duckdb_would_bind(
     value: object, con: duckdb.DuckDBPyConnection

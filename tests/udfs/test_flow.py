@@ -37,7 +37,6 @@ def test_every_bound_comes_with_a_cover_and_a_cut_of_the_same_size(examples: int
 
 
 @given(runs=graphs, times=read_budgets)
-@settings(max_examples=50, deadline=None)
 def test_the_counts_are_the_sizes_of_the_covers(runs: Runs, times: int) -> None:
     with reading(times):
         sizes = [count for _, count, _ in flow.covers(graph_of(runs), range(1, 13))]
@@ -45,7 +44,6 @@ def test_the_counts_are_the_sizes_of_the_covers(runs: Runs, times: int) -> None:
 
 
 @given(runs=graphs, times=read_budgets, bounds=st.sets(st.integers(1, 14), min_size=1))
-@settings(max_examples=80, deadline=None)
 def test_a_bound_has_the_same_count_whatever_others_are_asked(
     runs: Runs, times: int, bounds: set[int]
 ) -> None:
@@ -57,21 +55,18 @@ def test_a_bound_has_the_same_count_whatever_others_are_asked(
 
 
 @given(runs=tiny, times=read_budgets)
-@settings(max_examples=80, deadline=None)
 def test_trying_everything_finds_no_other_count(runs: Runs, times: int) -> None:
     with reading(times):
         assert counts_of(runs, 4) == [by_trying_everything(runs, bound) for bound in range(1, 5)]
 
 
 @given(runs=graphs, times=read_budgets)
-@settings(max_examples=30, deadline=None)
 def test_scipy_finds_no_other_count(runs: Runs, times: int) -> None:
     with reading(times):
         assert counts_of(runs, 5) == [by_scipy(runs, bound) for bound in range(1, 6)]
 
 
 @given(runs=graphs, data=st.data())
-@settings(max_examples=50, deadline=None)
 def test_one_person_moves_the_count_by_at_most_the_bound(runs: Runs, data: st.DataObject) -> None:
     leaver = data.draw(st.sampled_from([*range(7), 9, 10, 14]))
     without = [[person for person in run if person != leaver] for run in runs]
@@ -80,7 +75,6 @@ def test_one_person_moves_the_count_by_at_most_the_bound(runs: Runs, data: st.Da
 
 
 @given(runs=graphs)
-@settings(max_examples=50, deadline=None)
 def test_the_count_never_falls_and_its_steps_never_grow(runs: Runs) -> None:
     steps = np.diff([0, *counts_of(runs, 12)])
     assert np.all(steps >= 0)
@@ -88,32 +82,27 @@ def test_the_count_never_falls_and_its_steps_never_grow(runs: Runs) -> None:
 
 
 @given(runs=graphs)
-@settings(max_examples=30, deadline=None)
 def test_with_bounds_large_enough_everything_that_has_people_is_covered(runs: Runs) -> None:
     assert counts_of(runs, 60)[-1] == sum(1 for run in runs if run)
 
 
 @given(runs=graphs, data=st.data())
-@settings(max_examples=50, deadline=None)
 def test_the_order_of_items_does_not_matter(runs: Runs, data: st.DataObject) -> None:
     assert counts_of(data.draw(st.permutations(runs)), 8) == counts_of(runs, 8)
 
 
 @given(runs=graphs, data=st.data())
-@settings(max_examples=50, deadline=None)
 def test_the_order_inside_a_run_does_not_matter(runs: Runs, data: st.DataObject) -> None:
     shuffled = [data.draw(st.permutations(run)) for run in runs]
     assert counts_of(shuffled, 8) == counts_of(runs, 8)
 
 
 @given(runs=graphs, codes=st.permutations(range(20)))
-@settings(max_examples=50, deadline=None)
 def test_the_codes_of_people_do_not_matter(runs: Runs, codes: list[int]) -> None:
     assert counts_of([[codes[p] for p in run] for run in runs], 8) == counts_of(runs, 8)
 
 
 @given(runs=graphs, times=read_budgets)
-@settings(max_examples=50, deadline=None)
 def test_repetitions_inside_a_run_do_not_matter(runs: Runs, times: int) -> None:
     with reading(times):
         once = [list(dict.fromkeys(run)) for run in runs]
@@ -156,7 +145,6 @@ def test_the_checker_rejects_a_cover_that_only_a_longer_path_improves() -> None:
 
 @pytest.mark.pure
 @given(runs=small, data=st.data())
-@settings(max_examples=50, deadline=None)
 def test_the_checker_rejects_a_flow_that_is_one_short(runs: Runs, data: st.DataObject) -> None:
     *_, (bound, count, cover) = flow.covers(graph_of(runs), range(1, data.draw(st.integers(2, 5))))
     covered = np.flatnonzero(cover >= 0)

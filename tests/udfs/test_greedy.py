@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_sql.udfs.count_distinct import bounded, flow, greedy, template
@@ -52,13 +52,11 @@ def holdings_of(people_of_items):
 
 
 @given(runs=runs)
-@settings(max_examples=80, deadline=None)
 def test_larger_counts_are_those_of_algorithm_2(runs):
     assert in_turns(runs, 12) == algorithm_2(holdings_of(runs), 12)
 
 
 @given(runs=runs, leaver=st.sampled_from((*range(9), 14, 30)))
-@settings(max_examples=80, deadline=None)
 def test_a_person_who_leaves_moves_larger_counts_by_at_most_the_bound(runs, leaver):
     rest = [[person for person in run if person != leaver] for run in runs]
     moves = np.subtract(in_turns(runs, 12), in_turns(rest, 12)).tolist()
@@ -66,7 +64,6 @@ def test_a_person_who_leaves_moves_larger_counts_by_at_most_the_bound(runs, leav
 
 
 @given(runs=runs)
-@settings(max_examples=80, deadline=None)
 def test_the_cover_is_at_least_half_the_largest_and_never_falls(runs):
     counts = in_turns(runs, 12)
     offsets = np.cumsum([0, *map(len, runs)])
@@ -77,13 +74,11 @@ def test_the_cover_is_at_least_half_the_largest_and_never_falls(runs):
 
 
 @given(runs=runs)
-@settings(max_examples=50, deadline=None)
 def test_bounds_large_enough_cover_everything_that_somebody_holds(runs):
     assert in_turns(runs, 25)[-1] == sum(1 for run in runs if run)
 
 
 @given(runs=runs, data=st.data())
-@settings(max_examples=50, deadline=None)
 def test_only_the_order_of_codes_matters(runs, data):
     codes = sorted(data.draw(st.lists(st.integers(0, 500), min_size=31, max_size=31, unique=True)))
     spread = [[codes[person] for person in run] for run in runs]
@@ -94,7 +89,6 @@ def test_only_the_order_of_codes_matters(runs, data):
 
 
 @given(runs=runs, data=st.data())
-@settings(max_examples=50, deadline=None)
 def test_neither_repetitions_nor_the_order_inside_a_run_matter(runs, data):
     shuffled = [data.draw(st.permutations([*run, *run])) for run in runs]
     assert in_turns(shuffled, 8) == in_turns(runs, 8)
