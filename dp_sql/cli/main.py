@@ -6,6 +6,7 @@ Answers go to standard output, everything else to standard error.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,6 +14,7 @@ from importlib import import_module
 import click
 
 from dp_sql.cli.errors import discard_output, error_text
+from dp_sql.errors import guessed
 
 COMMANDS = {  # of each, the module whose `command` it is, and what it does
     "shell": ("dp_sql.cli.shell.main", "Query a database: at a prompt, with -c, or from a pipe."),
@@ -54,6 +56,10 @@ class DefaultGroup(click.Group):
         names = self.list_commands(ctx)
         is_named = args and args[0] in {*names, *ctx.help_option_names, "--version"}
         if not (is_named or ctx.resilient_parsing):  # the user's shell asks what can come here
+            near = guessed(args[0], names) if args and args[0].isalpha() else ""
+            if near and not os.path.exists(args[0]):
+                file = f"For a file of that name, write ./{args[0]}."
+                raise click.UsageError(f"No such command {args[0]}. Did you mean {near}? {file}")
             args = [names[0], *args]
         return super().parse_args(ctx, args)
 

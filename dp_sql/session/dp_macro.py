@@ -5,24 +5,65 @@ Writing it releases nothing; each execution does. DuckDB binds such a query as o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.errors import NotSupported
+from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.outer_sql import outer_sql, with_releases
 from dp_sql.privacy.owner_plan import owners_plans as plans_of_select
 from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import one_of, private_sql
+from dp_sql.session.corrections import working
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
+from dp_sql.sql.limits import check_depth
 from dp_sql.sql.select_list import check_list
-from dp_sql.sql.statement import parse
+from dp_sql.sql.statement import Statement, parse
 from dp_sql.sql.tokens import Token
 
 
 def query_of(text: str, engine: Engine) -> str:
     """The query that `dp(text)` means; QueryError if it is not one query, or is refused."""
+    try:
+        return _query_of(text, engine)
+    except QueryError as error:
+        suggest(error, engine, lambda *_: False)
+        raise
+
+
+def suggest(
+    error: QueryError, engine: Engine, is_plain: Callable[[Statement, Engine], bool]
+) -> None:
+    """Add the statement that works instead, if one is known; it is planned, and nothing is spent.
+
+    is_plain: whether DuckDB may run a statement outside of dp().
+    """
+
+    def attempt(text: str) -> Exception | None:
+        try:
+            found = _one_query(text)
+            check_depth(found)
+            owners_plans(found.selects, found.tokens, engine)
+        except QueryError as wrong:
+            return wrong
+        return None
+
+    with suppress(Exception):  # the error says enough
+        text = working(error.instead, attempt)
+        if text and "$" not in text:
+            error.suggestion = (
+                text if is_plain(_one_query(text), engine) else f"FROM dp($$ {text.strip()} $$)"
+            )
+
+
+def _query_of(text: str, engine: Engine) -> str:
+    found = _one_query(text)
+    return with_ctes(text, found.tokens, found.selects, engine)
+
+
+def _one_query(text: str) -> Statement:
     found = parse(text)
     if len(found) != 1 or not found[0].may_be_query:
         raise NotSupported(
@@ -31,7 +72,7 @@ def query_of(text: str, engine: Engine) -> str:
             hint="Write CREATE TABLE … AS, INSERT or COPY around it: "
             "CREATE TABLE best AS FROM dp($$ SELECT … $$)",
         )  # fmt: skip
-    return with_ctes(text, found[0].tokens, found[0].selects, engine)
+    return found[0]
 
 
 def with_ctes(

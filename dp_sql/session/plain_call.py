@@ -6,8 +6,10 @@ text of the statement. All its calls are planned before the first is released.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 
 from dp_sql.engines.duckdb.connection import Engine
@@ -15,13 +17,14 @@ from dp_sql.engines.duckdb.install import Asked, Owner
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.around import IN_DP, check_around
 from dp_sql.privacy.plan import Plan
-from dp_sql.session.dp_macro import owners_plans, query_of
+from dp_sql.session.dp_macro import owners_plans, query_of, suggest
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.limits import check_depth
 from dp_sql.sql.statement import Statement, parse
-from dp_sql.sql.tokens import folded, matching, tokenize
+from dp_sql.sql.tokens import Token, folded, matching, tokenize
 
+_Planned = tuple[Statement, list[Plan]]
 _Signature = tuple[object, ...]
 _BOOLEANS = {
     ("CAST", "(", f"'{value[0].upper()}'", "AS", "BOOLEAN", ")"): value
@@ -31,21 +34,9 @@ _BOOLEANS = {
 
 def answer_of(asked: Asked, engine: Engine) -> str:
     """The value of the call that asks, as a JSON list; QueryError before anything is spent."""
-    statement = _statement(asked)
+    statement, plans = _planned(asked, engine)
     calls = [call for select in statement.selects for call in select.calls]
-    try:
-        index = _index(statement.text, calls, asked)
-        check_around(statement, engine)
-    except NotSupported as refusal:
-        if refusal.hint != IN_DP or not statement.is_query:
-            raise
-        body = statement.text[slice(*statement.span)]
-        known = "$" in body or "PIVOT" in body.upper()  # DuckDB writes a source's values into PIVOT
-        hint = IN_DP if known else f"Write: FROM dp($$ {body} $$)"
-        raise type(refusal)(
-            refusal.message, text=refusal.text, position=refusal.position, hint=hint
-        ) from None
-    plans = owners_plans(statement.selects, statement.tokens, engine)
+    index = _index(statement.text, calls, asked)
 
     def issue(plans: Sequence[Plan], reservations: Sequence[str | None], _: object) -> list[str]:
         return [*map(engine.tickets.issue_once, map(engine.as_drawn, plans), reservations)]
@@ -60,6 +51,50 @@ def answer_of(asked: Asked, engine: Engine) -> str:
 
 
 OWNER = Owner(query_of, answer_of)
+
+
+def _planned(asked: Asked, engine: Engine) -> _Planned:
+    """The statement and the plans of its calls, which all calls of one execution have."""
+    key = replace(asked, function="", item="", number=None, epsilon=None)
+    known = engine.tickets.planned
+    made: _Planned
+    if known is not None and known[0] == key:
+        made = known[1]
+        return made
+    try:
+        statement = _statement(asked)
+        _check(statement, asked, engine)
+        made = statement, owners_plans(statement.selects, statement.tokens, engine)
+    except QueryError as error:
+        suggest(error, engine, _runs_plain)
+        if "does not exist" in error.message:
+            committed = "A plain call sees only what is committed."
+            error.hint = f"{error.hint} {committed}" if error.hint else committed
+        raise
+    engine.tickets.planned = key, made
+    return made
+
+
+def _check(statement: Statement, asked: Asked, engine: Engine) -> None:
+    """Refuse what DuckDB may not run around the calls, with the query that dp() takes instead."""
+    try:
+        _index(statement.text, [c for select in statement.selects for c in select.calls], asked)
+        check_around(statement, engine)
+    except NotSupported as refusal:
+        body = statement.text[slice(*statement.span)]
+        # DuckDB writes a source's values into PIVOT.
+        if refusal.hint == IN_DP and statement.is_query and not re.search(r"\$|PIVOT", body, re.I):
+            refusal.hint = f"Write: FROM dp($$ {body} $$)"
+        raise
+
+
+def _runs_plain(statement: Statement, engine: Engine) -> bool:
+    """Whether DuckDB may run a statement as it is written."""
+    try:
+        check_around(statement, engine)
+    except NotSupported:
+        return False
+    return True
 
 
 def _statement(asked: Asked) -> Statement:
@@ -77,6 +112,7 @@ def _statement(asked: Asked) -> Statement:
         message = f"A DP call in {first} is not supported here."
         raise NotSupported(message, hint=f"CREATE TABLE … AS keeps an answer. {IN_DP}")
     hidden = {folded(name) for name in asked.temporary or () if not name.startswith("__dp_")}
+    hidden.discard(_created(found[0].tokens))
     for token in found[0].tokens:
         name = token.name or (token.text.strip("'$") if token.kind == "string" else "")
         if folded(name) in hidden:  # FROM 'name' names a table, too
@@ -84,6 +120,14 @@ def _statement(asked: Asked) -> Statement:
             hint = "Make it a table (CREATE TABLE … AS …), or ask with dp_sql.connect(…)."
             raise token.error(NotSupported, message, hint)
     return found[0]
+
+
+def _created(tokens: Sequence[Token]) -> str:
+    """The name of a table that CREATE … AS makes, folded: no source could mean it before."""
+    end = next((i for i, token in enumerate(tokens) if token.upper == "AS"), 0)
+    words = [token.upper for token in tokens[:end]]
+    is_new = words[:1] == ["CREATE"] and not {"REPLACE", "EXISTS"} & {*words[:-1]}
+    return folded(tokens[end - 1].name or "") if is_new else ""
 
 
 def _respelled(text: str) -> str:

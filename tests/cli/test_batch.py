@@ -85,6 +85,12 @@ def test_standard_input_is_run(run: Run, database: str) -> None:
     assert (code, out, err) == (0, "one\n1\ntitle\nDune\nEmma\n", "")
 
 
+def test_each_c_is_run_up_to_the_first_that_fails(run: Run) -> None:
+    assert run("--csv", "-c", "SELECT 7 AS a", "-c", "SELECT 8 AS a") == (0, "a\n7\na\n8\n", "")
+    code, out, _ = run("--csv", "-c", "SELECT 7 AS a", "-c", "SELECT b", "-c", "SELECT 8 AS a")
+    assert (code, out) == (1, "a\n7\n")
+
+
 def test_the_first_failure_ends_the_run_with_exit_code_one(run: Run, database: str) -> None:
     code, out, err = run(database, "-c", "SELECT 7 AS a; SELECT nothing FROM ratings; SELECT 8")
     assert code == 1 and "7" in out and "8" not in out

@@ -56,6 +56,16 @@ def test_a_question_is_answered_in_duckdbs_rendering(database: str) -> None:
     assert done.stdout.index("Dune") < done.stdout.index("Emma")
 
 
+def test_a_mistyped_command_is_no_new_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("polcy", "check")
+    assert done.returncode == 2 and "Did you mean policy?" in done.stderr
+    assert [*tmp_path.iterdir()] == []
+    assert run("./polcy", "-c", "SELECT 1").returncode == 0
+
+
 def test_statements_come_from_standard_input(database: str) -> None:
     done = run_process(database, "--csv", stdin=f"-- two statements\nSELECT 1 AS one;\n{TOP};\n")
     assert (done.returncode, done.stdout) == (0, "one\n1\ntitle\nDune\nEmma\n")

@@ -281,6 +281,55 @@ def test_the_parts_of_one_call_come_from_one_draw(plain: Con) -> None:
     assert releases(plain) == before + 1
 
 
+MISTAKES = [
+    f"SELECT {CALL.replace('2, ', '9, ')} AS best FROM ratings",
+    f"SELECT {CALL.replace('.title', '.titel')} AS best FROM ratings",
+    f"SELECT {CALL.replace(':= user_id', ':= usr_id')} AS best FROM ratings",
+    f"SELECT {COUNT[:-7]}usr_id) AS n FROM ratings",
+    f"SELECT title, {COUNT}) AS n FROM ratings GROUP BY title",
+    "SELECT DP_COUNT_DISTINCT(title, epsilon := 0, privacy_unit := user_id) AS n FROM ratings",
+    f"SELECT {COUNT}) AS n FROM ratings UNION ALL SELECT {COUNT}) AS n FROM ratings",
+]
+
+
+@pytest.mark.parametrize("in_dp", [False, True])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_what_an_error_proposes_is_pasted_and_answered(
+    plain: Con, mistake: str, in_dp: bool
+) -> None:
+    if in_dp and mistake == MISTAKES[-1]:
+        return  # no mistake there
+    before = releases(plain)
+    with pytest.raises(duckdb.Error) as caught:
+        plain.execute(f"FROM dp($$ {mistake} $$)" if in_dp else mistake).fetchall()
+    assert releases(plain) == before
+    proposed = re.split(r"Write instead:\n|\nWrite: ", str(caught.value))[1].split("\n\nLINE")[0]
+    assert plain.execute(proposed).fetchall()
+    assert not in_dp or proposed.startswith("FROM dp(")
+
+
+def test_all_calls_of_an_execution_are_planned_once(
+    plain: Con, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned, plan = [], plain_call.owners_plans
+    monkeypatch.setattr(plain_call, "owners_plans", lambda *a: planned.append(a) or plan(*a))
+    calls = ", ".join(f"DP_COUNT(1, epsilon := {n}, privacy_unit := user_id)" for n in (1, 2, 3, 4))
+    for number in (1, 2):
+        plain.execute(f"SELECT {calls} FROM ratings").fetchall()
+        assert len(planned) == number
+
+
+def test_an_answer_is_kept_in_a_temporary_table(con: Con) -> None:
+    con.execute(f"CREATE TEMP TABLE best AS {TOP}")
+    con.execute(f"CREATE TEMP TABLE ratings AS {TOP}")  # from the ratings that there were
+    assert con.execute("FROM best UNION ALL FROM temp.ratings").fetchall() == BEST * 2
+    with pytest.raises(duckdb.Error, match="ratings is a temporary table or view"):
+        con.execute(f"CREATE TEMP TABLE more AS {TOP}")
+    con.execute("DROP TABLE temp.ratings")
+    with pytest.raises(duckdb.Error, match="best is a temporary table or view"):
+        con.execute(f"CREATE OR REPLACE TEMP TABLE best AS {TOP}")
+
+
 def test_temporary_tables_and_the_search_path(con: Con) -> None:
     con.execute("CREATE TEMP TABLE mine AS FROM ratings")
     with pytest.raises(duckdb.Error, match="mine is a temporary table or view"):

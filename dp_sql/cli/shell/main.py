@@ -47,7 +47,10 @@ _MAX_DEPTH = 10  # of files that read files
 
 @click.command("shell", help=_HELP)
 @click.argument("database", metavar="[DATABASE]", default=":memory:")
-@click.option("-c", "--command", "text", metavar="SQL", help="Run SQL and dot commands, then end.")
+@click.option(
+    "-c", "--command", "texts", metavar="SQL", multiple=True,
+    help="Run SQL and dot commands, then end; you may repeat it.",
+)  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Open DATABASE read-only.")
 @click.option("--policy", metavar="FILE", help="The owner's policy: query as an analyst.")
 @click.option("--as", "analyst", metavar="NAME", help="With --policy: the analyst's name.")
@@ -57,7 +60,7 @@ _MAX_DEPTH = 10  # of files that read files
 @click.option("--markdown", "mode", flag_value="markdown", help="Print results as Markdown tables.")
 @click.option("--receipts", is_flag=True, help="Print each release's receipt to standard error.")
 def command(
-    database: str, text: str | None, read_only: bool, policy: str | None, analyst: str | None,
+    database: str, texts: tuple[str, ...], read_only: bool, policy: str | None, analyst: str | None,
     ledger: str | None, mode: str | None, receipts: bool,
 ) -> int:  # fmt: skip
     """Run a shell."""
@@ -71,13 +74,13 @@ def command(
         raise click.UsageError("--ledger is for the owner; a policy names its own ledger.")
     if sys.stderr is None:  # closed, so no one reads it
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    _check_streams(reads_input=text is None)
-    at_prompt = text is None and sys.stdin.isatty()
+    _check_streams(reads_input=not texts)
+    at_prompt = not texts and sys.stdin.isatty()
     if at_prompt:
         _check_prompt()
-    elif text is None:
+    elif not texts:
         try:
-            text = sys.stdin.read()
+            texts = (sys.stdin.read(),)
         except UnicodeDecodeError:
             raise CommandError("Standard input is not UTF-8 text.") from None
     if policy is not None:  # a core file would hold private rows
@@ -89,8 +92,9 @@ def command(
         shell = Shell(session, mode or "table", receipts, shows_costs)
         prepare(shell)
         with contextlib.closing(shell):
-            if text is not None:
-                return 0 if _run_input(shell, text) else 1
+            if texts:
+                ran = all(shell.is_closing or _run_input(shell, text) for text in texts)
+                return 0 if ran else 1
             _run_prompt(shell, database, policy, read_only)
             return 0
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, PolicyError
 from dp_sql.privacy.plan import Plan, loss_at
@@ -72,6 +72,7 @@ class Tickets:
         self._numbers = itertools.count(1)
         self._errors: dict[str, DpSqlError] = {}
         self._accounts: list[Account | None] = []
+        self.planned: tuple[object, Any] | None = None  # what plain calls keep of an execution
 
     def charge(self, account: Account | None) -> None:
         """Charge the tickets of `dp` to the account of a session that has just been opened."""
