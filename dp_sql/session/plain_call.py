@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.install import Asked, Owner
@@ -113,7 +114,9 @@ def _statement(asked: Asked) -> Statement:
         raise NotSupported(message, hint=f"CREATE TABLE … AS keeps an answer. {IN_DP}")
     hidden = {folded(name) for name in asked.temporary or () if not name.startswith("__dp_")}
     hidden.discard(_created(found[0].tokens))
-    for token in found[0].tokens:
+    for before, token in pairwise(found[0].tokens):
+        if before.upper == "AS":  # an alias reads nothing
+            continue
         name = token.name or (token.text.strip("'$") if token.kind == "string" else "")
         if folded(name) in hidden:  # FROM 'name' names a table, too
             message = f"{name} is a temporary table or view, which only its connection sees."
