@@ -517,7 +517,7 @@ def test_adding_up_reads_one_index_from_end_to_end_and_sorts_nothing(ledger: Led
 def test_what_an_accountant_needs_is_added_up(ledger: Ledger) -> None:
     _one(ledger, amount=amount_of(PrivacyLoss(Fraction(1), bounded_range=Fraction(1))))
     _one(ledger, amount=amount_of(PrivacyLoss(Fraction(1, 2), Fraction(1, 10**6))))
-    assert ledger.spent() == Spent(2, 15 * 10**8, 10**12, 5 * 10**11, 1, 1, 10**9)
+    assert ledger.spent() == Spent(2, 15 * 10**8, 10**12, 5 * 10**11, 1, 2, 10**9)
 
 
 def test_the_slack_of_an_approximate_rho_is_added_up_live_and_from_the_rows(
