@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import duckdb
 
-from dp_sql.errors import (
-    ArgumentError,
-    BudgetExceeded,
-    NotSupported,
-    ParseError,
-    QueryError,
-)
+from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, QueryError
 from dp_sql.privacy.outer_sql import Edit, outer_sql
 from dp_sql.privacy.private_sql import samples, stand_ins
 from dp_sql.session.corrected import Corrects
@@ -49,8 +43,6 @@ class Session(Corrects):
         Each DP call is one release with the epsilon written in it, under adding or removing all
         rows of one person. Reading the result again is free.
     """
-
-    _analyst: str | None = None
 
     def __init__(
         self, tickets: Tickets, number: int, ledger: Ledger | None, account: Account | None
@@ -301,14 +293,6 @@ class Session(Corrects):
         self, statement: Statement, engine: Engine, params: object
     ) -> tuple[str, object] | None:
         """What DuckDB runs for a statement of a kind that makes no release; None: it may."""
-
-    @abstractmethod
-    def _plan(self, statement: Statement, engine: Engine) -> list[Plan]:
-        """A plan for each DP call, in the order of the text, or a refusal."""
-
-    @abstractmethod
-    def _syntax_error(self, text: str) -> ParseError | None:
-        """What DuckDB's parser says of a statement, if it may be asked and cannot read it."""
 
     @abstractmethod
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:
