@@ -13,7 +13,7 @@ from typing import Protocol
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.tokens import tokenize
 
-Scope = tuple[str, str]  # a database and a schema of it
+SchemaName = tuple[str, str]  # a database and a schema of it
 
 
 class PublicData(Protocol):
@@ -71,7 +71,7 @@ class NamedRelation:
 class OwnersEngine(PublicData, Protocol):
     """An owner's connection."""
 
-    def relation(self, parts: Parts, within: Scope | None = None) -> NamedRelation | None:
+    def relation(self, parts: Parts, within: SchemaName | None = None) -> NamedRelation | None:
         """The relation that a name means, here or in a view of the schema `within`.
 
         None where it is not a table or view (a file, a dataframe, or nothing). Raises NotPrivate

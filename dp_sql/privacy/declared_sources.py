@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from dp_sql.errors import ArgumentError, NotPrivate, SourceError
 from dp_sql.privacy.as_written import WAY_OUT, as_written, check_sql
-from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Scope, view_body
+from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, SchemaName, view_body
 from dp_sql.privacy.comparisons import Unbound, Value, refuse
 from dp_sql.privacy.from_clause import From, Rows
 from dp_sql.privacy.relation_tree import (
@@ -57,9 +57,11 @@ class OwnersSchema:
     """
 
     engine: OwnersEngine
-    within: Scope | None = None
+    within: SchemaName | None = None
     counts: bool = True
-    _relations: dict[tuple[Parts, Scope | None], NamedRelation | None] = field(default_factory=dict)
+    _relations: dict[tuple[Parts, SchemaName | None], NamedRelation | None] = field(
+        default_factory=dict
+    )
     _columns: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
     def relation(self, parts: Sequence[str]) -> NamedRelation | None:

@@ -11,7 +11,7 @@ from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, same_bits
 
 
 @dataclass(frozen=True)
-class PartSql:
+class FromPartSql:
     """A relation of FROM with its own conditions, as a SELECT of `r0p`, `r0c1`, and so on.
 
     most: the most rows of one person in it. is_table: whether it is a table as it is stored. fan:
@@ -55,14 +55,14 @@ def _same_bits(select: Select, columns: Sequence[str]) -> list[str]:
     ]
 
 
-def distinct_sql(select: Select, part: PartSql) -> str:
+def distinct_sql(select: Select, part: FromPartSql) -> str:
     """The distinct rows of a relation."""
     person = [f"r{part.number}p"] if select.relations[part.number].is_private else []
     listed = _same_bits(select, [*person, *part.columns])
     return f"SELECT DISTINCT {listed_sql(listed)} FROM ({part.sql}) AS t"
 
 
-def capped_sql(select: Select, part: PartSql, sql: str, cap: int) -> str:
+def capped_sql(select: Select, part: FromPartSql, sql: str, cap: int) -> str:
     """A limited number of rows of each person, chosen by their values alone.
 
     A hash of the values orders them, so that no value is preferred; rows with equal hashes are
@@ -83,7 +83,7 @@ def capped_sql(select: Select, part: PartSql, sql: str, cap: int) -> str:
     return f"SELECT {listed} FROM ({sql}) AS t QUALIFY {number} <= {cap}"
 
 
-def joined_sql(select: Select, source: FromSql, part: PartSql, terms: Sequence[str]) -> FromSql:
+def joined_sql(select: Select, source: FromSql, part: FromPartSql, terms: Sequence[str]) -> FromSql:
     """The relations so far, joined with one more."""
     number, sql, word = part.number, part.sql, "JOIN"
     if number in select.left:
@@ -107,7 +107,11 @@ def is_found(found: str, left: str) -> str:
 
 
 def matched_sql(
-    select: Select, source: FromSql, part: PartSql, still: Collection[str], before: Sequence[int]
+    select: Select,
+    source: FromSql,
+    part: FromPartSql,
+    still: Collection[str],
+    before: Sequence[int],
 ) -> FromSql:
     """A LEFT JOIN whose ON says more than equal columns: all rows so far, beside those that match.
 
@@ -144,7 +148,7 @@ def reduced_sql(
     return FromSql(f"({sql}) AS s{len(available)}", source.most, source.multiplies)
 
 
-def too_much(select: Select, rows: int, most: int, joined: Sequence[PartSql]) -> NotSupported:
+def too_much(select: Select, rows: int, most: int, joined: Sequence[FromPartSql]) -> NotSupported:
     """The refusal of joins that multiply rows too much; all numbers in it are public."""
     names = {part.number: "a subquery" for part in joined}
     for number, relation in enumerate(select.relations):

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from dp_sql.errors import NotSupported
 from dp_sql.privacy.join_sql import (
+    FromPartSql,
     FromSql,
-    PartSql,
     capped_sql,
     distinct_sql,
     is_found,
@@ -278,7 +278,7 @@ class _Writer:
 
     def _part(
         self, select: Select, number: int, own: list[str], later: Collection[str], every_row: bool
-    ) -> PartSql:
+    ) -> FromPartSql:
         """One relation of FROM: its columns that are named outside, and its own conditions."""
         relation = select.relations[number]
         kept = select.columns_of(number, later)
@@ -291,11 +291,11 @@ class _Writer:
         sql = f"SELECT {listed_sql(renamed)} FROM ({inner.sql}) AS t"
         if own:
             sql = f"SELECT {listed_sql([*person, *columns])} FROM ({sql}) AS t{where_sql(own)}"
-        return PartSql(number, sql, columns, inner.most, is_plain(relation) and not own)
+        return FromPartSql(number, sql, columns, inner.most, is_plain(relation) and not own)
 
     def _with_fan(
-        self, select: Select, part: PartSql, before: Collection[int], every_row: bool
-    ) -> PartSql:
+        self, select: Select, part: FromPartSql, before: Collection[int], every_row: bool
+    ) -> FromPartSql:
         """A relation to be joined, with how many of its rows one row before it matches."""
         keys = [own for _, own in select.equal_pairs(part.number, before)]
         every_row = every_row and not select.is_match(part.number)
@@ -328,7 +328,7 @@ class _Writer:
             f"SELECT greatest(1, coalesce(system.main.max(n), 1)) FROM ({counts}) AS t"
         )
 
-    def _kept(self, select: Select, part: PartSql, every_row: bool) -> PartSql:
+    def _kept(self, select: Select, part: FromPartSql, every_row: bool) -> FromPartSql:
         """A private relation in a join that multiplies rows: capped, and reduced first."""
         if part.fan == 1 or not select.relations[part.number].is_private:
             return part
@@ -340,7 +340,7 @@ class _Writer:
             return replace(part, sql=sql, fan=part.most)
         return replace(part, sql=capped_sql(select, part, sql, cap), most=cap, fan=cap)
 
-    def _check(self, select: Select, source: FromSql, joined: Sequence[PartSql]) -> None:
+    def _check(self, select: Select, source: FromSql, joined: Sequence[FromPartSql]) -> None:
         """Refuse a join that could make more rows of one person than the limits allow."""
         if not source.multiplies or source.most is None or self.limits is None:
             return

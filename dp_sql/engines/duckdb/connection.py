@@ -17,7 +17,7 @@ from dp_sql.engines.duckdb.function_kinds import builtin_kinds, function_kinds
 from dp_sql.engines.duckdb.in_pieces import Interrupts, for_size, release_sql
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotPrivate, SourceError
-from dp_sql.privacy.catalog import NamedRelation, Scope
+from dp_sql.privacy.catalog import NamedRelation, SchemaName
 from dp_sql.privacy.collations import without_collations
 from dp_sql.privacy.people_rows import bundled
 from dp_sql.privacy.plan import Plan
@@ -125,7 +125,7 @@ class Engine:
                 found[folded(row[2])].append(row)
         return {name: ((path, database, schema), relations) for name, relations in found.items()}
 
-    def relation(self, parts: Parts, within: Scope | None = None) -> NamedRelation | None:
+    def relation(self, parts: Parts, within: SchemaName | None = None) -> NamedRelation | None:
         """The relation that a name means on the search path, or in a view of a schema."""
         *scope, name = parts
         path, found = self._known.get(folded(name)) or self._listed([name])[folded(name)]
@@ -332,7 +332,7 @@ class Engine:
         raise refusal  # outside the handler, so that DuckDB's error is not its context
 
 
-def _places(search_path: Parts, within: Scope | None) -> list[Scope]:
+def _places(search_path: Parts, within: SchemaName | None) -> list[SchemaName]:
     """Where DuckDB looks for a bare name, in this order, in lower case.
 
     `search_path` is the setting, the current database and the current schema.

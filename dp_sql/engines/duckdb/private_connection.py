@@ -30,7 +30,7 @@ from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.catalog import Catalogue
 from dp_sql.policy.limits import Limits
-from dp_sql.privacy.catalog import Scope, view_body
+from dp_sql.privacy.catalog import SchemaName, view_body
 from dp_sql.privacy.people_rows import bundled
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import private_sql, released_columns
@@ -100,7 +100,7 @@ class PrivateConnection:
             self.close()
             raise
 
-    def here(self) -> Scope:
+    def here(self) -> SchemaName:
         """The database and schema of names that have neither."""
         sql = "SELECT system.main.current_database(), system.main.current_schema()"
         ((database, schema),) = self._run(sql).fetchall()

@@ -16,7 +16,7 @@ from dp_sql.engines.duckdb.introspection import CATALOG_LOCK
 from dp_sql.engines.duckdb.tables import fill, follow, make
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import NotSupported
-from dp_sql.privacy.catalog import Scope
+from dp_sql.privacy.catalog import SchemaName
 from dp_sql.sql.formatting import quote
 
 
@@ -24,7 +24,10 @@ class PublicConnection(Engine):
     """Holds what analysts may see. A query beyond its memory ends with DuckDB's error."""
 
     def __init__(
-        self, memory_limit: str | None = None, threads: int | None = None, here: Scope | None = None
+        self,
+        memory_limit: str | None = None,
+        threads: int | None = None,
+        here: SchemaName | None = None,
     ) -> None:
         config: dict[str, Any] = {"enable_external_access": "false"}
         config["temp_directory"] = ""  # it spills nothing

@@ -9,13 +9,13 @@ import duckdb
 
 from dp_sql.engines.duckdb.connection import Connection
 from dp_sql.errors import SourceError
-from dp_sql.privacy.catalog import Scope
+from dp_sql.privacy.catalog import SchemaName
 from dp_sql.sql.formatting import full_name, quote
 
 Columns = Sequence[tuple[str, str]]  # names and types
 
 
-def follow(connection: Connection, here: Scope) -> None:
+def follow(connection: Connection, here: SchemaName) -> None:
     """Let bare names mean tables of this database and schema, which are made where they lack."""
     attach(connection, here)
     connection.execute(f"USE {full_name(here)}")

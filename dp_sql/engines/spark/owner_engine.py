@@ -15,7 +15,7 @@ from dp_sql.engines.spark.catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.engines.spark.release import Releases, open_memory, public_tables, shut, told
 from dp_sql.errors import SourceError
 from dp_sql.policy.limits import Limits
-from dp_sql.privacy.catalog import NamedRelation, Scope
+from dp_sql.privacy.catalog import NamedRelation, SchemaName
 from dp_sql.privacy.plan import Plan, drawn_from
 from dp_sql.privacy.private_sql import release_columns
 from dp_sql.privacy.relation_tree import Parts
@@ -43,7 +43,7 @@ class SparkEngine(Engine):
         self._found: dict[Parts, SparkTable | None] = {}
         self._rows: dict[Parts, Any] = {}
 
-    def begin(self) -> Scope:
+    def begin(self) -> SchemaName:
         """Forget what an earlier statement has asked; returns where bare names are looked for."""
         self._found, self._rows = {}, {}
         here = self._catalog.here()
@@ -63,7 +63,7 @@ class SparkEngine(Engine):
 
     # --- what the compiler asks ---
 
-    def relation(self, parts: Parts, within: Scope | None = None) -> NamedRelation | None:
+    def relation(self, parts: Parts, within: SchemaName | None = None) -> NamedRelation | None:
         """The table or view of Spark that a name means: a base table here."""
         found = self.table(parts)
         return None if found is None else NamedRelation(found.parts, None, is_table=True)
