@@ -24,11 +24,12 @@ def by_keys(plan: Plan) -> str:
     return ", ".join(by_value(name, key.type) for name, key in keys_of(plan).items())
 
 
-def found_sql(plan: Plan, call: str, rows: str) -> list[str]:
+def found_sql(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> list[str]:
     """`__dp_found`, the keys of the groups that a UDF finds by the people who are in them.
 
-    `rows` is a relation of keys and people; `call` the UDF's first arguments. Only the groups found
-    are numbered: a place among all groups would depend on those that are not found.
+    `rows` is a relation of keys and people, each pair once if it is `distinct`; `call` the UDF's
+    first arguments. Only the groups found are numbered: a place among all groups would depend on
+    those that are not found.
     """
     names = ", ".join(keys_of(plan))
     same = " AND ".join(f"{rows}.{k} = __dp_seen.{k}" for k in keys_of(plan))
@@ -36,7 +37,8 @@ def found_sql(plan: Plan, call: str, rows: str) -> list[str]:
         "__dp_seen AS MATERIALIZED (SELECT "
         f"{names}, system.main.row_number() OVER (ORDER BY {by_keys(plan)}) AS seen "
         f"FROM (SELECT DISTINCT {names} FROM {rows}) AS s)",
-        f"__dp_within AS MATERIALIZED (SELECT DISTINCT seen, {PERSON} FROM {rows} "
+        f"__dp_within AS MATERIALIZED (SELECT {'' if distinct else 'DISTINCT '}seen, {PERSON} "
+        f"FROM {rows} "
         f"JOIN __dp_seen ON {same})",
         f"__dp_coded AS MATERIALIZED (SELECT {PERSON}, CAST(system.main.row_number() OVER () "
         f"- 1 AS INTEGER) AS code FROM (SELECT DISTINCT {PERSON} FROM __dp_within) AS p)",

@@ -110,7 +110,7 @@ class PeopleRows:
     def _n_readers(self) -> int:
         """How often `__dp_read` is read."""
         if self._grouped:
-            n_of_groups = 1 if _finding(self._first) is None else 3
+            n_of_groups = 3 if _finding(self._first) and not self._aggregates_first else 1
             return n_of_groups + sum(map(_lists_items, self.plans))
         return self._n_of_rows + bool(self._n_of_persons)
 
@@ -119,16 +119,21 @@ class PeopleRows:
         ctes = self.read()
         rows = "__dp_read"
         if self._grouped:
+            if self._aggregates_first:
+                persons = self._persons("__dp_read", ", ".join([*keys_of(self._first), PERSON]))
+                ctes.append(f"__dp_all AS MATERIALIZED ({persons})")
             if self.key is None:
                 ctes += self._groups()
-            rows = f"({self._placed()})"
+            rows = f"({self._placed('__dp_read')})"
             if self._n_of_rows or self._draws_first:
                 kept = "NOT " if self._draws_first else ""
                 ctes.append(f"__dp_placed AS {kept}MATERIALIZED {rows}")
                 rows = "__dp_placed"
         if self._draws_first:
             return ctes + self._drawn_first()
-        if self._n_of_persons:
+        if self._aggregates_first:
+            ctes.append(f"__dp_persons AS MATERIALIZED ({self._placed('__dp_all')})")
+        elif self._n_of_persons:
             if self._draws_rows:
                 ctes.append(f"__dp_numbered AS ({self._numbered(rows)})")
                 rows = "__dp_numbered"
@@ -204,27 +209,38 @@ class PeopleRows:
         number = f"system.main.row_number() OVER (ORDER BY {by_keys(self._first)}) AS __dp_group"
         found, listed = [], f"({groups.select}) AS __dp_crossed"
         if groups.finding is not None:
-            found, listed = found_sql(self._first, self.calls[0], "__dp_read"), "__dp_found"
+            is_once, listed = self._aggregates_first, "__dp_found"
+            rows = "__dp_all" if is_once else "__dp_read"
+            found = found_sql(self._first, self.calls[0], rows, distinct=is_once)
         return [
             *found,
             f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})",
         ]
 
-    def _placed(self) -> str:
-        """The rows with the numbers of their groups."""
-        same = " AND ".join(f"__dp_read.{k} = __dp_groups.{k}" for k in keys_of(self._first))
-        distinct = "DISTINCT " if self._is_distinct else ""
-        items = ", ".join(self._columns.values())
-        return f"SELECT {distinct}{self._person}, {items} FROM __dp_read JOIN __dp_groups ON {same}"
+    @property
+    def _aggregates_first(self) -> bool:
+        """Whether people's values are computed before their groups are found: in one pass."""
+        return self.key is None and not self._n_of_rows and _finding(self._first) is not None
 
-    def _persons(self, rows: str) -> str:
+    def _placed(self, rows: str) -> str:
+        """The source's rows, or values of people, with the numbers of their groups."""
+        same = " AND ".join(f"{rows}.{k} = __dp_groups.{k}" for k in keys_of(self._first))
+        distinct = "DISTINCT " if self._is_distinct else ""
+        columns = self._columns if rows == "__dp_read" else self._values
+        return (
+            f"SELECT {distinct}{self._person}, {', '.join(columns.values())} "
+            f"FROM {rows} JOIN __dp_groups ON {same}"
+        )
+
+    def _persons(self, rows: str, by: str | None = None) -> str:
         """The values of each person, in each group, that the plans need."""
+        by = by or self._person
         listed = [f"{self._drawn(sql)} AS {name}" for sql, name in self._values.items()]
         if len(self._columns) > 1:
             listed += [
                 f"system.main.count({item}) AS __dp_n_{item}" for item in dict.fromkeys(self._items)
             ]
-        return f"SELECT {self._person}, {', '.join(listed)} FROM {rows} GROUP BY {self._person}"
+        return f"SELECT {by}, {', '.join(listed)} FROM {rows} GROUP BY {by}"
 
     @property
     def _n_groups(self) -> int:
