@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dp_sql.sql.given import Reference
 
 Declared = Callable[[Value], object]
+_MONTHS = "(FROM generate_series(DATE '2024-01-01', DATE '2024-12-01', INTERVAL 1 MONTH))"
 
 
 def refuse_missing(
@@ -97,4 +98,6 @@ def _public_set(
                 kind, value.type
             ):
                 return full_name([*name, column])
+    if value.image and value.type == "TIMESTAMP" and size == 1:  # of date_trunc
+        return _MONTHS
     return example_list(value.type, size)

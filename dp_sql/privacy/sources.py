@@ -20,6 +20,7 @@ from dp_sql.privacy.plan import Column, Groups, Plan, Shared, plan_of
 from dp_sql.privacy.relation_sql import Work, Written
 from dp_sql.privacy.relation_tree import Relation, people_of, reads_one_table
 from dp_sql.privacy.relations import Compiler
+from dp_sql.privacy.series import series_values
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.given import PublicQuery, Reference
@@ -129,6 +130,9 @@ class Source:
         """
         select = self.select
         try:
+            counted = series_values(tree_of(given.sql), self.compiler.tables.schema)
+            if counted is not None:
+                return f"SELECT value AS c0 FROM ({counted.select}) AS __dp_series", [counted]
             rows = self.compiler.query(tree_of(given.sql))
             if rows.private:
                 why = "This query reads people's rows; groups and domains are public."
@@ -139,7 +143,7 @@ class Source:
             raise select.refused(why, given.position, kind=ParseError) from None
         except (Refused, Unbound) as refusal:
             raise _placed(refusal, select, given.position) from None
-        except NotSupported as refusal:
+        except (NotSupported, SourceError) as refusal:
             raise refusal.at(select.text, given.position) from None
         return found.sql, [
             Values(

@@ -103,6 +103,61 @@ def test_a_key_may_be_an_expression(
     assert [(str(week)[:10], n) for week, n in found] == WEEKS
 
 
+_DAYS = "DATE '2024-01-01', DATE '2024-01-15', INTERVAL 7 DAYS"
+
+
+@pytest.mark.parametrize(
+    ("key", "groups", "expected"),
+    [
+        ("date_trunc('week', day)", f"(FROM generate_series({_DAYS}))", [42, 42, 0]),
+        ("date_trunc('week', day)", f"(SELECT unnest(range({_DAYS})))", [42, 42]),
+        ("day", f"(SELECT unnest(generate_series({_DAYS}))::DATE AS d)", [6, 6, 0]),
+        ("day", f"(SELECT d::DATE FROM range({_DAYS}) AS t(d))", [6, 6]),
+        ("user_id % 4", "(FROM range(3))", [21, 21, 21]),
+        ("user_id % 4", "(SELECT * FROM generate_series(-1, 4, 2))", [0, 21, 21]),
+        ("user_id % 4", "(SELECT CAST(i AS INTEGER) FROM range(3, 5) AS t(i))", [21, 0]),
+    ],
+)
+def test_a_series_of_literals_is_public(
+    key: str, groups: str, expected: list[int], owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    text = f"SELECT {key} AS k, {count(groups)} FROM seen GROUP BY k ORDER BY k"
+    assert [n for _, n in both(text, owner, analyst)] == expected
+
+
+@pytest.mark.parametrize(
+    ("groups", "refused"),
+    [
+        ("(FROM range(10001))", "up to 10000 values"),
+        ("(FROM range(1000000000000))", "up to 10000 values"),
+        ("(FROM range(0, 9, 0))", "cannot be 0"),
+        ("(FROM range(user_id))", "tables, views, CTEs"),
+        ("(SELECT user_id FROM range(9) AS t(i))", "column list"),
+        ("(SELECT i + 1 FROM range(9) AS t(i))", "column list"),
+        ("(SELECT unnest(range(9)) FROM seen)", "unnest|people's rows"),
+        ("(SELECT unnest(range(9)) WHERE false)", "needs a FROM"),
+        ("(FROM range(9) LIMIT 2)", "LIMIT"),
+        ("(SELECT DISTINCT * FROM range(9))", "tables, views, CTEs"),
+        ("(FROM range(9), seen)", "tables, views, CTEs"),
+        ("(FROM range((SELECT count(*) FROM seen)))", "tables, views, CTEs"),
+        ("(FROM generate_series(DATE '2024-01-01', DATE '2024-13-01', INTERVAL 1 DAY))", "range"),
+    ],
+)
+def test_other_series_are_refused(
+    groups: str, refused: str, owner: dp_sql.Session, analyst: dp_sql.Session
+) -> None:
+    for session, unit in ((analyst, ""), (owner, "privacy_unit := user_id, ")):
+        text = f"SELECT user_id % 4 AS k, {count(groups, unit)} FROM seen GROUP BY k"
+        with pytest.raises(dp_sql.QueryError, match=refused if session is analyst else None):
+            session.sql(text)
+
+
+def test_groups_of_months_are_proposed_as_a_series(analyst: dp_sql.Session) -> None:
+    with pytest.raises(dp_sql.QueryError) as caught:
+        analyst.sql(f"SELECT date_trunc('month', day) AS m, {count()} FROM seen GROUP BY m")
+    assert len(analyst.sql(caught.value.suggestion).fetchall()) == 12
+
+
 @pytest.mark.parametrize(
     ("groups", "expected"),
     [
