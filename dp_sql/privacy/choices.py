@@ -13,7 +13,7 @@ from datetime import datetime
 from sqlglot import exp
 
 from dp_sql.privacy.calls import Compile, text
-from dp_sql.privacy.collations import agree
+from dp_sql.privacy.collations import agree, under
 from dp_sql.privacy.comparisons import (
     ALIASES,
     DATED,
@@ -93,6 +93,8 @@ def one_type(node: Node, values: Sequence[Value], scope: Scope) -> tuple[Value, 
             raise refuse(node, f"{typed[0].type} and {typed[1].type} have no common type here")
         values = [cast(value, kind) if value.type not in {kind, "NULL"} else value
                   for value in values]  # fmt: skip
+    if kind == "VARCHAR":
+        values = [v if v.type == "NULL" else under(collation, v) for v in values]
     bounds = [value.bound for value in values if value.type != "NULL"]
     known = [bound for bound in bounds if bound is not None]
     bound = max(known) if len(known) == len(bounds) else None
@@ -149,6 +151,8 @@ def first(node: Node, scope: Scope, argument: Compile) -> Value:
             sql, other = "", ""
         if sql == value.sql and family(value.type) != "ENUM":
             bound = value.bound if word == "nullif" else None  # the literal may be far away
+            if word != "coalesce":  # which compares nothing
+                sql = under(agree(node, value), value).sql
             chosen_sql = f"{word}({sql}, {other})"
             return replace(value, sql=chosen_sql, origin=None, is_person=False, bound=bound)
     own = [argument(one) for one in given]

@@ -9,6 +9,7 @@ combining marks take minutes), and not those of ICU, for which it is not known.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from dp_sql.privacy.comparisons import (
     MAX_BYTES,
@@ -54,6 +55,13 @@ def agree(node: Node, *values: Value) -> str:
     if len(named) > 1:
         raise refuse(node, f"These strings have different collations ({', '.join(named)})")
     return named[0] if named else PLAIN
+
+
+def under(collation: str, value: Value) -> Value:
+    """A value as a collation compares it, also where its column was made distinct byte by byte."""
+    if collation in {PLAIN, BINARY}:
+        return value
+    return replace(value, sql=f'({value.sql}) COLLATE "{collation}"')
 
 
 def unknown(node: Node) -> Refused:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dp_sql.privacy.calls import Compile
 from dp_sql.privacy.choices import one_type
-from dp_sql.privacy.collations import agree, like
+from dp_sql.privacy.collations import agree, like, under
 from dp_sql.privacy.comparisons import (
     FLOATS,
     SMALL,
@@ -56,13 +56,16 @@ def is_constant(node: Node, scope: Scope, operand: Compile) -> Value:
     raise refuse(node, "IS must be followed by NULL, TRUE or FALSE")
 
 
+def _own(node: Node, value: Value) -> Value:
+    """A value under its own collation, as it is compared with literals."""
+    return under(agree(node, value), value)
+
+
 def compare(node: Node, scope: Scope, operand: Compile) -> Value:
     """One of = <> < <= > >= and IS [NOT] DISTINCT FROM."""
     sign, left, right = COMPARISONS[type(node)], node.this, node.expression
     if is_literal(left) and not is_literal(right):
-        value = operand(right)
-        agree(node, value)
-        a, b = beside(value, left, scope)
+        a, b = beside(_own(node, operand(right)), left, scope)
         return boolean(f"{b} {sign} {a}")
     value = operand(left)
     if isinstance(right, exp.Any) and sign == "=":
@@ -74,13 +77,14 @@ def compared(
     node: Node, value: Value, sign: str, right: Node, scope: Scope, operand: Compile
 ) -> Value:
     """A value compared with an expression or a literal."""
-    agree(node, value)
     if is_literal(right):
-        a, b = beside(value, right, scope)
+        a, b = beside(_own(node, value), right, scope)
         return boolean(f"{a} {sign} {b}")
+    agree(node, value)
     other = operand(right)
     if value.type == other.type and family(value.type) in COMPARABLE:
-        agree(node, value, other)
+        collation = agree(node, value, other)
+        value, other = under(collation, value), under(collation, other)
         return boolean(f"{value.sql} {sign} {other.sql}")
     if {family(value.type), family(other.type)} <= SMALL:
         return boolean(f"CAST({value.sql} AS HUGEINT) {sign} CAST({other.sql} AS HUGEINT)")
@@ -99,7 +103,7 @@ def between(node: Node, scope: Scope, operand: Compile) -> Value:
         terms = (compared(node, value, sign, limit, scope, operand).sql for sign, limit in pairs)
         return boolean(" AND ".join(terms))
     _same_kind(node, limits)
-    agree(node, value)
+    value = _own(node, value)
     (low, a), (high, b) = (beside(value, limit, scope) for limit in limits)
     return boolean(f"{low} >= {a} AND {high} <= {b}")
 
@@ -122,7 +126,7 @@ def in_list(node: Node, scope: Scope, operand: Compile) -> Value:
         terms = (compared(node, value, "=", choice, scope, operand).sql for choice in choices)
         return boolean(" OR ".join(terms))
     _same_kind(node, choices)
-    agree(node, value)
+    value = _own(node, value)
     pairs = [beside(value, choice, scope) for choice in choices]
     if len({a for a, _ in pairs}) == 1:
         return boolean(f"{pairs[0][0]} IN ({', '.join(b for _, b in pairs)})")
@@ -137,7 +141,7 @@ def _among(node: Node, value: Value, query: Node, scope: Scope) -> Value:
         raise refuse(
             node, f"IN compares {value.type} with {listed.type}; both must have the same type"
         )
-    agree(node, value, listed)
+    value = under(agree(node, value, listed), value)
     return boolean(f"{value.sql} IN {listed.sql}")
 
 

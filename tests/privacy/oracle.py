@@ -15,6 +15,7 @@ import duckdb
 from dp_sql.errors import NotPrivate
 from dp_sql.policy.limits import WorkLimits
 from dp_sql.policy.model import Policy
+from dp_sql.privacy.collations import without_collations
 from dp_sql.privacy.policy_tables import PolicyTables
 from dp_sql.privacy.relation_sql import written
 from dp_sql.privacy.relations import Compiler, Rows
@@ -111,7 +112,7 @@ def check_tables(source: Source, database: Database) -> None:
 
     Without collations: over these DuckDB stumbles when it only extracts names.
     """
-    plain = source.sql.replace(' COLLATE "binary"', "")
+    plain = without_collations(source.sql)
     names = database.connection.get_table_names(f"SELECT * FROM ({plain})", qualified=True)
     meant = {".".join(parts) for parts in source.tables}
     assert {name.replace('"', "") for name in names} == meant

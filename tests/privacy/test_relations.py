@@ -89,6 +89,7 @@ MATCHED = [
     "SELECT r.title, c.year FROM catalog c, ratings r WHERE lower(r.title) = c.title AND NOT r.score = 3",
     "SELECT r.title, c.year FROM ratings r JOIN catalog c ON lower(r.title) = c.title AND score = year",
     "SELECT r.title, p.section FROM ratings r LEFT JOIN pages p ON date_trunc('month', r.day) = date_trunc('month', p.seen)",
+    "SELECT c.title FROM accounts a JOIN accounts b USING (name), catalog c WHERE b.title = c.title AND (a.title = 'dune' OR a.title BETWEEN 'e' AND 'z')",
     "SELECT r.title, p.section FROM ratings r JOIN pages p ON r.day = p.seen JOIN catalog c ON c.year = year(p.seen)",
 ]
 
