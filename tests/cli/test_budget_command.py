@@ -519,7 +519,7 @@ def test_a_picture_of_any_span_has_its_dates(
 ) -> None:
     pytest.importorskip("matplotlib")
     shop = Shop(tmp_path)
-    for n in (1, 4.5, 27, 105, 270, 290):
+    for n in (1, 105, 290):
         end = START + timedelta(**{unit: n})
         points = ((START, Fraction(0)), (end, Fraction(1)))
         budget_plot.draw([Curve(None, None, points)], shop.terms, tmp_path / "burn.png")

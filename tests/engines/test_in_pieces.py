@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import duckdb
 import numpy as np
@@ -200,32 +201,21 @@ def test_a_small_source_is_one_statement(
 def test_a_small_source_is_not_asked_about_again_within_a_minute(
     owner: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, reads, asked = [1e6], n_reads(monkeypatch), list[str]()
-    right = reading._CARDINALITY
+    now, reads, asked = [1e6], n_reads(monkeypatch), Mock(wraps=reading._CARDINALITY)
     monkeypatch.setattr(reading.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(reading, "_CARDINALITY", Asked(right, asked))
+    monkeypatch.setattr(reading, "_CARDINALITY", asked)
     owner.execute("CREATE OR REPLACE TABLE growing AS SELECT i AS u, i AS x FROM range(9) AS r(i)")
     query = f"SELECT {CALL.format('x', 'u')} FROM growing"
     for n_asked, seconds in ((1, 0), (1, 59), (2, 2)):
         now[0] += seconds
         owner.sql(query).fetchall()
-        assert len(asked) == n_asked
+        assert asked.findall.call_count == n_asked
     owner.execute("INSERT INTO growing SELECT i, i FROM range(3000) AS r(i)")
     monkeypatch.setattr(reading, "LARGE", 1000)
     for n_asked, seconds in ((2, 0), (3, 61), (4, 0)):
         now[0] += seconds
         owner.sql(query).fetchall()
-        assert len(asked) == n_asked and len(reads) == max(0, n_asked - 2)
-
-
-class Asked:
-    def __init__(self, pattern: Any, asked: list[str]) -> None:
-        self.pattern, self.asked = pattern, asked
-
-    def findall(self, text: str) -> list[str]:
-        self.asked.append(text)
-        found: list[str] = self.pattern.findall(text)
-        return found
+        assert asked.findall.call_count == n_asked and len(reads) == max(0, n_asked - 2)
 
 
 def test_a_dataframe_is_read_in_the_frame_of_its_owner(
@@ -291,21 +281,20 @@ STEPS = {
 }  # fmt: skip
 
 
+def fail(step: str, patch: pytest.MonkeyPatch) -> Exception:
+    place, name, error = STEPS[step]
+    patch.setattr(place, name, Mock(side_effect=error))
+    return error
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_a_failure_in_any_step_is_one_sentence_one_debit_and_one_receipt(
-    step: str,
-    analyst: AnalystSession,
-    in_pieces: Callable[[], None],
+    step: str, analyst: AnalystSession, in_pieces: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> None:  # fmt: skip
     in_pieces()
-    place, name, error = STEPS[step]
-
-    def failing(*_: object, **__: object) -> Any:
-        raise error
-
     with monkeypatch.context() as during:
-        during.setattr(place, name, failing)
+        fail(step, during)
         with pytest.raises(QueryError) as raised:
             analyst.sql(QUESTION)
     assert str(raised.value) == FAILED and raised.value.__context__ is None
@@ -323,13 +312,7 @@ def test_an_owner_sees_what_failed_and_no_value(
     step: str, owner: dp_sql.Session, in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_pieces()
-    place, name, error = STEPS[step]
-    n_before = owner.n_receipts
-
-    def failing(*_: object, **__: object) -> Any:
-        raise error
-
-    monkeypatch.setattr(place, name, failing)
+    error, n_before = fail(step, monkeypatch), owner.n_receipts
     with pytest.raises(dp_sql.errors.DpSqlError) as raised:
         owner.sql(f"SELECT {CALL.format('word', 'u')} FROM seen")
     assert str(error) not in str(raised.value) or not str(error)

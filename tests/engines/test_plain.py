@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import itertools
-import random
 import re
-import shlex
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,9 +15,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb.connection import Engine
-from dp_sql.session import plain_call
 from tests.conftest import READING_LOG, SURE
-from tests.test_docs import MAKE_SHOP, PAGES, ROOT, blocks
 
 Con = duckdb.DuckDBPyConnection
 UNIT = f"{SURE}, privacy_unit := user_id"
@@ -435,152 +430,9 @@ def test_a_ledger_records_one_event_per_execution_and_call(
 
 def spent_directly(folder: Path) -> int:
     """How many releases a ledger's file holds."""
-    import sqlite3
-
     with contextlib.closing(sqlite3.connect(folder / "shop.ledger.sqlite")) as file:
         ((n,),) = file.execute("SELECT count(*) FROM events WHERE kind = 'reserved'").fetchall()
     return int(n)
-
-
-# What a statement shows depends on the answers alone.
-
-PIECES = {
-    "item": ["{}", "{}, 1 AS one", "unnest({})", "{}, len({}) + 1", "{}, count(*)", "{}, max(year)",
-             "{}, (SELECT max(year) FROM ratings)", "{}, most(year)", "{}, any_value(title)[1]"],
-    "source": ["ratings", "ratings r JOIN catalog c ON r.title = c.title", "readers",
-               "(SELECT DISTINCT user_id, title FROM ratings)"],
-    "tail": ["", "WHERE year > 2003", "HAVING count(*) > 3", "ORDER BY 1", "ORDER BY count(*)",
-             "LIMIT 1", "LIMIT (SELECT count(*) FROM ratings) % 2", "QUALIFY true"],
-    "around": ["{}", "SELECT 1 FROM ({})", "SELECT * FROM ({}), (SELECT count(*) FROM ratings)",
-               "SELECT * FROM ({}), catalog", "SELECT * FROM ({}) WHERE EXISTS (FROM readers)",
-               "WITH c AS ({}) SELECT a.*, b.* FROM c a, c b", "{} UNION ALL SELECT ['x']",
-               "WITH c AS (FROM ratings) SELECT *, (SELECT count(*) FROM c) FROM ({})"],
-}  # fmt: skip
-
-
-def shown(con: Con, statement: str) -> object:
-    """What a statement shows: its rows, or its error."""
-    try:
-        return con.execute(statement).fetchall()
-    except duckdb.Error as error:
-        return str(error)
-
-
-def leaks(monkeypatch: pytest.MonkeyPatch, n: int | None = None) -> tuple[list[str], int]:
-    """Statements that show more than the answers: they differ between databases; and all shown.
-
-    Every release is replaced by the same value. `n`: how many are tried, if not all.
-    """
-    every = list(itertools.product(*PIECES.values()))
-    tried = every if n is None else random.Random(1).sample(every, n)
-    monkeypatch.setattr(Engine, "answer", lambda *_: '[["Dune", "Emma"]]')
-    found, n_answered = [], 0
-    with duckdb.connect() as full, duckdb.connect() as less, duckdb.connect() as empty:
-        for con, change in ((full, ""), (less, "WHERE user_id = 7"), (empty, "")):
-            con.execute(READING_LOG)
-            dp_sql.install(con)
-            con.execute(MORE)
-            if con is not full:
-                con.execute(f"DELETE FROM ratings {change}")
-        for item, source, tail, around in tried:
-            select = f"SELECT {item.replace('{}', CALL, 1)} FROM {source} {tail}"
-            select = select.replace("{}", f"DP_TOPK(title, 1, {UNIT}, domain := catalog.title)")
-            statement = around.replace("{}", select, 1)
-            one = shown(full, statement)
-            if isinstance(one, list):
-                n_answered += 1
-                if not one == shown(less, statement) == shown(empty, statement):
-                    found.append(statement)
-    return found, n_answered
-
-
-def is_run(statement: str) -> bool:
-    """Whether DuckDB needs the answer of its call; else it is an ordinary query of the owner."""
-    return "SELECT 1 FROM" not in statement
-
-
-@pytest.mark.parametrize("n", [80, pytest.param(None, marks=pytest.mark.slow)])
-def test_what_is_shown_depends_on_the_answers_alone(
-    monkeypatch: pytest.MonkeyPatch, n: int | None
-) -> None:
-    found, n_answered = leaks(monkeypatch, n)
-    assert [statement for statement in found if is_run(statement)] == []
-    assert n_answered >= 5
-
-
-def test_the_search_for_leaks_finds_a_check_that_is_left_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(plain_call, "check_around", lambda *_: None)
-    monkeypatch.setattr(plain_call, "owners_plans", lambda selects, *_: [None] * 9)
-    monkeypatch.setitem(PIECES, "source", ["ratings"])
-    monkeypatch.setattr(plain_call, "reserved", _free)
-    found, _ = leaks(monkeypatch, 150)
-    assert sum(map(is_run, found)) > 10
-
-
-class _free:
-    """`reserved` without a plan."""
-
-    def __init__(self, *_: object) -> None:
-        self.plan = self.ticket = None
-
-    def __enter__(self) -> list[_free]:
-        return [self]
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-# The documents' statements.
-
-
-def owners_statements() -> list[str]:
-    """The statements of the documents and examples in which the owner states the privacy unit."""
-    found: list[str] = []
-    for path in (*PAGES, ROOT / "dp_sql" / "cli" / "demo.py"):
-        text = path.read_text("utf-8")
-        code = [text] if path.suffix == ".py" else blocks("python", text)
-        for block in code:
-            strings = (n.value for n in ast.walk(ast.parse(block)) if isinstance(n, ast.Constant))
-            found += [s for s in strings if isinstance(s, str)]
-        for block in blocks("sql", text):
-            if not block.startswith("."):  # a command of the shell
-                found += [one.query for one in duckdb.extract_statements(block)]
-        for block in blocks("sh", text):
-            for line in block.splitlines():
-                if " -c " in line:
-                    found += shlex.split(line, comments=True)
-    owners = re.compile(r"privacy_unit :=|DP_SELECT\(", re.IGNORECASE)
-    return [s.strip() for s in found if owners.search(s) and re.match(r"\s*(SELECT|CREATE)\b", s)]
-
-
-def test_most_statements_of_the_documents_run_on_a_plain_connection(con: Con) -> None:
-    statements = owners_statements()
-    works: list[str] = []
-    refused: list[str] = []
-    with dp_sql.connect() as session, duckdb.connect() as shop:
-        for connection in (session, shop):
-            connection.execute(MAKE_SHOP)
-        dp_sql.install(shop)
-        for statement in statements:
-            try:
-                session.sql(statement)
-            except (dp_sql.QueryError, duckdb.Error):
-                continue  # shown for its error, or for another database
-            try:
-                assert shop.execute(statement).fetchall()
-                works.append(statement)
-            except duckdb.Error as error:
-                if "GROUP BY" not in statement:  # written inside dp(…), as the documents say
-                    refused.append(statement)
-                if "DP_COUNT(*" in statement:  # DuckDB takes no * there, but a 1
-                    assert shop.execute(statement.replace("*", "1")).fetchall()
-                    continue
-                (other,) = re.findall(r"^Write: (.+\$\$\))$", str(error), re.MULTILINE | re.DOTALL)
-                assert shop.sql(other).fetchall()
-    assert len(works) >= 9
-    assert len(works) >= 0.75 * (len(works) + len(refused)), refused
 
 
 def test_a_file_says_what_is_missing_where_dp_sql_is_not_loaded(tmp_path: Path) -> None:

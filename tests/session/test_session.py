@@ -157,23 +157,6 @@ def test_a_view_that_looks_across_people_is_refused(
         shared.sql(f"SELECT {TOP} FROM across")
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["rows", "source", "people", "counts", "counted", "domain", "histogram", "value", "item",
-     "person", "items", "n", "code", "listed", "persons"],
-)  # fmt: skip
-def test_tables_and_columns_may_have_any_name(shared: dp_sql.Session, name: str) -> None:
-    shared.execute(
-        f'CREATE OR REPLACE TABLE "{name}" AS SELECT user_id, title AS "{name}", year AS other FROM ratings'
-    )
-    shared.execute(f'CREATE OR REPLACE TABLE public AS SELECT title AS "{name}" FROM catalog')
-    where = f"WHERE \"{name}\" <> 'Emma' AND {name}.user_id >= 0 AND other > 1"
-    call = f'DP_TOPK("{name}", 2, {UNIT}, domain := public."{name}")'
-    assert shared.sql(f'SELECT {call} FROM "{name}" {where}').fetchall() == [(["Dune", "Ulysses"],)]
-    call = f"DP_COUNT_DISTINCT({name}.{name}, {SURE}, privacy_unit := {name}.user_id)"
-    assert shared.sql(f'SELECT {call} FROM "{name}" {where}').fetchall() == [(3,)]
-
-
 def test_what_the_owner_asserts_is_on_the_receipt(session: dp_sql.Session) -> None:
     session.execute("CREATE VIEW v AS SELECT r.* FROM ratings r JOIN catalog USING (title)")
     session.sql(f"SELECT DP_TOPK(title, 1, {UNIT}, domain := observed) FROM v WHERE year > 1")
@@ -309,17 +292,6 @@ def test_empty_and_tiny_sources_are_answered(session: dp_sql.Session) -> None:
     ((answer,),) = session.sql(top.format(k=1, d="observed", t="one")).fetchall()
     assert answer == ["Dune"]
     assert isinstance(session.sql(count.format(t="one")).fetchall()[0][0], int)
-
-
-def test_both_spellings_of_named_arguments_work(shared: dp_sql.Session) -> None:
-    call = "dp_topk(title, 1, epsilon => 10000, privacy_unit => ratings.user_id, domain=>['Dune'])"
-    assert shared.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]
-    call = (
-        '"DP_TOPK" (title, 1, epsilon:=1e4, privacy_unit:=user_id, domain := OBSERVED, beta := .1)'
-    )
-    assert shared.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]
-    call = f"DP_TOPK(title, 1, {UNIT}, domain := catalog.title, mechanism := 'joint')"
-    assert shared.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]
 
 
 def test_answers_can_be_saved(session: dp_sql.Session, tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""How tables, columns and arguments may be written."""
+
+from __future__ import annotations
+
+import pytest
+
+import dp_sql
+from tests.conftest import SURE
+
+UNIT = f"{SURE}, privacy_unit := user_id"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rows", "source", "people", "counts", "counted", "domain", "histogram", "value", "item",
+     "person", "items", "n", "code", "listed", "persons"],
+)  # fmt: skip
+def test_tables_and_columns_may_have_any_name(shared: dp_sql.Session, name: str) -> None:
+    shared.execute(
+        f'CREATE OR REPLACE TABLE "{name}" AS SELECT user_id, title AS "{name}", year AS other FROM ratings'
+    )
+    shared.execute(f'CREATE OR REPLACE TABLE public AS SELECT title AS "{name}" FROM catalog')
+    where = f"WHERE \"{name}\" <> 'Emma' AND {name}.user_id >= 0 AND other > 1"
+    call = f'DP_TOPK("{name}", 2, {UNIT}, domain := public."{name}")'
+    assert shared.sql(f'SELECT {call} FROM "{name}" {where}').fetchall() == [(["Dune", "Ulysses"],)]
+    call = f"DP_COUNT_DISTINCT({name}.{name}, {SURE}, privacy_unit := {name}.user_id)"
+    assert shared.sql(f'SELECT {call} FROM "{name}" {where}').fetchall() == [(3,)]
+
+
+def test_both_spellings_of_named_arguments_work(shared: dp_sql.Session) -> None:
+    call = "dp_topk(title, 1, epsilon => 10000, privacy_unit => ratings.user_id, domain=>['Dune'])"
+    assert shared.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]
+    call = (
+        '"DP_TOPK" (title, 1, epsilon:=1e4, privacy_unit:=user_id, domain := OBSERVED, beta := .1)'
+    )
+    assert shared.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]
+    call = f"DP_TOPK(title, 1, {UNIT}, domain := catalog.title, mechanism := 'joint')"
+    assert shared.sql(f"SELECT {call} FROM ratings").fetchall() == [(["Dune"],)]
