@@ -15,6 +15,7 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb.connection import Engine
+from dp_sql.session import plain_call
 from tests.conftest import READING_LOG, SURE
 
 Con = duckdb.DuckDBPyConnection
@@ -351,30 +352,6 @@ def test_an_open_transaction_is_answered_from_committed_rows(con: Con) -> None:
     assert con.execute(TOP).fetchall() == BEST
     con.execute("ROLLBACK")
     assert releases(con) == 1
-
-
-VALUES = [
-    "170141183460469231731687303715884105727::HUGEINT", "1.50::DECIMAL(38, 10)",
-    "DATE '0044-03-15 (BC)'", "DATE 'infinity'", "TIMESTAMP '2020-01-01 01:02:03.123456'",
-    "TIMESTAMPTZ '2020-01-01 01:02:03+02'", "TIME '01:02:03'", "uuid()", "true", "'novel'::genre",
-    r"'\x00\xAB''x'::BLOB", "'NULL'", "''", "'[\"\\,{' || chr(10) || '😀'",
-]  # fmt: skip
-
-
-def test_items_of_every_type_come_back_as_they_are(con: Con) -> None:
-    for value in VALUES:
-        con.execute(f"CREATE OR REPLACE TABLE t AS SELECT {value} AS x, 1 AS user_id")
-        call = f"DP_TOPK(x, 1, {UNIT}, domain := observed"
-        con.execute(
-            f"CREATE OR REPLACE TABLE got AS SELECT {call}) AS one, "
-            f"{call.replace(SURE, 'epsilon := 9999')}, counts := true) AS many, "
-            "DP_SELECT(x, user_id, 1, epsilon := 1) AS chosen FROM t"
-        )
-        same = con.execute(
-            "SELECT one = [x], many[1].item = x, chosen = x, typeof(one) = typeof([x]), "
-            "typeof(chosen) = typeof(x), len(many) = 1 FROM got, t"
-        ).fetchall()
-        assert same == [(True,) * 6], value
 
 
 def test_threads_release_once_each(con: Con) -> None:
