@@ -43,11 +43,11 @@ from dp_sql.privacy.private_sql import answer_columns, release_columns
 from dp_sql.privacy.relations import Compiler
 from dp_sql.releases import Release
 from dp_sql.session.base import Session
+from dp_sql.session.corrected import refuse_unknown
 from dp_sql.session.corrections import (
     PURPOSES,
     explained,
     question_about,
-    refuse_unknown,
     rescaled,
     syntax_error,
 )

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from dp_sql.errors import BudgetExceeded, DpSqlError, ParseError, QueryError
+from dp_sql.errors import BudgetExceeded, DpSqlError, NotSupported, ParseError, QueryError
 from dp_sql.privacy.plan import Plan, loss_at
-from dp_sql.session.corrections import explained, is_balanced, rescaled, working
-from dp_sql.sql.statement import Statement, parse
-from dp_sql.sql.tokens import statements
+from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.statement import SYSTEM_TABLES, Statement, parse
+from dp_sql.sql.tokens import called, folded, statements
 
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account
     from dp_sql.engines.duckdb.connection import Engine
+    from dp_sql.sql.select_list import Functions
 
 
 class Corrects(ABC):
@@ -42,6 +43,8 @@ class Corrects(ABC):
             return None
 
         with contextlib.suppress(Exception):  # the first error says enough
+            from dp_sql.session.corrections import working  # imported with the first error
+
             told = self._told(error, text, engine)
             if isinstance(told, BudgetExceeded):
                 told = self._with_largest(told, text, engine)
@@ -56,6 +59,8 @@ class Corrects(ABC):
 
     def _with_largest(self, error: BudgetExceeded, text: str, engine: Engine) -> QueryError:
         """The same error under the first epsilon, and the statement with what still fits."""
+        from dp_sql.session.corrections import rescaled
+
         (statement,) = parse(text, under_policy=self._analyst is not None)
         plans = self._plan(statement, engine)
         asked = sum((loss_at(plan, Fraction(1)).epsilon for plan in plans), Fraction(0))
@@ -69,6 +74,8 @@ class Corrects(ABC):
         self, error: QueryError, text: str, attempt: Callable[[str], Exception | None]
     ) -> QueryError | None:
         """What DuckDB's parser says, where that is nearer to what is wrong than an error."""
+        from dp_sql.session.corrections import is_balanced, working
+
         found = self._syntax_error(text) if is_balanced(text) else None
         is_general = isinstance(error, ParseError) or error.position is None
         if found is None or not (is_general or (found.position or 0) < (error.position or 0)):
@@ -92,6 +99,8 @@ class Corrects(ABC):
             return error
 
     def _explained_error(self, error: duckdb.Error, statement: Statement) -> QueryError | None:
+        from dp_sql.session.corrections import explained
+
         return explained(error, statement, [])
 
     @abstractmethod
@@ -105,3 +114,14 @@ class Corrects(ABC):
     @abstractmethod
     def _syntax_error(self, text: str) -> ParseError | None:
         """What DuckDB's parser says of a statement, if it may be asked and cannot read it."""
+
+
+def refuse_unknown(statement: Statement, engine: Functions) -> None:
+    """Refuse (NotSupported) a call of a function dp_… that there is not."""
+    names = {name for name in called(statement.tokens) if name.startswith("dp_")}
+    names -= {*map(folded, FUNCTIONS), *SYSTEM_TABLES}
+    known = engine.function_kinds(frozenset(names)) if names else {}
+    for name in names - known.keys():
+        from dp_sql.session.corrections import unknown_function
+
+        raise unknown_function(statement.tokens, name) or NotSupported(f"There is no {name}.")

@@ -17,9 +17,8 @@ from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import as_written
 from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.select_list import Functions
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement
-from dp_sql.sql.tokens import CLOSE, OPEN, Token, called, folded, put, tokenize
+from dp_sql.sql.tokens import CLOSE, OPEN, Token, folded, put, tokenize
 from dp_sql.udfs.mechanism import in_words
 
 Attempt = Callable[[str], Exception | None]  # what is wrong with a statement, if anything is
@@ -131,15 +130,6 @@ def unknown_function(tokens: Sequence[Token], name: str) -> QueryError | None:
     if q := _ENDS.get(folded(name)):
         hint = f"Such a value is one person's. DP_QUANTILE(…, {q}, …) is close to it. {hint}"
     return found.error(NotSupported, message, hint, [put([found], near)] if near else [])
-
-
-def refuse_unknown(statement: Statement, engine: Functions) -> None:
-    """Refuse (NotSupported) a call of a function dp_… that there is not."""
-    names = {name for name in called(statement.tokens) if name.startswith("dp_")}
-    names -= {*map(folded, FUNCTIONS), *SYSTEM_TABLES}
-    known = engine.function_kinds(frozenset(names)) if names else {}
-    for name in names - known.keys():
-        raise unknown_function(statement.tokens, name) or NotSupported(f"There is no {name}.")
 
 
 def explained(error: duckdb.Error, statement: Statement, names: Sequence[str]) -> QueryError | None:

@@ -15,7 +15,6 @@ from dp_sql.privacy.owner_plan import owners_plans as plans_of_select
 from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import one_of, private_sql
-from dp_sql.session.corrections import working
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import literal
 from dp_sql.sql.limits import check_depth
@@ -51,6 +50,8 @@ def suggest(
         return None
 
     with suppress(Exception):  # the error says enough
+        from dp_sql.session.corrections import working  # imported with the first error
+
         text = working(error.instead, attempt)
         if text and "$" not in text:
             error.suggestion = (

@@ -20,7 +20,7 @@ from dp_sql.privacy.people_rows import bundles
 from dp_sql.privacy.private_sql import answer_columns, count_groups_sql
 from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
-from dp_sql.session.corrections import refuse_unknown, syntax_error
+from dp_sql.session.corrected import refuse_unknown
 from dp_sql.session.dp_macro import owners_plans, quoted, with_ctes
 from dp_sql.session.plain_call import OWNER
 from dp_sql.session.reservations import reserved
@@ -132,6 +132,8 @@ class OwnerSession(Session):
         return owners_plans(statement.selects, statement.tokens, engine)
 
     def _syntax_error(self, text: str) -> ParseError | None:
+        from dp_sql.session.corrections import syntax_error
+
         return syntax_error(text, self._connection.extract_statements)
 
     def _explained(self, plan: Plan, engine: Engine) -> Explanation:

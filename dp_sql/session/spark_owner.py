@@ -16,7 +16,7 @@ from dp_sql.engines.spark.catalog import Spark
 from dp_sql.engines.spark.owner_engine import SparkEngine, names_in
 from dp_sql.errors import NotSupported, QueryError, SourceError
 from dp_sql.privacy.plan import Plan
-from dp_sql.session.corrections import refuse_unknown
+from dp_sql.session.corrected import refuse_unknown
 from dp_sql.session.dp_macro import owners_plans
 from dp_sql.session.explain import Explanation
 from dp_sql.session.owner import OwnerSession

@@ -15,7 +15,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from math import inf
@@ -187,6 +186,8 @@ def _cover_counts(plan: Plan, call: str, engine: Runs) -> list[int]:
 
 def _stored(batches: Iterable[Any], pairs: StoredPairs) -> tuple[int, int]:
     """Store rows of people and items while DuckDB reads the next; return how many there are."""
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     people, items = _Column(), _Column()
     with ThreadPoolExecutor(2) as others:
 

@@ -94,7 +94,7 @@ def register(
     is_new: no one else can have opened this instance; asking DuckDB takes milliseconds.
     """
     with _REGISTERING:
-        known = None if is_new else instance_of(connection)
+        known = None if is_new or not _INSTANCES else instance_of(connection)
         if known is not None:
             known.connections.append(weakref.ref(connection))
             known.owner = known.owner or owner
