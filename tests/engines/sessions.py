@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from dp_sql.engines.by_parts import ByParts, drawn_from
+from dp_sql.engines.by_parts import ByParts
 from dp_sql.engines.duckdb.connection import Engine as DuckDb
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.engines.protocol import Engine
 from dp_sql.errors import SourceError
 from dp_sql.privacy.people_rows import bundles
+from dp_sql.privacy.plan import drawn_from
 from dp_sql.privacy.private_sql import release_columns
 
 

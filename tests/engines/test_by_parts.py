@@ -11,8 +11,9 @@ import pytest
 from pytest import approx
 
 import dp_sql
-from dp_sql.engines.by_parts import ByParts, drawn_from
+from dp_sql.engines.by_parts import ByParts
 from dp_sql.engines.protocol import Question
+from dp_sql.privacy.plan import drawn_from
 from tests.conftest import READING_LOG
 from tests.engines import sessions
 from tests.engines.fake import FakeEngine
