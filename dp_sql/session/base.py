@@ -150,7 +150,7 @@ class Session(Corrects):
         try:
             parsed = self._parse(text, params)
             if parsed is None:
-                return answer(text, params)
+                return answer(self._unparsed_text(text), params)
             with self._asking():
                 parsed, params = self._bound(parsed, params, engine)
                 text = parsed[-1].text if parsed else text
@@ -283,6 +283,10 @@ class Session(Corrects):
     @abstractmethod
     def _parse(self, text: str, params: object) -> list[Statement] | None:
         """The statements of a string of SQL; None if DuckDB may run it as written."""
+
+    def _unparsed_text(self, text: str) -> str:
+        """What DuckDB runs for a string that `_parse` leaves to it."""
+        return text
 
     def _asking(self) -> AbstractContextManager[object]:
         """One answer at a time."""

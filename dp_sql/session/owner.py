@@ -6,6 +6,7 @@ Each release is frozen in a temporary table, and the rest of the statement runs 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from itertools import islice
 from types import FrameType
@@ -41,6 +42,11 @@ _RUNS = QUERY | {
 }  # fmt: skip
 # These only bind their query; a release, if any, comes with a later EXECUTE.
 _BINDS = {"EXPLAIN", "DESCRIBE", "DESC", "SHOW", "PREPARE"}
+
+_SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
+_WITHOUT_OURS = (  # answers are in temporary tables
+    "SELECT name FROM (SHOW TABLES) WHERE NOT system.main.starts_with(name, '__dp_releases_')"
+)
 
 
 class OwnerSession(Session):
@@ -113,6 +119,10 @@ class OwnerSession(Session):
             if statement.selects:
                 _query_start(text, statement.tokens)
         return parsed
+
+    def _unparsed_text(self, text: str) -> str:
+        is_show = isinstance(text, str) and _SHOW_TABLES.fullmatch(text)
+        return _WITHOUT_OURS if is_show else text
 
     def _without_release(
         self, statement: Statement, engine: Engine, params: object

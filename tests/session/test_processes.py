@@ -108,7 +108,8 @@ def test_no_session_opens_while_the_owner_writes(folder: Path, other: Process) -
     assert other.says("held.append(duckdb.connect('shop.duckdb'))") == ""
     with pytest.raises(duckdb.Error, match="Could not set lock"):
         session_of(folder, "ann")
-    assert "different configuration" in other.asks("ann", COUNT)
+    said = other.asks("ann", COUNT)
+    assert "different configuration" in said and "read_only=True" in said
     assert other.says("held.pop().close()") == ""
     with session_of(folder, "ann") as session:
         assert session.sql(COUNT).fetchall() == [(5,)]

@@ -50,6 +50,8 @@ def test_a_result_read_twice_is_one_release(session: dp_sql.Session) -> None:
     assert relation.df()["n"].tolist() == [first[0][0]]
     assert as_table(relation.arrow()).column("n").to_pylist() == [first[0][0]]
     relation.show()
+    assert ("ratings",) in session.sql("SHOW TABLES").fetchall()
+    assert "__dp" not in str(session.execute("show tables;").fetchall())
     assert relation.filter("n IS NOT NULL").fetchall() == first
     assert len(session.receipts) == 1
 

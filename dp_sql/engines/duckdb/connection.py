@@ -61,7 +61,13 @@ _CALL, _WITH_PARAMS, _WITH_PARAMETERS = (
 def open_database(database: str, read_only: bool) -> Connection:
     """Connect to a database file, or to a folder, whose parquet files are its tables."""
     if not os.path.isdir(database):
-        return duckdb.connect(database, read_only=read_only)
+        try:
+            return duckdb.connect(database, read_only=read_only)
+        except duckdb.ConnectionException as error:
+            if "different configuration" not in str(error):
+                raise
+            way_out = "Close that connection, or open both with read_only=True."
+            raise duckdb.ConnectionException(f"{error}. {way_out}") from None
     from dp_sql.engines.duckdb.parquet_files import folder_views
 
     views = folder_views(database)

@@ -169,10 +169,10 @@ class TopK(Shape):
         n_items = len(people)
         if not mechanism.finds_items and self.k > n_items:
             # Only with the observed domain, whose size the owner calls public.
+            fewer = f"Ask for at most {n_items}, or name" if n_items else "Name"
             raise ArgumentError(
                 f"k = {self.k} is more than the {n_items} items observed in the source.",
-                hint=f"Ask for at most {n_items}, or name a public domain, "
-                "whose absent items count zero people.",
+                hint=f"{fewer} a public domain, whose absent items count zero people.",
             )
         places = mechanism.run(people, **self.given_to(mechanism))
         return self._with_counts(places, people), self._accuracy(mechanism, n_items)
