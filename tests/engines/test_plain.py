@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -366,50 +364,6 @@ def test_threads_release_once_each(con: Con) -> None:
     for thread in threads:
         thread.join()
     assert len(set(answers)) == releases(con) == 6
-
-
-def test_a_ledger_records_one_event_per_execution_and_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with dp_sql.connect(ledger=tmp_path / "shop.ledger.sqlite") as session:
-        session.execute(READING_LOG)
-        con = dp_sql.install(session.connection)
-
-        def spent() -> list[Any]:
-            return [
-                row[-1]
-                for row in session.sql(
-                    "SELECT kind FROM dp_ledger() WHERE kind <> 'opened'"
-                ).fetchall()
-            ]
-
-        con.sql(TOP).fetchall()
-        con.execute(f"SELECT {CALL}, {COUNT}) FROM ratings").fetchall()
-        for refused in (f"SELECT {CALL}, {CALL} FROM ratings", f"{TOP} GROUP BY region"):
-            with pytest.raises(duckdb.Error):
-                con.execute(refused).fetchall()
-        con.execute(f"EXPLAIN {TOP}").fetchall()
-        assert spent() == ["reserved", "answered"] * 3
-        assert len(session.receipts) == 3
-
-        seen: list[Any] = []
-
-        def late(*_: object) -> str:
-            seen.append(spent_directly(tmp_path))
-            raise dp_sql.QueryError("It failed.")
-
-        monkeypatch.setattr(Engine, "answer", late)
-        with pytest.raises(duckdb.Error, match="QueryError: It failed"):
-            con.execute(TOP).fetchall()
-        assert seen == [4]  # reserved, durably, before a row is read
-        assert spent() == ["reserved", "answered"] * 3 + ["reserved", "failed"]
-
-
-def spent_directly(folder: Path) -> int:
-    """How many releases a ledger's file holds."""
-    with contextlib.closing(sqlite3.connect(folder / "shop.ledger.sqlite")) as file:
-        ((n,),) = file.execute("SELECT count(*) FROM events WHERE kind = 'reserved'").fetchall()
-    return int(n)
 
 
 def test_a_file_says_what_is_missing_where_dp_sql_is_not_loaded(tmp_path: Path) -> None:
