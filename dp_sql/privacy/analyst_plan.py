@@ -270,7 +270,10 @@ def _named_values(wanted: Wanted, given: Reference, item: Value, policy: Policy)
     try:
         return _column(full, column, side)
     except ArgumentError as error:
-        raise error.at(wanted.select.text, given.position) from None
+        names = [as_written(name) for name, _ in side.columns(f"SELECT * FROM {full_name(full)}")]
+        others = [f"{given.text.rpartition('.')[0]}.{name}" for name in names]
+        hint = f"Its columns are {', '.join(names)}."
+        raise wanted.refused(error.message, hint, others) from None
 
 
 def _same_columns(item: Reference, policy: Policy, side: Schema) -> list[str]:

@@ -50,7 +50,10 @@ def check_around(statement: Statement, engine: OwnersEngine) -> None:
     calls = [call for select in statement.selects for call in select.calls]
     if any(token.is_symbol("?", "$") for token in statement.tokens):
         message = "A statement with a DP call takes no parameters here."
-        raise NotSupported(message, hint="Write the value into the statement.")
+        hint = (
+            "Write the value into the statement, or pass it to dp_sql.connect(…).sql(…, params=…)."
+        )
+        raise NotSupported(message, hint=hint)
     tokens = statement.tokens
     if any(token_at(tokens, i - 1).is_symbol("(") and t.upper == "TABLE"
            for i, t in enumerate(tokens)):  # fmt: skip

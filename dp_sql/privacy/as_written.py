@@ -114,6 +114,8 @@ def _check_functions(node: Node, engine: OwnersEngine) -> None:
     for name, kinds in sorted(engine.function_kinds(frozenset(places)).items() if places else ()):
         if kinds != {"scalar"}:
             why = f"The function {name} depends on more than the values of one row"
+            if kinds == {"macro"}:
+                why = f"{name} is a macro, which dp_sql does not read: write its expression instead"
             refusal = refuse(node, why, WAY_OUT)
             refusal.offset = start + places[name].start if stop else None
             raise refusal

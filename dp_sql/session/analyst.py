@@ -60,8 +60,8 @@ from dp_sql.session.system_tables import Table
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.limits import check_bytes, check_parameters, check_shape
 from dp_sql.sql.select_list import check_list, only_reads
-from dp_sql.sql.statement import Statement, parse
-from dp_sql.sql.tokens import Token, folded
+from dp_sql.sql.statement import QUERY, Statement, parse
+from dp_sql.sql.tokens import Token, folded, put
 from dp_sql.udfs.mechanism import in_words
 
 
@@ -139,9 +139,12 @@ class AnalystSession(Session):
         if _shown(statement.tokens) is not None:
             return [statement]
         if statement.keyword == "EXPLAIN":
-            statement = statement.without_explain()
+            tokens, statement = statement.tokens, statement.without_explain()
             if not statement.is_query:  # nor are DuckDB's own options of EXPLAIN taken
-                raise NotSupported("EXPLAIN must be followed by a SELECT with DP calls.")
+                message = "EXPLAIN must be followed by a SELECT with DP calls."
+                start = next((i for i, t in enumerate(tokens) if t.upper in QUERY), 1)
+                instead = [put(tokens[1:start], "")] if start > 1 else []
+                raise tokens[min(1, len(tokens) - 1)].error(NotSupported, message, None, instead)
         elif not statement.may_be_query:
             raise NotSupported(
                 "Under a policy you can run SELECT, EXPLAIN SELECT, SHOW TABLES and DESCRIBE.",

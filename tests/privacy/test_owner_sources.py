@@ -386,6 +386,9 @@ def test_tables_of_one_name_are_told_apart(shop: dp_sql.Session) -> None:
 
 
 def test_a_macro_that_replaces_a_function_is_not_called(shop: dp_sql.Session) -> None:
+    shop.execute("CREATE MACRO twice(x) AS x || x")
+    with pytest.raises(NotPrivate, match="twice is a macro"):
+        shop.sql(f"SELECT {count('twice(title)')} FROM ratings")
     shop.execute("CREATE MACRO lower(x) AS (SELECT max(title) FROM ratings)")
     with pytest.raises(NotPrivate, match="function lower of its own"):
         shop.sql(f"SELECT {count('genre')} FROM ratings JOIN books USING (title)")

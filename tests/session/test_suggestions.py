@@ -132,6 +132,9 @@ ANALYSTS = [
     "SELECT DP_TOPK(title, 2, epsilon := 0.1) FROM plays",
     f"SELECT {TOP.format('')} FROM ratings; WHERE region = 'north'",
     f"SELECT {TOP.format('')} FROM ratings LIMIT 3",
+    f"EXPLAIN ANALYZE SELECT {TOP.format('')} FROM ratings",
+    f"EXPLAIN (FORMAT json) SELECT {TOP.format('')} FROM ratings",
+    f"SELECT {TOP.format(', domain := catalog.titles')} FROM ratings",
     *(
         f"SELECT {COUNT.format('')} FROM ratings AS r WHERE {condition}"
         for condition in (
