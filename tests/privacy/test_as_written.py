@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,13 +115,20 @@ def owner(folder: Path) -> Iterator[dp_sql.Session]:
         yield session
 
 
+@pytest.fixture(scope="module")
+def df(owner: dp_sql.Session) -> Any:
+    return owner.sql("SELECT user_id, title, year FROM ratings").df()
+
+
+@pytest.fixture(scope="module")
+def arrow(owner: dp_sql.Session) -> Any:
+    return owner.sql("SELECT user_id, title, year FROM ratings").to_arrow_table()
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_taken_as_written_is_answered_as_by_duckdb(
-    owner: dp_sql.Session, folder: Path, case: str
+    owner: dp_sql.Session, folder: Path, case: str, df: Any, arrow: Any
 ) -> None:
-    df = owner.sql("SELECT user_id, title, year FROM ratings").df()
-    arrow = owner.sql("SELECT user_id, title, year FROM ratings").to_arrow_table()
-    assert len(df) == len(arrow)
     item, unit, source = case.replace("{folder}", str(folder)).split("|", 2)
     plain = f"SELECT count(DISTINCT {item}) FILTER ({unit} IS NOT NULL) FROM {source}\n"
     wanted = owner.execute(plain).fetchall()

@@ -154,7 +154,7 @@ def by_rho(scale, epsilon):
     """The least delta at which the shipped conversion admits the rho of this noise."""
     low, high = -60.0, -0.001
     rho = Fraction(1, 2 * scale**2)
-    for _ in range(40):
+    for _ in range(24):
         middle = (low + high) / 2
         fits = largest_rho(Fraction(epsilon), Fraction(math.exp(middle))) >= rho
         low, high = (low, middle) if fits else (middle, high)

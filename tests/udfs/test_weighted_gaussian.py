@@ -20,9 +20,9 @@ from tests.udfs.distributions import fits
 PUBLIC = list(
     product(
         (1, 10, 100_000),
-        (Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(100)),
-        (Fraction(1, 10**18), Fraction(1, 10**6), Fraction(1, 3)),
-        (1, 3, 100, 10_000),
+        (Fraction(1, 1000), Fraction(1), Fraction(100)),
+        (Fraction(1, 10**18), Fraction(1, 3)),
+        (1, 3, 10_000),
     )
 )
 
