@@ -12,9 +12,13 @@ from ctypes import byref
 
 import numpy as np
 
-from dp_sql.udfs.count_distinct.graph import LIMIT, Graph, Int32s, Int64s, by_size, read_only, zeros
-from dp_sql.udfs.count_distinct.kernels import Flow, library, lists_by_person
+from dp_sql.udfs.count_distinct.graph import LIMIT, Graph, Int32s, Int64s, read_only, zeros
+from dp_sql.udfs.count_distinct.kernels import Flow, by_size, library, lists_by_person
 
+_FROM_ITEMS = (
+    "order", "asked", "full", "slot_item", "next_slot", "first_slot", "mark", "log",
+    "path_item", "path_slot", "path_edge",
+)  # fmt: skip
 _GOING_ON = 2  # so often a search that goes on from a cover may read the graph
 
 
@@ -86,6 +90,7 @@ def _flow_from(graph: Graph, bound: int, cover: Int32s) -> Flow:
     flow.n_alive = bound * graph.n_people - flow.n_covered  # so many can still be covered at most
     budget = _GOING_ON * (graph.people.size + graph.n_items + graph.n_people)
     if not library().raise_from_items(byref(flow), 1, budget, budget):
+        del flow, order, held
         return _empty_flow(graph)
     if flow.room == 0:
         flow.n_alive = graph.n_people
@@ -107,7 +112,7 @@ def _limits(graph: Graph) -> tuple[int, int, int]:
 def _empty_flow(graph: Graph) -> Flow:
     """Begin with the empty flow, ready for the search from items."""
     n_items, n_people = graph.n_items, graph.n_people
-    order = by_size(np.diff(graph.offsets))
+    order = by_size(graph.offsets)
     flow = Flow(n_edges=graph.people.size, coverable=order.size, n_alive=n_people)
     flow.point(offsets=graph.offsets, people=graph.people, order=order)
     flow.point(cover=np.full(n_items, -1, np.int32), asked=zeros(n_items), full=zeros(n_items))
@@ -122,12 +127,13 @@ def _empty_flow(graph: Graph) -> Flow:
 def _turn_round(graph: Graph, flow: Flow, before: int) -> None:
     """Go on with the search from people; all bounds up to `before` are done."""
     n_items, n_people = graph.n_items, graph.n_people
+    flow.forget(*_FROM_ITEMS)
     load = flow.arrays["load"]
     if before == 0:  # the start is better than what the search from items has left
         flow.n_covered = 0
         load.fill(0)
         flow.arrays["cover"].fill(-1)
-    order = by_size(np.diff(graph.offsets))
+    order = by_size(graph.offsets)
     start, stop, items = lists_by_person(graph.offsets, graph.people, order, n_people)
     alive = np.flatnonzero(load >= before).astype(np.int32)
     flow.n_alive = alive.size
@@ -136,3 +142,4 @@ def _turn_round(graph: Graph, flow: Flow, before: int) -> None:
     flow.point(takers=zeros(n_items), choice=zeros(2 * n_people), order=order)
     flow.point(queue=zeros(n_people), path=zeros(n_people))
     library().start_from_people(byref(flow))
+    flow.forget("takers", "choice", "order")

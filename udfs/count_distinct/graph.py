@@ -57,12 +57,6 @@ def read_only(values: Int32s) -> Int32s:
     return view
 
 
-def by_size(sizes: Int32s) -> Int32s:
-    """Positions of the positive sizes, small ones first. All above 2^16 - 1 count as equal."""
-    order = np.argsort(np.minimum(sizes, 2**16 - 1).astype(np.uint16), kind="stable")
-    return order[np.count_nonzero(sizes == 0) :].astype(np.int32)
-
-
 def zeros(size: int) -> Int32s:
     """Return so many zeros."""
     return np.zeros(size, dtype=np.int32)

@@ -40,6 +40,12 @@ class Flow(Structure):
             setattr(self, name, array.ctypes.data)
         self.__dict__.setdefault("arrays", {}).update(arrays)
 
+    def forget(self, *names: str) -> None:
+        """Let go of arrays that are not needed any more."""
+        for name in names:
+            setattr(self, name, None)
+            del self.arrays[name]
+
 
 @cache
 def library() -> CDLL:
@@ -50,6 +56,7 @@ def library() -> CDLL:
     flow, ints, longs, size = POINTER(Flow), _INT32S, _INT64S, c_int64
     kernels: dict[str, tuple[Any, ...]] = {
         "size_of_flow": (size,),
+        "order_by_size": (size, ints, size, size, ints, ints),
         "lists_by_person": (None, ints, ints, size, ints, size, size, ints, ints, ints),
         "greedy_round": (size, ints, ints, ints, ints, size, _BOOLS, POINTER(size)),
         "raise_from_items": (c_int, flow, size, size, size),
@@ -89,6 +96,13 @@ def library() -> CDLL:
         kernel = getattr(found, name)
         kernel.restype, kernel.argtypes = result, arguments
     return found
+
+
+def by_size(offsets: Int32s) -> Int32s:
+    """Items that have people, those with few first. All above 2^16 - 1 count as equal."""
+    order, places = np.empty(offsets.size - 1, np.int32), np.zeros(2**16, np.int32)
+    n = library().order_by_size(offsets, order.size, places.size - 1, places, order)
+    return order[:n]
 
 
 def lists_by_person(

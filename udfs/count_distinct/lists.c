@@ -5,6 +5,26 @@
 typedef int32_t i32;
 typedef int64_t i64;
 
+/* Put the items that have people into order, small runs first; runs of `most` or more count as equal.
+ * places: most + 1 zeros. Returns how many items there are. */
+i64 order_by_size(const i32 *offsets, i64 n_items, i64 most, i32 *places, i32 *order) {
+    i32 total = 0;
+    for (i64 item = 0; item < n_items; item++) {
+        i64 size = offsets[item + 1] - offsets[item];
+        places[size < most ? size : most]++;
+    }
+    for (i64 size = 1; size <= most; size++) {
+        i32 n = places[size];
+        places[size] = total;
+        total += n;
+    }
+    for (i64 item = 0; item < n_items; item++) {
+        i64 size = offsets[item + 1] - offsets[item];
+        if (size > 0) order[places[size < most ? size : most]++] = (i32)item;
+    }
+    return total;
+}
+
 /* Turn the runs into lists, in the given order of items; start and stop come as zeros. */
 void lists_by_person(const i32 *offsets, const i32 *people, i64 n_edges, const i32 *order, i64 n_order,
                      i64 n_people, i32 *start, i32 *stop, i32 *items) {

@@ -254,12 +254,13 @@ class _Known:
     def take_graph(self) -> Graph:
         """Make a graph of all pairs; the pieces that have come since the last one are dropped."""
         n_items, old = self.items.size, self._graph
-        sizes = np.zeros(n_items, np.int32)
+        offsets = zeros(n_items + 1)
+        sizes = offsets[1:]
         sizes[: old.n_items] = np.diff(old.offsets)
         for items, _ in self._pieces:
             library().count_pairs(items, items.size, sizes)
-        offsets = np.cumsum(np.append(np.int32(0), sizes), dtype=np.int32)
-        places, runs = offsets[1:].copy(), np.empty(offsets[-1], np.int32)
+        np.cumsum(sizes, out=sizes)
+        places, runs = sizes.copy(), np.empty(offsets[-1], np.int32)
         library().move_runs(old.offsets, old.people, old.n_items, places, runs)
         while self._pieces:
             items, people = self._pieces.pop()
