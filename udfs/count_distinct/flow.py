@@ -138,8 +138,9 @@ def _turn_round(graph: Graph, flow: Flow, before: int) -> None:
     alive = np.flatnonzero(load >= before).astype(np.int32)
     flow.n_alive = alive.size
     flow.point(start=start, stop=stop, items=items, fresh=start.copy(), next=zeros(n_people))
-    flow.point(level=np.where(load < before, np.int32(-1), np.int32(0)), alive=alive)
+    flow.point(alive=alive, queue=zeros(n_people), path=zeros(n_people))
     flow.point(takers=zeros(n_items), choice=zeros(2 * n_people), order=order)
-    flow.point(queue=zeros(n_people), path=zeros(n_people))
+    gone = load < before
     library().start_from_people(byref(flow))
     flow.forget("takers", "choice", "order")
+    flow.point(level=np.where(gone, np.int32(-1), np.int32(0)))

@@ -32,6 +32,7 @@ Bools = NDArray[np.bool_]
 
 PEOPLE_PER_ITEM = 8
 _FEW = 1 << 10  # where less than this part of the items is missing, no people are asked for
+_PIECE = 1 << 23  # pairs; arrays of this size go back to the system when they are dropped
 _NO_COVER = (0, zeros(0))
 _TRIED = 16  # so many of the bounds are tried first, then those at the places 32, 64, …
 
@@ -230,6 +231,7 @@ class _Known:
 
     def add(self, answer: Iterable[Edges]) -> None:
         """Take an answer over, piece by piece."""
+        loose = list[tuple[Int32s, Int32s]]()
         for piece in answer:
             items, people = self.items.of(piece.items), self.people.of(piece.people)
             if items.size != people.size:
@@ -237,8 +239,13 @@ class _Known:
             complete = self.items.of(piece.complete)
             self.complete_items = _grown(self.complete_items, self.items.size)
             self.complete_items[complete] = True
-            self._pieces.append((items, people))
             self.n_edges += items.size
+            loose.append((items, people))
+            if sum(items.size for items, _ in loose) >= _PIECE:
+                some, theirs = zip(*loose, strict=True)
+                self._pieces.append((np.concatenate(some), np.concatenate(theirs)))
+                loose.clear()
+        self._pieces += loose
         self.complete_people = _grown(self.complete_people, self.people.size)
         if self.n_people is not None and self.people.size > self.n_people:
             raise RuntimeError("more people came than there are")
@@ -271,4 +278,4 @@ class _Known:
 
 def _grown(flags: Bools, size: int) -> Bools:
     """Add flags that are not set."""
-    return np.append(flags, np.zeros(size - flags.size, np.bool_))
+    return flags if size == flags.size else np.append(flags, np.zeros(size - flags.size, np.bool_))

@@ -77,13 +77,14 @@ class StoredPairs:
         self.n_items, self.n_people = 0, 0
         self._folder, self._space = folder, space
         self._first, self._others = _Blocks(), _Blocks()  # nearly all that comes first is in front
-        self._in_memory = 0
+        self._memory, self._in_memory = np.empty((2, 0), np.int32), 0
         self._key = fair_bits(63)
         self._counts = zeros(0)  # of pairs, per item
         self._sample: list[Int64s] = []
 
     def close(self) -> None:
         """Forget all pairs."""
+        self._memory = self._memory[:, :0].copy()
         for some in (self._first, self._others):
             some.blocks.clear()
             if some.file is not None:
@@ -109,9 +110,14 @@ class StoredPairs:
         self._store(self._others, of_items[n_first:], of_people[n_first:])
 
     def _store(self, blocks: _Blocks, items: Int32s, people: Int32s) -> None:
-        if self._folder is None or self._in_memory + items.size <= IN_MEMORY:
-            self._in_memory += items.size
-            blocks.blocks.append((items.copy(), people.copy()))
+        first, last = self._in_memory, self._in_memory + items.size
+        if self._folder is None or last <= IN_MEMORY:
+            if last > self._memory.shape[1]:  # the old one stays as long as blocks are in it
+                self._memory, first = np.empty((2, max(IN_MEMORY, items.size)), np.int32), 0
+            place = self._memory[:, first : first + items.size]
+            place[:] = items, people
+            blocks.blocks.append((place[0], place[1]))
+            self._in_memory = first + items.size
             return
         in_files = sum(self._first.in_file) + sum(self._others.in_file)
         if self._space is not None and 8 * (in_files + items.size) > self._space():
@@ -130,11 +136,17 @@ class StoredPairs:
     # --- what partial.py asks ---
 
     def thin(self, people_per_item: int) -> Iterable[Chosen]:
-        """About so many pairs of each item, and at least one of each item and each person."""
+        """About so many pairs of each item, and at least one of each item and each person.
+
+        If these are all pairs, they are forgotten.
+        """
         most = min(-(-people_per_item * self._rows_per_pair // 1), LIMIT)
-        counts = self._counts[: self.n_items]
         yield from self._pieces(self._some_of_each(most))
-        yield _complete(np.flatnonzero(counts <= most))
+        items = np.flatnonzero(self._counts[: self.n_items] <= most).astype(np.int32)
+        if items.size == self.n_items:  # nothing is left to ask for
+            self.close()
+            self._counts = zeros(0)
+        yield _complete(items)
 
     def _some_of_each(self, most: int) -> Iterator[Block]:
         item_has, person_has = np.zeros(self.n_items, np.uint8), np.zeros(self.n_people, np.uint8)
