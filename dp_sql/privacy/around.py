@@ -25,9 +25,8 @@ from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import Token, called, folded, token_at
 
 IN_DP = "Write the query into dp, FROM dp($$ SELECT … $$), or ask with dp_sql.connect(…)."
-_PARTS = {"expressions", "from", "from_", "joins", "where", "limit", "offset", "order", "distinct",
-          "with", "with_"}  # fmt: skip
-_SOURCE = ("from", "from_", "joins", "where")
+_SOURCE = ("from_", "joins", "where")
+_PARTS = {"expressions", *_SOURCE, "limit", "offset", "order", "distinct", "with_"}
 _NAMES = {"group": "GROUP BY", "sample": "USING SAMPLE", "pivots": "PIVOT"}
 # What an item beside a call may not be: a row of the source, or a number of its rows.
 _READS_ROWS = (exp.Query, exp.SubqueryPredicate, exp.Window, exp.AggFunc, exp.Star, exp.Columns)

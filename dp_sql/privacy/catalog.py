@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from dp_sql.errors import SourceError
 from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.tokens import tokenize
 
@@ -52,6 +54,18 @@ class Schema(PublicData, Protocol):
 
     def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
         """Whether the engine, too, finds exactly these base tables in a source."""
+
+
+def type_of(data: PublicData, sql: str) -> str:
+    """The type of an expression without columns."""
+    return data.columns(f"SELECT {sql} AS c0")[0][1]
+
+
+def runs(data: PublicData, sql: str) -> bool:
+    """Whether an expression without columns can be computed."""
+    with suppress(SourceError):
+        return bool(data.public_values(f"SELECT {sql}"))
+    return False
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,18 @@ def under(collation: str, value: Value) -> Value:
     return replace(value, sql=f'({value.sql}) COLLATE "{collation}"')
 
 
+def either(node: Node, one: Value, other: Value) -> Value:
+    """A column of UNION ALL, from those of its two sides, which have the same type."""
+    bounds = (one.bound, other.bound)
+    return replace(
+        one,
+        origin=one.origin if one.origin == other.origin else None,
+        is_person=one.is_person and other.is_person,
+        collation=agree(node, one, other),
+        bound=None if None in bounds else max(bound or 0 for bound in bounds),
+    )
+
+
 def unknown(node: Node) -> Refused:
     """The refusal of a comparison under a collation that is not known to be linear."""
     return refuse(

@@ -273,6 +273,12 @@ def conjuncts(node: Node | None) -> list[Node]:
     return found
 
 
+def where_terms(tree: Node) -> list[Node]:
+    """The terms of the WHERE clause of a SELECT."""
+    clause = tree.args.get("where")
+    return conjuncts(None if clause is None else clause.this)
+
+
 def projections(tree: exp.Select, source: From, scope: Scope) -> tuple[list[str], list[Value]]:
     """The names and the values of a SELECT's list."""
     found: list[tuple[str, Value]] = []
@@ -292,8 +298,8 @@ def projections(tree: exp.Select, source: From, scope: Scope) -> tuple[list[str]
 
 
 def _star(star: exp.Star, table: str | None, source: From, scope: Scope) -> list[tuple[str, Value]]:
-    only(star, {"except", "except_", "replace", "rename"})
-    dropped = star.args.get("except_") or star.args.get("except") or []
+    only(star, {"except_", "replace", "rename"})
+    dropped = star.args.get("except_") or []
     if any(node.args.get("table") for node in dropped):
         raise refuse(star, "EXCLUDE takes names without a table", ALLOWED)
     gone = {folded(node.name) for node in dropped}

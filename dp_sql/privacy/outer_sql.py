@@ -107,7 +107,7 @@ def _source_names(select: DpSelect) -> set[str]:
         tree = tree_of(f"SELECT 1 FROM {select.source_text}\n")
     except Unreadable:
         return written
-    clauses = [tree.args.get("from_") or tree.args.get("from"), *(tree.args.get("joins") or [])]
+    clauses = [tree.args.get("from_"), *(tree.args.get("joins") or [])]
     return written | {folded(clause.this.alias_or_name) for clause in clauses if clause is not None}
 
 

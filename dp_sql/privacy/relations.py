@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dp_sql.errors import NotPrivate, QueryError, SourceError
-from dp_sql.privacy.collations import agree
+from dp_sql.errors import NotPrivate, QueryError
+from dp_sql.privacy.catalog import runs, type_of
+from dp_sql.privacy.collations import either
 from dp_sql.privacy.comparisons import Refused, Scope, Unbound, Value, refuse
 from dp_sql.privacy.expressions import condition, settled
 from dp_sql.privacy.from_clause import (
@@ -38,6 +39,7 @@ from dp_sql.privacy.from_clause import (
     flattened,
     only,
     projections,
+    where_terms,
 )
 from dp_sql.privacy.joins import (
     HINT,
@@ -109,7 +111,7 @@ class Compiler:
         raise refuse(tree, "A source must be a SELECT, or a UNION ALL of SELECTs", ALLOWED)
 
     def _union(self, tree: exp.Union) -> Rows:
-        only(tree, {"this", "expression", "distinct", "with", "with_"})
+        only(tree, {"this", "expression", "distinct", "with_"})
         if tree.args.get("distinct"):
             why = "UNION compares rows of different people; write UNION ALL"
             raise refuse(tree, why, ALLOWED)
@@ -119,17 +121,13 @@ class Compiler:
         if types[0] != types[1] or left.person_type != right.person_type:
             why = "Both sides of UNION ALL must have the same columns and types"
             raise refuse(tree, why, ALLOWED)
-        values = tuple(
-            replace(a, origin=a.origin if a.origin == b.origin else None,
-                    is_person=a.is_person and b.is_person, collation=agree(tree, a, b),
-                    bound=None if None in (a.bound, b.bound) else max(a.bound or 0, b.bound or 0))
-            for a, b in zip(left.values, right.values, strict=True)
-        )  # fmt: skip
+        pairs = zip(left.values, right.values, strict=True)
+        values = tuple(either(tree, one, other) for one, other in pairs)
         return replace(left, relation=UnionAll(left.relation, right.relation), values=values)
 
     def _select(self, tree: exp.Select) -> Rows:
-        known = {"expressions", "from", "from_", "joins", "where", "group", "having", "distinct"}
-        only(tree, known | {"with", "with_", "order"})  # without LIMIT an order says nothing
+        known = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
+        only(tree, known | {"order"})  # without LIMIT an order says nothing
         compiler = self._with(tree)
         source = compiler.from_clause(tree)
         scope = compiler.scope(source)
@@ -154,7 +152,7 @@ class Compiler:
         return Rows(relation, tuple(names), tuple(values), source.person_type)
 
     def _with(self, tree: Node) -> Compiler:
-        clause = tree.args.get("with_") or tree.args.get("with")
+        clause = tree.args.get("with_")
         if clause is None:
             return self
         only(clause, {"expressions"})
@@ -173,14 +171,13 @@ class Compiler:
 
     def from_clause(self, tree: Node) -> From:
         """The FROM clause of a SELECT with its joins."""
-        clause = tree.args.get("from_") or tree.args.get("from")
+        clause = tree.args.get("from_")
         if clause is None:
             raise refuse(tree, "A source needs a FROM clause", ALLOWED)
         first, joins = flattened(clause.this)
         source = From()
         source.parts.append(self._part(first, source))
-        where = tree.args.get("where")
-        terms = conjuncts(None if where is None else where.this)
+        terms = where_terms(tree)
         for join in [*joins, *(tree.args.get("joins") or [])]:
             if join.this.args.get("joins"):
                 raise refuse(join.this, "Joins in brackets are not supported in a source", ALLOWED)
@@ -351,7 +348,7 @@ class Compiler:
                 raise refuse(query, why, HINT)
             inner = From([FromPart((), 0, rows)])
             return has_match(query, source, inner, [(value, inner.parts[0].value(0))], self.tables)
-        only(query, {"expressions", "from", "from_", "joins", "where", "with", "with_"})
+        only(query, {"expressions", "from_", "joins", "where", "with_"})
         listed = (exp.Star, exp.Literal, exp.Null, exp.Column)
         if not isinstance(query, exp.Select) or not all(
             isinstance(node.unalias(), listed) for node in query.expressions
@@ -359,9 +356,8 @@ class Compiler:
             raise refuse(query, "EXISTS takes SELECT 1 FROM … WHERE …", HINT)
         compiler = self._with(query)
         inner = compiler.from_clause(query)
-        clause = query.args.get("where")
-        terms = conjuncts(None if clause is None else clause.this)
-        equal = correlated(terms, source, inner, compiler.scope, compiler._where_scope)
+        scopes = (compiler.scope, compiler._where_scope)
+        equal = correlated(where_terms(query), source, inner, *scopes)
         return has_match(query, source, inner, equal, self.tables)
 
     def scope(self, source: From) -> Scope:
@@ -374,26 +370,16 @@ class Compiler:
             return replace(rows.values[0], sql=f"({found.sql})")
 
         trusted = partial(self.tables.as_written, source) if self.tables.trusted else None
-        ask = self.tables.schema
-
-        def type_of(sql: str) -> str:
-            return ask.columns(f"SELECT {sql} AS c0")[0][1]
-
-        def runs(sql: str) -> bool:
-            with contextlib.suppress(SourceError):
-                return bool(ask.public_values(f"SELECT {sql}"))
-            return False
-
-        now = self.tables.now
-        return Scope(source.column, ask.readable, listed, type_of, runs, now, as_written=trusted)
+        ask, now = self.tables.schema, self.tables.now
+        kind, can_run = partial(type_of, ask), partial(runs, ask)
+        return Scope(source.column, ask.readable, listed, kind, can_run, now, as_written=trusted)
 
     def _public_column(self, query: Node) -> Rows:
         """A public query of one column, as the right side of IN."""
         rows = self.query(query)
         if rows.private or len(rows.values) != 1:
-            raise refuse(
-                query, "IN (SELECT …) must select one column, from public tables only", ALLOWED
-            )
+            why = "IN (SELECT …) must select one column, from public tables only"
+            raise refuse(query, why, ALLOWED)
         return rows
 
     def written(self, relation: Relation, *, every_row: bool = False) -> Written:

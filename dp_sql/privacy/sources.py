@@ -197,7 +197,7 @@ def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compi
         tree = tree_of(sql)
         if not isinstance(tree, exp.Select):
             raise NotPrivate("The source of a DP call must be one SELECT.")
-        parts = {"expressions", "from", "from_", "joins", "where"}
+        parts = {"expressions", "from_", "joins", "where"}
         if any(value and key not in parts for key, value in tree.args.items()):
             raise NotPrivate("The source of a DP call is FROM and WHERE.")
         rows = compiler.from_clause(tree)

@@ -391,7 +391,7 @@ def test_people_that_are_labels_are_people(tmp_path: Path) -> None:
 def test_a_mutant_that_shows_labels_is_seen(
     fresh: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dp_sql.privacy.tables.without_labels", lambda kind: kind)
+    monkeypatch.setattr("dp_sql.privacy.policy_tables.without_labels", lambda kind: kind)
     assert "canary" in repr(fresh.sql("DESCRIBE visits").fetchall())
     assert "canary" in str(fresh.sql(top("mood", "mood")).types)
 
