@@ -10,10 +10,13 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from dp_sql.privacy.comparisons import Value
 from dp_sql.privacy.domains import example_list
 from dp_sql.sql.arguments import CAP, EPSILON, DpCall, missing
 from dp_sql.sql.formatting import full_name, literal
+from dp_sql.sql.sqlglot_tree import projection, to_sql
 from dp_sql.sql.tokens import folded
 from dp_sql.sql.types import can_be
 from dp_sql.udfs.mechanism import in_words
@@ -37,6 +40,14 @@ def refuse_missing(
     needs_cap: whether one person may be in several groups.
     """
     select, needed, added = source.select, [], []
+    examples: list[str] = []
+
+    def public_set(key: Reference, value: Value, declared: object, size: int) -> str:
+        found = _public_set(source, key, value, policy, declared)
+        if found is None:
+            examples.append(key.text)
+        return found or _example(value, size)
+
     if call.missing:
         needed.append(EPSILON)
         added.append(_epsilon(policy))
@@ -44,13 +55,13 @@ def refuse_missing(
     if takes_domain and call.domain is None and declared(item) is None:
         needed.append(_set("a domain", "items that the answer may contain", [call.item.text]))
         k = call.k or 1
-        added.append(f"domain := {_public_set(source, call.item, item, policy, None, k)}")
+        added.append(f"domain := {public_set(call.item, item, None, k)}")
     keys = list(zip(select.keys, source.values, strict=True))
     without = [key.text for key, value in keys if declared(value) is None]
     if without and select.groups is None and not call.finds_groups:
         needed.append(_set("groups", "groups", without))
         sets = [
-            _public_set(source, key, value, policy, None if value.image else declared(value), 1)
+            public_set(key, value, None if value.image else declared(value), 1)
             for key, value in keys
         ]
         added.append(f"groups := {sets[0] if len(sets) == 1 else '(' + ', '.join(sets) + ')'}")
@@ -58,7 +69,13 @@ def refuse_missing(
         needed.append(CAP)
         added.append("max_groups_contributed := 1")
     if needed:
-        raise missing(select.text, call.function.name, (call.start, call.end), needed, added)
+        refusal = missing(select.text, call.function.name, (call.start, call.end), needed, added)
+        if examples:
+            said = (
+                f"The values of {' and of '.join(examples)} below are an example: write your own."
+            )
+            refusal.hint = f"{refusal.hint} {said}" if refusal.hint else said
+        raise refusal
 
 
 def refuse_no_epsilon(select: DpSelect, call: DpCall, policy: Policy) -> None:
@@ -79,9 +96,9 @@ def _set(what: str, values: str, names: Sequence[str]) -> str:
 
 
 def _public_set(
-    source: Source, key: Reference, value: Value, policy: Policy, declared: object, size: int
-) -> str:
-    """A public set of a column's values as a statement names it, of at least `size` of them."""
+    source: Source, key: Reference, value: Value, policy: Policy, declared: object
+) -> str | None:
+    """A public set of a column's values as a statement names it; None where none is known."""
     schema = source.compiler.tables.schema
     match declared:
         case "observed":
@@ -98,6 +115,16 @@ def _public_set(
                 kind, value.type
             ):
                 return full_name([*name, column])
+    case = projection(key.text)  # of CASE … THEN 'a' ELSE 'b', the values are in the statement
+    if isinstance(case, exp.Case):
+        results = [branch.args["true"] for branch in case.args["ifs"]]
+        results += filter(None, [case.args.get("default")])
+        if all(isinstance(one, exp.Literal) for one in results):
+            return f"[{', '.join(dict.fromkeys(to_sql(one) for one in results))}]"
+    return None
+
+
+def _example(value: Value, size: int) -> str:
     if value.image and value.type == "TIMESTAMP" and size == 1:  # of date_trunc
         return _MONTHS
     return example_list(value.type, size)

@@ -152,6 +152,18 @@ def test_other_series_are_refused(
             session.sql(text)
 
 
+def test_groups_of_case_are_its_results_and_others_are_called_an_example(
+    analyst: dp_sql.Session,
+) -> None:
+    listed = "CASE WHEN user_id < 21 THEN 'low' ELSE 'high' END"
+    with pytest.raises(dp_sql.QueryError) as caught:
+        analyst.sql(f"SELECT {listed} AS k, {count()} FROM seen GROUP BY k ORDER BY k")
+    found = analyst.sql(caught.value.suggestion).fetchall()
+    assert found == [("high", 63), ("low", 21)] and "example" not in str(caught.value)
+    with pytest.raises(dp_sql.QueryError, match="values of user_id % 4 below are an example"):
+        analyst.sql(f"SELECT user_id % 4 AS k, {count()} FROM seen GROUP BY k")
+
+
 def test_groups_of_months_are_proposed_as_a_series(analyst: dp_sql.Session) -> None:
     with pytest.raises(dp_sql.QueryError) as caught:
         analyst.sql(f"SELECT date_trunc('month', day) AS m, {count()} FROM seen GROUP BY m")
