@@ -96,13 +96,14 @@ serve-test:  ## the real duckdb shell through a Quack server, in an environment 
 	@.venv-serve/bin/python $(PIP) --editable ".[test,serve]" duckdb-cli==1.5.5
 	.venv-serve/bin/python -m pytest tests/server -n 0 -m "slow or not slow"
 
-spark:  ## Apache Spark, for real, in an environment of its own (needs Java 17; minutes; SLOW=1 for 200 statements)
+spark:  ## Apache Spark, for real, in an environment of its own (needs Java 17; minutes; SLOW=1 for all of it)
 	@command -v java >/dev/null || { echo "Spark needs Java 17 or newer, and there is no java here" >&2; exit 1; }
 	@test -x .venv-spark/bin/python || $(PYTHON) -m venv .venv-spark
 	@.venv-spark/bin/python $(PIP) --editable ".[test,spark]"
-	DP_SQL_TEST_SPARK=cluster .venv-spark/bin/python -m pytest -n 0 tests/engines/spark $(if $(SLOW),-m "slow or not slow")
-	DP_SQL_TEST_SPARK=connect .venv-spark/bin/python -m pytest -n 0 tests/engines/spark/test_answers.py \
-		tests/engines/spark/test_jobs.py
+	for kind in cluster connect; do \
+		DP_SQL_TEST_SPARK=$$kind .venv-spark/bin/python -m pytest -n 0 tests/engines/spark \
+			$(if $(SLOW),-m "slow or not slow") || exit 1; \
+	done
 
 superset:  ## Apache Superset over dp_sql, for real, in an environment of its own (minutes)
 	@p=$$(.ci/python 3.11) && test -n "$$p" || { echo "Superset is tested with Python 3.11" >&2; exit 1; }; \

@@ -110,7 +110,7 @@ def told(error: Exception) -> Exception:
     """Spark's error as dp_sql's: its message may hold a value, and its name does not."""
     if isinstance(error, DpSqlError | duckdb.Error):
         return error
-    return SourceError(
-        f"Spark could not compute the source ({condition_of(error)}).",
-        hint="The log of Spark shows why.",
-    )
+    condition, hint = condition_of(error), "The log of Spark shows why."
+    if condition == "PYTHON_EXCEPTION":
+        hint += " Its Python workers need duckdb, numpy and pyarrow: is PYSPARK_PYTHON set?"
+    return SourceError(f"Spark could not compute the source ({condition}).", hint=hint)

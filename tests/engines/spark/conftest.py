@@ -17,6 +17,11 @@ import pytest
 KIND = os.environ.get("DP_SQL_TEST_SPARK", "local")
 # A task is tried again only where its place says how often: local[threads, tries].
 PLACES = {"cluster": "local-cluster[2,1,1024]", "connect": "local[2,3]", "local": "local[2,3]"}
+# For rows so few, code that is not compiled is faster.
+NOT_COMPILED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -24,9 +29,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.task.maxFailures": "3",
     "spark.sql.session.timeZone": "America/Los_Angeles",
-    # For rows so few, code that is not compiled is faster.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **NOT_COMPILED,
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }

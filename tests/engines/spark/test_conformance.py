@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from dp_sql.engines.spark import jobs
 from dp_sql.engines.spark.jobs import SparkJobs
 from tests.engines.conformance import Conformance
 from tests.engines.spark.asking import Asking
@@ -17,12 +18,13 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Spark warns of pandas and o
 
 class TestSpark(Conformance):
     @pytest.fixture(autouse=True)
-    def _on_spark(self, spark: Any, tmp_path: Path) -> None:
+    def _on_spark(self, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(jobs, "MERGED_HERE", 2)  # three parts are merged in Spark
         self.spark, self.folder, self.n_folders = spark, tmp_path, 0
 
     def engine_over(self, connection: duckdb.DuckDBPyConnection) -> SparkJobs:
         self.asking = Asking(self.spark, connection, self._new_folder())
-        return self.asking.jobs(n_parts=5)
+        return self.asking.jobs(n_parts=3)
 
     def changed(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.asking.folder, self.asking.frames = self._new_folder(), {}

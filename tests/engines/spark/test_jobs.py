@@ -134,7 +134,7 @@ def joined(asking: Asking) -> Question:
     return replace(JOINED, public=asking.public("__dp_domain", item=["Title 1", "Title 2", None]))
 
 
-@pytest.fixture(params=[3, 7])
+@pytest.fixture(params=[3, 5])
 def n_parts(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
@@ -169,7 +169,7 @@ def test_the_order_of_rows_changes_nothing(asking: Asking) -> None:
 def test_tables_without_rows(asking: Asking) -> None:
     table = ("spark_catalog", "default", "empty")
     asking.make(table, "person BIGINT, title VARCHAR")
-    for n_parts in (6, None):
+    for n_parts in (5, None):
         jobs = asking.jobs(n_parts)
         for question in (COUNTS, ROWS_PER_PERSON, TOTAL):
             empty = _over(question, table)
@@ -237,12 +237,12 @@ def test_a_task_that_fails_is_run_again(
     asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     around_tasks(monkeypatch, lambda _: fail_once(str(tmp_path)))
-    jobs = asking.jobs(6)
+    jobs = asking.jobs(5)
     assert asking.answered(LINKED, jobs.counts(LINKED)) == asking.expected(LINKED)
     pairs = jobs.thin(PAIRS, 4)
     assert len(list(tmp_path.iterdir())) > 6
     monkeypatch.undo()
-    again = asking.jobs(6).thin(PAIRS, 4)
+    again = asking.jobs(5).thin(PAIRS, 4)
     assert (pairs.items.tolist(), pairs.people.tolist()) == (
         again.items.tolist(),
         again.people.tolist(),
@@ -252,7 +252,7 @@ def test_a_task_that_fails_is_run_again(
 def test_cancel(asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = tmp_path / "started"
     around_tasks(monkeypatch, lambda _: wait_for_ever(str(started)))
-    jobs = asking.jobs(6)
+    jobs = asking.jobs(5)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(jobs.counts, COUNTS)
         while not started.exists() and not asked.done():
@@ -263,7 +263,7 @@ def test_cancel(asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(InternalError):
         jobs.counts(COUNTS)
     monkeypatch.undo()
-    again = asking.jobs(6).counts(COUNTS)
+    again = asking.jobs(5).counts(COUNTS)
     assert asking.answered(COUNTS, again) == asking.expected(COUNTS)
 
 
@@ -295,7 +295,7 @@ def test_a_part_that_comes_twice(asking: Asking, monkeypatch: pytest.MonkeyPatch
         return once.union(once) if function.__name__ == "answer_parts" else once
 
     monkeypatch.setattr(module, "_mapped", twice)
-    for n_parts in (2, 6):
+    for n_parts in (2, 5):
         with pytest.raises(Exception, match="twice"):
             asking.jobs(n_parts).counts(COUNTS)
 

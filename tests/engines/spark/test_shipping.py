@@ -77,7 +77,7 @@ def test_types_that_spark_stores(asking: Asking) -> None:
             f"INSERT INTO {full_name(table)} VALUES ({row}, {', '.join(values)})"
         )
     question = _question(asking, "SELECT * FROM spark_catalog.default.stored", table)
-    for n_parts in (2, 6):
+    for n_parts in (2, 5):
         answer = asking.jobs(n_parts).counts(question)
         assert asking.answered(question, answer) == asking.expected(question)
 
@@ -91,7 +91,7 @@ def test_types_that_questions_make(asking: Asking) -> None:
     )
     question = _question(asking, f"SELECT person, {listed} FROM spark_catalog.default.made", table)
     assert len(question.columns) == len(MADE) + 1
-    for n_parts in (2, 6):
+    for n_parts in (2, 5):
         answer = asking.jobs(n_parts).counts(question)
         assert asking.answered(question, answer) == asking.expected(question)
 
