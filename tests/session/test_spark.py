@@ -304,6 +304,14 @@ def test_interrupt_cancels_the_jobs(owner: Session, monkeypatch: pytest.MonkeyPa
     assert FakeJobs.n_interrupts > before
 
 
+def test_an_error_of_python_in_spark_asks_for_its_packages() -> None:
+    class Failed(Exception):
+        def getCondition(self) -> str:
+            return "PYTHON_EXCEPTION"
+
+    assert "is PYSPARK_PYTHON set?" in str(release.told(Failed("a row: 17")))
+
+
 def test_the_owner_alone_sees_how_far_a_job_is(owner: Session, analyst: AnalystSession) -> None:
     asked(owner, f"SELECT {COUNT} FROM ratings")
     assert FakeJobs.newest.progress is not None
