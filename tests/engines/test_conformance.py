@@ -19,11 +19,6 @@ from tests.engines.fake import Columns, FakeEngine, Lost, Part, Row
 from tests.engines.questions import READERS, TITLES
 
 
-class TestFakeEngine(Conformance):
-    def engine_over(self, connection: duckdb.DuckDBPyConnection) -> FakeEngine:
-        return FakeEngine(connection)
-
-
 class TestOnePart(Conformance):
     def engine_over(self, connection: duckdb.DuckDBPyConnection) -> FakeEngine:
         return FakeEngine(connection, 1, n_parts=1)
