@@ -46,7 +46,7 @@ from dp_sql.privacy.relation_tree import (
     is_plain,
     relations_in,
 )
-from dp_sql.sql.types import as_key, same_bits
+from dp_sql.sql.types import as_key, exact, same_bits
 
 if TYPE_CHECKING:
     from dp_sql.policy.limits import WorkLimits
@@ -193,7 +193,9 @@ class _Writer:
         cut = f"system.main.list_slice(c{column}, 1, {MAX_ELEMENTS})"
         listed = ["__dp_person"] if unnest.is_private else []
         listed += [f"c{i}" for i in need if i != column]
-        listed.append(f"unnest({cut if is_capped else f'c{column}'}) AS c{column}")
+        elements = f"unnest({cut if is_capped else f'c{column}'})"
+        # A list that was made of a column with a collation has it, and no one can see it.
+        listed.append(f"{exact(elements, unnest.types[column])} AS c{column}")
         return _Sql(f"SELECT {listed_sql(listed)} FROM ({inner.sql}) AS t")
 
     def _union(self, union: UnionAll, need: Collection[int], every_row: bool) -> _Sql:

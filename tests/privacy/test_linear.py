@@ -171,6 +171,19 @@ def test_only_collations_known_to_be_linear_compare_strings(collation: str) -> N
         database.close()
 
 
+def test_elements_of_a_list_are_compared_byte_by_byte_whatever_it_was_made_of() -> None:
+    database = Database()
+    try:
+        database.connection.execute(
+            "CREATE OR REPLACE TABLE logins AS SELECT name, [title COLLATE NOCASE] AS title "
+            "FROM (VALUES ('ann', 'X'), ('ben', 'x')) AS t(name, title)"
+        )
+        rows = compiled("SELECT name FROM logins, unnest(title) AS t(x) WHERE x = 'x'", database)
+        assert [row[0] for row in database.rows(as_sql(rows, database).sql)] == ["ben"]
+    finally:
+        database.close()
+
+
 # --- time -----------------------------------------------------------------------------------------
 
 RUN = """
