@@ -327,8 +327,8 @@ _BREAKS = """\
 - **The driver** breaks first. It takes fewer than 2³¹ edges and fewer than 2³⁰ people or items. It refuses more only after
   the jobs, when ε is spent: with the share above from {most} pairs on. Most drivers would run out of memory
   earlier. Without a sample, 10¹⁰ items exceed the limit in any case, because each item sends at least one edge.
-- **Parts** are at most 10,000, with as many slices: {pieces} pieces have {bytes} GB of headers beside {shipped} TB of pairs. So a
-  part has 10⁷ rows here, and its worker may have to write some of them to disk.
+- **Parts.** There are at most 10,000, and as many slices: {pieces} pieces have {bytes} GB of headers beside {shipped} TB of pairs. So
+  a part has 10⁷ rows here, and its worker may have to write some of them to disk.
 - **Requests.** In each round every task gets one bit per item and person: up to about 1 GB for 10¹⁰ items.
 - **The shuffle** by person is Spark's own and moves all N rows once. All rows of one person meet in one task.
 

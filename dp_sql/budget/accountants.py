@@ -157,7 +157,7 @@ class _Pld(_TwoRules):
         return (
             f'The budget\'s accountant "pld" charges every release as epsilon = {unit}, and this '
             "one may cost more. An exponential mechanism (joint) may use an epsilon of up to "
-            f"{unit}, others of about half of it, all groups together."
+            f"{unit}, any other at least half of it (with GROUP BY, all groups together)."
         )
 
     def _used(self, spent: Spent) -> int | None:

@@ -155,7 +155,7 @@ class _PublicSets:
             count = f"SELECT system.main.count(*) FROM ({factor}) AS t"
             n_groups *= self.side.public_number(count)
         if n_groups > MAX_GROUPS:
-            message = f"These are {n_groups} groups; {MAX_GROUPS} are the most."
+            message = f"These are {n_groups} groups; at most {MAX_GROUPS} are allowed."
             raise select.refused(message, call.start)
         return Groups(groups, cap, n_groups)
 

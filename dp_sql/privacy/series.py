@@ -42,7 +42,7 @@ def series_values(tree: Node, schema: Schema) -> Values | None:
     ((_, kind),) = schema.columns(select)
     values = schema.public_values(f"SELECT CAST(value AS VARCHAR) FROM ({select})")
     if len(values) > MAX_GROUPS:
-        raise refuse(tree, f"A series may have up to {MAX_GROUPS} values", "Write a larger step.")
+        raise refuse(tree, f"A series may have up to {MAX_GROUPS} values", "Use a larger step.")
     casts = ", ".join(f"CAST({literal(str(one))} AS {kind})" for one in values if one is not None)
     return list_values(f"[{casts}]::{kind}[]", "a series in the statement", untyped=False)
 

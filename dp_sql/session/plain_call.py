@@ -69,7 +69,7 @@ def _planned(asked: Asked, engine: Engine) -> _Planned:
     except QueryError as error:
         suggest(error, engine, _runs_plain)
         if "does not exist" in error.message:
-            committed = "A plain call sees only what is committed."
+            committed = "A plain call reads only committed tables and views."
             error.hint = f"{error.hint} {committed}" if error.hint else committed
         raise
     engine.tickets.planned = key, made

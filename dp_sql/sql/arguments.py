@@ -154,8 +154,8 @@ def missing(
         )
     if CAP in needed and name == "DP_COUNT":
         says = (
-            "With contribution_bound := <number>, the most rows of a person that count in one "
-            "group, a person counts in all groups, and no cap is needed."
+            "With contribution_bound := <number> (the most rows of one person that count in a "
+            "group), a person counts in all groups, and no cap is needed."
         )
         hint = f"{hint} {says}" if hint else says
     message = f"{name} needs {listed}."

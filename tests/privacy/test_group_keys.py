@@ -268,7 +268,7 @@ def test_two_hundred_times_two_hundred_groups_are_too_many(analyst: dp_sql.Sessi
     text = (
         f"SELECT user_id AS a, year(day) AS b, {count(f'({many}, {many})')} FROM seen GROUP BY ALL"
     )
-    with pytest.raises(dp_sql.QueryError, match="40000 groups; 10000 are the most"):
+    with pytest.raises(dp_sql.QueryError, match="40000 groups; at most 10000 are allowed"):
         analyst.sql(text)
 
 

@@ -49,7 +49,7 @@ _MAX_DEPTH = 10  # of files that read files
 @click.argument("database", metavar="[DATABASE]", default=":memory:")
 @click.option(
     "-c", "--command", "texts", metavar="SQL", multiple=True,
-    help="Run SQL and dot commands, then end; you may repeat it.",
+    help="Run SQL and dot commands, then exit; may be repeated.",
 )  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Open DATABASE read-only.")
 @click.option("--policy", metavar="FILE", help="The owner's policy: query as an analyst.")

@@ -110,7 +110,7 @@ def told(error: Exception) -> Exception:
     """Spark's error as dp_sql's: its message may hold a value, and its name does not."""
     if isinstance(error, DpSqlError | duckdb.Error):
         return error
-    condition, hint = condition_of(error), "The log of Spark shows why."
+    condition, hint = condition_of(error), "Spark's log shows why."
     if condition == "PYTHON_EXCEPTION":
-        hint += " Its Python workers need duckdb, numpy and pyarrow: is PYSPARK_PYTHON set?"
+        hint += " Its workers' Python (PYSPARK_PYTHON) needs duckdb, numpy and pyarrow."
     return SourceError(f"Spark could not compute the source ({condition}).", hint=hint)
