@@ -1,4 +1,4 @@
-"""More pairs than memory holds: `python -m benchmarks.out_of_core` prints this section alone."""
+"""More pairs than memory holds: `python -m benchmarks.out_of_core [pairs …]` prints this section alone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ print(json.dumps({"seconds": seconds, "cpu": used.ru_utime + used.ru_stime, "pea
 """
 
 
-def out_of_core() -> list[str]:
+def out_of_core(*sizes: int) -> list[str]:
     lines = [
         "## Out of core",
         "",
@@ -59,7 +59,7 @@ def out_of_core() -> list[str]:
         "| pairs | question | seconds | ratio | ratio of CPU time | MB | edges | rounds |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for size in SIZES:
+    for size in sizes or SIZES:
         source = f"read_parquet('{zipf(CACHE / 'pairs', size)}')"
         base = measured(PLAIN.format(source))
         lines.append(_row(size, "DISTINCT", base, base))
@@ -90,4 +90,4 @@ def _row(size: int, name: str, found: dict[str, Any], base: dict[str, Any]) -> s
 
 
 if __name__ == "__main__":
-    print("\n".join(out_of_core()))
+    print("\n".join(out_of_core(*map(int, sys.argv[1:]))))
