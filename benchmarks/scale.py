@@ -103,7 +103,7 @@ def coverage() -> list[str]:
         odds = (f"{100 * chance:.2f} %" for chance in (alone, with_1, with_64))
         return [f"{n:,}", f"{float(rate):g}", *odds]
 
-    head = ["items", "rate", "sample alone", "and noise, bound 1", "and noise, bound 64"]
+    head = ["items", "rate", "sample alone", "with noise, bound 1", "with noise, bound 64"]
     sizes = (10**places for places in (1, 2, 3, 4, 6, 8))
     return table(head, (row(n, rate) for n in sizes for rate in RATES))
 
@@ -204,7 +204,7 @@ WAYS = (chosen(SELECTION, MOST), best_fixed)
 
 
 def noises() -> list[str]:
-    head = ["set", "items", "rate", "bound", "error", "best bound's error", "of the sample"]
+    head = ["set", "items", "rate", "bound", "error", "best bound's error", "sampling error"]
     return table(head, chain.from_iterable(noise(*one) for one in chain(made(), real())))
 
 
