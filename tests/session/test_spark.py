@@ -309,7 +309,7 @@ def test_an_error_of_python_in_spark_asks_for_its_packages() -> None:
         def getCondition(self) -> str:
             return "PYTHON_EXCEPTION"
 
-    assert "is PYSPARK_PYTHON set?" in str(release.told(Failed("a row: 17")))
+    assert "(PYSPARK_PYTHON) needs duckdb" in str(release.told(Failed("a row: 17")))
 
 
 def test_the_owner_alone_sees_how_far_a_job_is(owner: Session, analyst: AnalystSession) -> None:
