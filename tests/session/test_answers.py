@@ -59,13 +59,15 @@ def test_importing_and_plain_sql_load_no_heavy_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_list_is_answered_without_pandas() -> None:
-    ours = {"scipy"} | ({"pandas"} if duckdb.__version__ >= "2" else set())  # 1.5 loads it
+def test_a_list_and_a_count_are_answered_without_pandas() -> None:
+    new = {"pandas", "pyarrow.compute"}
+    ours = {"scipy"} | (new if duckdb.__version__ >= "2" else set())  # 1.5 loads them
     program = (
-        "import sys, dp_sql; s = dp_sql.connect(); s.execute('CREATE TABLE t AS SELECT 1 AS i'); "
+        "import sys, dp_sql; s = dp_sql.connect(); s.execute('CREATE TABLE t AS SELECT 1 AS i, 2 AS j'); "
         "s.sql('SELECT DP_TOPK(i, 2, epsilon := 1, privacy_unit := i, domain := [1, 2, 3]) "
-        "FROM t').fetchall(); s.close(); "
-        "print(*sys.modules)"
+        "FROM t').fetchall(); "
+        "s.sql('SELECT DP_COUNT_DISTINCT(j, epsilon := 1, privacy_unit := i) FROM t').fetchall(); "
+        "s.close(); print(*sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -184,9 +184,12 @@ def _value(scalar: Any, kind: str) -> Any:
 
 
 def _pairs(scalar: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Lists of lists as offsets and values."""
-    offsets = _integers(scalar.values.offsets, np.int32)
-    return offsets - offsets[0], _integers(scalar.values.flatten(), np.int32)
+    """Lists of lists as offsets and values; arrow's flatten would import pyarrow.compute first."""
+    lists = scalar.values
+    if lists.null_count:
+        raise InternalError("A NULL where only lists are expected.")
+    offsets = _integers(lists.offsets, np.int32)
+    return offsets - offsets[0], _integers(lists.values, np.int32)[offsets[0] : offsets[-1]]
 
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {
