@@ -22,7 +22,7 @@ def respelled(node: Node, tokens: Sequence[Token], position: int) -> list[str]:
     match node:
         case exp.Cast():
             found = [_tried(tokens, i) for i in range(1, len(tokens))]
-        case exp.RegexpLike() | exp.SimilarTo():
+        case exp.RegexpLike() | exp.RegexpFullMatch() | exp.SimilarTo():  # ~ by version
             found = [_matched(tokens, i) for i in range(1, len(tokens) - 1)]
         case exp.Union():
             unions = [i for i, token in enumerate(tokens) if token.upper == "UNION"]

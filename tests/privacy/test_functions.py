@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -59,6 +60,12 @@ BY_KIND = {
     "bool": [NAMES["BOOLEAN"]],
 }  # fmt: skip
 N_ROWS = 60
+# Far times with time zones, as DuckDB reads them by itself, close the database in 1.5.
+FATAL = re.compile(
+    rf"date_?(diff|sub).*\b{NAMES['TIMESTAMP WITH TIME ZONE']}\b"
+    if duckdb.__version__ < "2"
+    else r"\b\B"
+)
 
 
 class Wide:
@@ -137,7 +144,7 @@ class Wide:
             ).fetchall()
         except duckdb.Error as error:
             raise AssertionError(f"not total: {written}: {error}\n{value.sql}") from error
-        if "now" in written or "current" in written:
+        if "now" in written or "current" in written or FATAL.search(written):
             return True
         for n, (our, his) in enumerate(zip(ours, self.each(written), strict=True)):
             beyond = self.is_odd(written, n) and (our is None or nested)
