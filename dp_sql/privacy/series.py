@@ -55,7 +55,7 @@ def _series(tree: Node) -> tuple[Node, str] | None:
     item, kind = tree.expressions[0].unalias(), ""
     if isinstance(item, exp.Cast) and (kind := target(item)):
         item = item.this
-    source = tree.args.get("from_") or tree.args.get("from")
+    source = tree.args.get("from_")
     if source is None:
         is_plain = parts == {"expressions"} and isinstance(item, exp.Explode)
         return (item.this, kind) if is_plain and _is_alone(item) else None
@@ -65,7 +65,7 @@ def _series(tree: Node) -> tuple[Node, str] | None:
     is_all = isinstance(item, exp.Star) and _is_alone(item, "")
     is_column = isinstance(item, exp.Column) and [item.name] == names and not item.table
     is_table = isinstance(table, exp.Table) and _is_alone(table, "this alias")
-    is_plain = parts <= {"expressions", "from", "from_"} and is_table and (is_all or is_column)
+    is_plain = parts <= {"expressions", "from_"} and is_table and (is_all or is_column)
     return (table.this, kind) if is_plain else None
 
 

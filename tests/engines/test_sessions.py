@@ -258,10 +258,6 @@ class Scripted(Draws):
         """Which groups a person is kept in: here all of them, so that no order matters."""
         return np.concatenate([np.zeros(0, np.int64), *map(np.arange, sizes)])
 
-    def words(self, n: int) -> Any:
-        """Which of a person's rows is the vote: here people have one each, or equal ones."""
-        return np.arange(n)
-
 
 _GROUPS = "max_groups_contributed := 3) FROM ratings GROUP BY region"
 LAWS = [

@@ -136,7 +136,8 @@ def test_what_is_taken_as_written_is_answered_as_by_duckdb(
 ) -> None:
     item, unit, source = case.replace("{folder}", str(folder)).split("|", 2)
     if "df" in case:
-        df = request.getfixturevalue("pandas_rows")  # noqa: F841 (the name that the source reads)
+        df = request.getfixturevalue("pandas_rows")
+        assert len(df) == len(arrow)
     plain = f"SELECT count(DISTINCT {item}) FILTER ({unit} IS NOT NULL) FROM {source}\n"
     wanted = owner.execute(plain).fetchall()
     call = f"DP_COUNT_DISTINCT({item}, {SURE}, privacy_unit := {unit})"

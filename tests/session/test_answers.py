@@ -48,50 +48,47 @@ def test_no_public_call_takes_a_seed_or_a_noise_switch() -> None:
         assert not banned & set(inspect.signature(call).parameters)
 
 
+def loaded_by(program: str) -> set[str]:
+    """The modules of a new process that has run a program."""
+    command = [sys.executable, "-c", f"import sys; {program}; print(*sys.modules)"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
 def test_importing_and_plain_sql_load_no_heavy_library() -> None:
-    program = (
-        "import sys, dp_sql; s = dp_sql.connect(); s.sql('SELECT 1').fetchall(); s.close(); "
-        "print(sorted({'dp_sql.udfs.count_distinct.kernels', 'pandas', 'scipy'} & set(sys.modules)))"
+    loaded = loaded_by(
+        "import dp_sql; s = dp_sql.connect(); s.sql('SELECT 1').fetchall(); s.close()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    assert not {"dp_sql.udfs.count_distinct.kernels", "pandas", "scipy"} & loaded
 
 
 def test_a_list_and_a_count_are_answered_without_pandas() -> None:
     new = {"pandas", "pyarrow.compute"}
     ours = {"scipy"} | (new if duckdb.__version__ >= "2" else set())  # 1.5 loads them
-    program = (
-        "import sys, dp_sql; s = dp_sql.connect(); s.execute('CREATE TABLE t AS SELECT 1 AS i, 2 AS j'); "
+    loaded = loaded_by(
+        "import dp_sql; s = dp_sql.connect(); s.execute('CREATE TABLE t AS SELECT 1 AS i, 2 AS j'); "
         "s.sql('SELECT DP_TOPK(i, 2, epsilon := 1, privacy_unit := i, domain := [1, 2, 3]) "
         "FROM t').fetchall(); "
         "s.sql('SELECT DP_COUNT_DISTINCT(j, epsilon := 1, privacy_unit := i) FROM t').fetchall(); "
-        "s.close(); print(*sys.modules)"
+        "s.close()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert not ours & set(done.stdout.split())
+    assert not ours & loaded
 
 
 def test_the_first_list_imports_no_more_than_it_needs() -> None:
-    program = (
-        "import sys, duckdb, dp_sql; con = dp_sql.install(duckdb.connect()); "
+    loaded = loaded_by(
+        "import duckdb, dp_sql; con = dp_sql.install(duckdb.connect()); "
         "con.execute('CREATE TABLE t AS SELECT 1 AS i'); "
         "con.sql('SELECT DP_TOPK(i, 2, epsilon := 1, privacy_unit := i, domain := [1, 2, 3]) "
-        "FROM t').fetchall(); print(*sys.modules)"
+        "FROM t').fetchall()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    loaded = set(done.stdout.split())
     folders = {"dp_sql.budget", "dp_sql.policy", "dp_sql.server", "dp_sql.udfs.contributions",
                "dp_sql.udfs.count_distinct", "dp_sql.udfs.groups", "dp_sql.udfs.histogram",
                "dp_sql.udfs.quantile", "dp_sql.udfs.select"}  # fmt: skip
     modules = {
         "dp_sql.engines.by_parts", "dp_sql.session.explain", "dp_sql.session.release_store",
-        "dp_sql.session.corrections", "dp_sql.session.system_tables", "dp_sql.udfs.topk.peeling", "dp_sql.udfs.topk.subset",
+        "dp_sql.session.corrections", "dp_sql.session.system_tables",
+        "dp_sql.udfs.topk.peeling", "dp_sql.udfs.topk.subset",
         "dp_sql.udfs.topk.limited_domain", "dp_sql.udfs.topk.weighted_gaussian", "sqlite3",
         "tomllib",
     }  # fmt: skip
@@ -101,11 +98,5 @@ def test_the_first_list_imports_no_more_than_it_needs() -> None:
 
 
 def test_the_first_use_imports_no_spark() -> None:
-    program = (
-        "import sys, dp_sql; dp_sql.connect().close(); "
-        "print(any(name.startswith('dp_sql.engines.spark') for name in sys.modules))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "False\n"
+    loaded = loaded_by("import dp_sql; dp_sql.connect().close()")
+    assert not any(name.startswith("dp_sql.engines.spark") for name in loaded)
