@@ -1,0 +1,255 @@
+"""The gateway between Quack's server and the analysts' sessions, without a network."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import duckdb
+import pytest
+
+import dp_sql
+import dp_sql.server.gateway
+from dp_sql.engines.duckdb import quack_server as duckdb_quack
+from dp_sql.engines.duckdb.quack_server import QuackServer, Result
+from dp_sql.errors import BudgetExceeded, NotSupported
+from dp_sql.server.gateway import Gateway
+from dp_sql.server.tokens import remove_token
+from tests.conftest import SURE
+from tests.server.serving import COUNT, Served, until
+
+
+def test_a_gateway_answers_no_one_who_was_not_admitted(gateway: tuple[Gateway, Served]) -> None:
+    it, served = gateway
+    assert not it.admit("one", "wrong")
+    with pytest.raises(NotSupported, match="not valid here"):
+        it.answer("one", "SELECT 1")
+    assert it.admit("one", served.token("reporting"))
+    assert it.answer("one", "SELECT 1") == "FROM answer_0"
+    with pytest.raises(NotSupported, match="not valid here"):
+        it.answer("two", "SELECT 1")
+
+
+def test_errors_in_the_owners_files_are_reported_to_the_owner(
+    gateway: tuple[Gateway, Served], capsys: pytest.CaptureFixture[str]
+) -> None:
+    it, served = gateway
+    secrets = [served.token(name) for name in ("reporting", "poor")]
+    for connection, secret in zip(("one", "two"), secrets, strict=True):
+        assert it.admit(connection, secret)
+    it.answer("one", "SELECT 1")
+    served.tokens.chmod(0o644)
+    with pytest.raises(NotSupported, match="Its owner can read why") as told:
+        it.answer("one", "SELECT 1")
+    assert str(served.folder) not in str(told.value)
+    assert "chmod 600" in capsys.readouterr().err
+    served.tokens.chmod(0o600)
+    served.policy.write_text("nonsense", "utf-8")
+    with pytest.raises(NotSupported, match="Its owner can read why"):
+        it.answer("two", "SELECT 1")
+    assert "PolicyError" in capsys.readouterr().err
+
+
+def test_a_missing_database_is_reported_to_the_owner(
+    gateway: tuple[Gateway, Served], capsys: pytest.CaptureFixture[str]
+) -> None:
+    it, served = gateway
+    assert it.admit("one", served.token("reporting"))
+    served.database.rename(served.folder / "elsewhere")
+    with pytest.raises(NotSupported, match="Its owner can read why"):
+        it.answer("one", "SELECT 1")
+    assert "shop.duckdb" in capsys.readouterr().err
+
+
+def test_a_closed_gateway_answers_no_one(gateway: tuple[Gateway, Served]) -> None:
+    it, served = gateway
+    assert it.admit("one", served.token("reporting"))
+    it.interrupt()
+    assert not it.admit("two", served.token("reporting"))
+    with pytest.raises(NotSupported, match="not valid here"):
+        it.answer("one", "SELECT 1")
+
+
+def test_a_gateway_repeats_what_has_cost_and_nothing_else(gateway: tuple[Gateway, Served]) -> None:
+    it, served = gateway
+    for connection in ("one", "two"):
+        assert it.admit(connection, served.token("reporting"))
+    first = it.answer("one", COUNT)
+    assert it.answer("one", COUNT) == first
+    assert it.answer("two", COUNT) == first
+    assert it.answer("one", "FROM dp_budget()") != it.answer("one", "FROM dp_budget()")
+    assert it.admit("other", served.token("poor"))
+    with pytest.raises(BudgetExceeded):
+        it.answer("other", COUNT)
+    assert served.spent("reporting") == 10_000
+
+
+def test_the_answers_read_least_recently_go_first(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    monkeypatch.setattr(dp_sql.server.gateway, "_MAX_ANSWERS", 2)
+    assert it.admit("one", served.token("reporting"))
+    first, second = it.answer("one", COUNT), it.answer("one", COUNT + " ")
+    assert it.answer("one", COUNT) == first
+    it.answer("one", COUNT + "  ")
+    assert it.answer("one", COUNT) == first
+    assert it.answer("one", COUNT + " ") != second
+    assert served.spent("reporting") == 40_000
+
+
+def test_a_statement_sent_twice_at_once_on_one_connection_is_spent_once(
+    gateway: tuple[Gateway, Served],
+) -> None:
+    it, served = gateway
+    assert it.admit("one", served.token("reporting"))
+    it._server.live = frozenset({"one"})  # type: ignore[attr-defined]
+    analyst = it._analyst("reporting")
+    told: list[str] = []
+    with analyst.lock:
+        asking = [
+            threading.Thread(target=lambda: told.append(it.answer("one", COUNT))) for _ in range(3)
+        ]
+        for thread in asking:
+            thread.start()
+        until(lambda: analyst.asking == 3)
+    for thread in asking:
+        thread.join()
+    assert len(told) == 3 and len(set(told)) == 1
+    assert served.spent("reporting") == 10_000
+
+
+def test_five_questions_of_an_analyst_are_taken_and_the_sixth_is_refused_at_once(
+    gateway: tuple[Gateway, Served],
+) -> None:
+    it, served = gateway
+    names = [str(n) for n in range(6)]
+    for name in names:
+        assert it.admit(name, served.token("reporting"))
+    assert it.admit("other", served.token("poor"))
+    it._server.live = frozenset(names)  # type: ignore[attr-defined]
+    analyst = it._analyst("reporting")
+    told: list[str] = []
+
+    def ask(name: str) -> None:
+        told.append(it.answer(name, "SELECT 1"))
+
+    with analyst.lock:
+        asking = [threading.Thread(target=ask, args=(name,)) for name in names[:5]]
+        for thread in asking:
+            thread.start()
+        until(lambda: analyst.asking == 5)
+        with pytest.raises(NotSupported, match=r"Busy: 4 of your queries .* cost nothing"):
+            it.answer(names[5], "SELECT 1")
+        assert it.answer("other", "SELECT 1").startswith("FROM answer")
+    for thread in asking:
+        thread.join()
+    assert len(told) == 5
+    assert it.answer(names[5], "SELECT 1").startswith("FROM answer")
+
+
+def test_waiting_questions_leave_room_for_other_analysts(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    monkeypatch.setattr(dp_sql.server.gateway, "_WAITING_AT_ONCE", 3)
+    monkeypatch.setattr(dp_sql.server.gateway, "_ASKED_AT_ONCE", 4)
+    for name, who in (("a", "reporting"), ("b", "poor")):
+        assert it.admit(name, served.token(who))
+    reporting, other = it._analyst("reporting"), it._analyst("other")
+    reporting.asking = 3
+    with pytest.raises(
+        NotSupported, match=r"Busy: 3 queries of all analysts are open.* cost nothing"
+    ):
+        it.answer("a", "SELECT 1")
+    assert it.answer("b", "SELECT 1").startswith("FROM answer")  # it asks nothing else
+    other.asking = 1
+    with pytest.raises(NotSupported, match="Busy: 4 queries of all analysts"):
+        it.answer("b", "SELECT 1")
+    reporting.asking = other.asking = 0
+    assert it.answer("a", "SELECT 1").startswith("FROM answer")
+
+
+def test_all_analysts_together_cannot_take_every_thread_of_quack() -> None:
+    assert dp_sql.server.gateway._WAITING_AT_ONCE < dp_sql.server.gateway._ASKED_AT_ONCE < 120
+
+
+@pytest.mark.parametrize("what", ["left", "removed"])
+def test_a_question_that_waited_is_not_asked_for_a_client_that_is_gone(
+    gateway: tuple[Gateway, Served], what: str
+) -> None:
+    it, served = gateway
+    assert it.admit("one", served.token("reporting"))
+    it._server.live = frozenset({"one"})  # type: ignore[attr-defined]
+    analyst = it._analyst("reporting")
+    told: list[str] = []
+
+    def ask() -> None:
+        try:
+            told.append(it.answer("one", COUNT))
+        except NotSupported as error:
+            told.append(str(error))
+
+    with analyst.lock:
+        asking = threading.Thread(target=ask)
+        asking.start()
+        until(lambda: analyst.asking == 1)
+        if what == "left":
+            it._server.live = frozenset()  # type: ignore[attr-defined]
+        else:
+            remove_token(served.tokens, "reporting")
+    asking.join()
+    assert "closed before its turn" in told[0] or "not valid here" in told[0]
+    assert served.spent("reporting") == 0
+
+
+def test_a_release_that_cannot_be_held_is_spent_once_and_names_no_table(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    assert it.admit("one", served.token("reporting"))
+    with duckdb.connect() as con:
+        plain_server = QuackServer.__new__(QuackServer)
+        plain_server._connection, plain_server._numbers = con, itertools.count(1)
+        odd = Result((("x", "NO SUCH TYPE"),), con.sql("SELECT 1 AS c0").to_arrow_table())
+        monkeypatch.setattr(it._server, "hold", lambda _: plain_server.hold(odd))
+        told = {it.answer("one", COUNT) for _ in range(3)}
+    assert told == {duckdb_quack.refusal(RuntimeError())}
+    assert served.spent("reporting") == 10_000
+
+
+def test_a_question_that_fails_after_its_release_is_spent_once(
+    gateway: tuple[Gateway, Served],
+) -> None:
+    it, served = gateway
+    assert it.admit("one", served.token("reporting"))
+    inside = f"(SELECT DP_COUNT_DISTINCT(title, {SURE}) AS n FROM ratings)"
+    told = {it.answer("one", f"SELECT ('x' || n)::INTEGER AS i FROM {inside}") for _ in range(3)}
+    assert len(told) == 1 and "Conversion Error" in told.pop()
+    assert served.spent("reporting") == 10_000
+
+
+def test_a_refusal_is_not_held(gateway: tuple[Gateway, Served]) -> None:
+    it, served = gateway
+    assert it.admit("one", served.token("poor"))
+    for _ in range(2):
+        with pytest.raises(BudgetExceeded):
+            it.answer("one", COUNT)
+    assert not it._analyst("poor").answers
+
+
+def test_a_gateway_forgets_connections_that_are_gone(
+    gateway: tuple[Gateway, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, served = gateway
+    assert it.admit("one", served.token("reporting"))
+    assert it.admit("two", served.token("reporting"))
+    it.answer("one", "SELECT 1")
+    assert it.admit("three", served.token("reporting"))
+    with pytest.raises(NotSupported, match="not valid here"):
+        it.answer("one", "SELECT 1")
+    it.answer("two", "SELECT 1")  # just admitted, and not listed as open yet
+    monkeypatch.setattr(dp_sql.server.gateway, "_GRACE_SECONDS", -1.0)
+    assert it.admit("four", served.token("reporting"))
+    with pytest.raises(NotSupported, match="not valid here"):
+        it.answer("three", "SELECT 1")

@@ -1,0 +1,91 @@
+"""The Quack server's own parts: addresses, answers as statements, and the types of columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pytest
+
+from dp_sql.engines.duckdb import quack_server as duckdb_quack
+from dp_sql.engines.duckdb.quack_server import address, fetched, load_quack
+from dp_sql.errors import NotSupported
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("quack:localhost:9494", "quack:localhost:9494"), ("quack:localhost", "quack:localhost:9494"),
+        ("127.0.0.1:80", "quack:127.0.0.1:80"), ("quack:[::1]:9495", "quack:[::1]:9495"),
+        ("Quack.example:1", "quack:quack.example:1"),
+    ],
+)  # fmt: skip
+def test_an_address_is_read(text: str, want: str) -> None:
+    assert str(address(text)) == want
+    assert address(text).is_local == ("example" not in want)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "quack:", "quack:localhost:0", "localhost:99999", "a b", "x'y", "quack:a:b", "http://a"],
+)
+def test_an_invalid_address_is_refused(text: str) -> None:
+    with pytest.raises(NotSupported, match="not an address to listen on"):
+        address(text)
+
+
+def test_a_bug_is_one_constant_sentence_for_the_client() -> None:
+    def answer(connection: str, text: str) -> str:
+        raise RuntimeError("canary")
+
+    told = duckdb_quack._instead(answer, "one", "SELECT 1")
+    assert told is not None and "canary" not in told
+    with duckdb.connect() as con, pytest.raises(duckdb.Error, match="The server failed"):
+        con.execute(told).fetchall()
+
+
+def test_an_error_arrives_with_its_quotes() -> None:
+    def answer(connection: str, text: str) -> str:
+        raise NotSupported("It's not 'there'\0.")
+
+    told = duckdb_quack._instead(answer, "one", "SELECT 1")
+    with duckdb.connect() as con, pytest.raises(duckdb.Error, match=r"It's not 'there'\."):
+        con.execute(str(told)).fetchall()
+
+
+@pytest.mark.parametrize("text", ["INSERT INTO a.b VALUES (NULL)", "  insert into x", None])
+def test_an_insert_gets_no_answer(text: Any) -> None:
+    assert duckdb_quack._instead(lambda *_: "SELECT 1", "one", text) is None
+
+
+def test_columns_of_the_same_name_stay_apart() -> None:
+    with duckdb.connect() as con:
+        rows = fetched(con.sql("SELECT 1 AS a, 'x' AS a"))
+        assert rows.columns == (("a", "INTEGER"), ("a", "VARCHAR"))
+        assert rows.table.column_names == ["c0", "c1"]
+        odd = fetched(con.sql("SELECT '101'::BIT AS a, 'x' AS A, '1'::BIT AS b"))
+        assert [column.to_pylist() for column in odd.table.columns] == [["101"], ["x"], ["1"]]
+        assert [kind for _, kind in odd.columns] == ["BIT", "VARCHAR", "BIT"]
+
+
+def test_a_type_that_sql_cannot_write_is_fetched_as_a_string() -> None:
+    with duckdb.connect() as con:
+        sql = "SELECT row(1, 'x') AS a, {'b': [row(2)]} AS c, {'d': 1} AS e"
+        rows = fetched(con.sql(sql))
+        for _, kind in rows.columns:
+            con.execute(f"SELECT NULL::{kind}").fetchall()
+        assert rows.columns[2] == ("e", "STRUCT(d INTEGER)")
+        if rows.columns[0][1] == "VARCHAR":  # 2.0 has a name for it
+            assert rows.table.slice(0, 1).to_pylist()[0]["c0"] == "(1, x)"
+
+
+def test_without_the_extension_serving_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(duckdb_quack, "_EXTENSIONS", ("no_such_extension",))
+    off: dict[str, Any] = {"autoinstall_known_extensions": "false"}
+    with (
+        duckdb.connect(config=off) as con,
+        pytest.raises(NotSupported, match=r"pip install .*\[serve\]"),
+    ):
+        load_quack(con)
