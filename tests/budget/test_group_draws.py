@@ -20,7 +20,7 @@ from dp_sql.udfs.topk import joint, template
 from tests.budget import draws
 from tests.budget.adversary import log_between
 from tests.budget.draws import Between, Case, Grouped, Pair, Person, exactly
-from tests.budget.test_accountants import how_many
+from tests.budget.losses import how_many
 from tests.udfs.distributions import NotPrivateError
 
 pytestmark = pytest.mark.pure

@@ -19,7 +19,7 @@ from dp_sql.sql.functions.topk import TopK
 from dp_sql.udfs.count_distinct import partial
 from dp_sql.udfs.exact_sampling import Draws
 from tests.attacks.attack_bench import _chain
-from tests.budget.test_budget import events
+from tests.budget.shop import events
 from tests.databases import write_database
 from tests.engines.fake import FakeEngine, Lost
 from tests.engines.sessions import by_parts

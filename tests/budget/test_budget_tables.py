@@ -1,0 +1,191 @@
+"""What a session reads of its budget for nothing: system tables and stored releases."""
+
+from __future__ import annotations
+
+import gc
+import json
+import shutil
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dp_sql
+from dp_sql.errors import (
+    ArgumentError,
+    NotSupported,
+)
+from tests.budget.shop import COUNT, POLICY, TOP, Opened, kinds, left
+
+
+def test_the_budget_is_a_table(opened: Opened) -> None:
+    session = opened()
+    session.sql(COUNT.format("0.25")).fetchall()
+    relation = session.sql("SELECT * FROM dp_budget()")
+    assert relation.columns == ["analyst", "loss", "spent", "remaining", "total", "accountant"]
+    total, own = relation.fetchall()
+    assert total[:5] == (None, "epsilon", 0.25, 0.75, 1)
+    assert own[:5] == ("ann", "epsilon", 0.25, None, None)
+    text = f"SELECT n, b.remaining FROM ({COUNT.format('0.25')}), dp_budget() AS b"
+    assert session.sql(text).fetchall()[0][1] == 0.75  # read before the answer
+
+
+def test_an_analyst_sees_own_events_only(opened: Opened) -> None:
+    ann, bob = opened("ann"), opened("bob")
+    ann.sql(COUNT.format("0.25")).fetchall()
+    bob.sql(COUNT.format("0.125")).fetchall()
+    seen = bob.sql("SELECT analyst, kind, epsilon FROM dp_ledger() WHERE epsilon > 0").fetchall()
+    assert seen == [("bob", "spent", Decimal("0.125"))]
+    assert bob.sql("FROM dp_ledger() SELECT DISTINCT analyst").fetchall() == [("bob",)]
+    assert bob.sql("FROM dp_budget() SELECT remaining").fetchall()[0] == (0.625,)
+
+
+def test_the_numbers_of_an_analysts_events_count_no_one_elses(opened: Opened) -> None:
+    ann, bob = opened("ann"), opened("bob")
+    for session in (ann, bob, ann, bob, bob):
+        session.sql(COUNT.format("0.01")).fetchall()
+    numbers = [n for (n,) in bob.sql("SELECT number FROM dp_ledger() ORDER BY number").fetchall()]
+    assert numbers == [1, 2, 3]
+
+
+def test_system_tables_that_are_read_again_take_bounded_room(opened: Opened) -> None:
+    session = opened(more="keep_releases = true\n")
+    session.sql(COUNT.format("0.1")).fetchall()
+    kept = session.releases[0].id
+    tables = "SELECT count(*) FROM information_schema.tables WHERE table_name LIKE '\\_\\_dp%' ESCAPE '\\'"
+    for round in range(10):
+        for text in ("FROM dp_budget()", "FROM dp_ledger()", "FROM dp_releases()",
+                     f"FROM dp_release('{kept}')", COUNT.format("0.1")):  # fmt: skip
+            session.sql(text).fetchall()
+        if round == 5:  # 16 copies are kept
+            before = session.sql(tables).fetchall()
+    assert session.sql(tables).fetchall() == before and before[0][0] > 0
+
+
+def test_nothing_is_spent_while_an_answer_is_read_in_pieces(opened: Opened) -> None:
+    """DuckDB 2.0 keeps nothing while a reader is open; 1.5 ends the reader."""
+    session = opened()
+    reader = session.sql("SELECT unnest(range(100000)) AS i").arrow()
+    before = left(session)
+    try:
+        session.sql(COUNT.format("0.1")).fetchall()
+        assert left(session) == before - Fraction(1, 10)
+    except NotSupported as refused:
+        assert "still being read" in str(refused) and left(session) == before
+        del reader
+        gc.collect()
+        session.sql(COUNT.format("0.1")).fetchall()
+
+
+@pytest.mark.parametrize("table", ["dp_budget()", "dp_ledger()"])
+def test_without_a_budget_there_are_no_system_tables(table: str, folder: Path) -> None:
+    (folder / "policy.toml").write_text(POLICY.split("[budget]")[0])
+    with dp_sql.connect(str(folder / "shop.duckdb"), policy=folder / "policy.toml") as session:
+        with pytest.raises(NotSupported, match="no ledger here"):
+            session.sql(f"FROM {table}")
+        assert session.budget() == ()
+        session.sql(COUNT.format("1000")).fetchall()
+
+
+@pytest.mark.parametrize(
+    "text", ["FROM dp_budget(1)", "FROM dp_release()", "FROM dp_release(x)", "FROM dp_release('x')"]
+)
+def test_a_system_table_read_wrongly_is_refused(text: str, opened: Opened) -> None:
+    with pytest.raises(ArgumentError):
+        opened().sql(text)
+
+
+def test_a_release_is_read_again_for_nothing(opened: Opened, folder: Path) -> None:
+    session = opened()
+    grouped = (
+        "SELECT odd, DP_TOPK(title, 2, epsilon := 0.25, groups := [true, false], "
+        "max_groups_contributed := 1) AS best FROM ratings GROUP BY odd"
+    )
+    answer = session.sql(grouped).fetchall()
+    (release,) = session.releases
+    again = session.sql(f"SELECT odd, answer FROM dp_release('{release.id}')").fetchall()
+    assert sorted(again) == sorted(answer)
+    assert session.sql("SELECT id, epsilon FROM dp_releases()").fetchall() == [
+        (release.id, Decimal("0.25"))
+    ]
+    assert release.columns == (("odd", "BOOLEAN"), ("answer", "VARCHAR[]"))
+    assert kinds(folder) == ["reserved", "answered"]
+
+
+def test_without_the_owners_word_the_same_question_is_a_new_debit(opened: Opened) -> None:
+    session = opened()
+    session.sql(COUNT.format("0.25")).fetchall()
+    session.sql(COUNT.format("0.25")).fetchall()
+    assert left(session) == Fraction(1, 2)
+    assert opened().releases == ()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        TOP,
+        COUNT,
+        "SELECT DP_COUNT_DISTINCT(title, epsilon := {}, report := true) AS r FROM ratings",
+        "SELECT odd, DP_COUNT_DISTINCT(title, epsilon := {}, groups := [true, false], "
+        "max_groups_contributed := 1) AS n FROM ratings GROUP BY odd",
+    ],
+)
+def test_a_dashboard_that_refreshes_spends_once(asked: str, opened: Opened, folder: Path) -> None:
+    keep = "keep_releases = true\n"
+    text = asked.format("0.5")
+    first = opened(more=keep).sql(text).fetchall()
+    for _ in range(3):
+        session = opened(more=keep)
+        assert session.explain(text).epsilon == 0
+        assert session.sql(text).fetchall() == first
+        assert len(session.releases) == 1 and session.receipts == ()
+    assert kinds(folder) == ["reserved", "answered"]
+
+
+def test_a_stored_release_is_of_its_own_database(opened: Opened, folder: Path) -> None:
+    ann = opened("ann", "keep_releases = true\n")
+    ann.sql(TOP.format("0.125")).fetchall()
+    (folder / "newer").mkdir()
+    shutil.copy(folder / "shop.duckdb", folder / "newer" / "shop.duckdb")
+    newer = str(folder / "newer" / "shop.duckdb")
+    with dp_sql.connect(newer, policy=folder / "policy.toml", analyst="ann") as session:
+        assert session.cost([TOP.format("0.125")]).epsilon > 0
+
+
+def test_a_stored_release_answers_its_own_question_and_analyst_only(opened: Opened) -> None:
+    keep = "keep_releases = true\n"
+    ann = opened("ann", keep)
+    ann.sql(TOP.format("0.125")).fetchall()
+    for other in (
+        TOP.format("0.126"),
+        TOP.format("0.125").replace("ratings", "ratings WHERE odd"),
+        TOP.format("0.125").replace("2,", "3,"),
+        TOP.format("0.125, domain := ['book 1', 'book 2']"),
+    ):
+        assert ann.cost([other]).epsilon > 0
+    bob = opened("bob", keep)
+    assert bob.cost([TOP.format("0.125")]).epsilon > 0
+    with pytest.raises(ArgumentError, match="no release with this id"):
+        bob.sql(f"FROM dp_release('{ann.releases[0].id}')")
+
+
+def test_receipts_and_releases_are_plain_where_that_is_wanted(opened: Opened) -> None:
+    session = opened()
+    session.sql(COUNT.format("0.25")).fetchall()
+    told = json.loads(json.dumps(session.receipts[0].to_dict()))
+    assert (told["mechanism"], told["epsilon"], told["delta"]) == ("matching", "0.25", "0")
+    release = session.releases[0].to_dict()
+    assert release["columns"] == [{"name": "answer", "type": "BIGINT"}]
+    assert release["epsilon"] == "0.25" and release["id"] == session.releases[0].id
+
+
+def test_a_forgotten_session_leaves_no_file_open(opened: Opened, folder: Path) -> None:
+    session: Any = dp_sql.connect(
+        str(folder / "shop.duckdb"), policy=folder / "policy.toml", analyst="ann"
+    )
+    session.sql(COUNT.format("0.1")).fetchall()
+    del session
+    gc.collect()  # Python 3.13 warns of what is open here, and a warning is an error
+    assert left(opened()) == Fraction(9, 10)

@@ -1,0 +1,180 @@
+"""Expressions without a bound are refused, and a compiler that is wrong about them is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dp_sql.privacy import arithmetic, calls, choices
+from dp_sql.privacy.comparisons import Refused, Value
+from dp_sql.privacy.expressions import compiled
+from dp_sql.sql.sqlglot_tree import projection
+from tests.attacks.attack_bench import Side
+from tests.privacy.wide_table import BY_KIND, N_ROWS, NAMES, Wide
+
+LARGE = {
+    " || ".join(["s"] * 21): "over 200000 bytes",
+    "replace(s, 'a', '" + "b" * 30 + "')": "over 200000 bytes",
+    "regexp_matches(s, '(a{9}){9}{9}{9}')": "too large",
+    "regexp_matches(s, '" + "a" * 101 + "')": "too large",
+    "regexp_matches(s, '\\p{L}')": "too large",
+    "regexp_extract(s, '\\C', 0)": "not be a valid string",
+    "strftime(z, '%-Y')": "a part that is not supported",
+    "regexp_matches(s, '(')": "cannot read this regular expression",
+    "regexp_matches(s, s)": "a string in quotes",
+    "left(s, 10000000)": "whole number",
+    "split_part(s, ',', i)": "whole number",
+    "day + INTERVAL 200000 YEAR": "beyond the ends",
+    "day + INTERVAL '1 day 2 hours'": "an interval of one unit",
+    "strftime(day, '%c')": "a part that is not supported",
+    "s ->> s": "This JSON path",
+    "s ->> 'a.b'": "This JSON path",
+    "CAST(s AS INTEGER)": "This cast fails",
+    "CAST(i AS TINYINT)": "Write TRY_CAST",
+    "h + 1": "Cast wide numbers first",
+    "repeat(s, 3)": "The function repeat",
+    "round(i, -1)": "whole number of places",
+    "round(i, i)": "whole number of places",
+    "round(h)": "not supported for HUGEINT",
+    "unnest(s)": "unnest is not supported here",
+    "s || i::INTEGER[]": "This cast|A cast",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("written", LARGE)
+def test_what_is_not_bounded_is_refused(written: str, wide: Wide) -> None:
+    zoned = "TIMESTAMP WITH TIME ZONE"
+    columns = {"s": "VARCHAR", "i": "INTEGER", "day": "DATE", "h": "HUGEINT", "z": zoned}
+    scope = replace(wide.scope, column=lambda node: Value(node.name, columns[node.name]))
+    node = projection(written)
+    assert node is not None
+    with pytest.raises(Refused, match=LARGE[written]):
+        compiled(node, scope)
+
+
+def test_an_expression_that_is_written_many_times_is_refused(wide: Wide) -> None:
+    written = NAMES["INTEGER"]
+    for _ in range(16):
+        written = f"CASE WHEN {written} BETWEEN 1 AND {NAMES['INTEGER']} THEN 1 END"
+    node = projection(written)
+    assert node is not None
+    with pytest.raises(Refused, match="too long"):
+        compiled(node, wide.scope)
+
+
+def test_the_parts_of_a_format_are_those_that_duckdb_knows(wide: Wide) -> None:
+    """It reads a format for times with a zone only when there is a row."""
+    flags = [flag + chr(code) for flag in ("%", "%-") for code in range(33, 127)]
+    taken = [f for f in flags if calls._FORMAT.fullmatch(f) and "'" not in f]
+    for kind in BY_KIND["time"]:
+        assert all(wide.check(f"strftime({kind}, '{one}')") for one in taken)
+    assert len(taken) > 25
+
+
+def test_a_literal_is_as_far_as_it_is_written(wide: Wide) -> None:
+    """Beside it, a date that was near is so no more."""
+    day, time = NAMES["DATE"], NAMES["TIMESTAMP"]
+    far = "TIMESTAMP '294246-01-01'"
+    for word in ("coalesce", "greatest", "least", "nullif"):
+        near = f"{word}({time} + INTERVAL 1 DAY, {far})"
+        last = f"{word}(last_day({day}), DATE '5881580-07-10')"
+        for written in (f"{near} + INTERVAL 100000 YEAR", f"date_sub('second', {near}, {time})",
+                        f"last_day({last})", f"{last}::TIMESTAMPTZ"):  # fmt: skip
+            assert len(wide.all(wide.value(written).sql)) == N_ROWS
+
+
+def test_a_pattern_reads_no_long_string(wide: Wide) -> None:
+    text = NAMES["VARCHAR"]
+    long = " || ".join([text] * 3)
+    for written in (f"regexp_matches({long}, 'a.b')", f"({long}) LIKE '%a_b%'"):
+        assert "<= 10000" in wide.value(written).sql.partition("regexp_")[2]
+    assert wide.check(f"left({text}, 100) || left({text}, 9) || right({text}, 3)")
+    assert wide.value(f"left({text}, 100) || right({text}, 3)").bound == 412
+
+
+def test_duckdb_computes_what_two_try_have_in_common_outside_of_both() -> None:
+    """So what may fail must be directly inside one TRY, or not fail at all."""
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE ends AS SELECT 2147483647::INTEGER AS i FROM range(10)")
+        asked = "SELECT TRY((i + 1) * 2), TRY((i + 1) * 3) FROM ends"
+        with pytest.raises(duckdb.OutOfRangeException):
+            con.execute(asked).fetchall()
+        con.execute("SET disabled_optimizers = 'common_subexpressions'")
+        assert set(con.execute(asked).fetchall()) == {(None, None)}
+
+
+def test_expressions_are_answered_through_a_session(tmp_path: Path) -> None:
+    side = Side(tmp_path / "shop", True)
+    for item, where in (
+        ("score // 10 * 10", "day >= current_date - INTERVAL 30 DAY"),
+        ("title || '-' || region", "CASE WHEN score > 5 THEN price > 1 ELSE TRUE END"),
+        ("CAST(day AS DATE) + 1", "TRY_CAST(title AS INTEGER) IS NULL OR score IN (1, user_id)"),
+    ):
+        asked = f"SELECT DP_COUNT_DISTINCT({item}, epsilon := 1) AS n FROM ratings WHERE {where}"
+        answer = side.ask(asked)
+        assert answer.kind == "answered", answer.text
+    explained = side.ask(f"EXPLAIN {asked.replace('score IN', 'day < current_date AND score IN')}")
+    assert explained.kind == "answered"
+    side.session.close()
+
+
+def overflowing(patch: pytest.MonkeyPatch) -> None:
+    """Integers are computed in their own type."""
+    patch.setattr(
+        arithmetic, "_integers", lambda kind, sign, a, b: Value(f"({a.sql} {sign} {b.sql})", kind)
+    )
+
+
+def unbounded(patch: pytest.MonkeyPatch) -> None:
+    """Distant dates are read."""
+    patch.setattr(arithmetic, "bounded", lambda value: replace(value, bound=value.bound or 1))
+
+
+def invalid(patch: pytest.MonkeyPatch) -> None:
+    """Invalid JSON is read."""
+    patch.setattr(calls, "_string", lambda name, kind, value, node: replace(value, bound=100))
+
+
+def failing(patch: pytest.MonkeyPatch) -> None:
+    """A cast that may fail."""
+    patch.setattr(choices, "cast", lambda value, kind: Value(f"CAST({value.sql} AS {kind})", kind))
+
+
+def swapped(patch: pytest.MonkeyPatch) -> None:
+    """A function is written with the next one's name."""
+    right = calls._written
+
+    def wrong(name: str, *rest: object) -> str:
+        return right({"left": "right"}.get(name, name), *rest)  # type: ignore[arg-type]
+
+    patch.setattr(calls, "_written", wrong)
+
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("plant", "written"),
+    [
+        (overflowing, f"{NAMES['INTEGER']} + {NAMES['INTEGER']}"),
+        (overflowing, f"{NAMES['BIGINT']} * 3"),
+        (unbounded, f"{NAMES['DATE']} + 30"),
+        (unbounded, f"{NAMES['TIMESTAMP']} + INTERVAL 1 YEAR"),
+        (invalid, f"{NAMES['VARCHAR']} ->> '$.a'"),
+        (failing, f"TRY_CAST({NAMES['VARCHAR']} AS INTEGER)"),
+        (failing, f"{NAMES['DATE']} < {NAMES['TIMESTAMP']}"),
+        (swapped, f"left({NAMES['VARCHAR']}, 1)"),
+    ],
+)
+def test_a_wrong_compiler_is_found(
+    plant: Plant, written: str, wide: Wide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert wide.check(written)
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        wide.check(written)
