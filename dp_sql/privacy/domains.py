@@ -20,9 +20,10 @@ from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import as_written, full_name, literal, quote
 from dp_sql.sql.given import PublicSet
 from dp_sql.sql.sqlglot_tree import Node, projection
-from dp_sql.sql.tokens import folded
-from dp_sql.sql.types import can_be, can_be_written, exact, family, lost
+from dp_sql.sql.tokens import folded, tokenize
+from dp_sql.sql.types import INTEGER_RANGES, can_be, can_be_written, exact, family, lost
 
+_STRING, _INTEGER = re.compile(r"'(?:[^'\0]|'')*'"), re.compile(r"-?[0-9]{1,39}", re.ASCII)
 _NO_TYPE = '"NULL"'  # DuckDB's name for the type of a list that is empty or holds only NULL
 _EXAMPLES = {
     "VARCHAR": "['a', 'b']", "ENUM": "['a', 'b']", "BOOLEAN": "[TRUE, FALSE]",
@@ -32,10 +33,14 @@ _EXAMPLES = {
 
 @dataclass(frozen=True)
 class PublicValues:
-    """Public values as SQL that lists each once, of the item's type, as `item`."""
+    """Public values as SQL that lists each once, of the item's type, as `item`.
+
+    size: how many there are, where it had to be counted.
+    """
 
     select: str
     described: str
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -54,18 +59,27 @@ class Values:
     """Public values as SQL that lists them in a column `value`, and what messages call them.
 
     untyped: whether they are strings in a statement, which have no type of their own yet.
-    column: the table and the column that they are, as SQL.
+    column: the table and the column that they are, as SQL. literals: those of a list, as SQL.
     """
 
     select: str
     described: str
     untyped: bool = False
     column: tuple[str, str] | None = None
+    literals: tuple[str, ...] = ()
 
 
 def list_values(sql: str, described: str, untyped: bool) -> Values:
     """The values of a list of literals."""
-    return Values(f"SELECT unnest({sql}) AS value", described, untyped)
+    literals, tokens = [""], tokenize(sql)
+    for token in tokens[1:-1]:
+        if token.is_symbol(","):
+            literals.append("")
+        else:
+            literals[-1] += token.text
+    is_list = tokens[0].is_symbol("[")
+    select = f"SELECT unnest({sql}) AS value"
+    return Values(select, described, untyped, literals=tuple(literals) if is_list else ())
 
 
 def column_values(table: Sequence[str], column: str, described: str) -> Values:
@@ -83,8 +97,32 @@ def label_values(type_name: str, name: str) -> Values:
 def items_sql(values: Values, item_type: str) -> str:
     """SQL that lists values once each as `item`, of the item's type, without NULL."""
     cast = exact(f"CAST(value AS {item_type})", item_type)
+    if plain := _plain(values.literals, item_type):
+        return (
+            f"SELECT {cast} AS item FROM (SELECT unnest([{', '.join(plain)}]) AS value) AS listed"
+        )
     source = f"(\n{values.select}\n) AS listed"
     return f"SELECT DISTINCT {cast} AS item FROM {source} WHERE value IS NOT NULL"
+
+
+def _plain(literals: Sequence[str], item_type: str) -> list[str]:
+    """The distinct literals, where each is certainly a value of the item's type: none is asked for.
+
+    So are strings without a type, and integers in the type's range; else nothing is returned.
+
+    >>> _plain(["'a'", "'b'", "'a'"], "VARCHAR"), _plain(["1", "-0", "0"], "TINYINT")
+    (["'a'", "'b'"], ['1', '0'])
+    >>> _plain(["1", "300"], "TINYINT"), _plain(["1.0"], "INTEGER"), _plain(["NULL"], "VARCHAR")
+    ([], [], [])
+    """
+    if item_type == "VARCHAR":
+        is_plain = all(map(_STRING.fullmatch, literals))
+        return [*dict.fromkeys(literals)] if is_plain else []
+    if item_type not in INTEGER_RANGES or not all(map(_INTEGER.fullmatch, literals)):
+        return []
+    least, most = INTEGER_RANGES[item_type]
+    numbers = dict.fromkeys(map(int, literals))
+    return [*map(str, numbers)] if all(least <= n <= most for n in numbers) else []
 
 
 @dataclass(frozen=True)
@@ -112,10 +150,13 @@ class Wanted:
         where they are of another type, a cast would change one of them, or there are fewer than k.
         """
         listed, k = items_sql(values, self.item_type), self.call.k or 1
+        if len(plain := _plain(values.literals, self.item_type)) >= k:
+            return PublicValues(listed, values.described, len(plain))
         try:
             self._check_type(values, way_out)
-            # At most k of them: a large domain need not be counted here.
-            count = f"SELECT system.main.count(*) FROM ({listed} LIMIT {k})"
+            # At most k items, as a large domain need not be counted here; all groups.
+            some = f" LIMIT {k}" if self.what == "domain" else ""
+            count = f"SELECT system.main.count(*) FROM ({listed}{some}) AS t"
             size = self.schema.public_number(count)
         except SourceError as error:
             why = f"cannot be read as {shown_type(self.item_type)}: {error.message}"
@@ -131,7 +172,7 @@ class Wanted:
             hint = f"Ask for at most {size}, or name a larger domain."
             given = self.call.given["k"]
             raise given.refuse(message, hint, [given.put(str(size))] if size else [])
-        return PublicValues(listed, values.described)
+        return PublicValues(listed, values.described, None if some else size)
 
     def _check_type(self, values: Values, way_out: Callable[[str], str]) -> None:
         """Refuse values of another type than the item's, or that a cast to it would change."""

@@ -275,6 +275,7 @@ class _DeclaredSets:
 
     def _groups(self, call: DpCall) -> Groups:
         source, select, given = self.source, self.source.select, self.source.select.groups
+        sizes: dict[str, int | None] = {}  # those that are known
 
         def wanted(i: int) -> DpCall:
             return replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
@@ -283,15 +284,22 @@ class _DeclaredSets:
             assert one is not None  # groups are asked for when the call is read
             if is_observed(one):
                 return _observed(source, i)
-            return str(self.domain(wanted(i), one, source.values[i].type, "groups").select)
+            found = self.domain(wanted(i), one, source.values[i].type, "groups")
+            if isinstance(found, PublicValues):
+                sizes[found.select] = found.size
+            return str(found.select)
 
         def checked(i: int, one: PublicQuery, values: Values) -> PublicValues:
             kind = source.values[i].type
             return Wanted(select, wanted(i), one, kind, self.schema, "groups").domain(values)
 
         sql, factors = listed_groups(source, one_key, checked)
-        counted = [f"SELECT system.main.count(*) FROM ({factor}) AS t" for factor in factors]
-        size = None if is_observed(given) else prod(map(self.schema.public_number, counted))
+
+        def size_of(factor: str) -> int:
+            counted = f"SELECT system.main.count(*) FROM ({factor}) AS t"
+            return sizes.get(factor) or self.schema.public_number(counted)
+
+        size = None if is_observed(given) else prod(map(size_of, factors))
         return Groups(sql, call.max_groups_contributed, size, factors=factors)
 
 

@@ -146,7 +146,8 @@ class _Writer:
             raise NotSupported("This source is too long when its CTEs are written out.")
         return found
 
-    def _table(self, table: Table, need: Collection[int]) -> _Sql:
+    def _table(self, table: Table, need: Collection[int], names: str = "") -> _Sql:
+        """The needed columns of a table; in a FROM clause they are named by its place, `names`."""
         self.n_scans += 1
         if self.n_scans > MAX_SCANS:
             why = f"This source reads more than {MAX_SCANS} tables."
@@ -156,10 +157,10 @@ class _Writer:
             hint = "Make it a table (CREATE TABLE … AS …) and name that table."
             raise NotSupported(f"There is no table {table.name[-1]}. {why}", hint=hint)
         self.read.append((table.source, frozenset(() if table.function else (table.name,))))
-        listed = [f"{table.columns[i]} AS c{i}" for i in sorted(need)]
+        listed = [f"{table.columns[i]} AS {names}c{i}" for i in sorted(need)]
         if table.person is not None:
             person, _ = as_key(table.columns[table.person], table.types[table.person])
-            listed.insert(0, f"{person} AS __dp_person")
+            listed.insert(0, f"{person} AS {f'{names}p' if names else '__dp_person'}")
         return _Sql(f"SELECT {listed_sql(listed)} FROM {table.source}")
 
     def _linked(self, linked: LinkedTable, need: Collection[int]) -> _Sql:
@@ -285,12 +286,16 @@ class _Writer:
         relation = select.relations[number]
         kept = select.columns_of(number, later)
         need = sorted({*kept, *select.columns_of(number, columns_in(own))})
-        inner = self.relation(relation, need, every_row and not select.is_match(number))
         person = [f"r{number}p"] if relation.is_private else []
-        renamed = [f"__dp_person AS {p}" for p in person]
-        renamed += [f"c{i} AS r{number}c{i}" for i in need]
         columns = tuple(f"r{number}c{i}" for i in kept)
-        sql = f"SELECT {listed_sql(renamed)} FROM ({inner.sql}) AS t"
+        if isinstance(relation, Table):
+            inner = self._table(relation, need, f"r{number}")
+            sql = inner.sql
+        else:
+            inner = self.relation(relation, need, every_row and not select.is_match(number))
+            renamed = [f"__dp_person AS {p}" for p in person]
+            renamed += [f"c{i} AS r{number}c{i}" for i in need]
+            sql = f"SELECT {listed_sql(renamed)} FROM ({inner.sql}) AS t"
         if own:
             sql = f"SELECT {listed_sql([*person, *columns])} FROM ({sql}) AS t{where_sql(own)}"
         return FromPartSql(number, sql, columns, inner.most, is_plain(relation) and not own)

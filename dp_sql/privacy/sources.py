@@ -92,11 +92,8 @@ class Source:
 
     def _named(self, found: Written, items: Sequence[str]) -> Written:
         """A relation of FROM, whose columns are the person, the items and the keys."""
-        names = [*items, *(f"__dp_g{i}" for i in range(len(self.values)))]
-        listed = "".join(f", c{i} AS {name}" for i, name in enumerate(names))
-        return replace(
-            found, sql=f"(SELECT __dp_person{listed} FROM ({found.sql}) AS t) AS __dp_people"
-        )
+        names = ["__dp_person", *items, *(f"__dp_g{i}" for i in range(len(self.values)))]
+        return replace(found, sql=f"({found.sql}) AS __dp_people({', '.join(names)})")
 
     def shared(
         self, reads: Sequence[CallRows]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import NotSupported, QueryError
@@ -102,7 +103,10 @@ def owners_plans(
     plans: list[Plan] = []
     if not selects:
         return plans
-    with engine.looked_up({token.name for token in tokens if token.name is not None}):
+    pairs = [*pairwise([*tokens, tokens[-1]])]
+    named = {b for a, b in pairs if a.upper in {"FROM", "JOIN"} or a.is_symbol(".")}
+    named |= {a for a, b in pairs if b.is_symbol(".")}  # others are looked up by themselves
+    with engine.looked_up({token.name for token in named if token.name is not None}):
         for select in selects:
             check_list(select, engine)
             plans += plans_of_select(select, tokens, engine)

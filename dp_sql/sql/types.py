@@ -136,6 +136,10 @@ def lost(value: str, values_type: str | None, item_type: str) -> str | None:
     item = family(item_type)
     if values_type == item_type or item == "VARCHAR":
         return None
+    if values_type in INTEGERS and item in INTEGERS:
+        (least, most), (low, high) = INTEGER_RANGES[values_type], INTEGER_RANGES[item]
+        if low <= least and most <= high:
+            return None
     cast = f"TRY_CAST({value} AS {item_type})"
     if values_type is None and item not in _WIDER:
         return f"{cast} IS NULL"

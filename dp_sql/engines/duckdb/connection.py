@@ -23,24 +23,22 @@ from dp_sql.privacy.people_rows import bundled
 from dp_sql.privacy.plan import Plan
 from dp_sql.privacy.private_sql import one_of, private_sql, released_columns
 from dp_sql.privacy.relation_tree import Parts
-from dp_sql.sql.formatting import full_name
+from dp_sql.sql.formatting import full_name, literal
 from dp_sql.sql.tokens import folded, tokenize
 
 Connection = duckdb.DuckDBPyConnection
 T = TypeVar("T")
 # The search path (the setting, the current database and schema), and relations of one name.
 _Listed = tuple[Parts, list[Any]]
-# The search path, and all relations that have one of some names.
+# All relations that have one of some names, beside the search path.
 _LISTED = """
-    SELECT system.main.current_setting('search_path'), system.main.current_database(),
-        system.main.current_schema(), NULL AS is_view
-    UNION ALL SELECT * FROM (
-        SELECT database_name, schema_name, table_name AS name, false AS is_view
+    SELECT *, system.main.current_setting('search_path'), system.main.current_database(),
+        system.main.current_schema()
+    FROM (SELECT database_name, schema_name, table_name AS name, false AS is_view
         FROM system.main.duckdb_tables()
         UNION ALL SELECT database_name, schema_name, view_name, true
         FROM system.main.duckdb_views()) AS listed
-    WHERE system.main.list_contains(
-        system.main.list_transform($1, lambda n: system.main.lower(n)), system.main.lower(name))"""
+    WHERE system.main.lower(name) IN ({})"""
 _VIEW = """SELECT coalesce(sql, '') FROM system.main.duckdb_views()
     WHERE database_name = $1 AND schema_name = $2 AND view_name = $3"""
 _MAX_LISTED = 100  # names that are asked for at once
@@ -122,14 +120,18 @@ class Engine:
             self._known, self._kinds = {}, None
 
     def _listed(self, names: Sequence[str]) -> dict[str, _Listed]:
-        """The search path, and the relations of each name, folded."""
-        rows = self._fetch(_LISTED, [list(names)])
-        ((path, database, schema),) = (row[:3] for row in rows if row[3] is None)
+        """The relations of each name, folded, and the search path where there is one."""
+        lower = (
+            literal(n.lower()) if n.isascii() else f"system.main.lower({literal(n)})" for n in names
+        )
+        listed = ", ".join(lower)
+        rows = self._fetch(_LISTED.format(listed)) if names else []
         found: dict[str, list[Any]] = {folded(name): [] for name in names}
         for row in rows:  # lower() folds more than DuckDB
-            if row[3] is not None and folded(row[2]) in found:
-                found[folded(row[2])].append(row)
-        return {name: ((path, database, schema), relations) for name, relations in found.items()}
+            if folded(row[2]) in found:
+                found[folded(row[2])].append(row[:4])
+        path = rows[0][4:] if rows else ("", "", "")
+        return {name: (path, relations) for name, relations in found.items()}
 
     def relation(self, parts: Parts, within: SchemaName | None = None) -> NamedRelation | None:
         """The relation that a name means on the search path, or in a view of a schema."""
@@ -229,9 +231,9 @@ class Engine:
         bare = without_collations(f"SELECT * FROM {source}")
         for function in functions:  # nor does it read a list that is an argument
             bare = bare.replace(function, "(SELECT 1)")
-        named = partial(self.connection.get_table_names, qualified=True)
-        meant = (named(f"SELECT * FROM {full_name(parts)}") for parts in tables)
-        return named(bare) == set().union(*meant)
+        named = self.connection.get_table_names(bare, qualified=True)  # as the source names them
+        read = (tuple(token.name for token in tokenize(name) if token.name) for name in named)
+        return set(read) == set(tables)
 
     def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, parameters).fetchall()
