@@ -110,7 +110,7 @@ superset:  ## Apache Superset over dp_sql, for real, in an environment of its ow
 		test -x .venv-superset/bin/python || $$p -m venv .venv-superset
 	@.venv-superset/bin/python $(PIP) --editable ".[sqlalchemy]" pytest pytest-xdist hypothesis \
 		-r examples/superset/requirements.txt
-	.venv-superset/bin/python -m pytest -n 0 tests/integrations/test_dbapi.py tests/integrations/test_sqlalchemy.py \
+	.venv-superset/bin/python -m pytest -n 0 tests/integrations/test_dbapi.py tests/integrations/test_sqlalchemy*.py \
 		tests/integrations/test_superset_queries.py
 	.venv-superset/bin/python examples/superset/try_superset.py --keep --picture docs
 

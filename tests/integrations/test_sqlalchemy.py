@@ -1,4 +1,4 @@
-"""The dialect `dpsql`: what SQLAlchemy 1.4 and 2 do and see through a session."""
+"""The dialect `dpsql`: what SQLAlchemy 1.4 and 2 do and see through it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,8 @@ import pytest
 import dp_sql
 from dp_sql.integrations import dbapi
 from tests.conftest import SURE
+from tests.integrations.sqlalchemy_engines import analysts, engine_for, sqlalchemy
 from tests.integrations.test_dbapi import OWNERS_TOP, TOP, write_shop
-
-sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
-pytest.importorskip("duckdb_engine", reason="duckdb-engine is not installed")
-
-
-def engine_for(shop: Path, query: str = "") -> Any:
-    return sqlalchemy.create_engine(f"dpsql:///{shop}/shop.duckdb{query}", future=True)
-
-
-def analysts(shop: Path, analyst: str = "ann") -> Any:
-    return engine_for(shop, f"?policy={shop}/policy.toml&analyst={analyst}")
 
 
 @pytest.fixture
@@ -62,58 +52,6 @@ def test_an_analyst_is_answered_and_charged_once(analyst: Any, shop: Path) -> No
     assert debits(shop) == 1
 
 
-def test_the_url_names_the_analyst(shop: Path) -> None:
-    engine = analysts(shop, "bob")
-    with engine.connect() as con:
-        pooled = con.connection
-        session = getattr(pooled, "dbapi_connection", pooled).session
-        assert session.analyst == "bob"
-    engine.dispose()
-
-
-@pytest.mark.parametrize("query", ["?polizy=policy.toml", "?policy=a&threads=4"])
-def test_a_url_that_says_something_unknown_is_refused(shop: Path, query: str) -> None:
-    with pytest.raises(sqlalchemy.exc.ArgumentError, match="known here: policy, analyst"):
-        engine_for(shop, query).connect()
-
-
-@pytest.mark.parametrize(
-    "query",
-    ["", "?policy=&analyst=ann", "?policy=&analyst=", "?policy", "?owner=", "?owner=false",
-     "?read_only=true", "?ledger=ledger.sqlite", "?owner=true&policy=policy.toml&analyst=ann"],
-)  # fmt: skip
-def test_only_owner_true_opens_a_database_without_a_policy(shop: Path, query: str) -> None:
-    with pytest.raises(sqlalchemy.exc.ArgumentError, match=r"policy and an analyst .*owner=true"):
-        engine_for(shop, query)
-
-
-@pytest.mark.parametrize("query", ["?policy=policy.toml&analyst=", "?owner=true&analyst=ann"])
-def test_a_url_names_an_analyst_with_a_policy_and_only_then(shop: Path, query: str) -> None:
-    with pytest.raises(
-        sqlalchemy.exc.ArgumentError, match="with a policy, and no other, names the analyst"
-    ):
-        engine_for(shop, query)
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        {"policy": "", "owner": "true"},
-        {"owner": "true", "read_only": " "},
-        {"policy": ("one.toml", "two.toml"), "analyst": "ann"},
-    ],
-)
-def test_a_key_that_is_blank_or_given_twice_is_refused(shop: Path, query: Any) -> None:
-    url = sqlalchemy.engine.URL.create("dpsql", database=f"{shop}/shop.duckdb", query=query)
-    with pytest.raises(sqlalchemy.exc.ArgumentError, match="once, with a value"):
-        sqlalchemy.create_engine(url)
-
-
-def test_a_switch_is_on_or_off(shop: Path) -> None:
-    with pytest.raises(sqlalchemy.exc.ArgumentError, match="read_only is true or false"):
-        engine_for(shop, "?owner=true&read_only=ture")
-
-
 def test_a_table_of_sqlalchemys_is_made_and_filled_and_counted(owner: Any) -> None:
     tables = sqlalchemy.MetaData()
     made = sqlalchemy.Table(
@@ -141,18 +79,6 @@ def test_a_table_of_sqlalchemys_is_made_and_filled_and_counted(owner: Any) -> No
         for number in (1, 2):
             added = con.execute(tables.tables["numbered"].insert().values(name="x"))
             assert tuple(added.inserted_primary_key) == (number,)
-
-
-def test_a_host_is_refused(shop: Path) -> None:
-    with pytest.raises(sqlalchemy.exc.ArgumentError, match="takes no host or user"):
-        sqlalchemy.create_engine("dpsql://somewhere/shop.duckdb").connect()
-
-
-def test_an_owner_may_be_held_to_reading(shop: Path) -> None:
-    engine = engine_for(shop, "?owner=true&read_only=true")
-    with engine.connect() as con, pytest.raises(sqlalchemy.exc.DBAPIError, match="read-only"):
-        con.execute(sqlalchemy.text("CREATE TABLE t (i INTEGER)"))
-    engine.dispose()
 
 
 def test_reflection_under_a_policy_shows_names_and_types_and_nothing_else(analyst: Any) -> None:

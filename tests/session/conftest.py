@@ -1,4 +1,4 @@
-"""Both kinds of session over the database and the policy in the folder that a module calls `shop`."""
+"""Both kinds of session over the database and the policy in the folder that a module calls `shop`; a Spark."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import dp_sql
+from tests.engines.spark.fake import FakeSpark
+from tests.session.spark_jobs import stand_in
 
 
 @pytest.fixture(scope="module")
@@ -21,3 +23,8 @@ def analyst(shop: Path) -> Iterator[dp_sql.Session]:
     policy = shop / "policy.toml"
     with dp_sql.connect(str(shop / "shop.duckdb"), policy=policy, analyst="ann") as session:
         yield session
+
+
+@pytest.fixture
+def spark(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
+    return stand_in(monkeypatch)

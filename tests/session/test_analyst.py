@@ -1,12 +1,9 @@
-"""A session under a policy: what it answers, what it spends, and that answers keep their types."""
+"""A session under a policy: what it answers, what it spends, and what it never shows."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -14,48 +11,10 @@ import pytest
 
 import dp_sql
 from dp_sql import errors
-from dp_sql.cli.main import main
 from dp_sql.engines.duckdb import private_connection as duckdb_private
-from dp_sql.session import question
 from dp_sql.session.analyst import AnalystSession
-from tests.conftest import READING_LOG, SURE, free
-from tests.databases import write_database
-
-POLICY = """
-[tables.ratings]
-privacy_unit = "user_id"
-unique_per_person = ["kind"]
-[tables.loans]
-privacy_unit = "reader"
-[tables.loan_items]
-privacy_unit = { link = "loan", to = "loans.id" }
-[public]
-tables = ["catalog", "regions"]
-[views]
-tables = ["recent"]
-[domains]
-"ratings.title" = "catalog.title"
-"ratings.region" = "regions.name"
-"ratings.kind" = "enum"
-[limits]
-max_epsilon_per_query = 10000
-max_k = 50
-max_contributions = 200
-"""
-MORE = """
-CREATE TABLE loans AS SELECT i AS id, i % 7 AS reader FROM range(20) t(i);
-CREATE TABLE loan_items AS SELECT i % 20 AS loan, 'copy ' || i AS copy FROM range(60) t(i);
-CREATE TABLE regions AS SELECT unnest(['north', 'south', 'east']) AS name;
-CREATE VIEW recent AS SELECT user_id AS reader, title FROM ratings WHERE year > 2002;
-CREATE TABLE unnamed AS SELECT 'canary' AS word;
-"""
-
-
-def write(folder: Path, policy: str = POLICY, more: str = MORE) -> tuple[str, str]:
-    """A database and its policy."""
-    (folder / "policy.toml").write_text(policy, "utf-8")
-    made = READING_LOG + "UPDATE ratings SET kind = 'novel' WHERE user_id = 1;" + more
-    return write_database(folder / "shop.duckdb", made), str(folder / "policy.toml")
+from tests.conftest import SURE, free
+from tests.session.reading_policy import MORE, asked, write
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +30,6 @@ def analyst(tmp_path: Path) -> Iterator[AnalystSession]:
     database, policy = write(tmp_path)
     with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
         yield session
-
-
-def asked(session: AnalystSession, text: str) -> list[Any]:
-    found: list[Any] = session.sql(text).fetchall()
-    return found
 
 
 @pytest.mark.parametrize(
@@ -217,28 +171,6 @@ def test_an_aggregate_of_nothing_is_refused(asking: AnalystSession, aggregate: s
         asking.sql(f"SELECT DP_TOPK(title, 2, epsilon := 1) FROM {source}")
 
 
-def test_a_default_keeps_to_the_limit(tmp_path: Path) -> None:
-    limits = "max_contributions = 20\nmax_delta_per_query = 1e-6"
-    database, policy = write(tmp_path, POLICY.replace("max_contributions = 200", limits))
-    with dp_sql.connect(database, policy=policy, analyst="reporting") as session:
-        for call, says in (
-            ("DP_TOPK(title, 20, epsilon := 1, delta := 1e-9)", "each with at most 20 items"),
-            ("DP_COUNT_DISTINCT(title, epsilon := 1, bound_selection := 'gem')", "when it is 20"),
-        ):
-            (one,) = session.explain(f"SELECT {call} FROM ratings").calls
-            assert says in one.accuracy
-
-
-def test_an_epsilon_that_is_missing_is_not_one_above_the_limit(tmp_path: Path) -> None:
-    database, policy = write(tmp_path, POLICY.replace("= 10000", "= 0.5"))
-    with (
-        dp_sql.connect(database, policy=policy, analyst="reporting") as session,
-        pytest.raises(errors.ArgumentError, match="DP_TOPK needs epsilon") as raised,
-    ):
-        session.sql("SELECT DP_TOPK(title, 2) FROM ratings")
-    assert raised.value.suggestion == "SELECT DP_TOPK(title, 2, epsilon := 0.5) FROM ratings"
-
-
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
@@ -266,36 +198,6 @@ def test_what_a_policy_does_not_allow_is_refused(
 ) -> None:
     with free(asking), pytest.raises(getattr(errors, error), match=words):
         asking.sql(text)
-
-
-OBSERVED = """
-[tables.diary]
-privacy_unit = "who"
-[domains]
-"diary.word" = "observed"
-"diary.place" = "observed"
-"""
-
-
-def test_an_observed_domain_is_the_whole_column_and_not_one_persons(tmp_path: Path) -> None:
-    more = (
-        "CREATE TABLE diary AS SELECT i % 20 AS who, 'w' || i % 5 AS word, 'p' || i % 3 AS place "
-        "FROM range(200) t(i); INSERT INTO diary VALUES (777, 'w1', 'p1')"
-    )
-    database, policy = write(tmp_path, OBSERVED, more)
-    with dp_sql.connect(database, policy=policy) as session:
-        for who in (777, 778):
-            where = f"FROM diary WHERE who = {who}"
-            ((answer,),) = asked(session, f"SELECT DP_TOPK(word, 5, epsilon := 1e-9) {where}")
-            assert sorted(answer) == ["w0", "w1", "w2", "w3", "w4"]
-            with pytest.raises(errors.ArgumentError, match="k = 6 is more than the 5 items"):
-                session.sql(f"SELECT DP_TOPK(word, 6, epsilon := 1e-9) {where}")
-            grouped = asked(
-                session,
-                "SELECT place, DP_COUNT_DISTINCT(word, epsilon := 1e-9, "
-                f"max_groups_contributed := 1) AS n {where} GROUP BY place ORDER BY place",
-            )
-            assert [place for place, _ in grouped] == ["p0", "p1", "p2"]
 
 
 def test_a_release_that_failed_has_a_receipt(
@@ -370,29 +272,6 @@ def test_an_error_after_the_debit_is_one_sentence(
     assert "4711" not in "".join(map(str, chain))
 
 
-@pytest.mark.parametrize(
-    ("passed", "waits"),
-    [(0.0, 0.0), (0.125, 0.375), (0.5, 0.0), (0.625, 0.375), (2.25, 0.25)],
-)
-@pytest.mark.parametrize("fails", [False, True])
-def test_answers_and_failures_come_at_the_deadline_or_its_next_multiple(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passed: float, waits: float, fails: bool
-) -> None:
-    database, policy = write(tmp_path, POLICY + "deadline_seconds = 0.5\n")
-    clock, slept = iter([100.0, 100.0 + passed]), list[float]()
-    times = SimpleNamespace(monotonic=lambda: next(clock), sleep=slept.append)
-    monkeypatch.setattr(question, "time", times)
-    if fails:
-        wrong = "SELECT error(s) AS __dp_value FROM (VALUES ('x')) AS t(s)"
-        monkeypatch.setattr(duckdb_private, "private_sql", lambda plan, ticket: wrong)
-    with dp_sql.connect(database, policy=policy) as session:
-        with contextlib.suppress(dp_sql.QueryError):
-            session.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings")
-            assert not fails
-        assert slept == [waits]
-        assert len(session.receipts) == 1
-
-
 def test_an_error_of_any_kind_after_the_debit_is_the_same_sentence(
     analyst: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -408,74 +287,3 @@ def test_an_error_of_any_kind_after_the_debit_is_the_same_sentence(
         analyst.sql(f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
     assert str(caught.value) == duckdb_private.FAILED
     assert "4711" not in f"{caught.value.__cause__}{caught.value.__context__}"
-
-
-@pytest.mark.parametrize(
-    ("more", "policy", "words"),
-    [
-        ("CREATE MACRO lower(x) AS 'canary'", POLICY, "lower"),
-        ("", POLICY.replace('"user_id"', '"nobody"'), "nobody"),
-        ("", POLICY.replace('"recent"', '"recently"'), "recently"),
-        ("", POLICY + "max_q = 1\n", "max_q"),
-    ],
-)
-def test_a_policy_that_does_not_fit_opens_nothing(
-    tmp_path: Path, more: str, policy: str, words: str
-) -> None:
-    database, file = write(tmp_path, policy, MORE + more)
-    with pytest.raises(errors.PolicyError, match=words):
-        dp_sql.connect(database, policy=file)
-    with duckdb.connect(database):
-        pass  # and it is closed again
-
-
-def test_an_analyst_without_a_policy_is_refused() -> None:
-    with pytest.raises(errors.PolicyError, match="An analyst needs a policy"):
-        dp_sql.connect(analyst="reporting")
-
-
-def test_two_analysts_see_their_own_receipts(tmp_path: Path) -> None:
-    database, policy = write(tmp_path)
-    with (
-        dp_sql.connect(database, policy=policy, analyst="one") as one,
-        dp_sql.connect(database, policy=policy, analyst="two") as two,
-    ):
-        one.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings")
-        assert [len(one.receipts), len(two.receipts)] == [1, 0]
-        assert one.receipts[0].loss.epsilon == Fraction(1)
-        assert (one.analyst, two.analyst) == ("one", "two")
-
-
-@pytest.mark.parametrize("form", ["--csv", "--json", "--receipts"])
-def test_the_command_line_asks_as_an_analyst(
-    tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    database, policy = write(tmp_path)
-    text = f"SELECT unnest(DP_TOPK(title, 2, {SURE})) AS title FROM ratings"
-    program = [database, "--policy", policy, "--as", "me", form]
-    assert main([*program, "-c", text]) == 0
-    shown = capsys.readouterr().out
-    assert "Dune" in shown and "Emma" in shown
-    assert main([*program, "-c", "SELECT * FROM ratings"]) == 1
-    assert "ratings is private" in capsys.readouterr().err
-
-
-def test_a_list_without_a_domain_under_a_policy(tmp_path: Path) -> None:
-    """The cap on items is the policy's limit; the ledger has epsilon and delta, and no rho."""
-    policy = POLICY.replace("max_k", "max_delta_per_query = 1e-6\nmax_k")
-    more = "CREATE TABLE tags AS SELECT p % 2000 AS user_id, 'tag ' || p % 40 AS tag FROM range(8000) t(p);"
-    policy = policy.replace(
-        "[tables.loans]", '[tables.tags]\nprivacy_unit = "user_id"\n[tables.loans]'
-    )
-    database, file = write(tmp_path, policy, MORE + more)
-    with dp_sql.connect(database, policy=file, analyst="reporting") as session:
-        call = "DP_TOPK(tag, 40, epsilon := 10, delta := 1e-6{})"
-        assert "weighted_gaussian" in str(session.explain(f"SELECT {call.format('')} FROM tags"))
-        ((found,),) = asked(
-            session, f"SELECT {call.format(', max_contributions := 200')} FROM tags"
-        )
-        assert sorted(found) == sorted(f"tag {i}" for i in range(40))
-        ((loss,),) = [(receipt.loss,) for receipt in session.receipts]
-        assert (loss.epsilon, loss.delta, loss.rho) == (10, Fraction(1, 10**6), None)
-        with pytest.raises(errors.ArgumentError, match=r"max_contributions is more than .* 200"):
-            session.sql(f"SELECT {call.format(', max_contributions := 201')} FROM tags")

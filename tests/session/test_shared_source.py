@@ -1,12 +1,11 @@
-"""Several DP calls in one SELECT: one source, one debit, and the answers of separate statements."""
+"""Several DP calls in one SELECT read one source, once, and take what they take alone."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
-from fractions import Fraction
+from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -19,26 +18,9 @@ import dp_sql
 from dp_sql.engines.duckdb import connection as duckdb_connection
 from dp_sql.engines.duckdb import install
 from dp_sql.engines.duckdb.functions import keep_bits
-from dp_sql.engines.duckdb.private_connection import FAILED, PrivateConnection
-from dp_sql.errors import BudgetExceeded, DpSqlError
 from dp_sql.privacy.people_rows import PeopleRows
-from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.shape import Shape
-from tests.conftest import SURE
-from tests.databases import write_database
+from tests.session.several_calls import ROWS, UNIT, priced, wrap_draws
 
-ROWS = """
-CREATE TABLE regions AS SELECT unnest(['r0', 'r1', 'r2', 'none']) AS name;
-CREATE TABLE genres AS SELECT unnest(['t0', 't1', 't2', 't3']) AS title, unnest([1, 1, 2, 2]) AS genre;
-CREATE TABLE tags AS SELECT unnest(['t0', 't0', 't1', 't3']) AS title, unnest(['a', 'b', 'a', 'c']) AS tag;
-CREATE TABLE views AS
-    SELECT hash(i) % 12 AS user_id, 'r' || (hash(i + 1000) % 4) AS region,
-           CASE WHEN hash(i + 7) % 5 < 4 THEN 't' || (hash(i + 70) % 5) END AS title,
-           CASE WHEN hash(i + 9) % 7 < 5 THEN (hash(i + 90) % 9)::INTEGER END AS minutes
-    FROM range(150) t(i);
-INSERT INTO views VALUES (NULL, 'r0', 't0', 1), (1, NULL, 't1', 2), (13, 'r1', NULL, NULL);
-"""
-UNIT = f"{SURE}, privacy_unit := user_id"
 CALLS = [
     "DP_TOPK(title, 2, {0}, domain := ['t0', 't1', 't2', 't3', 't9'])",
     "DP_TOPK(minutes, 3, {0}, domain := observed)",
@@ -53,6 +35,8 @@ CALLS = [
     "DP_AVG(minutes, {0})",
     "DP_MEDIAN(minutes, {0}, lower := 0, upper := 10)",
 ]
+
+
 SOURCES = [
     "views",
     "views WHERE minutes > 2 OR title IS NULL",
@@ -63,7 +47,11 @@ SOURCES = [
     "(SELECT user_id, region, min(title) AS title, max(minutes) AS minutes FROM views "
     "GROUP BY user_id, region) AS firsts",
 ]
+
+
 SCANS = {"SEQ_SCAN", "TABLE_SCAN", "PARQUET_SCAN", "READ_PARQUET"}
+
+
 GROUPED = "groups := ['r0', 'r1', 'r2', 'none'], max_groups_contributed := {}"
 
 
@@ -77,9 +65,6 @@ def owner() -> Iterator[dp_sql.Session]:
             yield session
 
 
-# --- the same data reach the mechanisms -----------------------------------------------------------
-
-
 def without_codes(value: Any) -> Any:
     """What a mechanism takes, whatever numbers people and items have."""
     if isinstance(value, tuple):
@@ -90,21 +75,6 @@ def without_codes(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         value = value.tolist()
     return sorted(value) if isinstance(value, list) else value
-
-
-def wrap_draws(monkeypatch: pytest.MonkeyPatch, before: Callable[[Shape, Any], None]) -> None:
-    """Have `before` called with what each mechanism takes."""
-    for cls in dict.fromkeys(shape for one in FUNCTIONS.values() for shape in one.shapes):
-        if "draw" not in vars(cls):
-            continue
-
-        real: Any = vars(cls)["draw"]
-
-        def draw(self: Shape, *given: Any, real: Any = real) -> Any:
-            before(self, given[2:])
-            return real(self, *given)
-
-        monkeypatch.setattr(cls, "draw", draw)
 
 
 @pytest.fixture
@@ -124,12 +94,6 @@ def statement(calls: list[str], source: str, grouped: str) -> str:
     before, _, where = source.partition(" WHERE ")
     condition = f" WHERE {where}" if where else ""
     return f"SELECT region, {', '.join(calls)} FROM {before}{condition} GROUP BY region"
-
-
-def priced(call: str, number: int, grouped: str) -> str:
-    """The call with an epsilon of its own, by which its answer is recognised."""
-    unit = UNIT.replace("10000", str(10000 - number))
-    return call.format(f"{unit}, {grouped}" if grouped else unit)
 
 
 @pytest.mark.parametrize("seed", range(14))
@@ -195,9 +159,6 @@ def test_other_caps_have_draws_of_their_own(owner: dp_sql.Session, everywhere: s
     assert [sum(one) for one in [*zip(*rows, strict=True)][1:]] == [30, 90]
 
 
-# --- the source is read once ----------------------------------------------------------------------
-
-
 @pytest.fixture
 def released(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The private SQL that an owner's session runs."""
@@ -252,9 +213,9 @@ def test_values_of_people_are_computed_by_one_scan(
     assert sql.count("GROUP BY __dp_privacy_unit") == 1
 
 
-# --- groups that are drawn before the values of people are computed -------------------------------
-
 FEW = "groups := ['r0', 'r1', 'r2', 'r3', 'a', 'b', 'c', 'd'], max_groups_contributed := {}"
+
+
 ONE_VOTE = [call for call in CALLS[6:] if "contribution_bound" not in call]
 
 
@@ -315,117 +276,6 @@ def test_each_persons_groups_are_kept_by_chance_alone() -> None:
     pairs = Counter(kept[1::3])
     assert {*pairs} == {0b11, 0b1001, 0b1010}
     assert all(abs(n - 200) < 115 for n in pairs.values())  # ten standard deviations
-
-
-# --- one debit, one outcome -----------------------------------------------------------------------
-
-POLICY = """
-[tables.views]
-privacy_unit = "user_id"
-[public]
-tables = ["regions"]
-[domains]
-"views.title" = ["t0", "t1", "t2"]
-"views.region" = "regions.name"
-[budget]
-ledger = "ledger.sqlite"
-dataset = "shop"
-epsilon = 100
-keep_releases = true
-"""
-THREE = (
-    "SELECT DP_TOPK(title, 2, epsilon := 1), DP_COUNT_DISTINCT(minutes, epsilon := 2), "
-    "DP_COUNT_DISTINCT(title, epsilon := 4) FROM views"
-)
-
-
-@pytest.fixture
-def analyst(tmp_path: Path) -> Iterator[dp_sql.Session]:
-    (tmp_path / "policy.toml").write_text(POLICY, "utf-8")
-    database = write_database(tmp_path / "shop.duckdb", ROWS)
-    with dp_sql.connect(database, policy=str(tmp_path / "policy.toml"), analyst="ann") as session:
-        yield session
-
-
-def spent(session: dp_sql.Session) -> Fraction:
-    return session.budget()[0].epsilon_spent
-
-
-def test_calls_are_one_debit_and_have_a_receipt_each(analyst: dp_sql.Session) -> None:
-    analyst.sql(THREE).fetchall()
-    assert spent(analyst) == 7
-    assert [one.loss.epsilon for one in analyst.receipts] == [1, 2, 4]
-    assert [one.receipt.loss.epsilon for one in analyst.releases] == [1, 2, 4]
-    columns = [one.columns[0][1] for one in analyst.releases]
-    assert columns == ["VARCHAR[]", "BIGINT", "BIGINT"]
-
-
-def test_the_sum_is_reserved_before_a_row_is_read(
-    analyst: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = []
-    real = PrivateConnection.release
-
-    def release(self: PrivateConnection, *args: Any) -> Any:
-        seen.append(spent(analyst))
-        return real(self, *args)
-
-    monkeypatch.setattr(PrivateConnection, "release", release)
-    analyst.sql(THREE).fetchall()
-    assert seen == [7]
-    with pytest.raises(BudgetExceeded):
-        analyst.sql(THREE.replace("epsilon := 4", "epsilon := 94")).fetchall()
-    assert (spent(analyst), len(seen)) == (7, 1)
-
-
-def fail_at(epsilon: int) -> Callable[[Shape, Any], None]:
-    def check(shape: Shape, lists: Any) -> None:
-        if shape.epsilon == epsilon:
-            raise OverflowError
-
-    return check
-
-
-def test_a_call_that_fails_fails_all(
-    analyst: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as broken:
-        wrap_draws(broken, fail_at(2))
-        with pytest.raises(dp_sql.QueryError) as caught:
-            analyst.sql(THREE)
-    assert str(caught.value) == FAILED
-    assert spent(analyst) == 7
-    assert [one.loss.epsilon for one in analyst.receipts] == [1, 2, 4]
-    assert all("failed" in one.accuracy for one in analyst.receipts)
-    assert not analyst.releases
-    analyst.sql(THREE).fetchall()
-    assert spent(analyst) == 14
-
-
-def test_a_kept_release_is_free_beside_new_ones(analyst: dp_sql.Session) -> None:
-    two = "SELECT DP_COUNT_DISTINCT(minutes, epsilon := 2) FROM views"
-    ((first,),) = analyst.sql(two).fetchall()
-    ((_, again, _),) = analyst.sql(THREE).fetchall()
-    assert again == first
-    assert spent(analyst) == 7
-    analyst.sql("SELECT DP_COUNT_DISTINCT(title, epsilon := 4) FROM views").fetchall()
-    assert spent(analyst) == 7
-
-
-def test_an_owners_failure_leaves_no_receipt_of_what_is_not_shown(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    wrap_draws(monkeypatch, fail_at(9999))
-    with dp_sql.connect(ledger=tmp_path / "owner.sqlite") as session:
-        session.execute(ROWS)
-        calls = [priced("DP_COUNT_DISTINCT(title, {})", n, "") for n in range(2)]
-        with pytest.raises(DpSqlError):
-            session.sql(f"SELECT {', '.join(calls)} FROM views")
-        assert not session.receipts
-        assert session.budget()[-1].epsilon_spent == 19999
-
-
-# --- plans that share nothing ---------------------------------------------------------------------
 
 
 def test_sources_of_other_selects_are_released_apart(

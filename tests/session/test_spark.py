@@ -1,7 +1,4 @@
-"""Sessions on Spark: names, policies, budgets, and statements around their DP calls.
-
-Spark is DuckDB underneath here, and its jobs are a stand-in's; tests/engines/spark has real ones.
-"""
+"""The owner's session on Spark: names, statements, receipts and lost jobs."""
 
 from __future__ import annotations
 
@@ -21,119 +18,23 @@ from dp_sql.engines.spark import catalog, progress, release
 from dp_sql.engines.spark.owner_engine import SparkEngine
 from dp_sql.errors import (
     ArgumentError,
-    BudgetExceeded,
     NotPrivate,
     NotSupported,
     PolicyError,
     QueryError,
     SourceError,
 )
-from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.base import Session
-from tests.conftest import READING_LOG, SURE
-from tests.engines.fake import FakeEngine, Lost
+from tests.conftest import SURE
+from tests.engines.fake import Lost
 from tests.engines.spark.fake import FakeSpark
-
-UNIT = f"{SURE}, privacy_unit := user_id"
-TOP = f"DP_TOPK(title, 3, {UNIT}, domain := catalog.title)"
-COUNT = f"DP_COUNT_DISTINCT(title, {UNIT})"
-BEST = [(["Dune", "Emma", "Ulysses"],)]
-MORE = """
-ALTER TABLE ratings ALTER kind TYPE VARCHAR;
-CREATE TABLE loans AS SELECT i AS id, i % 7 AS reader FROM range(20) t(i);
-CREATE TABLE loan_items AS SELECT i % 20 AS loan, 'copy ' || i AS copy FROM range(60) t(i);
-CREATE TABLE regions AS SELECT unnest(['north', 'south', 'east']) AS name;
-CREATE TABLE models AS SELECT 'm' || i AS model, i * 10.0 AS accuracy FROM range(4) t(i);
-CREATE SCHEMA lake.sales;
-CREATE TABLE lake.sales.bought AS SELECT i % 5 AS user_id, 'thing ' || (i % 4) AS thing FROM range(40) t(i);
-"""
-POLICY = """
-[tables."spark_catalog.default.ratings"]
-privacy_unit = "user_id"
-[tables."lake.sales.bought"]
-privacy_unit = "user_id"
-[tables.loans]
-privacy_unit = "reader"
-[tables.loan_items]
-privacy_unit = { link = "loan", to = "loans.id" }
-[public]
-tables = ["catalog", "default.regions"]
-[scores.models]
-candidate = "model"
-score = "accuracy"
-sensitivity = 1
-[domains]
-"spark_catalog.default.ratings.title" = "catalog.title"
-[limits]
-max_epsilon_per_query = 10000
-max_contributions = 200
-"""
-BUDGET = """
-[budget]
-dataset = "readers"
-epsilon = 30000
-ledger = "ledger.sqlite"
-checkpoint = "checkpoint.sqlite"
-keep_releases = true
-"""
-
-
-class FakeJobs(FakeEngine):
-    """Jobs over the tables of a FakeSpark; `lost` is how many of them do not come back."""
-
-    lost = 0
-    n_interrupts = 0
-    newest: Any = None
-    progress: Any = None
-
-    def __init__(self, spark: FakeSpark) -> None:
-        FakeJobs.newest = self
-        super().__init__(spark.con, 1, n_parts=3, repeats=2, job=self.fail)
-
-    def fail(self) -> None:
-        if FakeJobs.lost:
-            FakeJobs.lost -= 1
-            raise Lost("a row: 17")
-
-    def cancel(self) -> None:
-        FakeJobs.n_interrupts += 1
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.fixture
-def spark(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
-    made = FakeSpark("lake")
-    made.sql(READING_LOG + MORE)
-    monkeypatch.setattr(release, "SparkJobs", lambda spark, read: FakeJobs(made))
-    monkeypatch.setattr(FakeJobs, "lost", 0)
-    return made
+from tests.session.spark_jobs import BEST, COUNT, TOP, UNIT, FakeJobs, asked
 
 
 @pytest.fixture
 def owner(spark: FakeSpark) -> Iterator[Session]:
     with dp_sql.connect(spark) as session:
         yield session
-
-
-@pytest.fixture
-def analyst(spark: FakeSpark, tmp_path: Path) -> Iterator[AnalystSession]:
-    with opened(spark, tmp_path) as session:
-        yield session
-
-
-def opened(spark: FakeSpark, folder: Path, policy: str = POLICY) -> AnalystSession:
-    (folder / "policy.toml").write_text(policy, "utf-8")
-    return dp_sql.connect(spark, policy=folder / "policy.toml", analyst="reporting")
-
-
-def asked(session: Session, text: str, params: Any = None) -> list[Any]:
-    found: list[Any] = session.sql(text, params=params).fetchall()
-    return found
-
-
-# --- the owner ---
 
 
 @pytest.mark.parametrize(
@@ -312,13 +213,6 @@ def test_an_error_of_python_in_spark_asks_for_its_packages() -> None:
     assert "(PYSPARK_PYTHON) needs duckdb" in str(release.told(Failed("a row: 17")))
 
 
-def test_the_owner_alone_sees_how_far_a_job_is(owner: Session, analyst: AnalystSession) -> None:
-    asked(owner, f"SELECT {COUNT} FROM ratings")
-    assert FakeJobs.newest.progress is not None
-    asked(analyst, f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings")
-    assert FakeJobs.newest.progress is None
-
-
 def test_a_bar_that_fails_says_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,111 +254,6 @@ def test_the_bar_is_on_a_terminal_and_goes_away(
             time.sleep(0.001)
     line = f"\rSpark [{'#######':30}] 12,000 rows, job 1, 1 of 4 tasks"
     assert written == ([line, f"\r{'':{len(line) - 1}}\r"] if is_shown else [])
-
-
-# --- under a policy ---
-
-
-@pytest.mark.parametrize(
-    ("query", "answer"),
-    [
-        (f"SELECT DP_TOPK(title, 3, {SURE}) FROM ratings", BEST),
-        (f"SELECT DP_TOPK(title, 3, {SURE}) FROM spark_catalog.default.ratings", BEST),
-        (f"SELECT DP_COUNT_DISTINCT(thing, {SURE}) FROM sales.bought", [(4,)]),
-        (f"SELECT DP_COUNT_DISTINCT(copy, {SURE}) FROM loan_items", [(60,)]),
-        (
-            f"SELECT DP_COUNT_DISTINCT(title, {SURE}) FROM ratings JOIN regions ON region = name",
-            [(4,)],
-        ),
-        ("SELECT DP_SELECT(model, accuracy, 1, epsilon := 10000) FROM models", [("m3",)]),
-        ("SELECT count(*) FROM regions", [(3,)]),
-        ("SELECT count(*) FROM spark_catalog.default.regions", [(3,)]),
-        ("DESCRIBE bought", [("user_id", "BIGINT"), ("thing", "VARCHAR")]),
-    ],
-)
-def test_an_analyst_asks(analyst: AnalystSession, query: str, answer: list[Any]) -> None:
-    assert asked(analyst, query) == answer
-
-
-def test_an_analyst_sees_the_policy_s_tables_alone(analyst: AnalystSession) -> None:
-    assert [name for name, _ in asked(analyst, "SHOW TABLES")] == [
-        "lake.sales.bought", "loan_items", "loans", "spark_catalog.default.ratings",
-        "catalog", "default.regions", "models",
-    ]  # fmt: skip
-    with pytest.raises(NotPrivate, match="ratings is private"):
-        asked(analyst, "SELECT * FROM ratings")
-    with pytest.raises(SourceError, match="There is no table models"):
-        asked(analyst, "SELECT * FROM models")
-
-
-def test_the_budget_is_one_and_a_stored_release_is_free(spark: FakeSpark, tmp_path: Path) -> None:
-    query = "SELECT DP_COUNT_DISTINCT(title, epsilon := 9000) FROM ratings"
-    for _ in range(2):
-        with opened(spark, tmp_path, POLICY + BUDGET) as session:
-            assert asked(session, query) == [(4,)]
-            (row,) = [row for row in session.budget() if row.analyst == "reporting"]
-            assert row.epsilon_spent == 9000
-    spark.settings["spark.sql.warehouse.dir"] = "file:/other"
-    with opened(spark, tmp_path, POLICY + BUDGET) as session:
-        asked(session, query)
-        asked(session, query.replace("title", "region"))
-        with pytest.raises(BudgetExceeded):
-            asked(session, query.replace("title", "year"))
-
-
-def test_a_lost_job_under_a_policy_is_one_sentence(spark: FakeSpark, tmp_path: Path) -> None:
-    with opened(spark, tmp_path, POLICY + BUDGET) as session:
-        FakeJobs.lost = 1
-        with pytest.raises(QueryError) as error:
-            asked(session, "SELECT DP_COUNT_DISTINCT(title, epsilon := 9000) FROM ratings")
-        assert str(error.value) == "The answer could not be computed. Its cost is spent."
-        assert error.value.__context__ is None
-        (receipt,) = session.receipts
-        assert receipt.accuracy == "it failed, and nothing was released"
-        assert session.budget()[0].epsilon_spent == 9000
-
-
-def test_public_tables_stay_as_they_were_when_the_session_opened(
-    spark: FakeSpark, analyst: AnalystSession
-) -> None:
-    spark.sql("DELETE FROM regions")
-    assert asked(analyst, "SELECT count(*) FROM regions") == [(3,)]
-
-
-def test_a_session_ends_when_a_private_table_has_other_columns(
-    spark: FakeSpark, analyst: AnalystSession
-) -> None:
-    assert analyst.is_current
-    spark.sql("ALTER TABLE ratings ADD COLUMN more INTEGER")
-    assert not analyst.is_current
-    with pytest.raises(NotSupported, match="columns of a private table have changed in Spark"):
-        asked(analyst, "SELECT count(*) FROM regions")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "why"),
-    [
-        ('"lake.sales.bought"', '"lake.sales.buys"', "There is no table or view lake.sales.buys"),
-        ('privacy_unit = "reader"', 'privacy_unit = "person"', "loans has no column person"),
-        ("[public]", '[views]\ntables = ["recent"]\n[public]', "views. is not supported with Spark"),
-        ('["catalog", "default.regions"]', '["catalog", "waits"]', "waits.waited has Spark's type"),
-        ("[domains]", '[domains]\n"loan_items.copy" = "observed"', "cannot be observed with Spark.*: loan_items.copy"),
-    ],
-)  # fmt: skip
-def test_a_policy_that_does_not_fit_spark(
-    spark: FakeSpark, tmp_path: Path, old: str, new: str, why: str
-) -> None:
-    spark.sql("CREATE TABLE waits AS SELECT INTERVAL 1 DAY AS waited")
-    with pytest.raises(PolicyError, match=why):
-        opened(spark, tmp_path, POLICY.replace(old, new))
-
-
-def test_a_large_public_table_is_refused_when_the_session_opens(
-    spark: FakeSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(catalog, "MAX_PUBLIC_ROWS", 6)
-    with pytest.raises(PolicyError, match="catalog has more than 6 rows"):
-        opened(spark, tmp_path)
 
 
 def test_what_connect_takes(tmp_path: Path) -> None:

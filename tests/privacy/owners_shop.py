@@ -1,0 +1,52 @@
+"""Tables that an owner joins, and what a receipt says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dp_sql.privacy.declared_sources import DeclaredTables
+from dp_sql.privacy.from_clause import Rows
+from dp_sql.sql.sqlglot_tree import Node
+from tests.conftest import SURE
+
+SHOP = """
+CREATE TABLE books AS SELECT DISTINCT title, CASE title WHEN 'Dune' THEN 'space' ELSE 'earth' END
+    AS genre, 1900 + length(title) AS year FROM catalog WHERE title IS NOT NULL;
+CREATE TABLE shelves (genre VARCHAR, floor INTEGER);
+INSERT INTO shelves VALUES ('space', 1), ('space', 2), ('earth', 3), ('earth', 3), ('sea', 4);
+CREATE TABLE clubs AS SELECT i % 40 AS user_id, 'club ' || i % 3 AS club, i % 5 AS n,
+    2000 + i % 7 AS year, 'page of ' || i % 40 AS page FROM range(80) t(i);
+ALTER TABLE ratings ADD COLUMN day DATE;
+UPDATE ratings SET day = DATE '2024-01-01' + CAST(year - 2000 + coalesce(user_id, 0) AS INTEGER);
+CREATE VIEW shelved AS SELECT r.user_id, s.floor FROM ratings r JOIN books b USING (title)
+    JOIN shelves s USING (genre);
+CREATE VIEW counted AS SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id;
+CREATE VIEW busy AS SELECT user_id, n FROM counted WHERE n > 3;
+CREATE VIEW gossip AS SELECT r.user_id, c.club FROM ratings r JOIN clubs c ON r.title = c.club;
+"""
+
+
+RATINGS = "each row of ratings belongs to the person in user_id"
+
+
+CLUBS = "each row of clubs belongs to the person in user_id"
+
+
+BOOKS = "each row of books is public, or belongs to the person it is joined to"
+
+
+SHELVES = "each row of shelves is public, or belongs to the person it is joined to"
+
+
+right_rows = DeclaredTables.rows
+
+
+def count(item: str, unit: str = "user_id", more: str = "") -> str:
+    return f"DP_COUNT_DISTINCT({item}, {SURE}, privacy_unit := {unit}{more})"
+
+
+def forgetful(self: DeclaredTables, node: Node, parts: Sequence[str]) -> Rows | None:
+    """A planted fault: clubs counts as public."""
+    unit = "" if parts[-1] == "clubs" else self.unit
+    return right_rows(replace(self, unit=unit), node, parts)
