@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.tags import mac_platforms
 
 from dp_sql.udfs.count_distinct import kernels_build
 
@@ -54,6 +55,24 @@ def test_a_build_makes_the_link_that_a_source_archive_does_not_hold(
     kernels_build.prepare()
     assert Path("dp_sql", "udfs").resolve() == Path("udfs").resolve()
     kernels_build.prepare()  # a checkout has it
+
+
+@pytest.mark.parametrize(
+    ("python", "machine", "expected"),
+    [
+        ("macosx-10.13-universal2", "arm64", "macosx_11_0_arm64"),
+        ("macosx-10.13-universal2", "x86_64", "macosx_10_13_x86_64"),
+        ("macosx-11.0-arm64", "arm64", "macosx_11_0_arm64"),
+    ],
+)
+def test_a_mac_can_install_the_wheel_that_it_builds(
+    python: str, machine: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sysconfig.get_platform", lambda: python)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    tag = kernels_build.target().replace("-", "_").replace(".", "_")
+    assert tag == expected
+    assert tag in set(mac_platforms((15, 0), machine))
 
 
 def test_the_source_archive_is_made_from_a_list_that_names_what_there_is() -> None:

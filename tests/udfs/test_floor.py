@@ -32,6 +32,7 @@ MAY_IMPORT_ALSO = {
         "os",
         "pathlib",
         "platform",
+        "re",
         "shlex",
         "subprocess",
         "sys",

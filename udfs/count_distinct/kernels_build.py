@@ -6,6 +6,7 @@ work, the build asks for ziglang, a package with a compiler inside. pyproject.to
 
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -78,13 +79,18 @@ def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
 get_requires_for_build_editable = get_requires_for_build_wheel
 
 
+def target() -> str:
+    """Name the platform that the compiler writes for; macOS on ARM begins with version 11."""
+    name = sysconfig.get_platform().replace("universal2", platform.machine())
+    return re.sub(r"macosx-10\.\d+-arm64", "macosx-11.0-arm64", name)
+
+
 def build_wheel(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Build a wheel py3-none-<platform>; the platform is that of the compiler."""
+    """Build a wheel py3-none-<platform>."""
     prepare()
-    of_compiler = sysconfig.get_platform().replace("universal2", platform.machine())
-    settings = {**(config_settings or {}), "--build-option": [f"--plat-name={of_compiler}"]}
+    settings = {**(config_settings or {}), "--build-option": [f"--plat-name={target()}"]}
     return str(_setuptools().build_wheel(wheel_directory, settings, metadata_directory))
 
 
