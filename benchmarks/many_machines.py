@@ -32,7 +32,7 @@ from dp_sql.engines.protocol import Pairs, Question
 from dp_sql.engines.spark import parts
 from dp_sql.engines.spark.jobs import MAX_PARTS, SparkJobs, _Slices, parts_of
 from dp_sql.engines.spark.question_sql import Asked, incoming
-from dp_sql.privacy.plan import drawn_from
+from dp_sql.privacy.plans.plan import drawn_from
 from dp_sql.sql.statement import parse
 from dp_sql.udfs.count_distinct.graph import LIMIT
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from dp_sql.engines.protocol import Engine, Pairs, PublicRows, Question
 from dp_sql.errors import InternalError
-from dp_sql.privacy.groups import crossed
-from dp_sql.privacy.parts_sql import (
+from dp_sql.privacy.plans.groups import crossed
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.parts import (
     DOMAIN,
     GROUPS,
     PartSql,
@@ -26,8 +27,7 @@ from dp_sql.privacy.parts_sql import (
     pairs_sql,
     summary_sql,
 )
-from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import merged_sql
+from dp_sql.privacy.private_sql.statement import merged_sql
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.types import exact
 from dp_sql.udfs.randomness import fair_bits

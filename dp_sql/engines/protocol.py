@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from dp_sql.privacy.relation_tree import PersonOf
+from dp_sql.privacy.relations.tree import PersonOf
 
 # As on the private side of a session (duckdb/private_connection.py says why): without them one
 # person's row could decide whether a part fails, and how long it takes.

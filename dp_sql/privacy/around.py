@@ -15,9 +15,9 @@ from typing import Any
 from sqlglot import exp
 
 from dp_sql.errors import NotPrivate, NotSupported
-from dp_sql.privacy.as_written import check_sql
 from dp_sql.privacy.catalog import OwnersEngine
-from dp_sql.privacy.comparisons import Refused
+from dp_sql.privacy.expressions.comparisons import Refused
+from dp_sql.privacy.relations.as_written import check_sql
 from dp_sql.sql.formatting import full_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, to_sql, tree_of

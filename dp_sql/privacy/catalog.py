@@ -1,7 +1,7 @@
 """What may be asked of an engine: what names mean, types, and values of public data.
 
 `Schema` is what the compiler, the domains and the plans ask; no method reads a private row.
-`OwnersEngine` is an owner's connection; declared_sources.py makes a `Schema` of it.
+`OwnersEngine` is an owner's connection; relations/declared_tables.py makes a `Schema` of it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dp_sql.errors import SourceError
-from dp_sql.privacy.relation_tree import Parts
 from dp_sql.sql.tokens import tokenize
 
+Parts = tuple[str, ...]  # a relation's full name as DuckDB spells it: database, schema, name
 SchemaName = tuple[str, str]  # a database and a schema of it
 
 

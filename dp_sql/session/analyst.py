@@ -35,12 +35,12 @@ from dp_sql.errors import (
 )
 from dp_sql.policy.model import Policy
 from dp_sql.policy.validation import misfits
-from dp_sql.privacy.analyst_plan import analyst_plans
 from dp_sql.privacy.outer_sql import Edit
-from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.policy_tables import PolicyTables
-from dp_sql.privacy.private_sql import answer_columns, release_columns
-from dp_sql.privacy.relations import Compiler
+from dp_sql.privacy.plans.analyst import analyst_plans
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.statement import answer_columns, release_columns
+from dp_sql.privacy.relations.compiler import Compiler
+from dp_sql.privacy.relations.policy_tables import PolicyTables
 from dp_sql.releases import Release
 from dp_sql.session.base import Session
 from dp_sql.session.corrected import refuse_unknown

@@ -18,7 +18,7 @@ import duckdb
 
 from dp_sql.errors import ArgumentError, BudgetExceeded, NotSupported, QueryError
 from dp_sql.privacy.outer_sql import Edit, outer_sql
-from dp_sql.privacy.private_sql import samples, stand_ins
+from dp_sql.privacy.private_sql.statement import samples, stand_ins
 from dp_sql.session.corrected import Corrects
 from dp_sql.sql.parameters import bind, parameters
 from dp_sql.sql.statement import Statement, SystemTableCall, casts
@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # imported where they are needed: a first answer waits for al
     from dp_sql.budget.ledger import Ledger
     from dp_sql.engines.duckdb.connection import Connection, Engine
     from dp_sql.engines.duckdb.tickets import Tickets
-    from dp_sql.privacy.plan import Plan
+    from dp_sql.privacy.plans.plan import Plan
     from dp_sql.releases import Receipt, Release
     from dp_sql.session.explain import Cost, Explanation
     from dp_sql.session.system_tables import Table

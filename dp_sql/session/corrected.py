@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from dp_sql.errors import BudgetExceeded, DpSqlError, NotSupported, ParseError, QueryError
-from dp_sql.privacy.plan import Plan, loss_at
+from dp_sql.privacy.plans.plan import Plan, loss_at
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.statement import SYSTEM_TABLES, Statement, parse
 from dp_sql.sql.tokens import called, folded, statements

@@ -17,8 +17,8 @@ from dp_sql.engines.duckdb.frozen import FrozenAnswers
 from dp_sql.engines.duckdb.in_pieces import Interrupts
 from dp_sql.engines.duckdb.install import create_macros, number_of, register
 from dp_sql.errors import DpSqlError, NotSupported, ParseError, QueryError, SourceError
-from dp_sql.privacy.people_rows import bundles
-from dp_sql.privacy.private_sql import answer_columns, count_groups_sql
+from dp_sql.privacy.private_sql.people_rows import bundles
+from dp_sql.privacy.private_sql.statement import answer_columns, count_groups_sql
 from dp_sql.releases import Release, new_release
 from dp_sql.session.base import Session
 from dp_sql.session.corrected import refuse_unknown
@@ -32,7 +32,7 @@ from dp_sql.sql.tokens import Token, at_depth_zero, put
 if TYPE_CHECKING:  # imported where they are needed: a first answer waits for all imports
     from dp_sql.budget.ledger import Ledger
     from dp_sql.engines.duckdb.tickets import Tickets
-    from dp_sql.privacy.plan import Plan
+    from dp_sql.privacy.plans.plan import Plan
     from dp_sql.session.explain import Explanation
     from dp_sql.session.system_tables import Table
 

@@ -17,7 +17,7 @@ from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.install import Asked, Owner
 from dp_sql.errors import NotSupported, QueryError
 from dp_sql.privacy.around import IN_DP, check_around
-from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.plans.plan import Plan
 from dp_sql.session.dp_macro import owners_plans, query_of, suggest
 from dp_sql.session.reservations import reserved
 from dp_sql.sql.arguments import DpCall

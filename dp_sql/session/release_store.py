@@ -19,7 +19,7 @@ from dp_sql.budget.model import normal_name
 from dp_sql.engines.duckdb.frozen import Rows
 from dp_sql.errors import LedgerError
 from dp_sql.files import make_private
-from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.plans.plan import Plan
 from dp_sql.releases import Receipt, Release, new_release
 from dp_sql.udfs.mechanism import PrivacyLoss
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dp_sql.privacy.plan import Plan, loss_at
+from dp_sql.privacy.plans.plan import Plan, loss_at
 
 if TYPE_CHECKING:
     from dp_sql.budget.account import Account

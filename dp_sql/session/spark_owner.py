@@ -15,7 +15,7 @@ from dp_sql.engines.duckdb.tables import follow
 from dp_sql.engines.spark.catalog import Spark
 from dp_sql.engines.spark.owner_engine import SparkEngine, names_in
 from dp_sql.errors import NotSupported, QueryError, SourceError
-from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.plans.plan import Plan
 from dp_sql.session.corrected import refuse_unknown
 from dp_sql.session.dp_macro import owners_plans
 from dp_sql.session.explain import Explanation

@@ -16,9 +16,9 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.privacy import arithmetic
-from dp_sql.privacy.comparisons import Value
-from dp_sql.privacy.functions import FUNCTIONS
+from dp_sql.privacy.expressions import arithmetic
+from dp_sql.privacy.expressions.comparisons import Value
+from dp_sql.privacy.expressions.functions import FUNCTIONS
 from tests.attacks.attack_bench import (
     ATTACKS,
     CANARIES,

@@ -13,9 +13,9 @@ from dp_sql.engines.duckdb.connection import Engine as DuckDb
 from dp_sql.engines.duckdb.private_connection import PrivateConnection
 from dp_sql.engines.protocol import Engine
 from dp_sql.errors import SourceError
-from dp_sql.privacy.people_rows import bundles
-from dp_sql.privacy.plan import drawn_from
-from dp_sql.privacy.private_sql import release_columns
+from dp_sql.privacy.plans.plan import drawn_from
+from dp_sql.privacy.private_sql.people_rows import bundles
+from dp_sql.privacy.private_sql.statement import release_columns
 
 
 def by_parts(patch: pytest.MonkeyPatch, make: Callable[[Any], Engine]) -> None:

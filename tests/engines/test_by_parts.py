@@ -13,7 +13,7 @@ from pytest import approx
 import dp_sql
 from dp_sql.engines.by_parts import ByParts
 from dp_sql.engines.protocol import Question
-from dp_sql.privacy.plan import drawn_from
+from dp_sql.privacy.plans.plan import drawn_from
 from tests.conftest import READING_LOG
 from tests.engines import sessions
 from tests.engines.fake import FakeEngine

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dp_sql.engines.protocol import Pairs, Question
-from dp_sql.privacy.relation_tree import PersonOf
+from dp_sql.privacy.relations.tree import PersonOf
 from tests.engines import fake
 from tests.engines.conformance import Conformance
 from tests.engines.fake import Columns, FakeEngine, Lost, Part, Row

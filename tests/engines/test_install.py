@@ -255,7 +255,7 @@ def test_a_ticket_is_no_parameter(con: Con) -> None:
 
 def test_a_sessions_ticket_is_good_for_one_release() -> None:
     from dp_sql.engines.duckdb.tickets import Drawn, Tickets
-    from dp_sql.privacy.plan import Plan
+    from dp_sql.privacy.plans.plan import Plan
 
     tickets, plan = Tickets(), object.__new__(Plan)
     tickets._record = lambda *_: None  # type: ignore[method-assign]

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import dp_sql
-from dp_sql.privacy.parts_sql import groups_sql
-from dp_sql.privacy.people_rows import PeopleRows
-from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.parts import groups_sql
+from dp_sql.privacy.private_sql.people_rows import PeopleRows
 from dp_sql.sql.statement import parse
 from tests.udfs.distributions import fits
 

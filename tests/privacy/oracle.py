@@ -15,10 +15,10 @@ import duckdb
 from dp_sql.errors import NotPrivate
 from dp_sql.policy.limits import WorkLimits
 from dp_sql.policy.model import Policy
-from dp_sql.privacy.collations import without_collations
-from dp_sql.privacy.policy_tables import PolicyTables
-from dp_sql.privacy.relation_sql import written
-from dp_sql.privacy.relations import Compiler, Rows
+from dp_sql.privacy.expressions.collations import without_collations
+from dp_sql.privacy.relations.compiler import Compiler, Rows
+from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.privacy.relations.tree_sql import written
 from dp_sql.sql.sqlglot_tree import Unreadable, tree_of
 from dp_sql.sql.types import without_labels
 from tests.people import NAMED, NUMBERED, OWNERS, POLICY, POOLS, Data, Database

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dp_sql.privacy.declared_sources import DeclaredTables
-from dp_sql.privacy.from_clause import Rows
+from dp_sql.privacy.relations.declared_tables import DeclaredTables
+from dp_sql.privacy.relations.from_clause import Rows
 from dp_sql.sql.sqlglot_tree import Node
 from tests.conftest import SURE
 

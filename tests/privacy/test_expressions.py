@@ -9,8 +9,8 @@ import pytest
 from sqlglot import exp
 
 from dp_sql.errors import SourceError
-from dp_sql.privacy.comparisons import Refused, Scope, Value, refuse
-from dp_sql.privacy.expressions import compiled
+from dp_sql.privacy.expressions.comparisons import Refused, Scope, Value, refuse
+from dp_sql.privacy.expressions.compiler import compiled
 from dp_sql.sql.sqlglot_tree import projection
 from tests.people import POOLS, Database
 

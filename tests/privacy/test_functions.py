@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dp_sql.privacy.comparisons import Refused, Value
-from dp_sql.privacy.expressions import compiled
-from dp_sql.privacy.functions import FUNCTIONS
+from dp_sql.privacy.expressions.comparisons import Refused, Value
+from dp_sql.privacy.expressions.compiler import compiled
+from dp_sql.privacy.expressions.functions import FUNCTIONS
 from dp_sql.sql.sqlglot_tree import projection
 from tests.privacy.wide_table import BY_KIND, NAMES, POOLS, Wide, Writer, listed, search
 

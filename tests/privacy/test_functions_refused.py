@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dp_sql.privacy import arithmetic, calls, choices
-from dp_sql.privacy.comparisons import Refused, Value
-from dp_sql.privacy.expressions import compiled
+from dp_sql.privacy.expressions import arithmetic, calls, choices
+from dp_sql.privacy.expressions.comparisons import Refused, Value
+from dp_sql.privacy.expressions.compiler import compiled
 from dp_sql.sql.sqlglot_tree import projection
 from tests.attacks.attack_bench import Side
 from tests.privacy.wide_table import BY_KIND, N_ROWS, NAMES, Wide

@@ -10,8 +10,9 @@ import duckdb
 import pytest
 
 import dp_sql
-from dp_sql.privacy import relations, sources
-from dp_sql.privacy.from_clause import Rows
+from dp_sql.privacy.plans import sources
+from dp_sql.privacy.relations import compiler
+from dp_sql.privacy.relations.from_clause import Rows
 from tests.conftest import SURE
 
 TABLES = """
@@ -302,11 +303,11 @@ def test_groups_are_the_same_without_a_person(groups: str) -> None:
 def test_groups_that_a_query_read_from_the_data_would_be_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def public(self: relations.Compiler, query: object) -> Rows:
+    def public(self: compiler.Compiler, query: object) -> Rows:
         rows = right(self, query)  # type: ignore[arg-type]
         return Rows(rows.relation, rows.names, rows.values, None)
 
-    right = relations.Compiler.query
+    right = compiler.Compiler.query
     groups = "(SELECT region, title FROM seen)"
     with pytest.raises(dp_sql.QueryError, match="reads people's rows"):
         group_names(groups)
@@ -320,7 +321,7 @@ def test_groups_that_a_query_read_from_the_data_would_be_known(
 def _careless(right: object, query: object) -> object:
     def wrong(self: sources.Source, given: object) -> object:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(relations.Compiler, "query", query)
+            patch.setattr(compiler.Compiler, "query", query)
             return right(self, given)  # type: ignore[operator]
 
     return wrong

@@ -183,7 +183,7 @@ def test_people_that_are_labels_are_people(tmp_path: Path) -> None:
 def test_a_mutant_that_shows_labels_is_seen(
     fresh: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dp_sql.privacy.policy_tables.without_labels", lambda kind: kind)
+    monkeypatch.setattr("dp_sql.privacy.relations.policy_tables.without_labels", lambda kind: kind)
     assert "canary" in repr(fresh.sql("DESCRIBE visits").fetchall())
     assert "canary" in str(fresh.sql(top("mood", "mood")).types)
 
@@ -191,8 +191,8 @@ def test_a_mutant_that_shows_labels_is_seen(
 def test_a_mutant_that_casts_every_domain_is_seen(
     fresh: AnalystSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dp_sql.privacy.domains.can_be", lambda values, item: True)
-    monkeypatch.setattr("dp_sql.privacy.analyst_plan._check_overlap", lambda *_: None)
+    monkeypatch.setattr("dp_sql.privacy.plans.domains.can_be", lambda values, item: True)
+    monkeypatch.setattr("dp_sql.privacy.plans.analyst._check_overlap", lambda *_: None)
     fresh.sql(top("title", "products.product_id")).fetchall()
     assert spent(fresh) > 0
 

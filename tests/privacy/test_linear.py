@@ -26,8 +26,8 @@ import pytest
 from sqlglot import exp
 
 import dp_sql
-from dp_sql.privacy import collations
-from dp_sql.privacy.comparisons import MAX_TEXT_BYTES, Refused, Value
+from dp_sql.privacy.expressions import collations
+from dp_sql.privacy.expressions.comparisons import MAX_TEXT_BYTES, Refused, Value
 from tests.attacks.attack_bench import Side
 from tests.people import Database
 from tests.privacy.oracle import as_sql, compiled

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from dp_sql.privacy import expressions as total
-from dp_sql.privacy import join_sql, joins, person_groups, predicates
-from dp_sql.privacy import relation_sql as person_sql
-from dp_sql.privacy import relations as person_level
-from dp_sql.privacy.comparisons import Value
-from dp_sql.privacy.relation_tree import UnionAll
-from dp_sql.privacy.relations import Compiler, Rows
+from dp_sql.privacy.expressions import compiler as expressions
+from dp_sql.privacy.expressions import predicates
+from dp_sql.privacy.expressions.comparisons import Value
+from dp_sql.privacy.relations import compiler, join_sql, joins, person_groups, tree_sql
+from dp_sql.privacy.relations.compiler import Compiler, Rows
+from dp_sql.privacy.relations.tree import UnionAll
 from tests.people import Data, Database
 from tests.privacy.oracle import WAYS, accepted, as_sql, check, some_data
 
@@ -35,7 +34,7 @@ def changed(*pairs: tuple[str, str], of: str = "_select") -> Plant:
     """Every SELECT that is written has something else in it."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        right = getattr(person_sql._Writer, of)
+        right = getattr(tree_sql._Writer, of)
 
         def wrong(self: Any, *given: Any) -> Any:
             found = right(self, *given)
@@ -44,7 +43,7 @@ def changed(*pairs: tuple[str, str], of: str = "_select") -> Plant:
                 sql = sql.replace(find, put)
             return replace(found, sql=sql)
 
-        patch.setattr(person_sql._Writer, of, wrong)
+        patch.setattr(tree_sql._Writer, of, wrong)
 
     return plant
 
@@ -53,8 +52,8 @@ def kept(key: str, words: str) -> Plant:
     """A part of a SELECT is let through, and follows what is written."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        right_only, right_select = person_level.only, Compiler._select
-        right_write = person_sql._Writer._select
+        right_only, right_select = compiler.only, Compiler._select
+        right_write = tree_sql._Writer._select
         marked: list[object] = []
 
         def select(self: Compiler, tree: Any) -> Rows:
@@ -68,32 +67,32 @@ def kept(key: str, words: str) -> Plant:
             is_marked = any(select is one for one in marked)
             return replace(found, sql=found.sql + words) if is_marked else found
 
-        for module in (person_level, person_groups):
+        for module in (compiler, person_groups):
             patch.setattr(module, "only", lambda node, allowed: right_only(node, allowed | {key}))
         patch.setattr(Compiler, "_select", select)
-        patch.setattr(person_sql._Writer, "_select", write)
+        patch.setattr(tree_sql._Writer, "_select", write)
 
     return plant
 
 
 def all_are_units(patch: pytest.MonkeyPatch) -> None:
     """Every column passes for the privacy unit."""
-    right = total.settled
-    for module in (person_level, person_groups):
+    right = expressions.settled
+    for module in (compiler, person_groups):
         patch.setattr(
             module, "settled", lambda value, node: replace(right(value, node), is_person=True)
         )
-    right_list = person_level.projections
+    right_list = compiler.projections
 
     def listed(tree: Any, source: Any, scope: Any) -> Listed:
         names, values = right_list(tree, source, scope)
         return names, [replace(value, is_person=True) for value in values]
 
-    patch.setattr(person_level, "projections", listed)
+    patch.setattr(compiler, "projections", listed)
 
 
 def any_join(patch: pytest.MonkeyPatch) -> None:
-    for module in (person_level, joins):
+    for module in (compiler, joins):
         patch.setattr(module, "check_keys", lambda *_: None)
 
 
@@ -110,11 +109,11 @@ def any_match(patch: pytest.MonkeyPatch) -> None:
     def of_all(self: Compiler, source: Any, query: Any, value: Any) -> Value:
         if value is None:
             return right_matched(self, source, query, value)
-        inner = person_level.From([person_level.FromPart((), 0, self.query(query.this))])
+        inner = compiler.From([compiler.FromPart((), 0, self.query(query.this))])
         return wrong(query, source, inner, [(value, inner.parts[0].value(0))], self.tables)
 
     right_matched = Compiler._matched
-    patch.setattr(person_level, "has_match", wrong)
+    patch.setattr(compiler, "has_match", wrong)
     patch.setattr(Compiler, "_matched", of_all)
 
 
@@ -132,7 +131,7 @@ def united(patch: pytest.MonkeyPatch) -> None:
         return replace(sides[0], sql=sql)
 
     patch.setattr(Compiler, "_union", compile_both)
-    patch.setattr(person_sql._Writer, "_union", write)
+    patch.setattr(tree_sql._Writer, "_union", write)
 
 
 def private_lists(patch: pytest.MonkeyPatch) -> None:
@@ -147,16 +146,17 @@ def private_lists(patch: pytest.MonkeyPatch) -> None:
 
 def partial_casts(patch: pytest.MonkeyPatch) -> None:
     def wrong(node: Any, scope: Any) -> Value:
-        return Value(f"CAST({total.compiled(node.this, scope).sql} AS INTEGER)", "INTEGER")
+        return Value(f"CAST({expressions.compiled(node.this, scope).sql} AS INTEGER)", "INTEGER")
 
     casts = tuple(
-        (kind, wrong if kind is exp.Cast else one, parts) for kind, one, parts in total._COMPILERS
+        (kind, wrong if kind is exp.Cast else one, parts)
+        for kind, one, parts in expressions._COMPILERS
     )
-    patch.setattr(total, "_COMPILERS", casts)
+    patch.setattr(expressions, "_COMPILERS", casts)
 
 
 def careless_collations(patch: pytest.MonkeyPatch) -> None:
-    for module in (person_sql, join_sql):
+    for module in (tree_sql, join_sql):
         patch.setattr(module, "same_bits", lambda sql, _: sql)
     patch.setattr(join_sql, "exact", lambda sql, _: sql)
 
@@ -167,7 +167,7 @@ def mixed_up_signs(patch: pytest.MonkeyPatch) -> None:
 
 def lost_hiding(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        person_level.From, "hidden", property(lambda _: set(), lambda *_: None), raising=False
+        compiler.From, "hidden", property(lambda _: set(), lambda *_: None), raising=False
     )
 
 

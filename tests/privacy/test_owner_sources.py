@@ -9,8 +9,8 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.engines.duckdb.tickets import Tickets
-from dp_sql.privacy.declared_sources import DeclaredTables
-from dp_sql.privacy.owner_plan import owners_plans
+from dp_sql.privacy.plans.owner import owners_plans
+from dp_sql.privacy.relations.declared_tables import DeclaredTables
 from dp_sql.sql.statement import parse
 from tests.conftest import READING_LOG, free
 from tests.privacy.owners_shop import BOOKS, CLUBS, RATINGS, SHELVES, SHOP, count, forgetful

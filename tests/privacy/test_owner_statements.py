@@ -11,9 +11,9 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb.connection import Engine
 from dp_sql.errors import ArgumentError, NotPrivate
-from dp_sql.privacy import owner_plan
-from dp_sql.privacy.comparisons import Value
-from dp_sql.privacy.declared_sources import DeclaredTables
+from dp_sql.privacy.expressions.comparisons import Value
+from dp_sql.privacy.plans import owner
+from dp_sql.privacy.relations.declared_tables import DeclaredTables
 from tests.conftest import READING_LOG, SURE
 from tests.privacy.owners_shop import BOOKS, CLUBS, RATINGS, SHOP, count, forgetful
 from tests.privacy.test_deceptions import SHADOWS
@@ -281,7 +281,7 @@ def test_the_checks_reject_planted_faults(
     with pytest.raises(NotPrivate):
         shop.sql(text)
     with monkeypatch.context() as patch:
-        patch.setattr(owner_plan, "value_of", lambda *_: Value("", "", is_person=True))
+        patch.setattr(owner, "value_of", lambda *_: Value("", "", is_person=True))
         shop.sql(text)
 
 

@@ -16,9 +16,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from dp_sql.errors import DpSqlError, NotSupported
 from dp_sql.policy.limits import WorkLimits
-from dp_sql.privacy import join_sql
-from dp_sql.privacy import relation_sql as person_sql
-from dp_sql.privacy.plan import Plan
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.relations import join_sql, tree_sql
 from dp_sql.session.analyst import AnalystSession
 from tests.attacks.attack_bench import Side, attacks, both_sides
 from tests.privacy.source_texts import multiplied
@@ -243,13 +242,13 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def keeps_multiplicity(patch: pytest.MonkeyPatch) -> None:
     """Public sides are not reduced, and every fan is said to be 1."""
-    patch.setattr(person_sql._Writer, "_largest", lambda *_: 1)
+    patch.setattr(tree_sql._Writer, "_largest", lambda *_: 1)
 
 
 def not_reduced(patch: pytest.MonkeyPatch) -> None:
     """Nothing is made distinct, and fans are counted as if it were."""
-    right_distinct, right_reduced = person_sql.distinct_sql, person_sql.reduced_sql
-    counted = person_sql._Writer._largest
+    right_distinct, right_reduced = tree_sql.distinct_sql, tree_sql.reduced_sql
+    counted = tree_sql._Writer._largest
 
     def bare(found: Any) -> Any:
         return replace(found, sql=found.sql.replace("SELECT DISTINCT", "SELECT"))
@@ -257,16 +256,14 @@ def not_reduced(patch: pytest.MonkeyPatch) -> None:
     def largest(self: Any, sql: str, *given: Any) -> int:
         return counted(self, sql.replace("SELECT ", "SELECT DISTINCT ", 1), *given)
 
-    patch.setattr(
-        person_sql, "distinct_sql", lambda *a: right_distinct(*a).replace("DISTINCT ", "")
-    )
-    patch.setattr(person_sql, "reduced_sql", lambda *a: bare(right_reduced(*a)))
-    patch.setattr(person_sql._Writer, "_largest", largest)
+    patch.setattr(tree_sql, "distinct_sql", lambda *a: right_distinct(*a).replace("DISTINCT ", ""))
+    patch.setattr(tree_sql, "reduced_sql", lambda *a: bare(right_reduced(*a)))
+    patch.setattr(tree_sql._Writer, "_largest", largest)
 
 
 def capped_afterwards(patch: pytest.MonkeyPatch) -> None:
     """The rows of each person are capped after the join, and not before it."""
-    right = person_sql._Writer._select
+    right = tree_sql._Writer._select
 
     def select(self: Any, *given: Any) -> Any:
         found = right(self, *given)
@@ -275,37 +272,37 @@ def capped_afterwards(patch: pytest.MonkeyPatch) -> None:
         number = "system.main.row_number() OVER (PARTITION BY r0p)"
         return replace(found, sql=f"{found.sql} QUALIFY {number} <= {self.limits.rows_per_person}")
 
-    patch.setattr(person_sql._Writer, "_select", select)
-    patch.setattr(person_sql, "capped_sql", lambda select, part, sql, cap: sql)
+    patch.setattr(tree_sql._Writer, "_select", select)
+    patch.setattr(tree_sql, "capped_sql", lambda select, part, sql, cap: sql)
 
 
 def not_checked(patch: pytest.MonkeyPatch) -> None:
     """A join that multiplies rows without end is promised to make five."""
-    right = person_sql._Writer._from
+    right = tree_sql._Writer._from
 
     def promised(self: Any, *given: Any) -> Any:
         source = right(self, *given)
         self.made = None if self.made is None else 5
         return source
 
-    patch.setattr(person_sql._Writer, "_check", lambda *_: None)
-    patch.setattr(person_sql._Writer, "_from", promised)
+    patch.setattr(tree_sql._Writer, "_check", lambda *_: None)
+    patch.setattr(tree_sql._Writer, "_from", promised)
 
 
 def inner_joins(patch: pytest.MonkeyPatch) -> None:
     """Private sides are joined so that an empty one leaves out the rows of others."""
-    for module in (person_sql, join_sql):
+    for module in (tree_sql, join_sql):
         patch.setattr(module, "is_found", lambda found, left: f"{found} = 1")
 
 
 def whole_lists(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(person_sql, "MAX_ELEMENTS", 10**6)
+    patch.setattr(tree_sql, "MAX_ELEMENTS", 10**6)
 
 
 def every_match(patch: pytest.MonkeyPatch) -> None:
     """A row is joined with each of its matches."""
-    right = person_sql.distinct_sql
-    patch.setattr(person_sql, "distinct_sql", lambda *a: right(*a).replace("DISTINCT ", ""))
+    right = tree_sql.distinct_sql
+    patch.setattr(tree_sql, "distinct_sql", lambda *a: right(*a).replace("DISTINCT ", ""))
 
 
 MUTANTS: dict[str, tuple[Plant, str]] = {
@@ -338,8 +335,8 @@ def test_the_oracle_rejects_a_writer_that(
 def test_the_oracle_rejects_a_join_that_compares_each_row_with_each(
     shops: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(person_sql, "matched_sql", lambda select, source, part, still, before: (
-        person_sql.joined_sql(select, source, part, select.on_terms(part.number, before))
+    monkeypatch.setattr(tree_sql, "matched_sql", lambda select, source, part, still, before: (
+        tree_sql.joined_sql(select, source, part, select.on_terms(part.number, before))
     ))  # fmt: skip
     with pytest.raises(AssertionError, match="each row is compared with each"):
         check(SOURCES["a LEFT JOIN whose ON says OR"], shops)

@@ -15,7 +15,8 @@ import pytest
 
 import dp_sql
 from dp_sql.engines.duckdb import frozen
-from dp_sql.privacy import groups, people_rows
+from dp_sql.privacy.plans import groups
+from dp_sql.privacy.private_sql import people_rows
 from dp_sql.udfs.groups import partition_selection
 from dp_sql.udfs.mechanism import PrivacyLoss
 from tests.conftest import SURE

@@ -15,7 +15,7 @@ import pytest
 import dp_sql
 from dp_sql.engines.duckdb import functions
 from dp_sql.errors import ArgumentError, QueryError
-from dp_sql.privacy import people_rows
+from dp_sql.privacy.private_sql import people_rows
 from dp_sql.sql.functions.count_distinct import CountDistinct
 from dp_sql.udfs.count_distinct import item_sample
 from dp_sql.udfs.count_distinct.item_sample import threshold

@@ -17,12 +17,11 @@ from dp_sql.engines.duckdb.function_kinds import builtin_kinds, function_kinds
 from dp_sql.engines.duckdb.in_pieces import Interrupts, for_size, release_sql
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotPrivate, SourceError
-from dp_sql.privacy.catalog import NamedRelation, SchemaName
-from dp_sql.privacy.collations import without_collations
-from dp_sql.privacy.people_rows import bundled
-from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import one_of, private_sql, released_columns
-from dp_sql.privacy.relation_tree import Parts
+from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
+from dp_sql.privacy.expressions.collations import without_collations
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.people_rows import bundled
+from dp_sql.privacy.private_sql.statement import one_of, private_sql, released_columns
 from dp_sql.sql.formatting import full_name, literal
 from dp_sql.sql.tokens import folded, tokenize
 

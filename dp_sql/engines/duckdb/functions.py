@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from dp_sql.engines.duckdb.tickets import Drawn, Tickets
 from dp_sql.errors import DpSqlError, InternalError
-from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import GROUPS
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.statement import GROUPS
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.randomness import fair_bytes

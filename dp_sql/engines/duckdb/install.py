@@ -28,8 +28,8 @@ from dp_sql.engines.duckdb.functions import (
 from dp_sql.engines.duckdb.tickets import Tickets
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, with_type
 from dp_sql.privacy.around import IN_DP
-from dp_sql.privacy.group_sql import FIND_UDF
-from dp_sql.privacy.people_rows import KEEP_BITS_UDF, KEEP_UDF, KEY_UDF
+from dp_sql.privacy.private_sql.groups import FIND_UDF
+from dp_sql.privacy.private_sql.people_rows import KEEP_BITS_UDF, KEEP_UDF, KEY_UDF
 from dp_sql.sql.formatting import literal, quote
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.functions.quantile import WORD_UDF

@@ -30,11 +30,10 @@ from dp_sql.engines.duckdb.spill import limit_private
 from dp_sql.errors import InternalError, QueryError
 from dp_sql.policy.catalog import Catalogue
 from dp_sql.policy.limits import Limits
-from dp_sql.privacy.catalog import SchemaName, view_body
-from dp_sql.privacy.people_rows import bundled
-from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import private_sql, released_columns
-from dp_sql.privacy.relation_tree import Parts
+from dp_sql.privacy.catalog import Parts, SchemaName, view_body
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.people_rows import bundled
+from dp_sql.privacy.private_sql.statement import private_sql, released_columns
 from dp_sql.sql.formatting import full_name, literal, quote
 from dp_sql.sql.tokens import folded, tokenize
 

@@ -20,7 +20,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dp_sql.errors import DpSqlError, InternalError, NotSupported, PolicyError
-from dp_sql.privacy.plan import Plan, loss_at
+from dp_sql.privacy.plans.plan import Plan, loss_at
 from dp_sql.releases import Receipt, shared
 
 if TYPE_CHECKING:

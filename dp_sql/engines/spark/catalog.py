@@ -10,8 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from dp_sql.engines.spark.types import backquoted, duckdb_type, readable
 from dp_sql.errors import DpSqlError, SourceError, guessed
 from dp_sql.installation import install_command
-from dp_sql.privacy.catalog import SchemaName
-from dp_sql.privacy.relation_tree import Parts
+from dp_sql.privacy.catalog import Parts, SchemaName
 from dp_sql.sql.formatting import as_written
 from dp_sql.sql.tokens import folded
 

@@ -15,10 +15,9 @@ from dp_sql.engines.spark.catalog import Spark, SparkCatalog, SparkTable
 from dp_sql.engines.spark.release import Releases, open_memory, public_tables, shut, told
 from dp_sql.errors import SourceError
 from dp_sql.policy.limits import Limits
-from dp_sql.privacy.catalog import NamedRelation, SchemaName
-from dp_sql.privacy.plan import Plan, drawn_from
-from dp_sql.privacy.private_sql import release_columns
-from dp_sql.privacy.relation_tree import Parts
+from dp_sql.privacy.catalog import NamedRelation, Parts, SchemaName
+from dp_sql.privacy.plans.plan import Plan, drawn_from
+from dp_sql.privacy.private_sql.statement import release_columns
 from dp_sql.sql.tokens import Token, folded, tokenize
 
 _BEFORE_NAMES = {"FROM", "JOIN", "TABLE"}

@@ -16,8 +16,8 @@ from dp_sql.errors import PolicyError, SourceError
 from dp_sql.policy.catalog import Listed
 from dp_sql.policy.model import Policy
 from dp_sql.policy.parser import dotted
-from dp_sql.privacy.plan import Plan, drawn_from
-from dp_sql.privacy.relation_tree import Parts
+from dp_sql.privacy.catalog import Parts
+from dp_sql.privacy.plans.plan import Plan, drawn_from
 from dp_sql.sql.formatting import full_name
 
 

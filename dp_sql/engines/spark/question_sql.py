@@ -27,7 +27,7 @@ from dp_sql.engines.spark.parts import (
     make,
     open_database,
 )
-from dp_sql.privacy.relation_tree import Parts
+from dp_sql.privacy.catalog import Parts
 from dp_sql.sql.formatting import full_name, quote
 from dp_sql.sql.tokens import tokenize
 from dp_sql.sql.types import family

@@ -16,10 +16,10 @@ from dp_sql.engines.spark.jobs import SparkJobs
 from dp_sql.engines.spark.people import check_people
 from dp_sql.engines.spark.progress import Progress
 from dp_sql.errors import DpSqlError, SourceError
-from dp_sql.privacy.people_rows import bundled
-from dp_sql.privacy.plan import Plan
-from dp_sql.privacy.private_sql import private_sql, release_columns, released_columns
-from dp_sql.privacy.relation_tree import Parts
+from dp_sql.privacy.catalog import Parts
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.people_rows import bundled
+from dp_sql.privacy.private_sql.statement import private_sql, release_columns, released_columns
 
 
 def open_memory() -> Connection:

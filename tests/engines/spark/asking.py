@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dp_sql.engines.protocol import Pairs, PublicRows, Question
 from dp_sql.engines.spark.jobs import SparkJobs
-from dp_sql.privacy.relation_tree import Parts
+from dp_sql.privacy.catalog import Parts
 from dp_sql.sql.formatting import full_name, literal, quote
 
 

@@ -1,0 +1,172 @@
+"""Arithmetic on numbers and dates that cannot fail: computed wider, and NULL where the type ends.
+
+Where DuckDB raises an error because a result does not fit its type, the result here is NULL, by
+TRY_CAST: TRY(…) would compute 2,048 rows one by one for the sake of one that overflows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from dp_sql.privacy.expressions.calls import Compile
+from dp_sql.privacy.expressions.comparisons import (
+    DATED,
+    FLOATS,
+    MOST_DIGITS,
+    SMALL,
+    Scope,
+    Value,
+    bounded,
+    is_double,
+    refuse,
+    whole_number,
+)
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.types import NUMBERS, digits_of, family
+
+OPERATORS: Mapping[type, str] = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%",
+}  # fmt: skip
+# How many of each unit are at least a year.
+_A_YEAR = {"year": 1, "quarter": 4, "month": 12, "week": 52, "day": 365, "hour": 8760,
+           "minute": 525_600, "second": 31_536_000}  # fmt: skip
+_KNOWN = SMALL | FLOATS | {"DECIMAL"}
+MOST_YEARS = 280_000  # timestamps end in 290309 BC and in 294247
+_MOST_DAYS = 10**7
+_TO_INTEGER = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"}
+_INTERVAL = re.compile(r"\s*(-?\d{1,9})\s*([a-zA-Z]*)\s*", re.ASCII)
+
+
+def operation(node: Node, scope: Scope, argument: Compile) -> Value:
+    """One of + - * / // % between two numbers, or + and - on a date."""
+    sign = OPERATORS[type(node)]
+    sides = node.this, node.expression
+    if sign in "+-" and isinstance(sides[1], exp.Interval):
+        return _later(node, argument(sides[0]), sign, sides[1])
+    if sign == "+" and isinstance(sides[0], exp.Interval):
+        return _later(node, argument(sides[1]), sign, sides[0])
+    a, b = map(argument, sides)
+    kinds = {family(a.type), family(b.type)}
+    if a.type == "DATE":
+        return _days(node, a, sign, b)
+    kind = scope.type_of(f"{a.shape} {sign} {b.shape}") if kinds <= _KNOWN else ""
+    if kind in FLOATS and sign in {"+", "-", "*", "/"}:
+        return Value(f"(CAST({a.sql} AS {kind}) {sign} CAST({b.sql} AS {kind}))", kind)
+    if kinds <= SMALL:
+        return _integers(kind, sign, a, b)
+    if kinds <= _KNOWN - FLOATS and sign in {"+", "-", "*"}:
+        return _decimals(node, kind, sign, a, b)
+    hint = _NARROW if kinds <= NUMBERS else "Write date_diff('second', …, …) for times."
+    raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", hint)
+
+
+_NARROW = "Cast wide numbers first, with TRY_CAST(… AS BIGINT) or TRY_CAST(… AS DECIMAL(18, 2))."
+
+
+NEGATIONS: Mapping[type, str] = {exp.Neg: "-", exp.Abs: "abs", exp.Sign: "sign"}
+
+
+def negated(node: Node, value: Value) -> Value:
+    """-x, abs(x) or sign(x) of a number."""
+    kind, word = family(value.type), NEGATIONS[type(node)]
+    if word == "sign" and kind in SMALL | {"DECIMAL"}:
+        return Value(f"system.main.sign({value.sql})", "TINYINT")
+    if kind in FLOATS or kind == "DECIMAL":
+        return Value(f"({word}({value.sql}))", value.type)
+    if kind in SMALL and (word == "abs" or kind[0] != "U"):  # -x of an unsigned x wraps on 1.5
+        return Value(f"TRY_CAST({word}(CAST({value.sql} AS HUGEINT)) AS {value.type})", value.type)
+    raise refuse(node, f"This is not supported for {value.type}", _NARROW)
+
+
+def rounded(node: Node, value: Value, scope: Scope) -> Value:
+    """round, floor or ceil: no decimal leaves its type, and places before the point are refused."""
+    word = type(node).__name__.lower()
+    given = node.args.get("decimals")
+    places = 0 if given is None else whole_number(given)
+    if places is None or is_double(given or node) or not 0 <= places <= MOST_DIGITS:
+        raise refuse(node, f"{word} takes a whole number of places here", "Write x // 10 * 10.")
+    if family(value.type) not in _KNOWN:
+        raise refuse(node, f"This is not supported for {value.type}", _NARROW)
+    more = "" if given is None else f", {places}"
+    kind = scope.type_of(f"{word}({value.shape}{more})")
+    if value.type in SMALL:
+        return Value(f"CAST({value.sql} AS {kind})", kind)
+    return Value(f"system.main.{word}({value.sql}{more})", kind)
+
+
+def _days(node: Node, a: Value, sign: str, b: Value) -> Value:
+    """Days between two dates, or a date some days before or after another."""
+    day = bounded(a)
+    if sign == "-" and b.type == "DATE":
+        return Value(f"({day.sql} - {bounded(b).sql})", "BIGINT")
+    if sign not in {"+", "-"} or b.type not in _TO_INTEGER:
+        raise refuse(node, f"{a.type} {sign} {b.type} is not supported here", _NARROW)
+    few = f"CAST({b.sql} AS INTEGER) BETWEEN -{_MOST_DAYS} AND {_MOST_DAYS}"
+    days, near = _MOST_DAYS, f"CASE WHEN {few} THEN CAST({b.sql} AS INTEGER) END"
+    if b.literal:
+        days, near = abs(int(b.literal.strip("()"))), b.sql
+    sql = f"({day.sql} {sign} ({near}))"
+    return _far(node, Value(sql, "DATE", bound=(day.bound or 0) + days // 365 + 1))
+
+
+def _integers(kind: str, sign: str, a: Value, b: Value) -> Value:
+    """Integers of up to 64 bits: no result exceeds 128 bits, and nothing is divided by 0."""
+    wide = "UHUGEINT" if kind == "UBIGINT" and sign == "*" else "HUGEINT"
+    left, right = (f"CAST({value.sql} AS {wide})" for value in (a, b))
+    if sign in {"//", "%"}:
+        right = f"nullif({right}, 0)"
+    return Value(f"TRY_CAST(({left} {sign} {right}) AS {kind})", kind)
+
+
+def _digits(value: Value) -> tuple[int, int]:
+    """How many digits a number has before and behind the point."""
+    kind = value.type
+    if family(kind) != "DECIMAL":
+        return (20 if family(kind) == "UBIGINT" else 19), 0
+    width, scale = digits_of(kind)
+    return width - scale, scale
+
+
+def _decimals(node: Node, kind: str, sign: str, a: Value, b: Value) -> Value:
+    """Decimals, computed with 38 digits, which hold every result."""
+    (n, s), (m, t) = (_digits(value) for value in (a, b))
+    places = s + t if sign == "*" else max(s, t)
+    before = n + m if sign == "*" else max(n, m) + 1
+    if before + places > MOST_DIGITS:
+        raise refuse(node, f"{a.type} {sign} {b.type} may have over 38 digits", _NARROW)
+    scales = (s, t) if sign == "*" else (places, places)
+    left, right = (
+        f"CAST({value.sql} AS DECIMAL({MOST_DIGITS},{scale}))"
+        for value, scale in zip((a, b), scales, strict=True)
+    )
+    return Value(f"TRY_CAST(({left} {sign} {right}) AS {kind})", kind)
+
+
+def _later(node: Node, value: Value, sign: str, interval: Node) -> Value:
+    """A date or timestamp and an interval that is written in the statement."""
+    amount, unit = interval.this, interval.args.get("unit")
+    while isinstance(amount, exp.Paren) and len(amount.args) == 1:
+        amount = amount.this
+    negative = isinstance(amount, exp.Neg)
+    inner = amount.this if negative else amount
+    written = f"{inner.this} {unit.name if unit else ''}" if isinstance(inner, exp.Literal) else ""
+    found = _INTERVAL.fullmatch(written)
+    word = found[2].lower().removesuffix("s") if found else ""
+    unread = [part for key, part in interval.args.items() if key not in {"this", "unit"} and part]
+    if found is None or unread or word not in _A_YEAR or value.type not in DATED:
+        why = "Only a date or timestamp and an interval of one unit can be added here"
+        raise refuse(node, why, "For example: day - INTERVAL 30 DAY.")
+    number = -int(found[1]) if negative else int(found[1])
+    near = bounded(value)
+    kind = "TIMESTAMP" if value.type == "DATE" else value.type
+    sql = f"({near.sql} {sign} CAST('{number} {word}' AS INTERVAL))"
+    return _far(node, Value(sql, kind, bound=(near.bound or 0) + abs(number) // _A_YEAR[word] + 1))
+
+
+def _far(node: Node, value: Value) -> Value:
+    if (value.bound or 0) > MOST_YEARS:
+        raise refuse(node, "This may lead beyond the ends of the calendar", "Add less.")
+    return value

@@ -1,0 +1,261 @@
+"""How is a call of a function of the table (functions.py) written? Its arguments are checked here.
+
+Values are bounded before they are read: a longer string, invalid JSON and a date beyond NEAR are
+NULL. So the function itself never fails, wherever DuckDB's optimizer moves it: it moves what two
+TRY(…) have in common out of both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+
+from sqlglot import exp
+
+from dp_sql.privacy.expressions.collations import LONGEST_EXPRESSION, LONGEST_PATTERN, agree
+from dp_sql.privacy.expressions.comparisons import (
+    MAX_BYTES,
+    MAX_TEXT_BYTES,
+    SMALL,
+    TIMES,
+    Scope,
+    Value,
+    bounded,
+    is_double,
+    is_literal,
+    refuse,
+    whole_number,
+)
+from dp_sql.privacy.expressions.functions import ALIASES, FLAGS, FUNCTIONS, NODES, Function
+from dp_sql.sql.formatting import literal
+from dp_sql.sql.sqlglot_tree import Node, parsed_text
+from dp_sql.sql.tokens import tokenize
+from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, family
+
+Compile = Callable[[Node], Value]
+PARTS = frozenset(
+    {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOW", "ISODOW", "DOY",
+     "DAYOFWEEK", "DAYOFYEAR", "WEEKDAY", "WEEKOFYEAR", "YEARWEEK", "ISOYEAR", "DECADE", "CENTURY"}
+)  # fmt: skip
+_IN_UTC = {"TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}  # DuckDB compares both in the session's zone
+UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+_FARTHEST = 10**6
+_MAX_STATES = 2000  # of a regular expression, as if all its repetitions were nested
+_LONG_TEXT = 100  # no number, date, time, UUID or boolean is longer as a string
+_REPEATED = re.compile(r"\{(\d*)(?:,(\d*))?\}", re.ASCII)
+# What DuckDB knows; it reads the format of a time with a zone only when there is a row.
+_FORMAT = re.compile(r"(?:%[YmdHMSjUWVGuwaAbBypIf%]|%-[mdHMSjyI]|[^%\0])*", re.ASCII)
+_KEY = re.compile(r"[^\W\d]\w*")
+
+
+def text(node: Node, value: Value) -> Value:
+    """A value as a string; no such cast fails."""
+    kind = family(value.type)
+    if kind in {"VARCHAR", "NULL"}:
+        return value
+    if kind not in EXACT_TYPES | {"FLOAT", "DOUBLE", "JSON"}:
+        raise refuse(node, f"A cast of {value.type} to VARCHAR is not supported here")
+    bound = None if kind in {"BLOB", "ENUM", "JSON"} else _LONG_TEXT
+    return Value(f"CAST({value.sql} AS VARCHAR)", "VARCHAR", bound=bound)
+
+
+def is_call(node: Node) -> bool:
+    """Whether a node is a call of a function of the table."""
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    return type(node) in NODES or ALIASES.get(name, name) in FUNCTIONS
+
+
+def call(node: Node, scope: Scope, argument: Compile) -> Value:
+    """A call of a function of the table; Refused where an argument is not what it takes."""
+    name, given = _read(node)
+    function = FUNCTIONS[name]
+    if all(map(is_literal, given)):  # sqlglot 28 reads 'a' 'b' as concat('a', 'b')
+        raise refuse(node, "A constant without a column is not supported here")
+    takes = function.takes
+    if function.many:
+        takes = takes[:-1] + takes[-1:] * (len(given) - len(takes) + 1)
+    if len(given) != len(takes):
+        raise refuse(node, f"{name} takes {len(function.takes)} arguments here")
+    values: list[Value] = []
+    for kind, one in zip(takes, given, strict=True):
+        values.append(_argument(name, kind, one, values, argument))
+    if "pattern" in takes:  # RE2's time grows with both lengths
+        values[0] = bounded(values[0], MAX_TEXT_BYTES)
+    if "pattern" in takes and not scope.runs(f"system.main.regexp_matches('', {values[1].sql})"):
+        raise refuse(given[1], "DuckDB cannot read this regular expression")
+    strings = [value for value in values if value.type == "VARCHAR"]
+    collation = agree(node, *strings) if strings else ""
+    bound = _bound(name, function, values)
+    if bound is not None and bound > MAX_BYTES:
+        why = f"The result could have over {MAX_BYTES} bytes"
+        raise refuse(node, why, "Shorten its parts first, with left(…, 100) for example.")
+    made = Value(_written(name, function, values), function.gives, bound=bound)
+    return replace(made, collation=collation) if function.gives == "VARCHAR" else made
+
+
+def _written(name: str, function: Function, values: Sequence[Value]) -> str:
+    listed = [value.sql for value in values]
+    if function.sql:
+        return function.sql.format(*listed)
+    return f"system.main.{name}({', '.join(listed)})"
+
+
+def _read(node: Node) -> tuple[str, list[Node]]:
+    """The function's name in the table, and its arguments; Refused with any other part."""
+    if isinstance(node, exp.Anonymous):
+        name, keys = node.name.lower(), "this expressions"
+        name, given = ALIASES.get(name, name), list(node.expressions)
+    else:
+        name, keys = NODES[type(node)]
+        parts = [node.args.get(key) for key in keys.split()]
+        given = [one for part in parts for one in (part if isinstance(part, list) else [part])]
+    if any(value and key not in {*keys.split(), *FLAGS} for key, value in node.args.items()):
+        raise refuse(node, f"{name} is supported here only in its basic form")
+    if name == "regexp_extract" and len(given) == 2:
+        given.append(exp.Literal.number(0))
+    if name == "strftime" and len(given) == 2 and given[0].is_string:
+        given.reverse()
+    if name.startswith("regexp_") and any(
+        t.is_symbol("~", "!~") for t in tokenize(parsed_text(node))
+    ):
+        raise refuse(node, "The operator ~ is not supported here", "Write regexp_full_match(…).")
+    if any(one is None for one in given):
+        raise refuse(node, f"{name} is supported here only in its basic form")
+    return name, given
+
+
+def _argument(
+    name: str, kind: str, node: Node, before: Sequence[Value], argument: Compile
+) -> Value:
+    match kind:
+        case "string" | "text" | "json" | "list" | "date" | "same":
+            return _column(name, kind, node, argument(node), before)
+        case "element":
+            return _element(name, before[-1].type[:-2], node)
+        case "count" | "group":
+            number = whole_number(node)
+            low, high = (0, 9) if kind == "group" else (-_FARTHEST, _FARTHEST)
+            if number is None or is_double(node) or not low <= number <= high:
+                raise refuse(node, f"{name} takes a whole number from {low} to {high} here")
+            return Value(str(number), "INTEGER")
+        case "path":
+            return Value(literal(_path(node)), "path")
+        case "part":
+            if node.name.lower() not in UNITS:
+                raise refuse(node, f"{name} takes one of these parts: {', '.join(UNITS)}")
+            return Value(literal(node.name.lower()), "part")
+    written = node.this if isinstance(node, exp.Literal) and node.is_string else "\0"
+    if "\0" in written or len(written) > LONGEST_PATTERN:
+        raise refuse(node, f"{name} takes a string in quotes here")
+    if kind == "pattern":
+        _check_pattern(node, written)
+    if kind == "format" and not _FORMAT.fullmatch(written):
+        raise refuse(node, "This format has a part that is not supported here")
+    return Value(literal(written), kind, bound=len(written.encode()))
+
+
+def _column(name: str, kind: str, node: Node, value: Value, before: Sequence[Value]) -> Value:
+    """A value that a function reads, without what is too long or too far away."""
+    if kind == "list" or (name == "length" and value.type.endswith("[]")):
+        return _list(name, value, node)
+    if kind not in {"date", "same"}:
+        return _string(name, kind, value, node)
+    value = bounded(value)
+    if kind == "same" and {value.type, before[-1].type} == _IN_UTC:
+        value = Value(f"CAST({value.sql} AS {before[-1].type})", before[-1].type, bound=value.bound)
+    same = kind == "date" or value.type == before[-1].type
+    if family(value.type) not in TIMES - {"TIMESTAMP_NS"} or not same:
+        wanted = "a date" if kind == "date" else f"another {before[-1].type}"
+        raise refuse(node, f"{name} takes {wanted} here, not {value.type}")
+    return value
+
+
+def _string(name: str, kind: str, value: Value, node: Node) -> Value:
+    if kind == "json" and value.type in {"VARCHAR", "JSON"}:
+        value = bounded(replace(value, type="VARCHAR"))
+        valid = f"system.main.json_valid({value.sql})"
+        return replace(value, sql=f"(CASE WHEN {valid} THEN {value.sql} END)", type="JSON")
+    if kind == "text":
+        value = text(node, value)
+    if family(value.type) == "ENUM":
+        value = text(node, value)
+    if value.type == "NULL":
+        return value
+    if value.type != "VARCHAR":
+        raise refuse(node, f"{name} takes a string, not {value.type}")
+    return bounded(value)
+
+
+def _list(name: str, value: Value, node: Node) -> Value:
+    """A list as functions read it: NULL where it is too long."""
+    kind = value.type.removesuffix("[]")
+    if kind == value.type or kind not in {"VARCHAR", *SMALL}:
+        raise refuse(node, f"{name} takes a list of strings or of integers here, not {value.type}")
+    fits = f"system.main.len({value.sql}) <= {MAX_TEXT_BYTES}"
+    return replace(value, sql=f"(CASE WHEN {fits} THEN {value.sql} END)", origin=None)
+
+
+def _element(name: str, kind: str, node: Node) -> Value:
+    """A literal that an element may equal; one of another type would cast the list."""
+    number = whole_number(node)
+    if kind == "VARCHAR" and isinstance(node, exp.Literal) and node.is_string:
+        written = node.this if "\0" not in node.this else None
+        if written is not None and len(written) <= LONGEST_PATTERN:
+            return Value(literal(written), kind)
+    elif kind != "VARCHAR" and number is not None and not is_double(node):
+        low, high = INTEGER_RANGES[kind]
+        if low <= number <= high:
+            return Value(f"CAST({number} AS {kind})", kind)
+    raise refuse(node, f"{name} takes a literal of type {kind} here")
+
+
+def _bound(name: str, function: Function, values: Sequence[Value]) -> int | None:
+    """The most bytes of a string, or the years from 0 to the farthest date, that it returns."""
+    bounds = [value.bound or 0 for value in values]
+    if function.gives not in {"VARCHAR", "JSON", "DATE"}:
+        return None
+    match name:
+        case "strftime" | "dayname" | "monthname":
+            return 20 * sum(bounds[1:]) + _LONG_TEXT
+        case "left" | "right" if (count := int(values[1].sql)) >= 0:
+            return min(bounds[0], 4 * count)
+        case "replace":  # each old character may become all new ones
+            return bounds[0] * max(1, bounds[2])
+        case "concat" | "||" | "concat_ws":
+            return sum(bounds) + (bounds[0] * len(values) if name == "concat_ws" else 0)
+    return bounds[0]
+
+
+def _check_pattern(node: Node, pattern: str) -> None:
+    r"""Refuse a regular expression that could have many states; and \C, which cuts characters."""
+    counts = [int(n) for found in _REPEATED.findall(pattern) for n in found if n]
+    states = len(pattern) * prod(max(count, 1) for count in counts)
+    if "\\C" in pattern:
+        raise refuse(node, "\\C is not supported here: its match may not be a valid string")
+    if len(pattern) > LONGEST_EXPRESSION or states > _MAX_STATES or "\\p" in pattern.lower():
+        why = "This regular expression is too large"
+        hint = f"Use at most {LONGEST_EXPRESSION} characters, small repetitions, and no \\p."
+        raise refuse(node, why, hint)
+
+
+def _path(node: Node) -> str:
+    """A JSON path of keys and places, written anew."""
+    if is_literal(node) and node.is_string and _KEY.fullmatch(node.this):
+        return f'$."{node.this}"'
+    root, *steps = node.expressions if isinstance(node, exp.JSONPath) else [node]
+    found = ["$"]
+    for step in steps:
+        key = step.this
+        if isinstance(step, exp.JSONPathKey) and isinstance(key, str) and _KEY.fullmatch(key):
+            found.append(f'."{key}"')
+        elif isinstance(step, exp.JSONPathSubscript) and isinstance(key, int) and key >= 0:
+            found.append(f"[{key}]")
+        else:
+            root = node
+    ambiguous = len(steps) > 1 and "'$" not in parsed_text(node)
+    if not isinstance(root, exp.JSONPathRoot) or ambiguous:
+        why = "This JSON path is not supported here"
+        raise refuse(node, why, "Write a path of plain keys and places, as in '$.a.b[0]'.")
+    return "".join(found)

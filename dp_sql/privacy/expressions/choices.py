@@ -1,0 +1,207 @@
+"""Values of several expressions in one type, and casts: CASE, coalesce, greatest, CAST, constants.
+
+A cast that could fail is a TRY_CAST, here as in arithmetic.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from sqlglot import exp
+
+from dp_sql.privacy.expressions.calls import Compile, text
+from dp_sql.privacy.expressions.collations import agree, under
+from dp_sql.privacy.expressions.comparisons import (
+    ALIASES,
+    DATED,
+    FLOATS,
+    MOST_DIGITS,
+    TIMES,
+    Refused,
+    Scope,
+    Value,
+    beside,
+    bounded,
+    is_double,
+    is_literal,
+    refuse,
+)
+from dp_sql.sql.formatting import literal
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.types import EXACT_TYPES, INTEGER_RANGES, NUMBERS, digits_of, family
+
+_ZONED = "TIMESTAMP WITH TIME ZONE"
+_TARGETS = NUMBERS | DATED | {"VARCHAR", "BOOLEAN", "TIME", "UUID"}
+_DECIMAL = re.compile(r"DECIMAL\((\d\d?),\s*(\d\d?)\)", re.ASCII)
+_DIGITS = re.compile(r"\d{1,38}(\.\d{0,37})?|\.\d{1,37}", re.ASCII)
+
+
+def constant(node: Node, scope: Scope) -> Value:
+    """A literal as a value beside others."""
+    inner, negative = node, False
+    while isinstance(inner, exp.Paren | exp.Neg):
+        inner, negative = inner.this, negative or isinstance(inner, exp.Neg)
+    written = "" if isinstance(inner, exp.Null | exp.Boolean) else str(inner.this)
+    match inner:
+        case exp.Null():
+            return Value("NULL", "NULL", literal="NULL")
+        case exp.Boolean():
+            return Value("TRUE" if inner.this else "FALSE", "BOOLEAN")
+        case exp.Literal(is_string=True) if "\0" not in written:
+            return Value(literal(written), "VARCHAR", bound=len(written.encode()))
+        case exp.Cast():
+            kind, string = target(inner), inner.this.this
+            if kind in DATED | {"TIME", "UUID"} and scope.constant(string, kind):
+                return Value(f"CAST({literal(string)} AS {kind})", kind)
+        case exp.Literal():
+            sign, plain = "-" if negative else "", written.replace("_", "")
+            if is_double(node):
+                return Value(f"CAST('{sign}{float(plain)!r}' AS DOUBLE)", "DOUBLE")
+            if _DIGITS.fullmatch(plain):
+                sql = f"({sign}{plain})" if sign else plain
+                return Value(sql, scope.type_of(sql), literal=sql)
+    raise refuse(node, "This literal is not supported here")
+
+
+def now(node: Node, scope: Scope) -> Value:
+    """The time of the statement, as a literal."""
+    if scope.now is None:
+        raise refuse(node, "The time is not available here")
+    moment: datetime = scope.now
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    if isinstance(node, exp.CurrentDate) or name == "today":
+        return Value(f"CAST('{moment.date()}' AS DATE)", "DATE", bound=moment.year)
+    return Value(f"CAST('{moment.isoformat(' ')}' AS {_ZONED})", _ZONED, bound=moment.year)
+
+
+def one_type(node: Node, values: Sequence[Value], scope: Scope) -> tuple[Value, list[Value]]:
+    """Values in the type that DuckDB gives to all of them, and that type as a value without SQL."""
+    values = [text(node, v) if family(v.type) == "ENUM" else v for v in values]
+    typed = [value for value in values if value.type != "NULL"]
+    kinds = {_kind(value.type) for value in typed}
+    if len(kinds) != 1 or "" in kinds:
+        shown = " and ".join(sorted({value.type for value in typed})) or "NULL"
+        hint = "Write a date as DATE '2020-01-31', and cast numbers beside strings to VARCHAR."
+        raise refuse(node, f"{shown} have no common type here", hint)
+    kind, collation = typed[0].type, agree(node, *typed)
+    if len({value.type for value in typed}) > 1:
+        kind = scope.type_of(f"coalesce({', '.join(value.shape for value in typed)})")
+        if _kind(kind) not in kinds:
+            raise refuse(node, f"{typed[0].type} and {typed[1].type} have no common type here")
+        values = [cast(value, kind) if value.type not in {kind, "NULL"} else value
+                  for value in values]  # fmt: skip
+    if kind == "VARCHAR":
+        values = [v if v.type == "NULL" else under(collation, v) for v in values]
+    bounds = [value.bound for value in values if value.type != "NULL"]
+    known = [bound for bound in bounds if bound is not None]
+    bound = max(known) if len(known) == len(bounds) else None
+    return Value("", kind, collation=collation, bound=bound), list(values)
+
+
+def _kind(kind: str) -> str:
+    """Types of one kind are compared and mixed without going through strings; "": none are."""
+    name = family(kind)
+    if name in NUMBERS:
+        return "number"
+    if name in DATED:
+        return "date"
+    return name if name in EXACT_TYPES else ""
+
+
+def cast(value: Value, kind: str) -> Value:
+    """A value in another type; NULL where it does not fit."""
+    dates = family(value.type) in TIMES and family(kind) in TIMES
+    # TRY_CAST of infinity to TIME, and of the last moments of the calendar to or from a time zone,
+    # fails on DuckDB 1.5.
+    fails = kind == "TIME" or _ZONED in {value.type, kind}
+    limited = value.type == "VARCHAR" or (fails and kind != value.type)
+    source = bounded(value) if limited else value
+    return Value(f"TRY_CAST({source.sql} AS {kind})", kind, bound=source.bound if dates else None)
+
+
+def chosen(node: Node, scope: Scope, argument: Compile, condition: Callable[[Node], str]) -> Value:
+    """CASE in both forms, or IF; `condition` compiles what follows WHEN."""
+    branches = [node] if isinstance(node, exp.If) else node.args["ifs"]
+    default = node.args.get("false" if isinstance(node, exp.If) else "default")
+    for branch in branches:
+        if any(v and k not in {"this", "true", "false"} for k, v in branch.args.items()):
+            raise refuse(branch, "This form of CASE is not supported here")
+    results = [argument(branch.args["true"]) for branch in branches]
+    results.append(Value("NULL", "NULL", literal="NULL") if default is None else argument(default))
+    made, values = one_type(node, results, scope)
+    whens = [condition(branch.this) for branch in branches]
+    pairs = "".join(f" WHEN {w} THEN {v.sql}" for w, v in zip(whens, values, strict=False))
+    return replace(made, sql=f"(CASE{pairs} ELSE {values[-1].sql} END)")
+
+
+def first(node: Node, scope: Scope, argument: Compile) -> Value:
+    """coalesce, ifnull, nullif, greatest or least."""
+    word = type(node).__name__.lower()
+    given = [node.this, *(node.expressions or [])]
+    if isinstance(node, exp.Nullif):
+        given.append(node.expression)
+    if len(given) == 2 and is_literal(given[1]) and not is_literal(given[0]):
+        value = argument(given[0])
+        try:
+            sql, other = beside(value, given[1], scope)
+        except Refused:  # they may still have another type in common
+            sql, other = "", ""
+        if sql == value.sql and family(value.type) != "ENUM":
+            bound = value.bound if word == "nullif" else None  # the literal may be far away
+            if word != "coalesce":  # which compares nothing
+                sql = under(agree(node, value), value).sql
+            chosen_sql = f"{word}({sql}, {other})"
+            return replace(value, sql=chosen_sql, origin=None, is_person=False, bound=bound)
+    own = [argument(one) for one in given]
+    made, values = one_type(node, own, scope)
+    if word == "nullif" and made.type != own[0].type:
+        raise refuse(node, f"The arguments of nullif must both be of type {own[0].type}")
+    return replace(made, sql=f"{word}({', '.join(value.sql for value in values)})")
+
+
+def target(node: Node) -> str:
+    """The type to which a cast goes, or ""."""
+    kind = node.args["to"].sql(dialect="duckdb").upper()
+    if found := _DECIMAL.fullmatch(kind):
+        width, scale = int(found[1]), int(found[2])
+        return f"DECIMAL({width},{scale})" if scale <= width <= MOST_DIGITS else ""
+    kind = ALIASES.get(kind, kind)
+    return kind if kind in _TARGETS - {"DECIMAL"} else ""
+
+
+def converted(node: Node, value: Value, scope: Scope) -> Value:
+    """TRY_CAST, or a CAST that no value makes fail."""
+    kind = target(node)
+    if not kind:
+        raise refuse(node, "A cast to this type is not supported here")
+    if kind == "VARCHAR":
+        return replace(text(node, value), origin=None, is_person=False)
+    tried = isinstance(node, exp.TryCast)
+    if not tried and not _holds_every(value.type, kind):
+        why = f"This cast fails on some values of type {value.type}"
+        raise refuse(node, why, f"Write TRY_CAST(… AS {kind}), which makes them NULL.")
+    numeric = NUMBERS | {"BOOLEAN"}
+    from_number = _kind(value.type) in {"number", "BOOLEAN"} and family(kind) in numeric
+    from_date = _kind(value.type) == "date" and kind in DATED | {"TIME"} and value.type != "TIME"
+    zoned = kind == _ZONED and value.type == "VARCHAR"
+    if zoned or (value.type not in {"VARCHAR", "NULL", kind} and not (from_number or from_date)):
+        raise refuse(node, f"A cast of {value.type} to {kind} is not supported here")
+    return cast(value, kind)
+
+
+def _holds_every(source: str, kind: str) -> bool:
+    """Whether a type holds every value of another; dates beyond its calendar become NULL."""
+    if source in INTEGER_RANGES and kind in INTEGER_RANGES:
+        (low, high), (least, most) = INTEGER_RANGES[source], INTEGER_RANGES[kind]
+        return least <= low and high <= most
+    if source in INTEGER_RANGES and family(kind) == "DECIMAL":
+        width, scale = digits_of(kind)
+        return INTEGER_RANGES[source][1] < int("1" + "0" * (width - scale))
+    if source == "BOOLEAN":
+        return kind in NUMBERS
+    if kind in FLOATS and _kind(source) == "number":
+        return kind == "DOUBLE" or source == "FLOAT"
+    return source == kind or (source in DATED and kind in DATED)

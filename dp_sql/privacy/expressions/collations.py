@@ -1,0 +1,158 @@
+"""Which collation does a string column have, and may its strings be compared?
+
+DuckDB folds both sides of a comparison by their collation, and DESCRIBE does not show which one a
+column has. It is found by binding: DuckDB refuses to compare two different collations. A collation
+is usable here only if folding takes time linear in the length of the string: not NFC (800,000
+combining marks take minutes), and not those of ICU, for which it is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from dp_sql.privacy.expressions.comparisons import (
+    MAX_BYTES,
+    MAX_TEXT_BYTES,
+    Refused,
+    Value,
+    bounded,
+    refuse,
+)
+from dp_sql.sql.formatting import literal, quote
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import tokenize
+
+PLAIN, BINARY, OTHER = "", "binary", "other"
+NOCASE = frozenset({"nocase", "NOCASE"})
+"""Spellings. To DuckDB these are two collations, and it does not compare one with the other."""
+_LINEAR = (BINARY, *sorted(NOCASE), "NOACCENT", "noaccent")
+
+
+def collations(
+    binds: Callable[[str], bool], relation: str, columns: Sequence[str]
+) -> Mapping[str, str]:
+    """The collation of each string column of a relation; `binds` says if DuckDB binds a SELECT."""
+
+    def passes(names: Sequence[str], tried: Sequence[str]) -> bool:
+        terms = (f"{quote(name)} = ('' COLLATE \"{one}\")" for name in names for one in tried)
+        return binds(f"SELECT {', '.join(terms)} FROM {relation}")
+
+    if not columns or passes(columns, _LINEAR[:2]):
+        return dict.fromkeys(columns, PLAIN)
+    found = {}
+    for name in columns:
+        passed = [one for one in _LINEAR if passes([name], [one])]
+        found[name] = PLAIN if len(passed) > 1 else (passed or [OTHER])[0]
+    return found
+
+
+def agree(node: Node, *values: Value) -> str:
+    """The collation under which values are compared; else raises Refused."""
+    named = sorted({value.collation for value in values} - {PLAIN})
+    if OTHER in named:
+        raise unknown(node)
+    if len(named) > 1:
+        raise refuse(node, f"These strings have different collations ({', '.join(named)})")
+    return named[0] if named else PLAIN
+
+
+def under(collation: str, value: Value) -> Value:
+    """A value as a collation compares it, also where its column was made distinct byte by byte."""
+    if collation in {PLAIN, BINARY}:
+        return value
+    return replace(value, sql=f'({value.sql}) COLLATE "{collation}"')
+
+
+def either(node: Node, one: Value, other: Value) -> Value:
+    """A column of UNION ALL, from those of its two sides, which have the same type."""
+    bounds = (one.bound, other.bound)
+    return replace(
+        one,
+        origin=one.origin if one.origin == other.origin else None,
+        is_person=one.is_person and other.is_person,
+        collation=agree(node, one, other),
+        bound=None if None in bounds else max(bound or 0 for bound in bounds),
+    )
+
+
+def unknown(node: Node) -> Refused:
+    """The refusal of a comparison under a collation that is not known to be linear."""
+    return refuse(
+        node,
+        "Strings with this collation cannot be compared here: it may be slow on some strings",
+        "Its owner can offer the column without a collation, or with NOCASE or NOACCENT.",
+    )
+
+
+def without_collations(sql: str) -> str:
+    """SQL without `COLLATE name`, which says nothing of the tables that it reads."""
+    sql = sql.replace(' COLLATE "binary"', "")
+    if "COLLATE" not in sql.upper():
+        return sql
+    pieces, position, tokens = [], 0, tokenize(sql)
+    for i, token in enumerate(tokens[:-1]):
+        if token.kind == "word" and token.upper == "COLLATE":
+            stop = i + 1
+            while stop + 2 < len(tokens) and tokens[stop + 1].is_symbol("."):
+                stop += 2
+            pieces.append(sql[position : token.start])
+            position = tokens[stop].end
+    return "".join([*pieces, sql[position:]])
+
+
+LONGEST_PATTERN = 1000
+LONGEST_EXPRESSION = 100  # of a regular expression's pattern: RE2's time grows with both lengths
+
+
+def like(node: Node, value: Value, pattern: str, fold: bool) -> str:
+    """The condition that a string matches a pattern of LIKE, in which no character escapes % and _.
+
+    fold: whether case is ignored, as in ILIKE.
+
+    Raises Refused where the pattern is too long, or the string has another collation.
+    """
+    if value.collation not in {PLAIN, BINARY, *NOCASE}:
+        raise unknown(node)
+    word, written = _function(pattern)
+    longest = LONGEST_EXPRESSION if word == "regexp_full_match" else LONGEST_PATTERN
+    if len(pattern) > longest:
+        why = f"This pattern has over {longest} characters"
+        raise refuse(node, why, f"Shorten it to {longest}.")
+    most = MAX_TEXT_BYTES if word == "regexp_full_match" else MAX_BYTES
+    string, wanted = value.sql if word == "=" else bounded(value, most).sql, literal(written)
+    if fold or value.collation in NOCASE:
+        string, wanted = f"system.main.lower({string})", f"system.main.lower({wanted})"
+    if word == "=":
+        return f"{string} = {wanted}"
+    options = ", 's'" if word == "regexp_full_match" else ""
+    return f"system.main.{word}({string}, {wanted}{options})"
+
+
+def _function(pattern: str) -> tuple[str, str]:
+    r"""The function that matches a pattern, and its second argument.
+
+    >>> [_function(p) for p in ("a", "a%", "%a", "%a%")]
+    [('=', 'a'), ('starts_with', 'a'), ('ends_with', 'a'), ('contains', 'a')]
+    >>> print(*_function("%a_c%d.%"))
+    regexp_full_match .*a.c.*d\..*
+    """
+    inner = pattern.strip("%")
+    if "%" in inner or "_" in inner:
+        return "regexp_full_match", expression(pattern)
+    before, after = pattern.startswith("%"), pattern.endswith("%")
+    if before and after:
+        return ("contains" if inner else "starts_with"), inner
+    return ("ends_with" if before else "starts_with" if after else "="), inner
+
+
+def expression(pattern: str) -> str:
+    r"""The regular expression of a pattern. Lower-casing it lower-cases the pattern's letters only.
+
+    >>> print(expression("50%\\_é"))
+    50.*\\.é
+    """
+    wild = {"%": ".*", "_": "."}
+    return "".join(
+        wild.get(c) or (f"\\{c}" if c.isascii() and not c.isalnum() else c) for c in pattern
+    )

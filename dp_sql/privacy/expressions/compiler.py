@@ -1,0 +1,356 @@
+"""Which expressions may an analyst compute on private rows? Those that never fail, row by row.
+
+Compiles sqlglot's tree of an expression into new SQL, or refuses it. Nothing that is compiled here
+can raise an error on any row, look at another row, the clock or the session: an error that only
+some rows raise would reveal them. Each form names the parts of its node that it reads, and a
+node with any other part is refused: a part that is not read would change the query silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from sqlglot import exp
+
+from dp_sql.privacy.expressions.arithmetic import NEGATIONS, OPERATORS, negated, operation, rounded
+from dp_sql.privacy.expressions.calls import PARTS, Compile, call, is_call
+from dp_sql.privacy.expressions.choices import chosen, constant, converted, first, now
+from dp_sql.privacy.expressions.collations import BINARY
+from dp_sql.privacy.expressions.comparisons import (
+    FLOATS,
+    MAX_BYTES,
+    TIMES,
+    Scope,
+    Value,
+    bounded,
+    is_double,
+    is_literal,
+    refuse,
+    whole_number,
+)
+from dp_sql.privacy.expressions.predicates import (
+    COMPARISONS,
+    between,
+    boolean,
+    compare,
+    compared,
+    in_list,
+    is_constant,
+    like_pattern,
+    only_analysts,
+)
+from dp_sql.sql.formatting import literal
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.types import EXACT_TYPES, family, same_bits
+
+_Compile = Callable[[Node, Scope], Value]
+_PARTS = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"}
+_DATE_PARTS: Mapping[type, str] = {
+    exp.Year: "year", exp.Quarter: "quarter", exp.Month: "month", exp.Week: "week",
+    exp.WeekOfYear: "week", exp.Day: "day", exp.DayOfMonth: "day", exp.DayOfYear: "dayofyear",
+    exp.DayOfWeek: "dayofweek", exp.DayOfWeekIso: "isodow", exp.Hour: "hour",
+    exp.Minute: "minute", exp.Second: "second",
+}  # fmt: skip
+_FARTHEST = 10**6
+_MAX_SQL = 200_000  # characters of one expression: a value that is read twice is written twice
+
+
+def compiled(node: Node, scope: Scope) -> Value:
+    """Compile an expression, or raise Refused where it may fail on some row."""
+    try:
+        known = _COMPILERS if scope.as_written is not None else (*_COMPILERS, *_ANALYSTS)
+        for kinds, compile_one, parts in known:
+            if isinstance(node, kinds):
+                if parts is not None:
+                    _only(node, parts)
+                return _short_enough(node, compile_one(node, scope))
+        if scope.aggregate is not None and is_aggregate(node):
+            return scope.aggregate(node)
+        if scope.as_written is None and is_call(node):
+            return _short_enough(node, call(node, scope, partial(_argument, scope)))
+        if isinstance(node, exp.Anonymous):
+            return _named(node, scope)
+    except RecursionError:
+        raise refuse(node, "This is nested too deeply") from None
+    raise _unsupported(node)
+
+
+def _short_enough(node: Node, value: Value) -> Value:
+    if len(value.sql) > _MAX_SQL:
+        raise refuse(node, "This expression is too long", "Compute parts of it in a subquery.")
+    return value
+
+
+def _argument(scope: Scope, node: Node) -> Value:
+    """What is computed with: an expression, or a literal."""
+    return constant(node, scope) if is_literal(node) else compiled(node, scope)
+
+
+def is_aggregate(node: Node) -> bool:
+    """Whether a node is a call of an aggregate; count(*) has another name in stored views."""
+    named = isinstance(node, exp.Anonymous) and node.name.lower() == "count_star"
+    return named or isinstance(node, exp.AggFunc)
+
+
+_ARITHMETIC = (
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.Neg, exp.BitwiseAnd,
+    exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift,
+)  # fmt: skip
+# What messages call an expression; functions go by their names.
+_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (_ARITHMETIC, "Arithmetic on columns"),
+    ((exp.Subquery, exp.SubqueryPredicate, exp.Query), "A subquery in this place"),
+    (exp.Window, "A window function"),
+    ((exp.Literal, exp.Null, exp.Boolean), "A constant without a column"),
+    (exp.DPipe, "The operator ||"),
+    (exp.Rollup, "ROLLUP"),
+    (exp.Cube, "CUBE"),
+    (exp.GroupingSets, "GROUPING SETS"),
+    ((exp.NullSafeEQ, exp.NullSafeNEQ), "IS DISTINCT FROM"),
+    (exp.Between, "BETWEEN"),
+    (exp.In, "IN"),
+    (exp.Case, "CASE"),
+    (exp.Cast, "A cast"),
+)
+
+
+def _shown(node: Node) -> str:
+    found = next((word for kinds, word in _WORDS if isinstance(node, kinds)), None)
+    name = node.sql(dialect="duckdb").partition("(")[0].lower()
+    if found is None and isinstance(node, exp.Func) and name.isidentifier():
+        return f"The function {name}"
+    return found or "This expression"
+
+
+def _unsupported(node: Node) -> Exception:
+    if isinstance(node, exp.Explode) and isinstance(node.this, exp.Column):
+        listed = node.this.sql(dialect="duckdb")
+        hint = f"Write … FROM …, unnest({listed}) AS u(element), and name element."
+        return refuse(node, "unnest is not supported here", hint)
+    why = "dp_sql cannot prove that it depends on one row alone and never fails"
+    if isinstance(node, _ARITHMETIC):
+        why = "it fails on some values, and the error would reveal a row"
+    return refuse(node, f"{_shown(node)} is not supported here: {why}")
+
+
+def _only(node: Node, parts: str) -> None:
+    if any(value and key not in parts.split() for key, value in node.args.items()):
+        raise refuse(node, f"{_shown(node)} is supported here only in its basic form")
+
+
+def settled(value: Value, node: Node) -> Value:
+    """A value of which equal ones are the same to the last bit, for GROUP BY, min and the like.
+
+    Where equal values differ ('Dune' and 'dune' under a collation, 0.0 and -0.0), DuckDB keeps the
+    one it meets first, and which one that is may depend on other people's rows.
+    """
+    kind = family(value.type)
+    if kind == "VARCHAR":
+        sql = f"({same_bits(value.sql, value.type)})"
+        return replace(value, sql=sql, collation=BINARY)
+    if kind in FLOATS:
+        return replace(value, sql=same_bits(value.sql, value.type))
+    if kind not in EXACT_TYPES:
+        raise refuse(node, f"{value.type} has no exact equality")
+    return value
+
+
+def condition(node: Node, scope: Scope) -> str:
+    """Compile an expression that must be true or false."""
+    if (found := compiled(node, scope)).type == "BOOLEAN":
+        return found.sql
+    raise refuse(node, "A condition must be true or false")
+
+
+def _and_or(node: Node, scope: Scope) -> Value:
+    word = " AND " if isinstance(node, exp.And) else " OR "
+    terms: list[str] = []
+    rest = node
+    while type(rest) is type(node):  # a long chain is deep on its left side
+        _only(rest, "this expression")
+        terms.append(condition(rest.expression, scope))
+        rest = rest.this
+    terms.append(condition(rest, scope))
+    return boolean(word.join(reversed(terms)))
+
+
+def _operand(scope: Scope, node: Node) -> Value:
+    """A side of a comparison: of a = b = c, parsers may differ about what is compared first."""
+    several = isinstance(node, exp.Predicate | exp.And | exp.Or | exp.Not | exp.In | exp.Between)
+    if several and not isinstance(node, exp.SubqueryPredicate):
+        raise refuse(node, "Put brackets around one of these two comparisons")
+    return compiled(node, scope)
+
+
+def _exists(node: Node, scope: Scope) -> Value:
+    found = None if scope.matched is None else scope.matched(node.this, None)
+    if found is None:
+        raise refuse(node, "EXISTS is supported in WHERE only")
+    return found
+
+
+def _of_string(word: str, node: Node, scope: Scope, *more: str) -> Value:
+    """A function of a string; what it returns keeps the collation."""
+    value = compiled(node, scope)
+    if family(value.type) != "VARCHAR":
+        raise refuse(node, f"This function takes a string, not {value.type}")
+    read = bounded(value)
+    listed = ", ".join([read.sql, *more])
+    bound = min(3 * (read.bound or 0), MAX_BYTES)  # a code point has at most 3 times its bytes
+    return Value(f"system.main.{word}({listed})", "VARCHAR", collation=value.collation, bound=bound)
+
+
+def _trim(node: Node, scope: Scope) -> Value:
+    words = {"": "trim", "LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim"}
+    word = words.get(str(node.args.get("position") or "").upper())
+    if word is None:
+        raise refuse(node, "This form of trim is not supported here")
+    return _of_string(word, node.this, scope)
+
+
+def _substring(node: Node, scope: Scope) -> Value:
+    start, length = node.args.get("start"), node.args.get("length")
+    bounds = []
+    for bound in (start,) if length is None else (start, length):
+        number = whole_number(bound)
+        if bound is None or number is None or is_double(bound) or abs(number) > _FARTHEST:
+            raise refuse(node, "substr is supported only with literal bounds of up to a million")
+        bounds.append(str(number))
+    return _of_string("substr", node.this, scope, *bounds)
+
+
+def _named(node: Node, scope: Scope) -> Value:
+    """Calls without a node of their own: date_part, and quoted names as stored views have them."""
+    _only(node, "this expressions")
+    word, given = node.name.lower(), node.expressions
+    if word == "date_part" and len(given) == 2 and given[0].is_string:
+        return _date_part(_part_name(given[0]), given[1], scope)
+    if word in {"lower", "upper", "trim", "ltrim", "rtrim"} and len(given) == 1:
+        return _of_string(word, given[0], scope)
+    if word.upper() in PARTS and len(given) == 1:
+        return _date_part(word, given[0], scope)
+    if scope.as_written is None and word in {"now", "today", "get_current_timestamp"} and not given:
+        return now(node, scope)
+    raise _unsupported(node)
+
+
+def _of_main(node: Node, scope: Scope) -> Value:
+    """main.lower(…) in stored views is DuckDB's own: macros of that name are refused at opening."""
+    if not isinstance(node.expression, exp.Func) or node.this.name.lower() != "main":
+        raise refuse(node, "This is not a column")
+    return compiled(node.expression, scope)
+
+
+def _part_name(node: Node) -> str:
+    word = str(node.name).upper()
+    if word not in PARTS:
+        raise refuse(node, f"The date part {word.lower()} is not supported here")
+    return word.lower()
+
+
+def without_query(value: Value, node: Node) -> Value:
+    """A value in a place where DuckDB takes no subquery: in TRY(…), or a string in min or max."""
+    if node.find(exp.Query) is not None and " IN (SELECT " in value.sql:
+        why = "IN (SELECT …) is not supported in this place"
+        raise refuse(node, why, "Compute it in a subquery: FROM (SELECT …, … AS name FROM …).")
+    return value
+
+
+def _date_part(word: str, node: Node, scope: Scope) -> Value:
+    value = without_query(compiled(node, scope), node)
+    if family(value.type) not in TIMES:
+        raise refuse(node, f"{word} takes a date, not {value.type}")
+    return Value(f"TRY(system.main.date_part({literal(word)}, {value.sql}))", "BIGINT")
+
+
+def _truncate(node: Node, scope: Scope) -> Value:
+    unit = str(node.args["unit"].name).upper()
+    value = without_query(compiled(node.this, scope), node)
+    if unit not in _PARTS or family(value.type) not in TIMES:
+        raise refuse(node, "date_trunc needs a part such as 'month', and a date")
+    kind = "TIMESTAMP WITH TIME ZONE" if value.type.endswith("ZONE") else "TIMESTAMP"
+    # TRY: at the ends of the calendar there is no beginning of the week.
+    call = f"TRY(system.main.date_trunc({literal(unit.lower())}, {value.sql}))"
+    return Value(f"TRY(CAST({call} AS {kind}))", kind)
+
+
+def _coalesce(node: Node, scope: Scope) -> Value:
+    others = node.expressions
+    if scope.as_written is not None and (len(others) != 1 or not is_literal(others[0])):
+        raise _unsupported(node)
+    return first(node, scope, partial(_argument, scope))
+
+
+def _cast(node: Node, scope: Scope) -> Value:
+    if node.args["to"].sql(dialect="duckdb").upper() not in {"TEXT", "VARCHAR"}:
+        only_analysts(node, scope, "Only a cast to VARCHAR is supported here")
+    return converted(node, compiled(node.this, scope), scope)
+
+
+def _case(node: Node, scope: Scope) -> Value:
+    subject = node.this if isinstance(node, exp.Case) else None
+    value = None if subject is None else _operand(scope, subject)
+
+    def when(term: Node) -> str:
+        if value is None:
+            return condition(term, scope)
+        return compared(node, value, "=", term, scope, partial(_operand, scope)).sql
+
+    return chosen(node, scope, partial(_argument, scope), when)
+
+
+def _with(
+    compile_one: Callable[[Node, Scope, Compile], Value], inner: Callable[[Scope, Node], Value]
+) -> _Compile:
+    return lambda node, scope: compile_one(node, scope, partial(inner, scope))
+
+
+def _column(node: Node, scope: Scope) -> Value:
+    value = scope.column(node)  # type: ignore[arg-type]
+    if value.type in {"TIMESTAMP_S", "TIMESTAMP_MS"}:
+        why = f"{value.type} holds times that DuckDB cannot show"
+        raise refuse(node, why, "The owner can store it as a TIMESTAMP.")
+    return value
+
+
+def _of_this(compile_one: Callable[[str, Node, Scope], Value], word: str) -> _Compile:
+    return lambda node, scope: compile_one(word, node.this, scope)
+
+
+# The forms that are known, and the parts that their nodes may have (None: not checked here).
+_COMPILERS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
+    (exp.Column, _column, None),
+    (exp.Paren, lambda node, scope: compiled(node.this, scope), "this"),
+    ((exp.And, exp.Or), _and_or, None),
+    (exp.Not, lambda node, scope: boolean(f"NOT {condition(node.this, scope)}"), "this"),
+    (exp.Is, _with(is_constant, _operand), "this expression negate"),
+    (tuple(COMPARISONS), _with(compare, _operand), "this expression"),
+    (exp.Between, _with(between, _operand), "this low high"),
+    (exp.In, _with(in_list, _operand), "this expressions query"),
+    (exp.Exists, _exists, "this"),
+    ((exp.Like, exp.ILike), _with(like_pattern, _operand), "this expression negate"),
+    (exp.Boolean, lambda node, _: Value("TRUE" if node.this else "FALSE", "BOOLEAN"), None),
+    (exp.Lower, _of_this(_of_string, "lower"), "this"),
+    (exp.Upper, _of_this(_of_string, "upper"), "this"),
+    (exp.Trim, _trim, "this position"),
+    (exp.Substring, _substring, "this start length"),
+    *((kind, _of_this(_date_part, word), "this") for kind, word in _DATE_PARTS.items()),
+    (exp.Extract, lambda n, s: _date_part(_part_name(n.this), n.expression, s), "this expression"),
+    ((exp.TimestampTrunc, exp.DateTrunc), _truncate, "this unit"),
+    (exp.Coalesce, _coalesce, "this expressions"),
+    (exp.Cast, _cast, "this to safe"),
+    (exp.Dot, _of_main, "this expression"),
+)
+# Those that are compiled for analysts only; an owner's are taken as written.
+_ANALYSTS: tuple[tuple[type | tuple[type, ...], _Compile, str | None], ...] = (
+    (tuple(OPERATORS), _with(operation, _argument), "this expression typed safe"),
+    (tuple(NEGATIONS), lambda n, s: negated(n, compiled(n.this, s)), "this"),
+    (exp.Round, lambda n, s: rounded(n, compiled(n.this, s), s), "this decimals"),
+    ((exp.Floor, exp.Ceil), lambda n, s: rounded(n, compiled(n.this, s), s), "this"),
+    ((exp.Case, exp.If), _case, "this ifs default true false"),
+    (exp.Nullif, _with(first, _argument), "this expression"),
+    ((exp.Greatest, exp.Least), _with(first, _argument), "this expressions ignore_nulls"),
+    ((exp.CurrentDate, exp.CurrentTimestamp), now, ""),
+)

@@ -1,0 +1,1 @@
+"""From a DP call to a frozen Plan: its source, its public items and groups, and its price."""

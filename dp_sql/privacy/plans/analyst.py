@@ -1,0 +1,311 @@
+"""Under a policy: from a DP call to a Plan, or a refusal.
+
+Sources are compiled as for an owner, and what one query may ask is limited. Items and groups are
+the public values that the statement names, by a public column or a list, or else those that the
+policy declares; another private column is never one. Reads no private row, except the values of
+columns that the policy calls `"observed"`: these are public, as the owner declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dp_sql.errors import ArgumentError, InternalError, NotPrivate, SourceError, guessed
+from dp_sql.policy.model import Policy
+from dp_sql.privacy.catalog import Parts, Schema
+from dp_sql.privacy.expressions.choices import target
+from dp_sql.privacy.expressions.comparisons import Value, is_literal
+from dp_sql.privacy.plans.domains import (
+    PublicValues,
+    Values,
+    Wanted,
+    column_values,
+    items_sql,
+    label_values,
+    list_values,
+)
+from dp_sql.privacy.plans.groups import found_groups, is_observed, listed_groups, spread
+from dp_sql.privacy.plans.missing import refuse_missing, refuse_no_epsilon
+from dp_sql.privacy.plans.plan import Groups, Plan
+from dp_sql.privacy.plans.scores import policy_scores_plan
+from dp_sql.privacy.plans.sources import Source, compiled_source
+from dp_sql.privacy.relations.compiler import Compiler
+from dp_sql.privacy.relations.policy_tables import PolicyTables
+from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import as_written, full_name, literal
+from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference
+from dp_sql.sql.ranges import MAX_GROUPS
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import can_be, family
+from dp_sql.udfs.mechanism import in_words
+
+_UNREADABLE = "The policy's domain of this item cannot be read."
+
+
+def analyst_plans(
+    select: DpSelect, bodies: Mapping[str, str], policy: Policy, side: Schema, asked_at: datetime
+) -> list[Plan]:
+    """The plans of the calls of one SELECT; `bodies` is the SQL of its CTEs, by folded name.
+
+    asked_at: what now() and current_date mean in the statement.
+
+    Raises NotPrivate where the source is not provably person-level, ParseError, or ArgumentError
+    where a domain is missing or unreadable, or a limit of the policy is exceeded.
+    """
+    if not all(call.parameters.reads_people for call in select.calls):
+        for call in select.calls:
+            refuse_no_epsilon(select, call, policy)
+            _limited(call, policy)
+        return [policy_scores_plan(select, call, policy, side) for call in select.calls]
+    compiler = Compiler(PolicyTables(side, policy, asked_at), policy.limits.work)
+    source = compiled_source(select, bodies, compiler)
+    if source.person_type is None:
+        message = "This source is public: it contains no private rows."
+        hint = "Ask it without DP: SELECT … FROM it is free."
+        raise select.refused(message, select.source[0], hint, NotPrivate)
+    reads = [source.read_by(call) for call in [_limited(call, policy) for call in select.calls]]
+    sources, shares = source.shared(reads)
+    if not all(side.agrees(one.sql, one.tables) for one in sources):
+        raise InternalError("The compiled SQL reads other tables than it should.")
+    public = _PublicSets(source, policy, side)
+    is_open = bool(source.values) and not public.is_single
+    plans = []
+    for rows, shared in zip(reads, shares, strict=True):
+        call, domain, groups = rows.call, None, None
+        needs_cap = is_open and not call.finds_groups and call.parameters.vector() is None
+        refuse_missing(source, call, rows.item, policy, public.declared, needs_cap)
+        if "domain" in call.function.named and not call.mechanism.finds_items:
+            domain = public.values(call, call.domain, rows.item, "domain")
+        if call.finds_groups:
+            call, groups = found_groups(call, not is_open)
+        elif source.values:
+            groups = public.groups(call, call.max_groups_contributed if is_open else None)
+            if is_open:
+                accountant = None if policy.budget is None else policy.budget.accountant
+                call, groups = spread(call, groups, accountant)
+        work = rows.written.work
+        spread_rows = replace(rows, call=call)
+        plans.append(source.plan(spread_rows, domain, groups, ("the policy",), work, shared))
+    return plans
+
+
+def _limited(call: DpCall, policy: Policy) -> DpCall:
+    """A call whose numbers keep to the policy's limits, or a refusal."""
+    limits, asked = policy.limits, call.parameters.limited
+    if asked["delta"] is not None and limits.max_delta_per_query is None:
+        message = "The policy allows no delta: choose a mechanism that needs none."
+        given = call.given["delta"]
+        raise given.refuse(message, instead=[given.left_out()])
+    for name, limit in (
+        ("epsilon", limits.max_epsilon_per_query),
+        ("delta", limits.max_delta_per_query),
+        ("k", limits.max_k),
+        ("max_contributions", limits.max_contributions),
+    ):
+        value = None if name == "epsilon" and call.missing else asked.get(name)
+        if value is not None and limit is not None and value > limit:
+            most = in_words(Fraction(limit))
+            message = f"{name} is more than the policy allows: at most {most}."
+            given = call.given.get(name) or call.given["contribution_bound"]
+            raise given.refuse(message, instead=[given.put(most)])
+    return replace(call, parameters=call.parameters.within(limits.max_contributions))
+
+
+@dataclass(frozen=True)
+class _PublicSets:
+    """The public values of the columns of a source, as the statement or the policy says."""
+
+    source: Source
+    policy: Policy
+    side: Schema
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the policy says that all rows of a person have the same keys."""
+        single = {
+            (self.side.table(table.name), column)
+            for table in self.policy.tables.values()
+            for column in table.unique_per_person
+        }
+        return all(key.origin in single for key in self.source.values)
+
+    def groups(self, call: DpCall, cap: int | None) -> Groups:
+        """The public groups; `cap`: each person is kept in at most so many of them."""
+        select, keys, n_groups = self.source.select, self.source.values, 1
+
+        def wanted(i: int) -> DpCall:
+            return replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
+
+        def one_key(i: int, given: PublicSet | None) -> str:
+            return self.values(wanted(i), given, keys[i], "groups").select
+
+        def checked(i: int, given: PublicQuery, values: Values) -> PublicValues:
+            return self.stated(wanted(i), given, keys[i], "groups", values)
+
+        groups, factors = listed_groups(self.source, one_key, checked)
+        for factor in factors:
+            count = f"SELECT system.main.count(*) FROM ({factor}) AS t"
+            n_groups *= self.side.public_number(count)
+        if n_groups > MAX_GROUPS:
+            message = f"These are {n_groups} groups; at most {MAX_GROUPS} are allowed."
+            raise select.refused(message, call.start)
+        return Groups(groups, cap, n_groups)
+
+    def declared(self, item: Value) -> object:
+        """What the policy declares as the domain of a column; None where it declares none.
+
+        Of what is computed from one column, the domain is computed from that column's values.
+        """
+        if item.image is not None:
+            declared = self.declared(item.image[0])
+            return declared if isinstance(declared, tuple) else None
+        domains = self.policy.domains.items()
+        found = (d for (table, own), d in domains if item.origin == (self.side.table(table), own))
+        return next(found, None)
+
+    def values(self, call: DpCall, given: PublicSet | None, item: Value, what: str) -> PublicValues:
+        """The public values of a column; `what` is the argument that may state them."""
+        declared = self.declared(item)
+        wanted = Wanted(self.source.select, call, given or call.item, item.type, self.side, what)
+        observed = is_observed(given)
+        if observed and (declared != "observed" or item.origin is None):
+            why = f"Under a policy {what} := observed is allowed only if the policy declares it."
+            hint = f"Write {what} := catalog.title (a public table's column) or {what} := "
+            raise wanted.refused(why, f"{hint}['a', 'b'].")
+        if given is None or observed:
+            return wanted.domain(_declared_values(declared, item, self.side))
+        if isinstance(given, ListLiteral):
+            literals = [_literal(wanted, node) for node in wanted.literals(is_literal)]
+            values = _list(literals, "a list in the statement")
+        elif isinstance(given, PublicQuery):
+            values = self.source.one_column(given)
+        else:
+            values = _named_values(wanted, given, item, self.policy)
+        return self.stated(call, given, item, what, values)
+
+    def stated(
+        self, call: DpCall, given: PublicSet, item: Value, what: str, values: Values
+    ) -> PublicValues:
+        """Values of the statement, if they suit the column and what the policy declares."""
+        wanted = Wanted(self.source.select, call, given, item.type, self.side, what)
+
+        def as_strings(kind: str) -> str:
+            if can_be(kind, "VARCHAR") and not can_be(item.type, "VARCHAR"):
+                return f"Or ask for CAST({call.item.text} AS VARCHAR)."
+            return ""
+
+        stated, declared = wanted.domain(values, as_strings), self.declared(item)
+        # Of an expression of a column, other values are answered too: coalesce(region, 'none').
+        if declared is not None and item.image is None:
+            _check_overlap(wanted, stated, _declared_values(declared, item, self.side))
+        return stated
+
+
+def _check_overlap(wanted: Wanted, stated: PublicValues, declared: Values) -> None:
+    """Refuse a domain that shares no value with the declared one: the answer would be noise."""
+    try:
+        common = wanted.schema.public_number(
+            f"SELECT system.main.count(*) FROM (SELECT 1 FROM ({stated.select}) AS stated "
+            f"JOIN ({items_sql(declared, wanted.item_type)}) AS declared "
+            "ON stated.item = declared.item LIMIT 1) AS common"
+        )
+    except SourceError:
+        raise ArgumentError(_UNREADABLE) from None
+    if not common:
+        why = f"is in the domain that the policy declares for {wanted.call.item.text}"
+        message = f"No value of {wanted.given.text} {why}: the answer would be only noise."
+        raise wanted.refused(message, f"Omit it to use the policy's domain, {declared.described}.")
+
+
+def _declared_values(declared: object, item: Value, side: Schema) -> Values:
+    if item.image is not None:
+        read, sql = item.image
+        of = _declared_values(declared, read, side)
+        listed = f"SELECT {sql} AS value FROM ({items_sql(of, read.type)}) AS listed"
+        return Values(listed, f"computed from {of.described}")
+    match declared:
+        case "observed" if item.origin is not None:
+            # The owner calls the values of the whole column public, not those that WHERE keeps.
+            return _column(*item.origin, side)
+        case "enum":
+            return label_values(item.type, str(item.origin_name))
+        case (tuple() as name, column):
+            return _column(side.table(name), str(column), side)
+        case tuple() if all(isinstance(value, str | int | Fraction) for value in declared):
+            return _list([literal(value) for value in declared], "the policy's list")
+    raise ArgumentError(_UNREADABLE)
+
+
+def _column(full: Parts | None, column: str, side: Schema) -> Values:
+    if full is None:
+        raise ArgumentError("The table that the policy names as this item's domain does not exist.")
+    columns = side.columns(f"SELECT * FROM {full_name(full)}")
+    name = next((name for name, _ in columns if folded(name) == folded(column)), None)
+    if name is None:
+        raise ArgumentError(f"{full[-1]} has no column {column}.")
+    return column_values(full, name, f"the column {full[-1]}.{column}")
+
+
+def _named_values(wanted: Wanted, given: Reference, item: Value, policy: Policy) -> Values:
+    """The values of a domain written by name: a public column, or the item's own ENUM."""
+    *table, column = given.parts
+    side = wanted.schema
+    # Where its labels are not public, the item was compiled as a string.
+    if not table and family(item.type) == "ENUM" and folded(given.text) == item.origin_name:
+        return label_values(item.type, str(item.origin_name))
+    full = side.table(table) if table else None
+    if full is None or full not in {side.table(name) for name in policy.public}:
+        hint = "SHOW TABLES lists what is public. A list will do: domain := ['a', 'b']."
+        others = _same_columns(Reference((column,), column, 0), policy, side)
+        others += _same_columns(wanted.call.item, policy, side)
+        raise wanted.refused(f"{given.text} is not a column of a public table.", hint, others)
+    try:
+        return _column(full, column, side)
+    except ArgumentError as error:
+        names = [as_written(name) for name, _ in side.columns(f"SELECT * FROM {full_name(full)}")]
+        others = [f"{given.text.rpartition('.')[0]}.{name}" for name in names]
+        hint = f"Its columns are {', '.join(names)}."
+        raise wanted.refused(error.message, hint, others) from None
+
+
+def _same_columns(item: Reference, policy: Policy, side: Schema) -> list[str]:
+    """The columns of public tables that are called as an item is, or nearly."""
+    found = []
+    for name in policy.public:
+        if item.parts and (full := side.table(name)) is not None:
+            columns = [folded(n) for n, _ in side.columns(f"SELECT * FROM {full_name(full)}")]
+            if near := guessed(folded(item.parts[-1]), columns):
+                found.append(f"{'.'.join(map(as_written, name))}.{as_written(near)}")
+    return found
+
+
+def _list(literals: list[str], described: str) -> Values:
+    strings = all(literal.startswith("'") for literal in literals)
+    return list_values(f"[{', '.join(literals)}]", described, strings)
+
+
+def _literal(wanted: Wanted, node: Node) -> str:
+    """A literal of a list, written anew."""
+    if isinstance(node, exp.Literal):
+        if node.is_string:
+            return literal(node.this)
+        if node.this.replace(".", "", 1).isdecimal():
+            return str(node.this)
+    if isinstance(node, exp.Neg) and not node.this.is_string:
+        return "-" + _literal(wanted, node.this)
+    if isinstance(node, exp.Boolean):
+        return "TRUE" if node.this else "FALSE"
+    plain = {key for key, part in node.args.items() if part} == {"this", "to"}
+    if isinstance(node, exp.Cast) and plain and (kind := target(node)) in {"DATE", "TIMESTAMP"}:
+        return f"CAST({literal(node.this.this)} AS {kind})"
+    hint = "Write a date as DATE '2026-01-31' or TIMESTAMP '2026-01-31 12:00:00'."
+    raise wanted.refused(
+        "A domain list may hold strings, plain numbers, TRUE and FALSE, dates and timestamps.", hint
+    )

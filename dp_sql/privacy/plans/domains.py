@@ -1,0 +1,246 @@
+"""Which items or groups may be answered? The public values, as SQL that lists each once.
+
+Which sets may be named is decided in owner.py and in analyst.py. Reads public data only, and says
+that k is too large before any budget is spent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from sqlglot import exp
+
+from dp_sql.errors import QueryError, SourceError
+from dp_sql.privacy.catalog import Schema
+from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import as_written, full_name, literal, quote
+from dp_sql.sql.given import PublicSet
+from dp_sql.sql.sqlglot_tree import Node, projection
+from dp_sql.sql.tokens import folded, tokenize
+from dp_sql.sql.types import INTEGER_RANGES, can_be, can_be_written, exact, family, lost
+
+_STRING, _INTEGER = re.compile(r"'(?:[^'\0]|'')*'"), re.compile(r"-?[0-9]{1,39}", re.ASCII)
+_NO_TYPE = '"NULL"'  # DuckDB's name for the type of a list that is empty or holds only NULL
+_EXAMPLES = {
+    "VARCHAR": "['a', 'b']", "ENUM": "['a', 'b']", "BOOLEAN": "[TRUE, FALSE]",
+    "DATE": "['2024-01-31']", "TIME": "['12:00:00']", "TIMESTAMP": "['2024-01-31 12:00:00']",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PublicValues:
+    """Public values as SQL that lists each once, of the item's type, as `item`.
+
+    size: how many there are, where it had to be counted.
+    """
+
+    select: str
+    described: str
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class ObservedValues:
+    """The values observed in the source; the owner declares that they are public."""
+
+    select: None = None
+    described: str = "the values observed in the source"
+
+
+Domain = PublicValues | ObservedValues
+
+
+@dataclass(frozen=True)
+class Values:
+    """Public values as SQL that lists them in a column `value`, and what messages call them.
+
+    untyped: whether they are strings in a statement, which have no type of their own yet.
+    column: the table and the column that they are, as SQL. literals: those of a list, as SQL.
+    """
+
+    select: str
+    described: str
+    untyped: bool = False
+    column: tuple[str, str] | None = None
+    literals: tuple[str, ...] = ()
+
+
+def list_values(sql: str, described: str, untyped: bool) -> Values:
+    """The values of a list of literals."""
+    literals, tokens = [""], tokenize(sql)
+    for token in tokens[1:-1]:
+        if token.is_symbol(","):
+            literals.append("")
+        else:
+            literals[-1] += token.text
+    is_list = tokens[0].is_symbol("[")
+    select = f"SELECT unnest({sql}) AS value"
+    return Values(select, described, untyped, literals=tuple(literals) if is_list else ())
+
+
+def column_values(table: Sequence[str], column: str, described: str) -> Values:
+    """The values of a column of a public table, by the table's full name."""
+    source, name = full_name(table), quote(column)
+    return Values(f"SELECT {name} AS value FROM {source}", described, column=(source, name))
+
+
+def label_values(type_name: str, name: str) -> Values:
+    """The labels of an ENUM type."""
+    select = f"SELECT unnest(system.main.enum_range(NULL::{type_name})) AS value"
+    return Values(select, f"the declared values of the ENUM {name}")
+
+
+def items_sql(values: Values, item_type: str) -> str:
+    """SQL that lists values once each as `item`, of the item's type, without NULL."""
+    cast = exact(f"CAST(value AS {item_type})", item_type)
+    if plain := _plain(values.literals, item_type):
+        return (
+            f"SELECT {cast} AS item FROM (SELECT unnest([{', '.join(plain)}]) AS value) AS listed"
+        )
+    source = f"(\n{values.select}\n) AS listed"
+    return f"SELECT DISTINCT {cast} AS item FROM {source} WHERE value IS NOT NULL"
+
+
+def _plain(literals: Sequence[str], item_type: str) -> list[str]:
+    """The distinct literals, where each is certainly a value of the item's type: none is asked for.
+
+    So are strings without a type, and integers in the type's range; else nothing is returned.
+
+    >>> _plain(["'a'", "'b'", "'a'"], "VARCHAR"), _plain(["1", "-0", "0"], "TINYINT")
+    (["'a'", "'b'"], ['1', '0'])
+    >>> _plain(["1", "300"], "TINYINT"), _plain(["1.0"], "INTEGER"), _plain(["NULL"], "VARCHAR")
+    ([], [], [])
+    """
+    if item_type == "VARCHAR":
+        is_plain = all(map(_STRING.fullmatch, literals))
+        return [*dict.fromkeys(literals)] if is_plain else []
+    if item_type not in INTEGER_RANGES or not all(map(_INTEGER.fullmatch, literals)):
+        return []
+    least, most = INTEGER_RANGES[item_type]
+    numbers = dict.fromkeys(map(int, literals))
+    return [*map(str, numbers)] if all(least <= n <= most for n in numbers) else []
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The item whose domain is wanted, as `given` (or else the item itself), and who reads it."""
+
+    select: DpSelect
+    call: DpCall
+    given: PublicSet
+    item_type: str
+    schema: Schema
+    what: str = "domain"  # or "groups": what messages call it
+
+    def refused(self, message: str, hint: str = "", others: Sequence[str] = ()) -> QueryError:
+        """An error under the domain; `others` are domains that may work."""
+        start, text = self.given.position, self.select.text
+        end = start + len(self.given.text)
+        instead = [text[:start] + other + text[end:] for other in others]
+        return self.select.refused(message, start, hint, instead=instead)
+
+    def domain(self, values: Values, way_out: Callable[[str], str] = lambda _: "") -> PublicValues:
+        """The domain that some values are.
+
+        `way_out` says, for the type of unsuitable values, what works instead. Raises ArgumentError
+        where they are of another type, a cast would change one of them, or there are fewer than k.
+        """
+        listed, k = items_sql(values, self.item_type), self.call.k or 1
+        if len(plain := _plain(values.literals, self.item_type)) >= k:
+            return PublicValues(listed, values.described, len(plain))
+        try:
+            self._check_type(values, way_out)
+            # At most k items, as a large domain need not be counted here; all groups.
+            some = f" LIMIT {k}" if self.what == "domain" else ""
+            count = f"SELECT system.main.count(*) FROM ({listed}{some}) AS t"
+            size = self.schema.public_number(count)
+        except SourceError as error:
+            why = f"cannot be read as {shown_type(self.item_type)}: {error.message}"
+            *table, column = getattr(self.given, "parts", ("", ""))
+            others = [f"{'.'.join(table)}.{name}" for name in error.names]
+            others += [f"{name}.{as_written(column)}" for name in error.names]
+            message = f"The {self.what} {self.given.text} {why}"
+            raise self.refused(message, error.hint or "", others) from None
+        if k > size:
+            if self.call.k is None:
+                raise self.refused(f"The {self.what} {self.given.text} have no value.")
+            message = f"k = {k} is more than the {size} items of the domain."
+            hint = f"Ask for at most {size}, or name a larger domain."
+            given = self.call.given["k"]
+            raise given.refuse(message, hint, [given.put(str(size))] if size else [])
+        return PublicValues(listed, values.described, None if some else size)
+
+    def _check_type(self, values: Values, way_out: Callable[[str], str]) -> None:
+        """Refuse values of another type than the item's, or that a cast to it would change."""
+        listed, kind = f"FROM (\n{values.select}\n) AS listed WHERE", None
+        if not values.untyped:
+            kind = self._type_of(values)
+        if kind == _NO_TYPE:
+            return
+        item_type, name, shown = self.item_type, self.call.item.text, shown_type(self.item_type)
+        if not (can_be_written(item_type) if kind is None else can_be(kind, item_type)):
+            spoken = "strings" if kind is None else f"values of type {shown_type(kind)}"
+            example = _EXAMPLES.get(family(item_type), "[1, 2]" if kind is None else "")
+            example = example and f"Write a list of such values, as in {example}."
+            hold = "holds" if self.what == "domain" else "hold"
+            its = f"its {self.what}, {values.described}, {hold}"
+            message = f"{name} has type {shown}, and {its} {spoken}."
+            hint = " ".join(filter(None, [example, way_out(kind or "VARCHAR")]))
+            never = "A value of one type never equals a value of the other."
+            raise self.refused(f"{message} {never}", hint)
+        if (changed := lost("value", kind, item_type)) is None:
+            return
+        least = "SELECT system.main.min(CAST(value AS VARCHAR))"
+        wrong = f"{least} {listed} value IS NOT NULL AND {changed}"
+        (value,) = self.schema.public_values(wrong)
+        if value is not None:
+            why = f"is not a value of type {shown}: a cast would refuse or change it."
+            hold = "holds" if self.what == "domain" else "hold"
+            message = f"The {self.what} of {name}, {values.described}, {hold} {value}, which {why}"
+            raise self.refused(message, "Remove such values from the domain.")
+
+    def _type_of(self, values: Values) -> str:
+        """The type of values: that of their column, if they are one."""
+        if values.column is not None:
+            source, column = values.column
+            for name, kind in self.schema.columns(f"SELECT * FROM {source}"):
+                if folded(quote(name)) == folded(column):
+                    return kind
+        ((_, kind),) = self.schema.columns(f"SELECT value FROM (\n{values.select}\n) AS listed")
+        return kind
+
+    def literals(self, is_allowed: Callable[[Node], bool]) -> list[Node]:
+        """The literals of a list."""
+        tree = projection(self.given.text)
+        if isinstance(tree, exp.Array) and any(isinstance(n, exp.Null) for n in tree.expressions):
+            why = "The list holds NULL, and rows without a value are never counted."
+            raise self.refused(why, "Remove NULL from the list.")
+        if isinstance(tree, exp.Array) and all(map(is_allowed, tree.expressions)):
+            return list(tree.expressions)
+        hint = "A long list is read faster as a table's column."
+        hint = f"For example: {self.what} := ['north', 'south']. {hint}"
+        listed = "A domain list" if self.what == "domain" else "A list of groups"
+        quoted = re.sub(r'"?\b([^\W\d]\w*)\b"?', r"'\1'", self.given.text)
+        others = [] if "'" in self.given.text else [quoted]
+        raise self.refused(f"{listed} holds literals only.", hint, others)
+
+
+def shown_type(type_name: str) -> str:
+    """A type as messages show it: an ENUM without its labels."""
+    return "ENUM" if family(type_name) == "ENUM" else type_name
+
+
+def example_list(item_type: str, size: int) -> str:
+    """A list of so many values of a type, as an example."""
+    kind = family(item_type)
+    if kind == "DATE" or kind.startswith("TIMESTAMP"):
+        days = (date(2024, 1, 1) + timedelta(day) for day in range(size))
+        return f"[{', '.join(f'{literal(str(day))}' for day in days)}]"
+    if kind in {"BOOLEAN", *_EXAMPLES} and kind not in {"VARCHAR", "ENUM"}:
+        return _EXAMPLES[kind]
+    quoted = "'" if kind in {"VARCHAR", "ENUM"} else ""
+    return f"[{', '.join(f'{quoted}{i}{quoted}' for i in range(1, size + 1))}]"

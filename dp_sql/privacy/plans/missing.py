@@ -1,0 +1,130 @@
+"""Which arguments does a call under a policy still need? All of them in one error.
+
+The error shows the statement with each of them filled in: sets that are public by the policy, the
+largest epsilon up to 1 that it allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dp_sql.privacy.expressions.comparisons import Value
+from dp_sql.privacy.plans.domains import example_list
+from dp_sql.sql.arguments import CAP, EPSILON, DpCall, missing
+from dp_sql.sql.formatting import full_name, literal
+from dp_sql.sql.sqlglot_tree import projection, to_sql
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import can_be
+from dp_sql.udfs.mechanism import in_words
+
+if TYPE_CHECKING:
+    from dp_sql.policy.model import Policy
+    from dp_sql.privacy.plans.sources import Source
+    from dp_sql.sql.dp_select import DpSelect
+    from dp_sql.sql.given import Reference
+
+Declared = Callable[[Value], object]
+_MONTHS = "(FROM generate_series(DATE '2024-01-01', DATE '2024-12-01', INTERVAL 1 MONTH))"
+
+
+def refuse_missing(
+    source: Source, call: DpCall, item: Value, policy: Policy, declared: Declared, needs_cap: bool
+) -> None:
+    """Raise ArgumentError for the arguments that a call needs and the policy does not declare.
+
+    declared: what the policy declares as the domain of a column; None where it declares none.
+    needs_cap: whether one person may be in several groups.
+    """
+    select, needed, added = source.select, [], []
+    examples: list[str] = []
+
+    def public_set(key: Reference, value: Value, declared: object, size: int) -> str:
+        found = _public_set(source, key, value, policy, declared)
+        if found is None:
+            examples.append(key.text)
+        return found or _example(value, size)
+
+    if call.missing:
+        needed.append(EPSILON)
+        added.append(_epsilon(policy))
+    takes_domain = "domain" in call.function.named and not call.mechanism.finds_items
+    if takes_domain and call.domain is None and declared(item) is None:
+        needed.append(_set("a domain", "items that the answer may contain", [call.item.text]))
+        k = call.k or 1
+        added.append(f"domain := {public_set(call.item, item, None, k)}")
+    keys = list(zip(select.keys, source.values, strict=True))
+    without = [key.text for key, value in keys if declared(value) is None]
+    if without and select.groups is None and not call.finds_groups:
+        needed.append(_set("groups", "groups", without))
+        sets = [
+            public_set(key, value, None if value.image else declared(value), 1)
+            for key, value in keys
+        ]
+        added.append(f"groups := {sets[0] if len(sets) == 1 else '(' + ', '.join(sets) + ')'}")
+    if needs_cap and call.max_groups_contributed is None:
+        needed.append(CAP)
+        added.append("max_groups_contributed := 1")
+    if needed:
+        refusal = missing(select.text, call.function.name, (call.start, call.end), needed, added)
+        if examples:
+            said = (
+                f"The values of {' and of '.join(examples)} below are an example: write your own."
+            )
+            refusal.hint = f"{refusal.hint} {said}" if refusal.hint else said
+        raise refusal
+
+
+def refuse_no_epsilon(select: DpSelect, call: DpCall, policy: Policy) -> None:
+    """Raise ArgumentError for a call that needs nothing else."""
+    if call.missing:
+        span = call.start, call.end
+        raise missing(select.text, call.function.name, span, [EPSILON], [_epsilon(policy)])
+
+
+def _epsilon(policy: Policy) -> str:
+    most = min(Fraction(1), policy.limits.max_epsilon_per_query or Fraction(1))
+    return f"epsilon := {in_words(most)}"
+
+
+def _set(what: str, values: str, names: Sequence[str]) -> str:
+    declares = f"the policy declares none for {', '.join(names)}"
+    return f"{what} (the public set of {values}; {declares})"
+
+
+def _public_set(
+    source: Source, key: Reference, value: Value, policy: Policy, declared: object
+) -> str | None:
+    """A public set of a column's values as a statement names it; None where none is known."""
+    schema = source.compiler.tables.schema
+    match declared:
+        case "observed":
+            return "observed"
+        case (tuple() as table, str() as column):
+            return full_name([*table, column])
+        case tuple():
+            return f"[{', '.join(literal(one) for one in declared)}]"
+    for name in policy.public:
+        full = schema.table(name)
+        columns = [] if full is None else schema.columns(f"SELECT * FROM {full_name(full)}")
+        for column, kind in columns:
+            if folded(column) == folded(key.parts[-1] if key.parts else "") and can_be(
+                kind, value.type
+            ):
+                return full_name([*name, column])
+    case = projection(key.text)  # of CASE … THEN 'a' ELSE 'b', the values are in the statement
+    if isinstance(case, exp.Case):
+        results = [branch.args["true"] for branch in case.args["ifs"]]
+        results += filter(None, [case.args.get("default")])
+        if all(isinstance(one, exp.Literal) for one in results):
+            return f"[{', '.join(dict.fromkeys(to_sql(one) for one in results))}]"
+    return None
+
+
+def _example(value: Value, size: int) -> str:
+    if value.image and value.type == "TIMESTAMP" and size == 1:  # of date_trunc
+        return _MONTHS
+    return example_list(value.type, size)

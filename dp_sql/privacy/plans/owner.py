@@ -1,0 +1,346 @@
+"""On the owner's connection: from a DP call to a Plan, or a refusal.
+
+The owner may ask what an analyst may ask, without limits on work, and declares the privacy unit,
+the domain and the groups in the statement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from math import prod
+
+from sqlglot import exp
+
+from dp_sql.errors import ArgumentError, NotPrivate, QueryError, SourceError, guessed
+from dp_sql.privacy.catalog import OwnersEngine, Parts
+from dp_sql.privacy.plans.domains import (
+    Domain,
+    ObservedValues,
+    PublicValues,
+    Values,
+    Wanted,
+    column_values,
+    label_values,
+    list_values,
+    shown_type,
+)
+from dp_sql.privacy.plans.groups import found_groups, is_observed, listed_groups, spread
+from dp_sql.privacy.plans.plan import Groups, Plan
+from dp_sql.privacy.plans.scores import scores_plan
+from dp_sql.privacy.plans.sources import Source, compiled_source, value_of
+from dp_sql.privacy.relations.as_written import check_sql
+from dp_sql.privacy.relations.compiler import Compiler
+from dp_sql.privacy.relations.declared_tables import (
+    DeclaredTables,
+    OwnersSchema,
+    assumptions,
+    read_tables,
+)
+from dp_sql.sql.arguments import CAP, DpCall, missing
+from dp_sql.sql.clauses import cte_bodies
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.formatting import as_written, full_name, quote
+from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import Token, folded
+from dp_sql.sql.types import exact, family
+
+
+def owners_plans(select: DpSelect, tokens: Sequence[Token], engine: OwnersEngine) -> list[Plan]:
+    """The plans of the calls of one SELECT on the owner's connection.
+
+    `tokens` are those of the whole statement, for its CTEs. Raises QueryError where the source is
+    not provably person-level, or a call cannot be planned.
+    """
+    plans: dict[int, Plan] = {}
+    of_unit: dict[Parts, list[DpCall]] = {}
+    for call in select.calls:
+        if call.parameters.reads_people:
+            of_unit.setdefault(call.privacy_unit.parts, []).append(call)
+        else:
+            plans[call.start] = scores_plan(select, call, engine)
+    for calls in of_unit.values():
+        found = _plans(select, calls, _bodies(select, tokens), engine)
+        plans |= {call.start: plan for call, plan in zip(calls, found, strict=True)}
+    return [plans[call.start] for call in select.calls]
+
+
+def _plans(
+    select: DpSelect, calls: Sequence[DpCall], bodies: Mapping[str, str], engine: OwnersEngine
+) -> list[Plan]:
+    """The plans of calls that have one privacy unit; their source is compiled once."""
+    _check_strings(select, calls, bodies.values(), engine)
+    schema = OwnersSchema(engine)
+    unit = calls[0].privacy_unit.parts[-1]
+    origin = _origin(select, calls[0], bodies, schema)
+    tables = DeclaredTables(schema, folded(unit), origin)
+    source = _source(select, calls[0], bodies, tables)
+    reads = [source.read_by(call) for call in calls]
+    read = read_tables(reads[0].relation)[0]
+    functions = {table.function for table in read if table.function}
+    sources, shares = source.shared(reads)
+    for one in sources:
+        if not engine.agrees(one.sql, one.tables, functions):
+            message = "DuckDB does not read this source as dp_sql does."
+            hint = "Make it a table (CREATE TABLE … AS …) and name that table."
+            raise select.refused(message, select.source[0], hint, NotPrivate)
+    relations = {folded(table.name[-1]) for table in read if table.is_private} | tables.views
+    relations |= {part.name for part in source.rows.parts if part.rows.private and part.name}
+    sets = _DeclaredSets(source, schema, relations, {folded(unit), *(origin or ())[1:]})
+    plans = []
+    for rows, shared in zip(reads, shares, strict=True):
+        call, domain, groups = rows.call, None, None
+        if call.finds_groups:
+            call, groups = found_groups(call, is_single=False)
+        elif select.keys:
+            call, groups = sets.groups(call)
+        if call.domain is not None:
+            domain = sets.domain(call, call.domain, rows.item.type)
+        declared = assumptions(rows.relation, unit) + _assumed(select, call, groups, domain)
+        spread_rows = replace(rows, call=call)
+        plans.append(source.plan(spread_rows, domain, groups, declared, shared=shared))
+    return plans
+
+
+def _source(
+    select: DpSelect, call: DpCall, bodies: Mapping[str, str], tables: DeclaredTables
+) -> Source:
+    """The compiled source, whose person is the privacy unit of the call."""
+    unit = call.privacy_unit
+    try:
+        source = compiled_source(select, bodies, Compiler(tables))
+    except ArgumentError as error:  # the type of the privacy unit
+        raise error.at(select.text, unit.position) from None
+    value = value_of(select, unit, source.scope)  # a name that is not a column is refused
+    if source.person_type is None:
+        message = f"No table of this source has a column {unit.parts[-1]}."
+        hint = "The privacy unit is a column of a table, a file or a dataframe."
+        raise select.refused(message, unit.position, hint, NotPrivate)
+    if not value.is_person:
+        why = "it is an expression, or a column that a LEFT JOIN may set to NULL."
+        message = f"{unit.text} is not the privacy unit of a table: {why}"
+        hint = "Name the column as it is in the table that holds people's rows."
+        raise select.refused(message, unit.position, hint, NotPrivate)
+    return source
+
+
+def _origin(
+    select: DpSelect, call: DpCall, bodies: Mapping[str, str], schema: OwnersSchema
+) -> tuple[Parts, str] | None:
+    """The column of a table that the privacy unit is, should a subquery have renamed it."""
+    tables = DeclaredTables(replace(schema, counts=False), "")  # no number is asked for
+    try:
+        source = compiled_source(select, bodies, Compiler(tables))
+        origin = value_of(select, call.privacy_unit, source.scope).origin
+    except QueryError:  # the error is raised again when the source is compiled
+        return None
+    return None if origin is None or origin[1] == folded(call.privacy_unit.parts[-1]) else origin
+
+
+def _bodies(select: DpSelect, tokens: Sequence[Token]) -> dict[str, str]:
+    """The SQL of the CTEs that a SELECT may name, in their order.
+
+    Left out are names that the statement defines twice, and CTEs that end behind the source.
+    """
+    spans: dict[str, tuple[int, int]] = {}
+    for index, token in enumerate(tokens):
+        if token.upper == "WITH":
+            spans |= cte_bodies(tokens[index:])
+    defined = Counter(
+        folded(name.name or "")
+        for before, name, after in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if before.upper in {"WITH", "RECURSIVE"} or before.is_symbol(",")
+        if after.upper == "AS" or after.is_symbol("(")
+    )
+    return {
+        name: select.text[slice(*span)]
+        for name, span in sorted(spans.items(), key=lambda item: item[1])
+        if name in select.ctes and defined[name] == 1 and span[1] <= select.source[0]
+    }
+
+
+def _check_strings(
+    select: DpSelect, calls: Sequence[DpCall], bodies: Iterable[str], engine: OwnersEngine
+) -> None:
+    """Refuse SQL that sqlglot and DuckDB, or this database and another, may read differently."""
+    items = (call.item.text for call in calls)
+    for sql in (select.source_text, select.condition_text or "", *items, *bodies):
+        try:
+            check_sql(sql, engine)
+        except NotPrivate as refusal:
+            begin = select.source[0]
+            place = max(begin, select.text.find(sql, begin))
+            raise select.refused(refusal.message, place, refusal.hint or "", NotPrivate) from None
+
+
+@dataclass(frozen=True)
+class _DeclaredSets:
+    """The public sets that a statement declares, and what its source has of people's, folded.
+
+    relations: the names of the relations that hold people's rows.
+    units: the name of the privacy unit, and that of its column if it was renamed.
+    """
+
+    source: Source
+    schema: OwnersSchema
+    relations: Set[str]
+    units: Set[str]
+
+    def domain(
+        self, call: DpCall, given: PublicSet, item_type: str, what: str = "domain"
+    ) -> Domain:
+        """The domain of a call, or its groups, as the owner writes them, or ArgumentError."""
+        wanted = Wanted(self.source.select, call, given, item_type, self.schema, what)
+        if isinstance(given, PublicQuery):
+            return wanted.domain(self.source.one_column(given))
+        if isinstance(given, ListLiteral):
+            strings = all(map(_string, wanted.literals(_literal)))
+            return wanted.domain(list_values(given.text, "a list in the statement", strings))
+        if is_observed(given):
+            return ObservedValues()
+        values, way_out = self._named(wanted, given), ""
+        if values.column is not None:
+            table, column = values.column
+            way_out = (
+                f"Or cast the column in a view, CREATE VIEW listed AS SELECT CAST({column} AS "
+                f"{shown_type(item_type)}) AS {column} FROM {table}, and name listed.{column}."
+            )
+        return wanted.domain(values, lambda _: way_out)
+
+    def _named(self, wanted: Wanted, given: Reference) -> Values:
+        """The values of a domain given by name: a table's column, or an ENUM."""
+        *table, column = given.parts
+        item_type, item = wanted.item_type, wanted.call.item.parts
+        is_own = bool(table) and folded(table[-1]) in self.relations
+        itself = folded(column) == folded(item[-1] if item else "")
+        if itself and (is_own or not table) and family(item_type) == "ENUM":
+            return label_values(item_type, given.text)
+        if is_own or (itself and not table):
+            what = "a column of the private source itself"
+            if itself:
+                what = (
+                    f"the private column itself, of type {item_type}: its values are people's data"
+                )
+            raise wanted.refused(
+                f"{given.text} is {what}.",
+                "Name a public table's column, a list, or, if the set of values in this column is "
+                "itself public, write domain := observed.",
+            )
+        if not table:
+            try:
+                ((_, found),) = self.schema.columns(f"SELECT NULL::{quote(column)} AS value")
+            except SourceError:
+                found = ""
+            if family(found) == "ENUM":
+                return label_values(found, given.text)
+            with contextlib.suppress(SourceError):
+                named = [n for n, _ in self.schema.columns(f"SELECT * FROM {quote(column)}")]
+                raise wanted.refused(
+                    f"{given.text} is a table, and a domain is a column.",
+                    f"Write domain := {given.text}.{as_written(named[0])}, for example.",
+                    [f"{given.text}.{as_written(name)}" for name in named],
+                )
+            raise wanted.refused(
+                f"The domain {given.text} is neither an ENUM type nor a list.",
+                "Name a public table's column with its table, domain := catalog.title; a list, "
+                "domain := ['a', 'b']; an ENUM; or domain := observed.",
+                [*filter(None, [guessed(folded(column), ["observed"])])],
+            )
+        if len(table) == 1 and folded(table[0]) in wanted.select.ctes:
+            message = f"{table[0]} is a CTE, and a domain is a table's column."
+            raise wanted.refused(message, "Name a table's column or write the items as a list.")
+        relation = self.schema.relation(table)
+        full = relation.parts if relation is not None and relation.parts else table
+        if units := self.units & self._columns(full):
+            raise wanted.refused(
+                f"{given.text} is not public: {table[-1]} has the privacy unit {min(units)} as a "
+                "column, so it holds people's rows.",
+                "Name a public table's column, or store the public values in a table of their own.",
+            )
+        return column_values(full, column, f"the column {given.text}")
+
+    def _columns(self, table: Sequence[str]) -> set[str]:
+        """The folded names of a table's columns; none where it cannot be read: said later."""
+        with contextlib.suppress(SourceError):
+            columns = self.schema.columns(f"SELECT * FROM {full_name(table)}")
+            return {folded(name) for name, _ in columns}
+        return set()
+
+    def groups(self, call: DpCall) -> tuple[DpCall, Groups]:
+        """The groups that the statement names; refuses a call that needs a cap and has none."""
+        call, groups = spread(call, self._groups(call))
+        if groups.cap is None and not call.parameters.is_vector:
+            name, added = call.function.name, ["max_groups_contributed := 1"]
+            raise missing(self.source.select.text, name, call.span, [CAP], added)
+        return call, groups
+
+    def _groups(self, call: DpCall) -> Groups:
+        source, select, given = self.source, self.source.select, self.source.select.groups
+        sizes: dict[str, int | None] = {}  # those that are known
+
+        def wanted(i: int) -> DpCall:
+            return replace(call, k=None, columns={**call.columns, "item": select.keys[i]})
+
+        def one_key(i: int, one: PublicSet | None) -> str:
+            assert one is not None  # groups are asked for when the call is read
+            if is_observed(one):
+                return _observed(source, i)
+            found = self.domain(wanted(i), one, source.values[i].type, "groups")
+            if isinstance(found, PublicValues):
+                sizes[found.select] = found.size
+            return str(found.select)
+
+        def checked(i: int, one: PublicQuery, values: Values) -> PublicValues:
+            kind = source.values[i].type
+            return Wanted(select, wanted(i), one, kind, self.schema, "groups").domain(values)
+
+        sql, factors = listed_groups(source, one_key, checked)
+
+        def size_of(factor: str) -> int:
+            counted = f"SELECT system.main.count(*) FROM ({factor}) AS t"
+            return sizes.get(factor) or self.schema.public_number(counted)
+
+        size = None if is_observed(given) else prod(map(size_of, factors))
+        return Groups(sql, call.max_groups_contributed, size, factors=factors)
+
+
+def _observed(source: Source, index: int) -> str:
+    """SQL that lists the values of a key in the source, also where WHERE drops their rows."""
+    value = source.values[index]
+    sql = source.written(source.unfiltered.select([value])).sql
+    item = exact("c0", value.type)
+    return f"SELECT DISTINCT {item} AS item FROM ({sql}) AS t WHERE c0 IS NOT NULL"
+
+
+def _assumed(
+    select: DpSelect, call: DpCall, groups: Groups | None, domain: Domain | None
+) -> tuple[str, ...]:
+    """What the owner declares by naming groups and a domain; a list is public by being written."""
+    said: tuple[str, ...] = ()
+    is_stated = groups is not None and groups.finding is None
+    if is_stated and not isinstance(select.groups, ListLiteral):
+        said = (f"the set of groups, {select.groups and select.groups.text}, is public",)
+    if isinstance(domain, ObservedValues):
+        also = "" if select.condition_text is None else ", also among the rows that WHERE keeps"
+        return (*said, f"the set of values in {call.item.text} is public{also}")
+    if domain is None or isinstance(call.domain, ListLiteral):
+        return said
+    return (*said, f"the domain, {domain.described}, is public")
+
+
+def _literal(node: Node) -> bool:
+    if isinstance(node, exp.Neg | exp.Cast | exp.Paren):
+        return _literal(node.this)
+    return isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.RawString | exp.ByteString)
+
+
+def _string(node: Node) -> bool:
+    """Whether a literal is a string, in any of DuckDB's quotes; NULL goes with everything."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Literal):
+        return bool(node.is_string)
+    return isinstance(node, exp.Null | exp.RawString | exp.ByteString)

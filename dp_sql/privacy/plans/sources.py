@@ -1,0 +1,302 @@
+"""The source and the item of a DP call, compiled: the same for owners and analysts.
+
+What is public about a call, its domain and its groups, is decided in owner.py and in analyst.py.
+Reads no private row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dp_sql.errors import NotPrivate, NotSupported, ParseError, QueryError, SourceError
+from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value
+from dp_sql.privacy.plans.domains import Domain, Values
+from dp_sql.privacy.plans.plan import Column, Groups, Plan, Shared, plan_of
+from dp_sql.privacy.plans.series import series_values
+from dp_sql.privacy.relations.compiler import Compiler
+from dp_sql.privacy.relations.declared_tables import inexact, is_time, no_amount
+from dp_sql.privacy.relations.from_clause import From, row_wise
+from dp_sql.privacy.relations.tree import Relation, people_of, reads_one_table
+from dp_sql.privacy.relations.tree_sql import Work, Written
+from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.dp_select import DpSelect
+from dp_sql.sql.given import PublicQuery, Reference
+from dp_sql.sql.literals import EVERY_ROW
+from dp_sql.sql.spellings import respelled
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, tree_of
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
+
+_BEFORE_SOURCE, _BEFORE_CONDITION = "SELECT 1 FROM ", "\nWHERE "
+
+
+@dataclass(frozen=True)
+class CallRows:
+    """What one call reads: its item, and the rows as a tree and as a relation of FROM.
+
+    call: the same, or what answers it where its item is the privacy unit.
+    """
+
+    call: DpCall
+    item: Value
+    relation: Relation
+    written: Written
+
+
+@dataclass(frozen=True)
+class Source:
+    """The compiled source of a SELECT with DP calls.
+
+    rows: FROM with its conditions. unfiltered: the same without WHERE. scope: for expressions.
+    person_type: of the privacy unit; None: no person's rows. values: the keys of GROUP BY.
+    """
+
+    select: DpSelect
+    compiler: Compiler
+    rows: From
+    unfiltered: From
+    scope: Scope
+    person_type: str | None
+    values: tuple[Value, ...]
+
+    @property
+    def keys(self) -> tuple[Column, ...]:
+        """The columns of GROUP BY as the plan's source names them."""
+        return tuple(Column(f'"__dp_g{i}"', value.type) for i, value in enumerate(self.values))
+
+    def written(self, relation: Relation, *, every_row: bool = False) -> Written:
+        """Rows of the source as SQL, or NotSupported where they could cause too much work."""
+        try:
+            return self.compiler.written(relation, every_row=every_row)
+        except NotSupported as refusal:
+            raise refusal.at(self.select.text, self.select.source[0]) from None
+
+    def read_by(self, call: DpCall) -> CallRows:
+        """What a call reads of the source.
+
+        Raises NotPrivate where the item is not known to be total, ArgumentError where its equality
+        is not exact, and NotSupported where the source could cause too much work.
+        """
+        item = _item(self.select, call, self.scope)
+        if item.is_person and "mechanism" not in call.given:
+            of_people = call.parameters.of_people()
+            if of_people is not None:
+                call = replace(call, parameters=of_people[0], mechanism=of_people[1])
+        numbers = call.parameters.for_item(call.given, call.item.text, item.type)
+        call = replace(call, parameters=numbers)
+        relation = self.rows.select([item, *self.values])
+        found = self.written(relation, every_row=call.parameters.counts_rows)
+        return CallRows(call, item, relation, self._named(found, ["__dp_item"]))
+
+    def _named(self, found: Written, items: Sequence[str]) -> Written:
+        """A relation of FROM, whose columns are the person, the items and the keys."""
+        names = ["__dp_person", *items, *(f"__dp_g{i}" for i in range(len(self.values)))]
+        return replace(found, sql=f"({found.sql}) AS __dp_people({', '.join(names)})")
+
+    def shared(
+        self, reads: Sequence[CallRows]
+    ) -> tuple[Sequence[Written], Sequence[Shared | None]]:
+        """What the calls read, and for each call which of it, if not a source of its own.
+
+        Calls share a source unless a join in it multiplies rows: how many rows it makes, and which
+        rows of a person it keeps, depends on the columns that are needed.
+        """
+        items = {one.item.sql: one.item for one in reads}
+        alone = {one.written.sql: one.written for one in reads}
+        apart = [*alone.values()], [None] * len(reads)
+        if len(alone) == 1:
+            return apart
+        try:
+            relation = self.rows.select([*items.values(), *self.values])
+            every_row = any(one.call.parameters.counts_rows for one in reads)
+            found = self.compiler.written(relation, every_row=every_row)
+        except NotSupported:
+            return apart
+        if any(one.work.joined_rows_per_person is not None for one in (found, *alone.values())):
+            return apart
+        names = {sql: f"__dp_item_{i}" for i, sql in enumerate(items)}
+        found = self._named(found, [*names.values()])
+        return [found], [Shared(found.sql, f'"{names[one.item.sql]}"') for one in reads]
+
+    def public_query(self, given: PublicQuery) -> tuple[str, list[Values]]:
+        """A query over public tables as SQL with columns c0, c1, …; and the values of each.
+
+        Raises NotPrivate where it reads people's rows, ParseError and SourceError.
+        """
+        select = self.select
+        try:
+            counted = series_values(tree_of(given.sql), self.compiler.tables.schema)
+            if counted is not None:
+                return f"SELECT value AS c0 FROM ({counted.select}) AS __dp_series", [counted]
+            rows = self.compiler.query(tree_of(given.sql))
+            if rows.private:
+                why = "This query reads people's rows; groups and domains are public."
+                raise select.refused(why, given.position, "Select from public tables.", NotPrivate)
+            found = self.compiler.computed(rows)
+        except Unreadable:
+            why = "dp_sql cannot read this query."
+            raise select.refused(why, given.position, kind=ParseError) from None
+        except (Refused, Unbound) as refusal:
+            raise _placed(refusal, select, given.position) from None
+        except (NotSupported, SourceError) as refusal:
+            raise refusal.at(select.text, given.position) from None
+        return found.sql, [
+            Values(
+                f"SELECT c{i} AS value FROM ({found.sql}) AS __dp_query",
+                "the query in the statement",
+            )
+            for i in range(len(rows.values))
+        ]
+
+    def one_column(self, given: PublicQuery) -> Values:
+        """The only column of a query over public tables; raises as public_query."""
+        _, columns = self.public_query(given)
+        if len(columns) != 1:
+            hint = "Select the values that may be answered: (SELECT name FROM regions)."
+            raise self.select.refused("This query must select one column.", given.position, hint)
+        return columns[0]
+
+    def plan(
+        self,
+        rows: CallRows,
+        domain: Domain | None,
+        groups: Groups | None,
+        assumptions: tuple[str, ...],
+        work: Work | None = None,
+        shared: Shared | None = None,
+    ) -> Plan:
+        """The plan of one call; the arguments are those of plan_of."""
+        assert self.person_type is not None  # both callers have refused a public source
+        person = Column('"__dp_person"', self.person_type)
+        return plan_of(
+            self.select, rows.call, source=rows.written.sql, keys=self.keys, groups=groups,
+            columns={"item": Column('"__dp_item"', rows.item.type), "privacy_unit": person},
+            keep_source=work is not None or not reads_one_table(rows.relation),
+            domain=domain, assumptions=assumptions, work=work, shared=shared,
+            tables=tuple(sorted(rows.written.tables)), people=people_of(rows.relation),
+        )  # fmt: skip
+
+
+def compiled_source(select: DpSelect, bodies: Mapping[str, str], compiler: Compiler) -> Source:
+    """Compile the source of a SELECT; `bodies` is the SQL of its CTEs, by folded name, in order.
+
+    Raises NotPrivate where the source is not provably person-level, ParseError where a part of it
+    is beyond the grammar, and SourceError where the engine cannot bind a part of it.
+    """
+    sql = _BEFORE_SOURCE + select.source_text
+    if select.condition_text is not None:
+        sql += _BEFORE_CONDITION + select.condition_text
+    try:
+        compiler = compiler.with_ctes({name: tree_of(body) for name, body in bodies.items()})
+        compiler = compiler.without_ctes(select.ctes - bodies.keys())
+        tree = tree_of(sql)
+        if not isinstance(tree, exp.Select):
+            raise NotPrivate("The source of a DP call must be one SELECT.")
+        parts = {"expressions", "from_", "joins", "where"}
+        if any(value and key not in parts for key, value in tree.args.items()):
+            raise NotPrivate("The source of a DP call is FROM and WHERE.")
+        rows = compiler.from_clause(tree)
+        unfiltered = rows.copy()
+        scope = compiler.scope(rows)
+        compiler.where(tree, rows)
+    except Unreadable:
+        raise _unreadable(select) from None
+    except (Refused, Unbound) as refusal:
+        raise _placed(refusal, select, _place(select, refusal)) from None
+    except (NotPrivate, NotSupported) as refusal:
+        raise refusal.at(select.text, select.source[0]) from None
+    keys = select.keys if rows.person_type is not None else ()
+    values = tuple(_exact(select, key, scope, "group") for key in keys)
+    return Source(select, compiler, rows, unfiltered, scope, rows.person_type, values)
+
+
+def value_of(select: DpSelect, reference: Reference, scope: Scope) -> Value:
+    """An item or a key as SQL: a column, or an expression of one row."""
+    tree = projection(reference.text)
+    if tree is None or isinstance(tree, exp.Alias):
+        raise select.refused("This is not a column.", reference.position, kind=ParseError)
+    try:
+        value = row_wise(tree, scope)
+        return replace(value, image=_image(tree, scope)) if value.origin is None else value
+    except Unreadable:
+        raise _unreadable(select) from None
+    except (Refused, Unbound) as refusal:
+        raise _placed(refusal, select, reference.position) from None
+
+
+def _image(tree: Node, scope: Scope) -> tuple[Value, str] | None:
+    """The one column that an analyst's expression reads, and the expression over `item`."""
+    if scope.as_written is not None or tree.find(exp.Query) is not None:
+        return None
+    columns = {scope.column(node) for node in tree.find_all(exp.Column)}
+    if len(columns) != 1:
+        return None
+    (column,) = columns
+    over = replace(column, sql="item", origin=None)
+    return column, row_wise(tree, replace(scope, column=lambda _: over)).sql
+
+
+def _item(select: DpSelect, call: DpCall, scope: Scope) -> Value:
+    if call.item.text == EVERY_ROW:
+        return Value(EVERY_ROW, "INTEGER")
+    return _exact(select, call.item, scope, "item", call.function.shape.item_types)
+
+
+def _exact(
+    select: DpSelect,
+    reference: Reference,
+    scope: Scope,
+    what: str,
+    types: frozenset[str] | None = EXACT_TYPES,
+) -> Value:
+    value = value_of(select, reference, scope)
+    if types is not None and family(value.type) not in types:
+        start, end = reference.position, reference.position + len(reference.text)
+        before, after = select.text[:start], select.text[end:]
+        casts = [f"CAST({reference.text} AS VARCHAR)"] if "VARCHAR" in types else []
+        if family(value.type) in BINARY_TYPES or not (casts or is_time(value.type)):
+            casts.insert(0, f"TRY_CAST({reference.text} AS DECIMAL(18, 2))")
+        instead = [f"{before}{cast}{after}" for cast in casts]
+        refusal = inexact(what, reference.text, value.type)
+        if "VARCHAR" not in types:
+            refusal = no_amount(reference.text, value.type)
+        raise refusal.at(select.text, start, instead)
+    return value
+
+
+def _unreadable(select: DpSelect) -> QueryError:
+    """The refusal of a source, or else of its condition, that sqlglot cannot read."""
+    at = select.source[0]
+    if select.condition is not None:
+        try:
+            tree_of(_BEFORE_SOURCE + select.source_text)
+            at = select.condition[0]
+        except Unreadable:
+            pass
+    message = "dp_sql cannot read this part, so it cannot prove that it is private."
+    hint = "Put it into a column of a table, and select from that table."
+    return select.refused(message, at, hint, ParseError)
+
+
+def _place(select: DpSelect, refusal: Refused | Unbound) -> int:
+    """Where the refused node is; the beginning of the source where that is not known."""
+    begin, end = select.source
+    starts = [node.meta["start"] for node in refusal.node.walk() if "start" in node.meta]
+    if isinstance(refusal, Refused) and refusal.offset is not None:
+        starts = [refusal.offset]
+    if not starts:
+        return begin
+    place = begin + int(min(starts)) - len(_BEFORE_SOURCE)
+    if place > end and select.condition is not None:
+        place += select.condition[0] - end - len(_BEFORE_CONDITION)
+    return place if begin <= place <= len(select.text) else begin
+
+
+def _placed(refusal: Refused | Unbound, select: DpSelect, position: int) -> QueryError:
+    """A refusal in the class that users see, with its place."""
+    kind = SourceError if isinstance(refusal, Unbound) else NotPrivate
+    instead = select.renamed(refusal.node.name, position, refusal.names)
+    instead += respelled(refusal.node, select.tokens, position)
+    return select.refused(refusal.message, position, refusal.hint or "", kind, instead)

@@ -1,0 +1,51 @@
+"""The keys of groups as SQL, and the groups that are found by the people who are in them."""
+
+from __future__ import annotations
+
+from dp_sql.privacy.plans.plan import Column, Plan
+from dp_sql.sql.types import by_value, exact
+
+FIND_UDF = "__dp_sql_find"
+PERSON = "__dp_privacy_unit"
+
+
+def keys_of(plan: Plan) -> dict[str, Column]:
+    """The columns of GROUP BY, by their names in the private SQL."""
+    return {f"__dp_key_{i}": key for i, key in enumerate(plan.keys)}
+
+
+def keys_sql(plan: Plan) -> list[str]:
+    """The columns of GROUP BY, read from the source."""
+    return [f"{exact(key.sql, key.type)} AS {name}" for name, key in keys_of(plan).items()]
+
+
+def by_keys(plan: Plan) -> str:
+    """The order of the groups."""
+    return ", ".join(by_value(name, key.type) for name, key in keys_of(plan).items())
+
+
+def found_sql(plan: Plan, call: str, rows: str, *, distinct: bool = False) -> list[str]:
+    """`__dp_found`, the keys of the groups that a UDF finds by the people who are in them.
+
+    `rows` is a relation of keys and people, each pair once if it is `distinct`; `call` the UDF's
+    first arguments. Only the groups found are numbered: a place among all groups would depend on
+    those that are not found.
+    """
+    names = ", ".join(keys_of(plan))
+    same = " AND ".join(f"{rows}.{k} = __dp_seen.{k}" for k in keys_of(plan))
+    return [
+        "__dp_seen AS MATERIALIZED (SELECT "
+        f"{names}, system.main.row_number() OVER (ORDER BY {by_keys(plan)}) AS seen "
+        f"FROM (SELECT DISTINCT {names} FROM {rows}) AS s)",
+        f"__dp_within AS MATERIALIZED (SELECT {'' if distinct else 'DISTINCT '}seen, {PERSON} "
+        f"FROM {rows} "
+        f"JOIN __dp_seen ON {same})",
+        f"__dp_coded AS MATERIALIZED (SELECT {PERSON}, CAST(system.main.row_number() OVER () "
+        f"- 1 AS INTEGER) AS code FROM (SELECT DISTINCT {PERSON} FROM __dp_within) AS p)",
+        "__dp_lists_of AS (SELECT seen, system.main.list(code) AS people FROM __dp_within "
+        f"JOIN __dp_coded USING ({PERSON}) GROUP BY seen)",
+        f"__dp_places AS MATERIALIZED (SELECT {FIND_UDF}({call}, coalesce("
+        "system.main.list(people ORDER BY seen ASC), [])) AS places FROM __dp_lists_of)",
+        f"__dp_found AS MATERIALIZED (SELECT {names} FROM __dp_seen JOIN (SELECT "
+        "unnest(places) AS seen FROM __dp_places) AS f USING (seen))",
+    ]

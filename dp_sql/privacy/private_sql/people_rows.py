@@ -1,0 +1,397 @@
+"""People's rows as CTEs: read, placed in groups and kept once for all calls that share a source.
+
+Public groups are all answered, also if no one is in them; unknown ones are found first. A person in
+more groups than a cap is kept in some of them, drawn at random from that person's own groups: those
+where any of the calls has an item. Calls with the same cap share the draw, which
+budget/accountants.md allows under "Releases that draw first".
+
+Per-person values (sql.shape.Shape.of_person) of all calls are computed by one GROUP BY, so that
+people are grouped once. Columns of what is shared are numbered: `__dp_item_0` is the first item.
+
+Where the rows are read in parts, every draw is by a keyed hash, so that a part that is computed
+again comes out the same. For every key the promise holds; that the draws are fair rests on the hash
+(sha256) and on the key, which is drawn for each release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dp_sql.privacy.plans.plan import Finding, Plan
+from dp_sql.privacy.private_sql.groups import PERSON, by_keys, found_sql, keys_of, keys_sql
+from dp_sql.sql.functions.quantile import WORD_UDF
+from dp_sql.sql.types import as_bytes, as_text, by_value, exact
+
+KEEP_UDF, KEEP_BITS_UDF = "__dp_sql_keep", "__dp_sql_keep_bits"
+KEY_UDF = "__dp_sql_key"
+_N_BITS = 62  # so many groups fit a BIGINT, as one bit each
+_PLACE = "CAST(__dp_group - 1 AS INTEGER)"
+_BITS = f"system.main.bit_or(CAST(1 AS BIGINT) << {_PLACE})"
+_ITEM = re.compile(r"\b__dp_item\b")
+
+
+def bundles(plans: Sequence[Plan]) -> list[list[int]]:
+    """The places of plans that one statement releases: they share their source and their groups.
+
+    A plan that finds its groups has others than all other plans, and one that takes counts of
+    covered items reads no rows.
+    """
+    found: dict[object, list[int]] = {}
+    for place, plan in enumerate(plans):
+        groups = None if plan.groups is None else plan.groups.select
+        same = (read_together(plan).source, plan.keys, groups)
+        is_alone = not plan.parameters.reads_people or _finding(plan) is not None
+        is_alone = is_alone or "__dp_cover" in plan.parameters.takes
+        found.setdefault(place if is_alone else same, []).append(place)
+    return list(found.values())
+
+
+def bundled(
+    plans: Sequence[Plan], tickets: Sequence[str]
+) -> Iterator[tuple[list[int], list[Plan], list[str]]]:
+    """The places, plans and tickets of each of the bundles."""
+    for places in bundles(plans):
+        yield places, [plans[i] for i in places], [tickets[i] for i in places]
+
+
+def read_together(plan: Plan) -> Plan:
+    """The plan over the source that it shares with the other calls of its SELECT."""
+    if plan.shared is None:
+        return plan
+    item = replace(plan.columns["item"], sql=plan.shared.item)
+    return replace(plan, source=plan.shared.source, columns={**plan.columns, "item": item})
+
+
+@dataclass
+class PeopleRows:
+    """The CTEs of plans that share a source.
+
+    calls: the first arguments of the UDF that draws for a plan.
+    key: in place of UDFs, draws are hashes with this key, in hexadecimal digits. `__dp_groups` is
+        then a table that is already there.
+    """
+
+    plans: Sequence[Plan]
+    calls: Sequence[str] = ()
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        self.plans = [read_together(plan) for plan in self.plans]
+        self._first = self.plans[0]
+        items = [_item(plan, place) for place, plan in enumerate(self.plans)]
+        self._columns = {sql: f"__dp_item_{i}" for i, sql in enumerate(dict.fromkeys(items))}
+        self._items = [self._columns[sql] for sql in items]
+        self._values: dict[str, str] = {}
+        for plan, item in zip(self.plans, self._items, strict=True):
+            for value in plan.parameters.of_person().values():
+                self._values.setdefault(_ITEM.sub(item, value), f"__dp_own_{len(self._values)}")
+        self._grouped = bool(self._first.keys)
+        self._n_of_rows = sum(not plan.parameters.of_person() for plan in self.plans)
+        self._n_of_persons = len(self.plans) - self._n_of_rows
+        self._draws: dict[int, str] = {}  # cap → the end of its CTEs' names
+        for plan in self.plans:
+            if plan.groups is not None and plan.groups.cap is not None:
+                self._draws.setdefault(plan.groups.cap, f"_{len(self._draws)}")
+
+    @property
+    def _person(self) -> str:
+        """The columns that tell one person's rows in one group."""
+        return f"__dp_group, {PERSON}" if self._grouped else PERSON
+
+    @property
+    def _is_distinct(self) -> bool:
+        """Whether it does not matter how often a row occurs."""
+        return len(self._columns) == 1 and not self._n_of_persons
+
+    @property
+    def _n_readers(self) -> int:
+        """How often `__dp_read` is read."""
+        if self._grouped:
+            n_of_groups = 3 if _finding(self._first) and not self._aggregates_first else 1
+            return n_of_groups + sum(map(_lists_items, self.plans))
+        return self._n_of_rows + bool(self._n_of_persons)
+
+    def shared(self) -> list[str]:
+        """The CTEs that all plans read."""
+        ctes = self.read()
+        rows = "__dp_read"
+        if self._grouped:
+            if self._aggregates_first:
+                persons = self._persons("__dp_read", ", ".join([*keys_of(self._first), PERSON]))
+                ctes.append(f"__dp_all AS MATERIALIZED ({persons})")
+            if self.key is None:
+                ctes += self._groups()
+            rows = f"({self._placed('__dp_read')})"
+            if self._n_of_rows or self._draws_first:
+                kept = "NOT " if self._draws_first else ""
+                ctes.append(f"__dp_placed AS {kept}MATERIALIZED {rows}")
+                rows = "__dp_placed"
+        if self._draws_first:
+            return ctes + self._drawn_first()
+        if self._aggregates_first:
+            ctes.append(f"__dp_persons AS MATERIALIZED ({self._placed('__dp_all')})")
+        elif self._n_of_persons:
+            if self._draws_rows:
+                ctes.append(f"__dp_numbered AS ({self._numbered(rows)})")
+                rows = "__dp_numbered"
+            ctes.append(f"__dp_persons AS MATERIALIZED ({self._persons(rows)})")
+        for cap, end in self._draws.items():
+            ctes += self._allowed(cap, end)
+        return ctes
+
+    def of(self, place: int) -> list[str]:
+        """The CTEs of one plan; the last one is `__dp_kept`, which its lists read."""
+        plan, item = self.plans[place], self._items[place]
+        ctes = []
+        if self._grouped and _lists_items(plan):
+            some = f"SELECT {item} AS __dp_item FROM __dp_read WHERE {item} IS NOT NULL"
+            ctes = [f"__dp_rows AS ({some})"]
+        values = plan.parameters.of_person()
+        rows = "__dp_persons" if values else "__dp_placed" if self._grouped else "__dp_read"
+        is_capped = plan.groups is not None and plan.groups.cap is not None
+        if plan.groups is not None and plan.groups.cap is not None:
+            rows += self._draws[plan.groups.cap]
+        if values:
+            listed = [f"{self._values[_ITEM.sub(item, sql)]} AS {n}" for n, sql in values.items()]
+            some = f" WHERE __dp_n_{item} > 0" if len(self._columns) > 1 else ""
+            if self._draws_first and not is_capped:
+                rows, some = "__dp_own JOIN __dp_groups ON ", self._is_in(f"__dp_in_{item}")
+                listed = [f"1 AS {n}" for n in values]
+            kept = f"SELECT {self._person}, {', '.join(listed)} FROM {rows}{some}"
+            return [*ctes, f"__dp_kept AS ({kept})"]
+        distinct = "DISTINCT " if self._grouped and not self._is_distinct else ""
+        some = f" WHERE {item} IS NOT NULL" if len(self._columns) > 1 else ""
+        kept = f"SELECT {distinct}{self._person}, {item} AS __dp_item FROM {rows}{some}"
+        alone = plan.keep_source and self._n_readers == 1 and not plan.parameters.reads_rows_once
+        is_sample = plan.parameters.sample_items is not None  # few rows, and each has been hashed
+        is_kept = is_capped or distinct or is_sample or (alone and not self._grouped)
+        return [*ctes, f"__dp_kept AS {'' if is_kept else 'NOT '}MATERIALIZED ({kept})"]
+
+    def read(self) -> list[str]:
+        """`__dp_read`, the source's rows, behind what it reads."""
+        return [*self._keys(), self._read()]
+
+    def _keys(self) -> list[str]:
+        """The key of each plan that counts a sample of the items: the same in all of a release."""
+        return [
+            f"{_key_of(place)} AS MATERIALIZED (SELECT system.main.unhex({self._digits(place)}) "
+            "AS key)"
+            for place, plan in enumerate(self.plans)
+            if plan.parameters.sample_items is not None
+        ]
+
+    def _digits(self, place: int) -> str:
+        if self.key is None:
+            return f"{KEY_UDF}({self.calls[place]})"
+        return f"'{hashlib.sha256(f'{self.key}item/{place}'.encode()).hexdigest()}'"
+
+    def _read(self) -> str:
+        """The source's rows, without those that no call counts."""
+        person = self._first.columns["privacy_unit"]
+        listed = [f"{exact(person.sql, person.type)} AS {PERSON}"]
+        listed += [f"{sql} AS {name}" for sql, name in self._columns.items()]
+        rows = f"SELECT {', '.join([*listed, *keys_sql(self._first)])} FROM {self._first.source}\n"
+        some = " OR ".join(f"{name} IS NOT NULL" for name in self._columns.values())
+        there = [f"{name} IS NOT NULL" for name in (PERSON, *keys_of(self._first))]
+        where = " AND ".join([*there, f"({some})"])
+        kept = self._n_readers > 1 and (self._grouped or self._first.keep_source)
+        rows = f"SELECT * FROM ({rows}) AS __dp_source WHERE {where}"
+        return f"__dp_read AS {'' if kept else 'NOT '}MATERIALIZED ({rows})"
+
+    def _groups(self) -> list[str]:
+        """`__dp_groups`, numbered in the order of the keys."""
+        groups = self._first.groups
+        assert groups is not None  # of people
+        names = ", ".join(keys_of(self._first))
+        number = f"system.main.row_number() OVER (ORDER BY {by_keys(self._first)}) AS __dp_group"
+        found, listed = [], f"({groups.select}) AS __dp_crossed"
+        if groups.finding is not None:
+            is_once, listed = self._aggregates_first, "__dp_found"
+            rows = "__dp_all" if is_once else "__dp_read"
+            found = found_sql(self._first, self.calls[0], rows, distinct=is_once)
+        return [
+            *found,
+            f"__dp_groups AS MATERIALIZED (SELECT {names}, {number} FROM {listed})",
+        ]
+
+    @property
+    def _aggregates_first(self) -> bool:
+        """Whether people's values are computed before their groups are found: in one pass."""
+        return self.key is None and not self._n_of_rows and _finding(self._first) is not None
+
+    def _placed(self, rows: str) -> str:
+        """The source's rows, or values of people, with the numbers of their groups."""
+        same = " AND ".join(f"{rows}.{k} = __dp_groups.{k}" for k in keys_of(self._first))
+        distinct = "DISTINCT " if self._is_distinct else ""
+        columns = self._columns if rows == "__dp_read" else self._values
+        return (
+            f"SELECT {distinct}{self._person}, {', '.join(columns.values())} "
+            f"FROM {rows} JOIN __dp_groups ON {same}"
+        )
+
+    def _persons(self, rows: str, by: str | None = None) -> str:
+        """The values of each person, in each group, that the plans need."""
+        by = by or self._person
+        listed = [f"{self._drawn(sql)} AS {name}" for sql, name in self._values.items()]
+        if len(self._columns) > 1:
+            listed += [
+                f"system.main.count({item}) AS __dp_n_{item}" for item in dict.fromkeys(self._items)
+            ]
+        return f"SELECT {by}, {', '.join(listed)} FROM {rows} GROUP BY {by}"
+
+    @property
+    def _n_groups(self) -> int:
+        """How many groups there are, if this is known before the release; else 0."""
+        return (self._first.groups and self._first.groups.size) or 0
+
+    @property
+    def _fits_bits(self) -> bool:
+        """Whether a draw may take a person's groups as bits of one number, the first as bit 0.
+
+        Another reading in the same execution then has another draw, which no value depends on.
+        """
+        return self.key is None and not self._n_of_rows and 0 < self._n_groups <= _N_BITS
+
+    @staticmethod
+    def _is_in(groups: str) -> str:
+        """Whether a row's group is among those of a number."""
+        return f"({groups} >> {_PLACE}) & 1 = 1"
+
+    @property
+    def _draws_first(self) -> bool:
+        """Whether groups are drawn before the rows in them are aggregated, by a second reading.
+
+        A word for each row costs more than to read a stored table again, if a cap leaves few rows.
+        """
+        uncapped = [plan for plan in self.plans if plan.groups and plan.groups.cap is None]
+        return (
+            self._fits_bits
+            and not self._first.keep_source
+            and any(WORD_UDF in sql for sql in self._values)
+            and all(2 * cap <= self._n_groups for cap in self._draws)
+            and all(plan.parameters.counts_people for plan in uncapped)
+        )
+
+    def _drawn_first(self) -> list[str]:
+        """The groups of each person as bits, `__dp_own`, and the values in those that are kept."""
+        items = dict.fromkeys(self._items)
+        inside = (f"{_BITS} FILTER (WHERE {item} IS NOT NULL) AS __dp_in_{item}" for item in items)
+        ctes = [
+            f"__dp_own AS MATERIALIZED (SELECT {PERSON}, {_BITS} AS own, {', '.join(inside)} "
+            f"FROM __dp_placed GROUP BY {PERSON})"
+        ]
+        for cap, end in self._draws.items():
+            allowed = f"SELECT {PERSON}, {KEEP_BITS_UDF}(own, {cap}) AS kept FROM __dp_own"
+            rows = (
+                f"(SELECT __dp_placed.* FROM __dp_placed JOIN ({allowed}) AS k USING ({PERSON}) "
+                f"WHERE {self._is_in('kept')}) AS r"
+            )
+            ctes.append(f"__dp_persons{end} AS MATERIALIZED ({self._persons(rows)})")
+        return ctes
+
+    @property
+    def _draws_rows(self) -> bool:
+        """Whether one row of a person is drawn, by a hash."""
+        return self.key is not None and any(WORD_UDF in sql for sql in self._values)
+
+    def _numbered(self, rows: str) -> str:
+        """The rows with numbers within each person's; rows with equal numbers are equal."""
+        names = [*self._columns.values(), *(["__dp_group"] if self._grouped else [])]
+        number = f"PARTITION BY {PERSON} ORDER BY {', '.join(names)}"
+        return f"SELECT *, system.main.row_number() OVER ({number}) AS __dp_row FROM {rows}"
+
+    def _drawn(self, value: str) -> str:
+        """A person's value in which the word of each row is a hash, if there is a key."""
+        if self.key is None:
+            return value
+        call = rf"{WORD_UDF}\((\w+)\)"
+        return re.sub(call, lambda found: self._hash(f"row/{found[1]}", "__dp_row"), value)
+
+    def _hash(self, what: str, number: str) -> str:
+        """The keyed hash of a person and the number of a group or row."""
+        person = as_text(PERSON, self._first.columns["privacy_unit"].type)
+        text = f"{person} || '/' || CAST({number} AS VARCHAR)"
+        return f"system.main.sha256('{self.key}{what}/' || {text})"
+
+    def _allowed(self, cap: int, end: str) -> list[str]:
+        """The groups in which each person counts, and the rows or people's values in them."""
+        groups = f"SELECT DISTINCT {self._person} FROM __dp_placed"
+        if not self._n_of_rows:
+            groups = f"SELECT {self._person} FROM __dp_persons"
+        using, some = self._person, ""
+        if self._fits_bits:
+            using, some = PERSON, f" WHERE {self._is_in('kept')}"
+            ctes = [
+                f"__dp_allowed{end} AS (SELECT {PERSON}, {KEEP_BITS_UDF}({_BITS}, {cap}) AS kept "
+                f"FROM __dp_persons GROUP BY {PERSON})"
+            ]
+        elif self.key is not None:
+            order = self._hash(f"group/{cap}", "__dp_group")
+            own = f"system.main.list(__dp_group ORDER BY {order} ASC)"
+            ctes = [
+                f"__dp_allowed{end} AS (SELECT {PERSON}, unnest(system.main.list_slice({own}, 1, "
+                f"{cap})) AS __dp_group FROM ({groups}) AS m GROUP BY {PERSON})"
+            ]
+        else:
+            ctes = self._allowed_once(cap, end, groups)
+        joined = f"JOIN __dp_allowed{end} USING ({using}){some}"
+        relations = [("__dp_placed", "NOT "), ("__dp_persons", "")]
+        return ctes + [
+            f"{one}{end} AS {kept}MATERIALIZED (SELECT {one}.* FROM {one} {joined})"
+            for (one, kept), n in zip(relations, (self._n_of_rows, self._n_of_persons), strict=True)
+            if n
+        ]
+
+    def _allowed_once(self, cap: int, end: str, groups: str) -> list[str]:
+        """The same, drawn once in an execution: answers of items are places in a list of theirs.
+
+        People are in an order of their own, so that another reading has the same draw.
+        """
+        call = next(
+            call
+            for plan, call in zip(self.plans, self.calls, strict=True)
+            if plan.groups is not None and plan.groups.cap == cap
+        )
+        order = by_value(PERSON, self._first.columns["privacy_unit"].type)
+        return [
+            f"__dp_members{end} AS MATERIALIZED (SELECT {PERSON}, "
+            "system.main.list(__dp_group ORDER BY __dp_group ASC) AS own, "
+            f"system.main.row_number() OVER (ORDER BY {order}) AS place "
+            f"FROM ({groups}) AS m GROUP BY {PERSON})",
+            f"__dp_counted{end} AS MATERIALIZED (SELECT {KEEP_UDF}({call}, coalesce("
+            "system.main.list(system.main.len(own) ORDER BY place ASC), []), "
+            f"{cap}) AS counted FROM __dp_members{end})",
+            f"__dp_allowed{end} AS MATERIALIZED (SELECT {PERSON}, unnest(system.main.list_select("
+            "own, system.main.list_extract(counted, place))) AS __dp_group "
+            f"FROM __dp_members{end}, __dp_counted{end})",
+        ]
+
+
+def _item(plan: Plan, place: int) -> str:
+    """The item of a plan as SQL over its source; NULL if it is not in the plan's sample."""
+    column, rate = plan.columns["item"], plan.parameters.sample_items
+    item = plan.parameters.column("item", column.sql, column.type)
+    if rate is None:
+        return item
+    from dp_sql.udfs.count_distinct.item_sample import threshold  # few calls take a sample
+
+    keyed = f"(SELECT key FROM {_key_of(place)}), {as_bytes(column.sql, column.type)}"
+    digest = f'system.main.sha256(system.main."||"({keyed})) COLLATE "binary"'
+    return f"CASE WHEN {digest} < '{threshold(rate):016x}' THEN {item} END"
+
+
+def _key_of(place: int) -> str:
+    return f"__dp_sample_{place + 1}"
+
+
+def _finding(plan: Plan) -> Finding | None:
+    """How the groups of a plan are found; None: they are public, or there are none."""
+    return None if plan.groups is None else plan.groups.finding
+
+
+def _lists_items(plan: Plan) -> bool:
+    """Whether the domain of a plan is all items in its rows."""
+    return plan.domain is not None and plan.domain.select is None

@@ -1,0 +1,204 @@
+"""The SQL that reads people's rows, from a plan. Writes; never runs.
+
+It makes lists in DuckDB and passes them to one UDF, which runs the mechanism; sql/functions says
+what the lists hold, people_rows.py which rows they are made from. With GROUP BY, one call of the
+UDF answers all groups, in the order of the keys. Plans that share a source are one statement.
+
+Functions are written with their full name (system.main.list): a macro in the user's database may be
+called `list` or `count`, and must not be what is called here. All other names begin with __dp,
+because the source and its condition are the owner's SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain, count
+
+from dp_sql.privacy.plans.plan import Plan
+from dp_sql.privacy.private_sql.groups import by_keys, keys_of, keys_sql
+from dp_sql.privacy.private_sql.people_rows import PeopleRows
+from dp_sql.sql.shape import Rows
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import sample
+
+GROUPS = "_groups"  # the end of the name of a UDF that answers all groups at once
+EXECUTION = "system.main.current_connection_id(), system.main.current_query_id()"
+
+
+def release_columns(plan: Plan) -> list[tuple[str, str]]:
+    """Names and types of the columns of a plan's release; with keys, of one row per group."""
+    return [*_key_columns(plan), ("__dp_value", _value_type(plan))]
+
+
+def released_columns(plans: Sequence[Plan]) -> list[tuple[str, str]]:
+    """The same for the release of several plans: a value for each of them."""
+    values = [(_value_name(n), _value_type(plan)) for n, plan in enumerate(plans, 1)]
+    return [*_key_columns(plans[0]), *values]
+
+
+def one_of(plan: Plan, relation: str, number: int) -> str:
+    """The release of one plan as a relation, from that of several; `number` counts from 1."""
+    columns = "".join(f"{name}, " for name, _ in _key_columns(plan))
+    value = f"{_value_name(number)} AS __dp_value"
+    return f"(SELECT {columns}{value} FROM {relation} AS __dp_released)"
+
+
+def _value_name(number: int) -> str:
+    return "__dp_value" if number == 1 else f"__dp_value_{number}"
+
+
+def _key_columns(plan: Plan) -> list[tuple[str, str]]:
+    keys = [(name, key.type) for name, key in keys_of(plan).items()]
+    return [("__dp_group", "BIGINT"), *keys] if keys else []
+
+
+def answer_columns(plan: Plan, keys: Sequence[str]) -> list[tuple[str, str]]:
+    """The columns of a plan's release as people read them: the keys by their names, and answer.
+
+    A name that is taken gets a number, as in a DuckDB table: answer_1.
+    """
+    names: dict[str, str] = {}  # by folded name
+    for name in [*keys, "answer"]:
+        numbered = (f"{name}_{n}" for n in count(1))
+        free = next(one for one in chain([name], numbered) if folded(one) not in names)
+        names[folded(free)] = free
+    types = [*(key.type for key in plan.keys), _value_type(plan)]
+    return list(zip(names.values(), types, strict=True))
+
+
+def stand_ins(plan: Plan) -> str:
+    """The list of a SELECT that has the columns of the release, all NULL."""
+    return ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in release_columns(plan))
+
+
+def samples(plan: Plan) -> str:
+    """The same with values that a release may have, which are computed from no row."""
+    return ", ".join(
+        f"CAST({sample(kind)} AS {kind}) AS {name}" for name, kind in release_columns(plan)
+    )
+
+
+def _value_type(plan: Plan) -> str:
+    return plan.parameters.value_type(_types(plan))
+
+
+def count_groups_sql(plan: Plan) -> str:
+    """How many groups a plan's keys make in its source."""
+    groups = f"SELECT DISTINCT {', '.join(keys_sql(plan))} FROM {plan.source}\n"
+    return f"SELECT system.main.count(*) FROM ({groups}) AS __dp_groups"
+
+
+def private_sql(
+    plans: Sequence[Plan],
+    tickets: Sequence[str],
+    *,
+    again: bool = False,
+    execution: str = EXECUTION,
+) -> str:
+    """A SELECT of the columns of `released_columns`: each release is what a UDF knows by a ticket.
+
+    The plans are those of one bundle, as people_rows.bundles says. `again`: whether one execution
+    may run it more than once, as in sql.shape.Rows. `execution`: for which connection and query the
+    releases are made, if not for its own.
+    """
+    calls = [f"'{ticket}', {execution}" for ticket in tickets]
+    if not plans[0].parameters.reads_people:
+        (plan,), (call,) = plans, calls
+        answer = _answer(plan, call, rows_of(plan, again=again), 1)
+        return f"WITH {', '.join(_score_rows(plan))}, {answer}"
+    people = PeopleRows(plans, calls)
+    if len(plans) == 1:
+        ctes = [*people.shared(), *people.of(0)]
+        rows = rows_of(plans[0], again=again)
+        return f"WITH {', '.join(ctes)}, {_answer(plans[0], calls[0], rows, 1)}"
+    ctes, names = people.shared(), [f"__dp_answer_{n}" for n, _ in enumerate(plans, 1)]
+    for n, (plan, call, name) in enumerate(zip(plans, calls, names, strict=True)):
+        rows = rows_of(plan, again=again)
+        answer = f"WITH {', '.join(people.of(n))}, {_answer(plan, call, rows, n + 1)}"
+        ctes.append(f"{name} AS MATERIALIZED ({answer})")
+    columns = [*(f"{names[0]}.{name}" for name, _ in _key_columns(plans[0]))]
+    columns += [f"{name}.{_value_name(n)}" for n, name in enumerate(names, 1)]
+    listed = f"WITH {', '.join(ctes)} SELECT {', '.join(columns)} FROM {names[0]}"
+    if not plans[0].keys:
+        return ", ".join([listed, *names[1:]])
+    joined = "".join(f" JOIN {name} USING (__dp_group)" for name in names[1:])
+    return f"{listed}{joined} ORDER BY {names[0]}.__dp_group ASC"
+
+
+def merged_sql(
+    plan: Plan,
+    ticket: str,
+    merged: str,
+    domain: str | None = None,
+    *,
+    execution: str = EXECUTION,
+) -> str:
+    """The same for one plan whose rows were read elsewhere, with columns of `release_columns`.
+
+    `merged` is a relation: the merged summary, or rows in which codes stand for people. With keys,
+    `__dp_groups` is there as well (parts.py). `domain` lists all items in the rows, as `item`,
+    where they are the domain.
+    """
+    shape, call, rows = plan.parameters, f"'{ticket}', {execution}", rows_of(plan)
+    rows = replace(rows, domain=rows.domain or domain)
+    if shape.keys or shape.sums:
+        rows = replace(rows, merged=merged)
+    else:
+        codes = {**_types(plan), "privacy_unit": "BIGINT"}
+        rows = replace(rows, relation=merged, types=codes)
+    return f"WITH {_answer(plan, call, rows, 1)}"
+
+
+def rows_of(plan: Plan, *, again: bool = False) -> Rows:
+    """What the lists of a plan are made from."""
+    return Rows(
+        relation="__dp_kept",
+        types=_types(plan),
+        mechanism=plan.mechanism,
+        domain=None if plan.domain is None else plan.domain.select,
+        grouped=bool(plan.keys),
+        again=again,
+    )
+
+
+def _answer(plan: Plan, call: str, rows: Rows, number: int) -> str:
+    """The lists of a plan, and the SELECT of its release; the `number` of its value."""
+    shape = plan.parameters
+    ctes = shape.lists(rows)
+    if not rows.grouped:
+        value = shape.value(f"{shape.udf}({call}, {', '.join(shape.takes)})", rows)
+        return f"{', '.join(ctes)} SELECT {value} AS {_value_name(number)} FROM __dp_lists"
+    lists = ", ".join(
+        f"coalesce(system.main.list({name} ORDER BY __dp_group ASC), [])" for name in shape.takes
+    )
+    answers = f"{shape.udf}{GROUPS}({call}, {lists}) AS __dp_answers"
+    ctes.append(f"__dp_drawn AS MATERIALIZED (SELECT {answers} FROM __dp_lists)")
+    keys = ", ".join(f"__dp_groups.{name}" for name in keys_of(plan))
+    value = shape.value("system.main.list_extract(__dp_answers, __dp_groups.__dp_group)", rows)
+    return (
+        f"{', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "
+        f"{value} AS {_value_name(number)} FROM __dp_groups JOIN __dp_lists USING (__dp_group), "
+        "__dp_drawn ORDER BY __dp_groups.__dp_group ASC"
+    )
+
+
+def _types(plan: Plan) -> dict[str, str]:
+    return {name: column.type for name, column in plan.columns.items()}
+
+
+def _score_rows(plan: Plan) -> list[str]:
+    """Rows that are no people's, as `__dp_kept`, and their own groups; NULL is one."""
+    listed = [
+        f"{plan.parameters.column(name, column.sql, column.type)} AS __dp_{name}"
+        for name, column in plan.columns.items()
+    ]
+    rows = f"SELECT {', '.join([*listed, *keys_sql(plan)])} FROM {plan.source}\n"
+    if not plan.keys:
+        return [f"__dp_kept AS MATERIALIZED ({rows})"]
+    number = f"system.main.dense_rank() OVER (ORDER BY {by_keys(plan)}) AS __dp_group"
+    names = ", ".join(keys_of(plan))
+    return [
+        f"__dp_kept AS MATERIALIZED (SELECT *, {number} FROM ({rows}) AS __dp_rows)",
+        f"__dp_groups AS (SELECT DISTINCT __dp_group, {names} FROM __dp_kept)",
+    ]

@@ -1,0 +1,200 @@
+"""An owner's expression that the compiler does not read: does it look at one row only?
+
+It is decided by a positive grammar, from sqlglot's tree and from what the engine says of each
+function that the SQL names. Then the expression is used as the owner wrote it, with the names of
+its columns replaced. Nothing of an analyst's text comes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from dp_sql.errors import SourceError
+from dp_sql.privacy.catalog import OwnersEngine
+from dp_sql.privacy.expressions.comparisons import Refused, Unbound, Value, refuse
+from dp_sql.privacy.relations.from_clause import From
+from dp_sql.sql.clauses import enclosing_select
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, parsed_text, to_sql
+from dp_sql.sql.tokens import Token, called, split, tokenize
+from dp_sql.sql.types import family
+
+WAY_OUT = (
+    "If each row of the result still belongs to one person, store it (CREATE TABLE … AS …) and "
+    "name that table: you then declare the person of each of its rows."
+)
+_ROW_WISE = (
+    exp.Condition, exp.Identifier, exp.DataType, exp.DataTypeParam, exp.Var, exp.Interval,
+    exp.Tuple, exp.Alias, exp.IntervalSpan, exp.Ordered, exp.AtTimeZone, exp.Slice,
+    exp.JSONPath, exp.JSONPathPart,
+)  # fmt: skip
+_ACROSS_ROWS = (exp.Explode, exp.Unnest, exp.Filter, exp.WithinGroup, exp.Lambda, exp.Columns,
+                exp.Star)  # fmt: skip
+_WITH_FIELDS = {"STRUCT", "UNION", "MAP", "JSON", "VARIANT"}
+_COMPARING = {"=", "==", "<>", "!=", "<", ">", "<=", ">=", "(", ")", ",", ".", "::"}
+# Words for which DuckDB calls a function that is not written like a call.
+_CALLING_WORDS = {
+    "LIKE", "ILIKE", "GLOB", "SIMILAR", "ESCAPE", "INTERVAL", "EXTRACT", "AT", "COLLATE",
+    "OVERLAPS", "POSITION", "SUBSTRING", "TRIM", "OVERLAY", "DATE", "TIME", "TIMESTAMP",
+}  # fmt: skip
+_JOIN_WORDS = {"JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "FULL", "NATURAL", "ASOF", "POSITIONAL",
+               "SEMI", "ANTI"}  # fmt: skip
+
+
+def as_written(node: Node, source: From, engine: OwnersEngine) -> Value:
+    """An expression of one row as SQL and with its type; else raises Refused or Unbound."""
+    _name_columns(node)
+    _check_row_wise(node)
+    edits, used = [], {}
+    for column in node.find_all(exp.Column):
+        value, n_parts = source.found(column)
+        if n_parts < len(column.parts) and family(value.type) not in _WITH_FIELDS:
+            raise source.unknown(column)
+        if column is node and n_parts == len(column.parts):
+            return value
+        first, last = column.parts[0].meta, column.parts[n_parts - 1].meta
+        if "start" not in first or "end" not in last:
+            raise refuse(column, f"The place of {to_sql(column)} is not known", WAY_OUT)
+        edits.append((first["start"], last["end"] + 1, value.sql))
+        used[column.name, value.sql] = value.type
+    sql = f"({_edited(node, edits)}\n)"
+    _check_functions(node, engine)
+    rows = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for (_, name), kind in used.items())
+    try:
+        ((_, kind),) = engine.columns(f"SELECT {sql} AS v FROM (SELECT {rows or '1'}) AS t")
+    except SourceError as error:
+        message = error.message
+        for own, name in used:
+            message = message.replace(name, own)
+        raise Unbound(node, error, message) from None
+    return Value(sql, kind)
+
+
+def _name_columns(tree: Node) -> None:
+    """Before a method call, as in `title.upper()`, sqlglot keeps bare names; make them columns."""
+    for dot in list(tree.find_all(exp.Dot)):
+        if isinstance(dot.this, exp.Identifier) and isinstance(dot.expression, exp.Identifier):
+            dot.replace(exp.Column(this=dot.expression, table=dot.this))
+    for dot in tree.find_all(exp.Dot):
+        for name in list(dot.this.find_all(exp.Identifier)):
+            if not isinstance(name.parent, exp.Column) and name is not name.parent.expression:
+                name.replace(exp.Column(this=name.copy()))
+
+
+def _check_row_wise(tree: Node) -> None:
+    for node in tree.walk():
+        if isinstance(node, exp.Any) and node.find(exp.Query) is None:
+            continue  # = ANY(a list)
+        match node:
+            case exp.Query() | exp.SubqueryPredicate():
+                why = "a subquery: it looks at other rows"
+            case exp.Window():
+                why = "a window function: it looks at other rows"
+            case exp.AggFunc():
+                why = "an aggregate: it looks at other rows"
+            case exp.Parameter() | exp.Placeholder():
+                why = "a parameter: write the value into the statement"
+            case _ if isinstance(node, _ACROSS_ROWS) or not isinstance(node, _ROW_WISE):
+                why = "a part that may look at other rows"
+            case _:
+                continue
+        where = "WHERE of the source of a DP call"
+        place = where if isinstance(tree.parent, exp.Where) else "This expression"
+        refusal = refuse(node, f"{place} has {why}", WAY_OUT)
+        if not any("start" in inner.meta for inner in node.walk()):
+            refusal.offset = (span(tree) or (None,))[0]
+        raise refusal
+
+
+def _check_functions(node: Node, engine: OwnersEngine) -> None:
+    """Refuse a function that the engine does not call a pure function of its arguments."""
+    start, stop = span(node) or (0, 0)
+    places = called(tokenize(parsed_text(node)[start:stop] or to_sql(node)))
+    for name, kinds in sorted(engine.function_kinds(frozenset(places)).items() if places else ()):
+        if kinds != {"scalar"}:
+            why = f"The function {name} depends on more than the values of one row"
+            if kinds == {"macro"}:
+                why = f"{name} is a macro, which dp_sql does not read: write its expression instead"
+            refusal = refuse(node, why, WAY_OUT)
+            refusal.offset = start + places[name].start if stop else None
+            raise refusal
+
+
+def check_sql(sql: str, engine: OwnersEngine) -> None:
+    """Refuse SQL that sqlglot, this database and another may read differently."""
+    tokens = tokenize(sql)
+    if any(token.kind == "string" and token.text[0] in "eE" for token in tokens):
+        # Sqlglot 28 ends such a string elsewhere than DuckDB does.
+        raise Refused("A string with escapes is read in more than one way.", hint=WAY_OUT)
+    calls = called(tokens) or any(
+        (token.kind == "symbol" and token.text not in _COMPARING) or token.upper in _CALLING_WORDS
+        for token in tokens
+    )
+    replaced = min(engine.function_kinds(frozenset()), default=None) if calls else None
+    if replaced is not None:
+        why = f"This database has a function {replaced} of its own, which could replace DuckDB's."
+        raise Refused(why, hint=WAY_OUT)
+
+
+def _edited(node: Node, edits: list[tuple[int, int, str]]) -> str:
+    """The SQL of an expression, with the names of columns replaced."""
+    place = span(node)
+    if place is None:
+        if edits:
+            raise refuse(node, "The place of this expression is not known", WAY_OUT)
+        return to_sql(node)
+    text, (position, stop), pieces = parsed_text(node), place, []
+    for start, end, sql in sorted(edits):
+        pieces += [text[position:start], sql]
+        position = end
+    return "".join([*pieces, text[position:stop]])
+
+
+def span(node: Node) -> tuple[int, int] | None:
+    """Where an expression of a list, WHERE or ON is in the SQL; None where that is not known."""
+    alias = node.parent.args.get("alias") if isinstance(node.parent, exp.Alias) else None
+    parts = [*node.walk(), *(alias.walk() if alias is not None else ())]
+    starts = [part.meta["start"] for part in parts if "start" in part.meta]
+    if not starts:
+        return None
+    text = parsed_text(node)
+    tokens = tokenize(text)
+    index = max(i for i, token in enumerate(tokens) if token.start <= min(starts))
+    clause = enclosing_select(tokens, index).clause_of(index)
+    if clause is None:
+        raise Unreadable
+    first, last = clause.start + 1, clause.stop
+    if clause.keyword == "SELECT":
+        first += tokens[first].upper in {"DISTINCT", "ALL"}
+        first, last = next((a, b) for a, b in split(tokens, first, last) if a <= index < b)
+        if alias is not None:
+            at = alias.meta.get("start", -1)
+            last = next(i for i in range(first, last) if tokens[i].start == at)
+            last -= tokens[last - 1].upper == "AS"
+    elif clause.keyword == "FROM":
+        first = _on(tokens, index) + 1
+        last = next(_ends_of_on(tokens, first, last), last)
+    elif clause.keyword != "WHERE":
+        raise Unreadable
+    return tokens[first].start, tokens[last - 1].end
+
+
+def _on(tokens: list[Token], index: int) -> int:
+    """The keyword ON before a token, outside of the brackets that close in between."""
+    depth = 0
+    for i in range(index, -1, -1):
+        depth += tokens[i].is_symbol(")") - tokens[i].is_symbol("(")
+        if tokens[i].upper == "ON" and depth <= 0:
+            return i
+    raise Unreadable
+
+
+def _ends_of_on(tokens: list[Token], start: int, stop: int) -> Iterator[int]:
+    """Where an ON clause may end: at another join, or at the bracket around the joins."""
+    depth = 0
+    for i in range(start, stop):
+        depth += tokens[i].is_symbol("(") - tokens[i].is_symbol(")")
+        is_call = i + 1 < len(tokens) and tokens[i + 1].is_symbol("(")
+        if depth < 0 or (depth == 0 and tokens[i].upper in _JOIN_WORDS and not is_call):
+            yield i

@@ -1,0 +1,396 @@
+"""Is a source person-level, and what does it read?
+
+A relation is compiled from sqlglot's tree into a tree of its own (tree.py), which tree_sql.py
+writes as SQL with the person of each row in a column `__dp_person`. That column comes from the
+private tables alone, whatever they are called. All other grammar is refused.
+
+Every relation built here is a union over people of a function of that person's rows and of public
+rows: base tables are; filtering, projecting and DISTINCT look at one row, or at one person's; a
+join of two private relations keeps pairs of the same person; a join with a public one multiplies
+each row by public rows; groups are formed within one person; UNION ALL adds.
+
+There are two degrees of trust. Under a policy, nothing of an analyst's text reaches the private
+tables. An owner declares tables, files and dataframes in the statement itself, and an expression
+of one row that is not compiled is taken as written (declared_tables.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dp_sql.errors import NotPrivate, QueryError
+from dp_sql.privacy.catalog import Parts, runs, type_of
+from dp_sql.privacy.expressions.collations import either
+from dp_sql.privacy.expressions.comparisons import Refused, Scope, Unbound, Value, refuse
+from dp_sql.privacy.expressions.compiler import condition, settled
+from dp_sql.privacy.relations.from_clause import (
+    ALLOWED,
+    From,
+    FromPart,
+    Rows,
+    conditions,
+    conjuncts,
+    flattened,
+    only,
+    projections,
+    where_terms,
+)
+from dp_sql.privacy.relations.joins import (
+    HINT,
+    Pair,
+    alike,
+    check_keys,
+    compared,
+    correlated,
+    equal_pair,
+    has_match,
+    join_list,
+    unnested,
+)
+from dp_sql.privacy.relations.person_groups import grouped
+from dp_sql.privacy.relations.tables import Tables, no_table
+from dp_sql.privacy.relations.tree import LeftJoin, Relation, Table, UnionAll, is_plain
+from dp_sql.privacy.relations.tree_sql import Written, written
+from dp_sql.sql.sqlglot_tree import Node, Unreadable, tree_of
+from dp_sql.sql.tokens import folded
+
+if TYPE_CHECKING:
+    from dp_sql.policy.limits import WorkLimits
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """Compiles relations.
+
+    tables: what names mean, whose rows tables hold, and how far the person who asks is trusted.
+    limits: how much work one person's rows may cause; None: not limited.
+    ctes: the CTEs in scope, by folded name; each is compiled where it is first read.
+    """
+
+    tables: Tables
+    limits: WorkLimits | None = None
+    ctes: Mapping[str, Callable[[], Rows]] = field(default_factory=dict)
+
+    def with_ctes(self, bodies: Mapping[str, Node]) -> Compiler:
+        """The compiler with CTEs in scope; each sees those before it."""
+        compiler = self
+        for name, body in bodies.items():
+            later = cache(partial(compiler.query, body))
+            compiler = replace(compiler, ctes={**compiler.ctes, name: later})
+        return compiler
+
+    def without_ctes(self, names: Collection[str]) -> Compiler:
+        """The compiler with names that mean CTEs whose bodies it was not given."""
+
+        def refused() -> Rows:
+            raise NotPrivate(
+                "A CTE that is recursive, has a column list or is in brackets is not supported."
+            )
+
+        return replace(self, ctes={**self.ctes, **dict.fromkeys(names, refused)})
+
+    def query(self, tree: Node) -> Rows:
+        """A SELECT, or a UNION ALL of SELECTs."""
+        try:
+            match tree:
+                case exp.Subquery() if not tree.args.get("alias"):
+                    only(tree, {"this"})
+                    return self.query(tree.this)
+                case exp.Union():
+                    return self._union(tree)
+                case exp.Select():
+                    return self._select(tree)
+        except RecursionError:
+            raise refuse(tree, "This is nested too deeply", ALLOWED) from None
+        raise refuse(tree, "A source must be a SELECT, or a UNION ALL of SELECTs", ALLOWED)
+
+    def _union(self, tree: exp.Union) -> Rows:
+        only(tree, {"this", "expression", "distinct", "with_"})
+        if tree.args.get("distinct"):
+            why = "UNION compares rows of different people; write UNION ALL"
+            raise refuse(tree, why, ALLOWED)
+        compiler = self._with(tree)
+        left, right = compiler.query(tree.this), compiler.query(tree.expression)
+        types = [[v.type for v in rows.values] for rows in (left, right)]
+        if types[0] != types[1] or left.person_type != right.person_type:
+            why = "Both sides of UNION ALL must have the same columns and types"
+            raise refuse(tree, why, ALLOWED)
+        pairs = zip(left.values, right.values, strict=True)
+        values = tuple(either(tree, one, other) for one, other in pairs)
+        return replace(left, relation=UnionAll(left.relation, right.relation), values=values)
+
+    def _select(self, tree: exp.Select) -> Rows:
+        known = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
+        only(tree, known | {"order"})  # without LIMIT an order says nothing
+        compiler = self._with(tree)
+        source = compiler.from_clause(tree)
+        scope = compiler.scope(source)
+        compiler.where(tree, source)
+        if tree.args.get("group") is not None or tree.args.get("having") is not None:
+            return grouped(tree, source, scope)
+        names, values = projections(tree, source, scope)
+        if any(value.is_unnested for value in values):
+            source, values = unnested(tree, source, values)
+        distinct = tree.args.get("distinct")
+        if distinct is not None:
+            only(distinct, set())
+            if source.private is not None and not any(value.is_person for value in values):
+                raise refuse(distinct, "SELECT DISTINCT must list the privacy unit", ALLOWED)
+            for i, value in enumerate(values):
+                try:
+                    values[i] = settled(value, distinct)
+                except Refused:  # for the owner either of equal values of one person may stay
+                    if not self.tables.trusted:
+                        raise
+        relation = source.select(values, distinct=distinct is not None)
+        return Rows(relation, tuple(names), tuple(values), source.person_type)
+
+    def _with(self, tree: Node) -> Compiler:
+        clause = tree.args.get("with_")
+        if clause is None:
+            return self
+        only(clause, {"expressions"})
+        bodies = {}
+        for cte in clause.expressions:
+            only(cte, {"this", "alias", "materialized"})
+            alias = cte.args["alias"]
+            if alias.args.get("columns"):
+                raise refuse(
+                    cte, "Name the columns inside the CTE, not in a list after its name", ALLOWED
+                )
+            if folded(alias.name) in bodies:
+                raise refuse(cte, "Two CTEs have the same name", ALLOWED)
+            bodies[folded(alias.name)] = cte.this
+        return self.with_ctes(bodies)
+
+    def from_clause(self, tree: Node) -> From:
+        """The FROM clause of a SELECT with its joins."""
+        clause = tree.args.get("from_")
+        if clause is None:
+            raise refuse(tree, "A source needs a FROM clause", ALLOWED)
+        first, joins = flattened(clause.this)
+        source = From()
+        source.parts.append(self._part(first, source))
+        terms = where_terms(tree)
+        for join in [*joins, *(tree.args.get("joins") or [])]:
+            if join.this.args.get("joins"):
+                raise refuse(join.this, "Joins in brackets are not supported in a source", ALLOWED)
+            self._join(join, source, terms)
+        return source
+
+    def _part(self, node: Node, source: From) -> FromPart:
+        """One relation of FROM; what is joined to it is read by from_clause."""
+        alias = node.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            why = "An alias with a column list, AS name(…), is not supported in a source"
+            raise refuse(node, why, "Write the alias without the column list.")
+        path: Parts = ()
+        if isinstance(node, exp.Subquery):
+            only(node, {"this", "alias", "joins"})
+            rows = self.query(node.this)
+        elif isinstance(node, exp.Table) and (
+            self.tables.trusted or isinstance(node.this, exp.Identifier)
+        ):
+            only(node, {"this", "db", "catalog", "alias", "joins"})
+            rows, path = self._named(node)
+        else:
+            raise refuse(node, "FROM of a source takes tables, views, CTEs and subqueries", ALLOWED)
+        if alias is not None:
+            path = (folded(alias.name),)
+        if self.tables.trusted:
+            rows = rows.with_clear_unit()
+        part = FromPart(path, len(source.parts), rows.read_from())
+        if part.name and any(other.name == part.name for other in source.parts):
+            raise refuse(node, f"Two tables in FROM are called {part.name}", "Give each an alias.")
+        return part
+
+    def _named(self, node: exp.Table) -> tuple[Rows, Parts]:
+        """The rows of a table, view or CTE, and what its columns may be qualified with."""
+        parts = tuple(part.name for part in node.parts)
+        path = tuple(folded(part) for part in parts)
+        if path[0] in self.ctes and len(parts) == 1:
+            try:
+                return self.ctes[path[0]](), path
+            except (NotPrivate, Unbound) as inner:
+                why = f"In {node.name}: {inner.message.rstrip('.')}"
+                raise refuse(node, why, ALLOWED) from None
+        if not self.tables.trusted:
+            path = path[-1:]
+        rows = self.tables.rows(node, parts)
+        if rows is None:
+            body = self.tables.view(parts)
+            if body is None:
+                raise no_table(node, parts, self.tables.names())
+            return self._view(body, parts, node), path
+        if self.tables.trusted:
+            if isinstance(rows.relation, Table) and rows.relation.is_stored:
+                path = tuple(folded(part) for part in rows.relation.name)
+            else:  # DuckDB calls a file by its name without folder and ending
+                path = (path[-1].replace("\\", "/").rsplit("/", 1)[-1].split(".", 1)[0],)
+        return rows, path
+
+    def listed_view(self, parts: Sequence[str]) -> Rows | None:
+        """The rows of a view that the policy lists; NotPrivate where it is not person-level."""
+        body, node = self.tables.view(parts), exp.Table(this=exp.Identifier(this=parts[-1]))
+        return None if body is None else self._view(body, parts, node)
+
+    def _view(self, body: str, parts: Sequence[str], node: Node) -> Rows:
+        try:
+            self.tables.check(body)
+            rows = Compiler(self.tables.inside(parts)).query(tree_of(body))
+        except (Unreadable, NotPrivate, Unbound) as inner:
+            why = f"The view {node.name} is not provably person-level"
+            hint = "The owner can rewrite it with the SQL that analysts may use."
+            if self.tables.trusted:
+                why += f": {inner.message.rstrip('.')}" if isinstance(inner, QueryError) else ""
+                hint = "Make it a table (CREATE TABLE … AS …), and name that table."
+            raise refuse(node, why, hint) from None
+        self.tables.note_view(parts, rows)
+        return rows
+
+    def _join(self, join: Node, source: From, where: Sequence[Node]) -> None:
+        only(join, {"this", "side", "kind", "on", "using"})
+        if join_list(join, source, self.scope):
+            return
+        side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
+        on, using = join.args.get("on"), join.args.get("using") or []
+        if kind in {"SEMI", "ANTI"} and side in {"", "LEFT"}:
+            return self._keep_matches(join, source, anti=kind == "ANTI")
+        listed = (side, on, using) == ("", None, []) and kind in {"", "CROSS"}  # FROM a, b
+        known = side in {"", "LEFT"} and kind in {"", "INNER", "OUTER"} and (on or using)
+        if not (known or (listed and any(isinstance(term, exp.EQ) for term in where))):
+            raise refuse(
+                join,
+                "A source may only use inner, left, semi and anti joins on equal columns",
+                ALLOWED,
+            )
+        part = self._part(join.this, source)
+        left = From(list(source.parts), set(source.hidden))
+        if side == "LEFT" and left.private is None and part.rows.private:
+            raise refuse(
+                join,
+                "Put the private table first: this LEFT JOIN keeps rows that belong to no one",
+                ALLOWED,
+            )
+        source.parts.append(part)
+        equal, terms = self._on(on, source, part)
+        for term in where if listed else ():  # WHERE keeps them, too
+            with contextlib.suppress(Refused):  # of relations that are joined later
+                pair = equal_pair(term, source, part.number, self.scope)
+                equal += [] if pair is None else [pair]
+        for name in using:
+            column = exp.column(name.name)
+            pair = left.column(column), From([part]).column(column)
+            equal.append(alike(*pair, source, source))
+            source.hidden.add((part.number, part.rows.names.index(folded(name.name))))
+        check_keys(join, left.private, part, equal, self.tables)
+        if side == "LEFT":
+            source.left_joins.append(LeftJoin(part.number, compared(equal), tuple(terms)))
+            # The privacy unit may be NULL there, beside a person.
+            part = source.parts[-1]
+            source.parts[-1] = replace(part, rows=part.rows.without_unit(part.rows.names))
+        else:
+            source.equal += compared(equal)
+            source.where += terms
+
+    def _on(self, on: Node | None, source: From, part: FromPart) -> tuple[list[Pair], list[str]]:
+        """The equal columns of an ON clause, and its other conditions."""
+        equal, terms, scope = [], [], self.scope(source)
+        for term in conjuncts(on):
+            pair = equal_pair(term, source, part.number, self.scope)
+            if pair is not None:
+                equal.append(pair)
+                continue
+            try:
+                terms.append(condition(term, scope))
+            except Refused:
+                if scope.as_written is None or on is None:
+                    raise
+                return equal, [scope.as_written(on).sql]
+        return equal, terms
+
+    def _keep_matches(self, join: Node, source: From, *, anti: bool) -> None:
+        """A SEMI or ANTI join: only the rows that have a match, or have none."""
+        inner = From([replace(self._part(join.this, source), number=0)])
+        equal = correlated(conjuncts(join.args.get("on")), source, inner, self.scope, self.scope)
+        for name in join.args.get("using") or []:
+            column = exp.column(name.name)
+            equal.append(alike(source.column(column), inner.column(column), source))
+        found = has_match(join, source, inner, equal, self.tables).sql
+        source.where.append(f"(NOT {found})" if anti else found)
+
+    def where(self, tree: Node, source: From) -> None:
+        """Add the WHERE clause of a SELECT, in which EXISTS and IN may read private tables."""
+        clause = tree.args.get("where")
+        if clause is not None:
+            source.where += conditions(clause.this, self._where_scope(source))
+
+    def _where_scope(self, source: From) -> Scope:
+        return replace(self.scope(source), matched=partial(self._matched, source))
+
+    def _matched(self, source: From, query: Node, value: Value | None) -> Value | None:
+        """Whether a row has a match in a query; None for a value IN public rows."""
+        while isinstance(query, exp.Subquery) and not query.args.get("alias"):
+            only(query, {"this"})
+            query = query.this
+        if value is not None:
+            rows = self.query(query)
+            if not rows.private:
+                return None
+            if not value.is_person or len(rows.values) != 1 or not rows.values[0].is_person:
+                why = "IN (SELECT …) must read public tables only, or compare privacy units"
+                raise refuse(query, why, HINT)
+            inner = From([FromPart((), 0, rows)])
+            return has_match(query, source, inner, [(value, inner.parts[0].value(0))], self.tables)
+        only(query, {"expressions", "from_", "joins", "where", "with_"})
+        listed = (exp.Star, exp.Literal, exp.Null, exp.Column)
+        if not isinstance(query, exp.Select) or not all(
+            isinstance(node.unalias(), listed) for node in query.expressions
+        ):
+            raise refuse(query, "EXISTS takes SELECT 1 FROM … WHERE …", HINT)
+        compiler = self._with(query)
+        inner = compiler.from_clause(query)
+        scopes = (compiler.scope, compiler._where_scope)
+        equal = correlated(where_terms(query), source, inner, *scopes)
+        return has_match(query, source, inner, equal, self.tables)
+
+    def scope(self, source: From) -> Scope:
+        """What an expression over this FROM clause may use."""
+
+        def listed(query: Node) -> Value:
+            rows = self._public_column(query)
+            found = self.computed(rows)
+            source.looked_in.append((found.sql, found.tables))
+            return replace(rows.values[0], sql=f"({found.sql})")
+
+        trusted = partial(self.tables.as_written, source) if self.tables.trusted else None
+        ask, now = self.tables.schema, self.tables.now
+        kind, can_run = partial(type_of, ask), partial(runs, ask)
+        return Scope(source.column, ask.readable, listed, kind, can_run, now, as_written=trusted)
+
+    def _public_column(self, query: Node) -> Rows:
+        """A public query of one column, as the right side of IN."""
+        rows = self.query(query)
+        if rows.private or len(rows.values) != 1:
+            why = "IN (SELECT …) must select one column, from public tables only"
+            raise refuse(query, why, ALLOWED)
+        return rows
+
+    def written(self, relation: Relation, *, every_row: bool = False) -> Written:
+        """A relation as SQL; see tree_sql.written."""
+        return written(relation, self.tables.schema, self.limits, every_row=every_row)
+
+    def computed(self, rows: Rows) -> Written:
+        """A public relation as SQL; what is more than a table is computed here, once."""
+        found = self.written(rows.relation)
+        if is_plain(rows.relation):
+            return found
+        held, tables = self.tables.schema.public_rows(found.sql, found.tables)
+        listed = ", ".join(f"c{i}" for i in range(len(rows.values)))
+        return replace(found, sql=f"SELECT {listed} FROM {held}", tables=tables)

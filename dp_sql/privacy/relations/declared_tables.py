@@ -1,0 +1,251 @@
+"""What an owner declares in a statement: whose rows a table, file or dataframe holds.
+
+Without a policy, each table, file or dataframe with the privacy unit as a column holds people's
+rows, every other table that the source reads is joined to them, and views are read through. The
+receipt says so. Names mean what the engine takes them for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from sqlglot import exp
+
+from dp_sql.errors import ArgumentError, NotPrivate, SourceError
+from dp_sql.privacy.catalog import NamedRelation, OwnersEngine, Parts, SchemaName, view_body
+from dp_sql.privacy.expressions.comparisons import Unbound, Value, refuse
+from dp_sql.privacy.relations.as_written import WAY_OUT, as_written, check_sql
+from dp_sql.privacy.relations.from_clause import From, Rows
+from dp_sql.privacy.relations.tables import Tables, persons_rows, public_rows
+from dp_sql.privacy.relations.tree import Relation, Select, Table, relations_below
+from dp_sql.sql.formatting import full_name, literal, quote
+from dp_sql.sql.sqlglot_tree import Node, parsed_text, to_sql
+from dp_sql.sql.tokens import folded, matching, tokenize
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, family
+
+READERS = frozenset(
+    {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json", "read_json_auto",
+     "read_ndjson", "read_ndjson_auto"}
+)  # fmt: skip
+# Options that keep or drop rows by their place in a file, and columns that show a row's place.
+_BY_PLACE = {"file_row_number", "skip", "ignore_errors", "store_rejects", "rejects_limit"}
+
+
+def _succeeds(ask: Callable[[str], object], select: str) -> bool:
+    try:
+        ask(select)
+    except SourceError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class OwnersSchema:
+    """An owner's connection as the compiler sees it: a `Schema`.
+
+    within: the schema of the view whose query is being read; None in the statement itself.
+    counts: whether questions about numbers are asked; else each answer is 1.
+    """
+
+    engine: OwnersEngine
+    within: SchemaName | None = None
+    counts: bool = True
+    _relations: dict[tuple[Parts, SchemaName | None], NamedRelation | None] = field(
+        default_factory=dict
+    )
+    _columns: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+    def relation(self, parts: Sequence[str]) -> NamedRelation | None:
+        """What a name means here; asked of the engine once."""
+        key = (tuple(parts), self.within)
+        if key not in self._relations:
+            self._relations[key] = self.engine.relation(*key)
+        return self._relations[key]
+
+    def table(self, parts: Sequence[str]) -> Parts | None:
+        found = self.relation(parts)
+        return found.parts if found is not None and found.is_table else None
+
+    def view(self, parts: Sequence[str]) -> str | None:
+        found = self.relation(parts)
+        return view_body(found.view_sql) if found is not None and found.view_sql else None
+
+    def inside(self, view: Sequence[str]) -> OwnersSchema:
+        found = self.relation(view)
+        if found is None or len(found.parts) < 2:
+            return self
+        return replace(self, within=(found.parts[0], found.parts[1]))
+
+    def columns(self, select: str) -> list[tuple[str, str]]:
+        if select not in self._columns:
+            self._columns[select] = self.engine.columns(select)
+        return self._columns[select]
+
+    def readable(self, value: str, type_name: str) -> bool:
+        # Python is not given the value: for a TIMESTAMPTZ it would need the package pytz.
+        cast = f"SELECT CAST({literal(value)} AS {type_name}) IS NULL"
+        return _succeeds(self.engine.public_values, cast)
+
+    def binds(self, select: str) -> bool:
+        return _succeeds(self.columns, select)
+
+    def public_values(self, select: str) -> list[object]:
+        return self.engine.public_values(select)
+
+    def public_number(self, select: str) -> int:
+        """The number that a SELECT over joined tables answers."""
+        (number,) = self.engine.public_values(select) if self.counts else [1]
+        return int(str(number))
+
+    def public_rows(self, select: str, tables: frozenset[Parts]) -> tuple[str, frozenset[Parts]]:
+        """The SELECT itself: nothing is made on the owner's connection."""
+        return f"({select})", tables
+
+    def agrees(self, source: str, tables: frozenset[Parts]) -> bool:
+        return self.engine.agrees(source, tables)
+
+
+@dataclass(frozen=True)
+class DeclaredTables(Tables):
+    """The tables of an owner's statement.
+
+    unit: the column that identifies a person, folded; "" while `origin` is looked for.
+    origin: the column of a table that it is: other tables with such a column are private, too.
+    views: names of the views with people's rows that were read; filled while compiling.
+    """
+
+    schema: OwnersSchema
+    unit: str
+    origin: tuple[Parts, str] | None = None
+    views: set[str] = field(default_factory=set)
+    trusted: ClassVar[bool] = True
+
+    def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
+        if isinstance(node.this, exp.Func):
+            return self._declared(node, (to_sql(node.this),), self._reader(node.this))
+        found = self.schema.relation(parts)
+        if found is not None and found.view_sql is not None:
+            return None
+        return self._declared(node, (found.parts if found is not None else ()) or tuple(parts))
+
+    def view(self, parts: Sequence[str]) -> str | None:
+        body = self.schema.view(parts)
+        if body is None:
+            why = "its definition is not known, or renames its columns."
+            message = f"The view {parts[-1]} is not provably person-level: {why}"
+            raise NotPrivate(message, hint=WAY_OUT)
+        return body
+
+    def check(self, sql: str) -> None:
+        check_sql(sql, self.schema.engine)
+
+    def note_view(self, parts: Sequence[str], rows: Rows) -> None:
+        if rows.private:
+            self.views.add(folded(parts[-1]))
+
+    def as_written(self, source: From, node: Node) -> Value:
+        return as_written(node, source, self.schema.engine)
+
+    def _declared(self, node: Node, name: Parts, function: str = "") -> Rows:
+        try:
+            columns = self.schema.columns(f"SELECT * FROM {function or full_name(name)}")
+        except SourceError as error:
+            raise Unbound(node, error) from None
+        rows = public_rows(self.schema, name, columns, function)
+        table, column = self.origin or ((), "")
+        wanted = [column] if table == name else [self.unit, column]
+        unit = next((one for one in wanted if one and one in rows.names), None)
+        if unit is None or not self.unit:
+            return rows
+        index = rows.names.index(unit)
+        if family(rows.values[index].type) not in EXACT_TYPES:
+            raise inexact("privacy unit", unit, rows.values[index].type)
+        return persons_rows(rows, index)
+
+    def _reader(self, function: Node) -> str:
+        """The call of a table function that reads a file, one row at a time, as it is written."""
+        called = function.name if isinstance(function, exp.Anonymous) else function.sql_name()  # type: ignore[attr-defined]
+        name = folded(called)
+        kinds = self.schema.engine.function_kinds(frozenset({name})).get(name, frozenset())
+        if name not in READERS or kinds != frozenset({"table"}):
+            why = f"The table function {name} is not supported in a source"
+            raise refuse(function, why, f"Supported: {', '.join(sorted(READERS))}. {WAY_OUT}")
+        if function.find(exp.Query) is not None:
+            raise refuse(function, "The file to read must be written in the statement", "")
+        for named in function.find_all(exp.Identifier, exp.Var):
+            if folded(named.name) in _BY_PLACE:
+                why = f"{named.name} is a row's physical position and not a value of a person"
+                raise refuse(named, why, "")
+        sql = parsed_text(function)
+        tokens = tokenize(sql)
+        places = [
+            (token.start, i + 1)
+            for i, token in enumerate(tokens[:-1])
+            if folded(token.name or "") == name and tokens[i + 1].is_symbol("(")
+        ]
+        if len(places) != 1:
+            return to_sql(function)
+        start, bracket = places[0]
+        return sql[start : tokens[matching(tokens, bracket)].end]
+
+
+def no_amount(name: str, kind: str) -> ArgumentError:
+    """The refusal of an item that is neither an integer nor a decimal."""
+    why = "; sums of floating-point numbers are rounded" if family(kind) in BINARY_TYPES else ""
+    hint = f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2))."
+    if is_time(kind):
+        hint = f"Add up a number instead, such as date_diff('day', DATE '2026-01-01', {name})."
+    return ArgumentError(
+        f"The item {name} has type {kind}; only integers and decimals can be added up{why}.",
+        hint=hint,
+    )
+
+
+def is_time(kind: str) -> bool:
+    """Whether a type is a date, a time or an interval: TRY_CAST would make all values NULL."""
+    return kind.startswith(("DATE", "TIME", "INTERVAL"))
+
+
+def inexact(what: str, name: str, kind: str) -> ArgumentError:
+    """The refusal of a column whose equality is not exact."""
+    if family(kind) not in BINARY_TYPES:
+        return ArgumentError(
+            f"The {what} {name} has type {kind}, which is not supported here.",
+            hint="Supported are integers, decimals, strings, dates, times, booleans, UUIDs, blobs "
+            f"and ENUMs. Cast it first, for example CAST({name} AS VARCHAR).",
+        )
+    return ArgumentError(
+        f"The {what} {name} has type {kind}, whose equality is not exact: rounding or NaN would "
+        "decide what counts as the same.",
+        hint=f"Cast it first: TRY_CAST({name} AS DECIMAL(18, 2)), or CAST({name} AS VARCHAR).",
+    )
+
+
+def assumptions(relation: Relation, unit: str) -> tuple[str, ...]:
+    """What the promise rests on: whose rows the tables hold."""
+    tables, listed = read_tables(relation)
+    every = {table.name for table in tables} | listed
+    often = Counter(name[-1] for name in every)  # where two agree, with schema and database
+    names = {name: name[-1] if often[name[-1]] == 1 else ".".join(name) for name in every}
+    people, public = [], []
+    for table in tables:
+        of_table = f"each row of {names[table.name]}"
+        if table.person is None:
+            public.append(f"{of_table} is public, or belongs to the person it is joined to")
+            continue
+        name = table.columns[table.person]
+        person = unit if folded(name) == folded(quote(unit)) else name.strip('"')
+        people.append(f"{of_table} belongs to the person in {person}")
+    lists = [f"{names[name]} is public" for name in sorted(listed)]
+    return tuple(dict.fromkeys(people + public + lists))
+
+
+def read_tables(relation: Relation) -> tuple[list[Table], set[Parts]]:
+    """The tables that a relation reads in FROM, in order, and those of IN (SELECT …)."""
+    every = [*relations_below(relation)]
+    selects = [one for one in every if isinstance(one, Select)]
+    listed = {name for one in selects for _, names in one.looked_in for name in names}
+    return [one for one in every if isinstance(one, Table)], listed

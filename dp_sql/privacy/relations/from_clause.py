@@ -1,0 +1,349 @@
+"""The clauses of a SELECT: what the columns of FROM are called, and expressions over them.
+
+In the SQL of expressions r0c1 is column 1 of relation 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from dp_sql.privacy.catalog import Parts
+from dp_sql.privacy.expressions.comparisons import Refused, Scope, Value, refuse
+from dp_sql.privacy.expressions.compiler import compiled, condition
+from dp_sql.privacy.relations.tree import Group, LeftJoin, Relation, Select
+from dp_sql.sql.formatting import as_written, literal
+from dp_sql.sql.sqlglot_tree import Node, to_sql
+from dp_sql.sql.tokens import folded
+
+ALLOWED = (
+    "A source may use private tables, joins of them on the privacy unit, joins with public tables "
+    "on equal columns, WHERE on one row at a time or on its person's rows, CTEs and subqueries of "
+    "these, GROUP BY the privacy unit, and UNION ALL."
+)
+UNNEST = (
+    "Write FROM (SELECT user_id, unnest(tags) AS tag FROM posts), or FROM posts, unnest(tags) AS "
+    "t(tag), with a column of lists."
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A relation, and what its columns are called.
+
+    names: in the order of `values`, folded.
+    person_type: the type of the privacy unit; None: a public relation.
+    """
+
+    relation: Relation
+    names: tuple[str, ...]
+    values: tuple[Value, ...]
+    person_type: str | None
+
+    @property
+    def private(self) -> bool:
+        """Whether its rows belong to people."""
+        return self.person_type is not None
+
+    def read_from(self) -> Rows:
+        """The same where of several columns with one name only the first has it, and none x_1."""
+        twice = {name for name in self.names if name and self.names.count(name) > 1}
+        if not twice:
+            return self
+        numbered = re.compile(f"({'|'.join(map(re.escape, sorted(twice)))})_[0-9]+")
+        gone = (n in self.names[:i] or numbered.fullmatch(n) for i, n in enumerate(self.names))
+        names = ("" if g else name for g, name in zip(gone, self.names, strict=True))
+        return replace(self, names=tuple(names))
+
+    def with_clear_unit(self) -> Rows:
+        """The same where a column that shares its name with another is not the privacy unit."""
+        columns = list(zip(self.names, self.values, strict=True))
+        return self.without_unit({name for name, value in columns if not value.is_person})
+
+    def without_unit(self, names: Collection[str]) -> Rows:
+        """The same where columns of these names are not the privacy unit."""
+        values = (
+            replace(value, is_person=value.is_person and name not in names)
+            for name, value in zip(self.names, self.values, strict=True)
+        )
+        return replace(self, values=tuple(values))
+
+
+@dataclass(frozen=True)
+class FromPart:
+    """One relation of a FROM clause.
+
+    path: what its columns may be qualified with, folded: its alias, or the parts of its name.
+    number: of the relation in the SQL that is written.
+    """
+
+    path: Parts
+    number: int
+    rows: Rows
+
+    @property
+    def name(self) -> str:
+        """What it is called here; "" for a subquery without an alias."""
+        return self.path[-1] if self.path else ""
+
+    def value(self, index: int) -> Value:
+        """One of its columns."""
+        return replace(self.rows.values[index], sql=f"r{self.number}c{index}")
+
+
+@dataclass
+class From:
+    """A FROM clause under construction, with the conditions of its joins.
+
+    hidden: columns of USING on the right side: they are found by their table's name only.
+    added: columns that joins compute of one relation's others; they have no name.
+    elements: the columns of unnest in FROM: how many relations are before it, what it and its
+        column are called, and which column of which relation it is.
+    looked_in: the public relations that an IN (…) reads, as SQL, and their tables.
+    """
+
+    parts: list[FromPart] = field(default_factory=list)
+    hidden: set[tuple[int, int]] = field(default_factory=set)
+    added: set[tuple[int, int]] = field(default_factory=set)
+    elements: list[tuple[int, Parts, str, tuple[int, int]]] = field(default_factory=list)
+    looked_in: list[tuple[str, frozenset[Parts]]] = field(default_factory=list)
+    equal: list[tuple[str, str]] = field(default_factory=list)
+    left_joins: list[LeftJoin] = field(default_factory=list)
+    where: list[str] = field(default_factory=list)
+
+    @property
+    def person_type(self) -> str | None:
+        """The type of the privacy unit; None where all relations are public."""
+        return None if self.private is None else self.private.rows.person_type
+
+    @property
+    def private(self) -> FromPart | None:
+        """The first private relation, whose `__dp_person` is that of the row."""
+        return next((part for part in self.parts if part.rows.private), None)
+
+    def select(
+        self, values: Sequence[Value], *, distinct: bool = False, group: Group | None = None
+    ) -> Relation:
+        """The SELECT of some expressions from it."""
+        if len(self.parts) == 1 and not (self.where or distinct or group):
+            only = self.parts[0].rows
+            if [value.sql for value in values] == [f"r0c{i}" for i in range(len(only.values))]:
+                return only.relation
+        relations = tuple(part.rows.relation for part in self.parts)
+        sql, types = tuple(value.sql for value in values), tuple(value.type for value in values)
+        joins = (tuple(self.equal), tuple(self.left_joins), tuple(self.where))
+        return Select(relations, *joins, sql, types, distinct, group, tuple(self.looked_in))
+
+    def copy(self) -> From:
+        """The same, to which more can be added."""
+        return From(
+            [*self.parts], {*self.hidden}, {*self.added}, [*self.elements], [*self.looked_in],
+            [*self.equal], [*self.left_joins], [*self.where],
+        )  # fmt: skip
+
+    def add(self, number: int, value: Value) -> Value:
+        """A new column of one relation: an expression of its columns, which are called r0c1."""
+        part = self.parts[number]
+        rows, index = part.rows, len(part.rows.values)
+        columns = [replace(own, sql=f"r0c{i}") for i, own in enumerate(rows.values)]
+        relation = From([replace(part, number=0)]).select([*columns, value])
+        values = (*rows.values, value)
+        rows = Rows(relation, (*rows.names, ""), values, rows.person_type)
+        self.parts[number] = replace(part, rows=rows)
+        self.added.add((number, index))
+        return self.parts[number].value(index)
+
+    def has(self, node: exp.Column) -> bool:
+        """Whether a name means a column here."""
+        names = [folded(part.name) for part in node.parts]
+        return any(next(self._called(tuple(names[:i]), names[i]), None) for i in range(len(names)))
+
+    def column(self, node: exp.Column) -> Value:
+        """The column that a name means."""
+        value, n_parts = self.found(node)
+        if n_parts < len(node.parts):
+            raise self.unknown(node)
+        return value
+
+    def found(self, node: exp.Column) -> tuple[Value, int]:
+        """The column that a.b.c begins with, and how many of these names it takes."""
+        if isinstance(node.this, exp.Star):
+            raise self.unknown(node)
+        names = [folded(part.name) for part in node.parts]
+        for n_parts in range(len(names), 0, -1):
+            found = list(self._called(tuple(names[: n_parts - 1]), names[n_parts - 1]))
+            if len(found) > 1:
+                shown = to_sql(node)
+                hint = "Write the table before the column, as in r.title."
+                refusal = refuse(node, f"{shown} is more than one column of the source", hint)
+                scopes = (as_written(part.name) for part in self.parts if part.name)
+                refusal.names = [f"{scope}.{as_written(node.name)}" for scope in scopes]
+                raise refusal
+            if found:
+                return found[0], n_parts
+        raise self.unknown(node)
+
+    def _called(self, scope: Parts, name: str) -> Iterator[Value]:
+        for part in self.parts:
+            if scope == part.path[max(0, len(part.path) - len(scope)) :] or not scope:
+                for i, own in enumerate(part.rows.names):
+                    if own == name and (scope or (part.number, i) not in self.hidden):
+                        yield part.value(i)
+        for _, path, own, (number, i) in self.elements:
+            if own == name and scope in {(), path}:
+                yield self.parts[number].value(i)
+
+    def unknown(self, node: exp.Column) -> Refused:
+        """The refusal of a name that is not a column."""
+        names = sorted({name for part in self.parts for name in part.rows.names if name})
+        import difflib  # for errors alone
+
+        near = difflib.get_close_matches(folded(node.name), names, n=3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else ALLOWED
+        refusal = refuse(node, f"{to_sql(node)} is not a column of the source", hint)
+        is_alone = len(node.parts) == 1  # then it may be a string without its quotes
+        refusal.names = [*map(as_written, near), *([literal(node.name)] if is_alone else [])]
+        return refusal
+
+
+_CLAUSES = {
+    "limit": "LIMIT", "offset": "OFFSET", "qualify": "QUALIFY", "windows": "WINDOW",
+    "sample": "a sample", "laterals": "LATERAL", "pivots": "PIVOT", "distinct": "DISTINCT",
+    "recursive": "RECURSIVE", "joins": "a join", "method": "this kind of join",
+    "on": "DISTINCT ON", "when": "a time travel clause", "ordinality": "WITH ORDINALITY",
+}  # fmt: skip
+
+
+def only(node: Node, allowed: set[str]) -> None:
+    """Refuse a node that carries anything beyond the allowed parts."""
+    for key, value in node.args.items():
+        if value and key not in allowed:
+            at = value[0] if isinstance(value, list) else value
+            clause = _CLAUSES.get(key, key.upper().replace("_", " "))
+            raise refuse(
+                at if hasattr(at, "walk") else node,
+                f"{clause[0].upper()}{clause[1:]} is not supported in the source of a DP call, "
+                "because one person's rows could then depend on another's",
+                ALLOWED,
+            )
+
+
+def row_wise(node: Node, scope: Scope) -> Value:
+    """Compile an expression, or take it as the owner wrote it."""
+    try:
+        return compiled(node, scope)
+    except Refused:
+        if scope.as_written is None:
+            raise
+    return scope.as_written(node)
+
+
+def list_value(node: Node, scope: Scope) -> Value:
+    """Compile a list that unnest makes rows of."""
+    value = compiled(node, scope)
+    if not value.type.endswith("[]"):
+        raise refuse(node, f"unnest takes a list, not {value.type}", UNNEST)
+    return value
+
+
+def conditions(node: Node, scope: Scope) -> list[str]:
+    """Compile a WHERE clause or another chain of AND, or take it as the owner wrote it."""
+    try:
+        return [condition(term, scope) for term in conjuncts(node)]
+    except Refused:
+        if scope.as_written is None or node.find(exp.Query) is not None:
+            raise
+    return [scope.as_written(node).sql]
+
+
+def conjuncts(node: Node | None) -> list[Node]:
+    """The terms of a chain of AND, in their order."""
+    found: list[Node] = []
+    waiting = [] if node is None else [node]
+    while waiting:
+        term = waiting.pop()
+        if isinstance(term, exp.Paren):
+            waiting.append(term.this)
+        elif isinstance(term, exp.And):
+            waiting += [term.expression, term.this]
+        else:
+            found.append(term)
+    return found
+
+
+def where_terms(tree: Node) -> list[Node]:
+    """The terms of the WHERE clause of a SELECT."""
+    clause = tree.args.get("where")
+    return conjuncts(None if clause is None else clause.this)
+
+
+def projections(tree: exp.Select, source: From, scope: Scope) -> tuple[list[str], list[Value]]:
+    """The names and the values of a SELECT's list."""
+    found: list[tuple[str, Value]] = []
+    for node in tree.expressions:
+        inner = node.unalias()
+        star = inner.this if isinstance(inner, exp.Column) else inner
+        if isinstance(star, exp.Star) and inner is node:
+            table = folded(inner.table) if isinstance(inner, exp.Column) else None
+            found += _star(star, table, source, scope)
+        elif isinstance(inner, exp.Explode):
+            only(inner, {"this"})
+            value = replace(list_value(inner.this, scope), is_unnested=True)
+            found.append((column_name(node), value))
+        else:
+            found.append((column_name(node), row_wise(inner, scope)))
+    return [name for name, _ in found], [value for _, value in found]
+
+
+def _star(star: exp.Star, table: str | None, source: From, scope: Scope) -> list[tuple[str, Value]]:
+    only(star, {"except_", "replace", "rename"})
+    dropped = star.args.get("except_") or []
+    if any(node.args.get("table") for node in dropped):
+        raise refuse(star, "EXCLUDE takes names without a table", ALLOWED)
+    gone = {folded(node.name) for node in dropped}
+    put = {folded(n.alias): compiled(n.this, scope) for n in star.args.get("replace") or []}
+    called = {folded(n.this.name): folded(n.alias) for n in star.args.get("rename") or []}
+    columns = [
+        (place, name, source.parts[number].value(i))
+        for place, path, name, (number, i) in source.elements
+        if table is None or (table,) == path
+    ]
+    columns += [
+        (part.number, name, part.value(i))
+        for part in source.parts
+        if table in {None, part.name}
+        for i, name in enumerate(part.rows.names)
+        if table is not None or (part.number, i) not in source.hidden
+        if (part.number, i) not in source.added
+    ]
+    listed = [(name, value) for _, name, value in sorted(columns, key=lambda column: column[0])]
+    changed = [*gone, *put, *called]
+    if len(changed) != len(set(changed)) or not set(changed) <= {name for name, _ in listed}:
+        raise refuse(star, "EXCLUDE, REPLACE and RENAME take each column of the star once", ALLOWED)
+    found = [(called.get(n, n), put.get(n, value)) for n, value in listed if n not in gone]
+    if not found:
+        raise refuse(star, "This star lists no column", ALLOWED)
+    return found
+
+
+def column_name(node: Node) -> str:
+    """What DuckDB calls a column of a list; an expression without an alias has no name here."""
+    if isinstance(node, exp.Alias | exp.Column):
+        return folded(node.alias_or_name)
+    return ""
+
+
+def flattened(node: Node) -> tuple[Node, list[Node]]:
+    """The first relation of FROM, and the joins that sqlglot keeps inside it or its brackets."""
+    joins: list[Node] = []
+    while True:
+        joins = [*(node.args.get("joins") or []), *joins]
+        inner = node.this
+        bracket = isinstance(node, exp.Subquery) and isinstance(inner, exp.Table | exp.Subquery)
+        if not bracket or node.args.get("alias"):
+            return node, joins
+        only(node, {"this", "joins"})
+        node = inner

@@ -1,0 +1,168 @@
+"""Relations of one FROM clause as SQL: joined, reduced to distinct rows, and capped by person."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from dp_sql.errors import NotSupported
+from dp_sql.privacy.relations.tree import LinkedTable, Select, Table
+from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, exact, family, same_bits
+
+
+@dataclass(frozen=True)
+class FromPartSql:
+    """A relation of FROM with its own conditions, as a SELECT of `r0p`, `r0c1`, and so on.
+
+    most: the most rows of one person in it. is_table: whether it is a table as it is stored. fan:
+    the most of its rows that one row before it matches. None: not known.
+    """
+
+    number: int
+    sql: str
+    columns: tuple[str, ...]
+    most: int | None
+    is_table: bool
+    fan: int | None = None
+
+
+@dataclass
+class FromSql:
+    """FROM and WHERE of a SELECT, the most rows of one person, and if a join multiplies rows."""
+
+    sql: str
+    most: int | None
+    multiplies: bool
+    conditions: list[str] = field(default_factory=list)
+
+
+def listed_sql(columns: Sequence[str]) -> str:
+    """The list of a SELECT, which may need no column."""
+    return ", ".join(columns) or "1 AS one"
+
+
+def where_sql(conditions: Sequence[str]) -> str:
+    """A WHERE clause, where there is a condition."""
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _same_bits(select: Select, columns: Sequence[str]) -> list[str]:
+    return [
+        column
+        if column.endswith("p")
+        else f"{same_bits(column, select.type_of(column))} AS {column}"
+        for column in columns
+    ]
+
+
+def distinct_sql(select: Select, part: FromPartSql) -> str:
+    """The distinct rows of a relation."""
+    person = [f"r{part.number}p"] if select.relations[part.number].is_private else []
+    listed = _same_bits(select, [*person, *part.columns])
+    return f"SELECT DISTINCT {listed_sql(listed)} FROM ({part.sql}) AS t"
+
+
+def capped_sql(select: Select, part: FromPartSql, sql: str, cap: int) -> str:
+    """A limited number of rows of each person, chosen by their values alone.
+
+    A hash of the values orders them, so that no value is preferred; rows with equal hashes are
+    ordered by the values themselves. So which rows are kept never depends on other people's rows,
+    nor on where a row is stored.
+    """
+    person = f"r{part.number}p"
+    order = [f"system.main.hash({', '.join(part.columns)})"] if part.columns else []
+    for column in part.columns:
+        kind = family(select.type_of(column))
+        if kind in BINARY_TYPES | {"ENUM"}:
+            order.append(f"CAST({column} AS VARCHAR)")
+        elif kind in EXACT_TYPES:
+            order.append(exact(column, kind))
+    by = f" ORDER BY {', '.join(order)}" if order else ""
+    number = f"system.main.row_number() OVER (PARTITION BY {person}{by})"
+    listed = listed_sql([person, *part.columns])
+    return f"SELECT {listed} FROM ({sql}) AS t QUALIFY {number} <= {cap}"
+
+
+def joined_sql(select: Select, source: FromSql, part: FromPartSql, terms: Sequence[str]) -> FromSql:
+    """The relations so far, joined with one more."""
+    number, sql, word = part.number, part.sql, "JOIN"
+    if number in select.left:
+        word = "LEFT JOIN"
+    elif select.relations[number].is_private:
+        word, found = "LEFT JOIN", f"__dp_found_{number}"
+        sql = f"SELECT *, 1 AS {found} FROM ({sql}) AS t"
+        source.conditions.append(is_found(found, f"r{select.owner}p"))
+    source.sql += f" {word} ({sql}) AS r{number} ON {' AND '.join(terms) or 'TRUE'}"
+    return source
+
+
+def is_found(found: str, left: str) -> str:
+    """Whether a LEFT JOIN found a row: with this condition it is an inner join.
+
+    An inner join leaves out its left side where its right side is empty: one row on the right would
+    decide whether the rows of all others are read. So private right sides are joined by
+    LEFT JOIN, and this is written so that DuckDB does not make an inner join of it.
+    """
+    return f"coalesce({found}, 0) = (CASE WHEN {left} IS NULL THEN 2 ELSE 1 END)"
+
+
+def matched_sql(
+    select: Select,
+    source: FromSql,
+    part: FromPartSql,
+    still: Collection[str],
+    before: Sequence[int],
+) -> FromSql:
+    """A LEFT JOIN whose ON says more than equal columns: all rows so far, beside those that match.
+
+    For an ON as it is written DuckDB 1.5 would compare each row with each, or not run it at all.
+    """
+    so_far = _so_far(select, still, before)
+    first = listed_sql([*so_far, "system.main.row_number() OVER () AS __dp_row"])
+    match = (
+        f"SELECT {', '.join(['__dp_row AS __dp_match', *part.columns])} "
+        f"FROM __dp_before JOIN ({part.sql}) AS r{part.number} "
+        f"ON {' AND '.join(select.on_equal(part.number, before)) or 'TRUE'}"
+        f"{where_sql(select.on_beside(part.number))}"
+    )
+    sql = (
+        f"WITH __dp_before AS MATERIALIZED (SELECT {first} FROM {source.sql}"
+        f"{where_sql(source.conditions)}) SELECT {listed_sql([*so_far, *part.columns])} "
+        f"FROM __dp_before LEFT JOIN ({match}) AS __dp_matches ON __dp_row = __dp_match"
+    )
+    return FromSql(f"({sql}) AS s{part.number}", source.most, source.multiplies)
+
+
+def _so_far(select: Select, still: Collection[str], available: Collection[int]) -> list[str]:
+    """The person of a row so far, and the columns that are needed from here on."""
+    person = [f"r{select.owner}p"] if select.is_private else []
+    return person + [f"r{n}c{i}" for n in sorted(available) for i in select.columns_of(n, still)]
+
+
+def reduced_sql(
+    select: Select, source: FromSql, still: Collection[str], available: Collection[int]
+) -> FromSql:
+    """The distinct rows so far, with the person and the columns that are needed from here on."""
+    listed = listed_sql(_same_bits(select, _so_far(select, still, available)))
+    sql = f"SELECT DISTINCT {listed} FROM {source.sql}{where_sql(source.conditions)}"
+    return FromSql(f"({sql}) AS s{len(available)}", source.most, source.multiplies)
+
+
+def too_much(select: Select, rows: int, most: int, joined: Sequence[FromPartSql]) -> NotSupported:
+    """The refusal of joins that multiply rows too much; all numbers in it are public."""
+    names = {part.number: "a subquery" for part in joined}
+    for number, relation in enumerate(select.relations):
+        match relation:
+            case Table(name=name) | LinkedTable(table=Table(name=name)):
+                names[number] = name[-1]
+    many = [part for part in joined if part.fan != 1]
+    fans = ", ".join(f"{names[part.number]} by up to {part.fan:,}" for part in many)
+    whose, limit = "", ""
+    if select.is_private:
+        whose, limit = " of one person", " (max_joined_rows_per_person)"
+    return NotSupported(
+        f"These joins could make {rows:,} rows{whose}, and the limit is {most:,}{limit}. "
+        f"They multiply rows: {fans}.",
+        hint="Join on a column that is unique in the other table, or select fewer of its columns: "
+        "rows that differ only in columns that the query does not read count once.",
+    )

@@ -1,0 +1,254 @@
+"""Joins of a FROM clause: which columns they compare, EXISTS and IN as joins, lists as rows.
+
+A join may only join rows of one person. Whether a row has a match in another relation (EXISTS, IN
+over private tables, SEMI and ANTI joins) is a LEFT JOIN with its distinct keys and a 1 beside them:
+there is a match where there is a 1. Where the other relation is private, the person is compared,
+too, so the condition depends on the rows of the row's person and on public rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dp_sql.privacy.expressions.collations import BINARY, agree
+from dp_sql.privacy.expressions.comparisons import SMALL, Refused, Scope, Value, refuse
+from dp_sql.privacy.expressions.compiler import compiled
+from dp_sql.privacy.relations.from_clause import (
+    ALLOWED,
+    UNNEST,
+    From,
+    FromPart,
+    Rows,
+    column_name,
+    conditions,
+    list_value,
+    only,
+)
+from dp_sql.privacy.relations.join_sql import is_found
+from dp_sql.privacy.relations.tables import Tables
+from dp_sql.privacy.relations.tree import LeftJoin, Unnest, relations_in
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import as_key
+
+Pair = tuple[Value, Value]
+ScopeOf = Callable[[From], Scope]
+
+
+def equal_pair(term: Node, source: From, number: int, scope_of: ScopeOf) -> Pair | None:
+    """The two sides of `a = b`, of an earlier relation and of this one; None for other terms."""
+    if not isinstance(term, exp.EQ):
+        return None
+    only(term, {"this", "expression"})
+    sides = [(_part_of(side, source), side) for side in (term.this, term.expression)]
+    if sides[0][0] == number:
+        sides.reverse()
+    (before, first), (after, second) = sides
+    if after != number or before in {None, number}:
+        return None
+    a, b = key(first, source, scope_of), key(second, source, scope_of)
+    return None if a is None or b is None else alike(a, b, source, source)
+
+
+def key(node: Node, source: From, scope_of: ScopeOf) -> Value | None:
+    """A side of an equality as a column; an expression of one relation becomes a column of it.
+
+    None where it is another expression. NULLs that a LEFT JOIN adds are not values of its relation.
+    """
+    if isinstance(node, exp.Column):
+        return source.column(node)
+    number = _part_of(node, source)
+    if number is None or any(join.number == number for join in source.left_joins):
+        return None
+    scope = scope_of(From([replace(source.parts[number], number=0)]))
+    try:
+        return source.add(number, compiled(node, scope))
+    except Refused:
+        if scope.as_written is None:
+            raise
+    return None  # an owner's ON is then taken as written
+
+
+def _part_of(node: Node, source: From) -> int | None:
+    """The relation whose columns an expression names; None where there is not exactly one."""
+    if isinstance(node, exp.Column):
+        source.column(node)
+    columns = () if node.find(exp.Query) is not None else node.find_all(exp.Column)
+    numbers = relations_in(*(source.found(column)[0].sql for column in columns))
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+def _common(a: str, b: str) -> str | None:
+    """The type in which two types are compared without loss; None where they need no cast."""
+    if a != b and {a, b} <= SMALL:
+        return "HUGEINT"
+    return "TIMESTAMP" if {a, b} == {"DATE", "TIMESTAMP"} else None
+
+
+def alike(a: Value, b: Value, first: From, second: From | None = None) -> Pair:
+    """Two sides in one type: a column of `first`, and a column of `second` or an expression.
+
+    A column that is cast becomes another column; a date beyond the type is NULL, which equals
+    nothing. Privacy units stay as they are.
+    """
+    kind = None if a.is_person and b.is_person else _common(a.type, b.type)
+
+    def cast(value: Value, source: From | None) -> Value:
+        if kind is None or value.type == kind:
+            return value
+        if source is None:
+            return Value(f"TRY_CAST({value.sql} AS {kind})", kind)
+        number, index = map(int, value.sql[1:].split("c"))
+        return source.add(number, Value(f"TRY_CAST(r0c{index} AS {kind})", kind))
+
+    return cast(a, first), cast(b, second)
+
+
+def check_keys(
+    node: Node,
+    owner: FromPart | None,
+    part: FromPart,
+    equal: Sequence[Pair],
+    tables: Tables,
+    hint: str = ALLOWED,
+) -> None:
+    """Refuse a join of `part` that compares different types, or joins rows of two people."""
+    for a, b in equal:
+        if as_key("", a.type)[1] != as_key("", b.type)[1]:
+            raise refuse(node, f"A join compares {a.type} with {b.type}", "Join equal types.")
+        agree(node, a, b)
+    both_private = owner is not None and part.rows.private
+    if not equal and (both_private or not tables.trusted):
+        raise refuse(node, "A join must compare a column of each side for equality", hint)
+    if owner is not None and part.rows.private:
+        link = tables.is_link
+        same = any((a.is_person and b.is_person) or link(a, b) or link(b, a) for a, b in equal)
+        if not same or owner.rows.person_type != part.rows.person_type:
+            why = "Two private tables must be joined on their privacy units, so that no row "
+            raise refuse(node, f"{why}depends on two people", hint)
+
+
+def compared(equal: Sequence[Pair]) -> tuple[tuple[str, str], ...]:
+    """The columns that are still to be compared: where people are the same, so are their units."""
+    return tuple((a.sql, b.sql) for a, b in equal if not (a.is_person and b.is_person))
+
+
+HINT = (
+    "Compare the privacy units of both tables: WHERE user_id IN (SELECT user_id FROM other), or "
+    "WHERE EXISTS (SELECT 1 FROM other AS o WHERE o.user_id = r.user_id)."
+)
+_ONE = Value("1", "INTEGER")
+
+
+def has_match(node: Node, outer: From, inner: From, equal: Sequence[Pair], tables: Tables) -> Value:
+    """Whether a row of `outer` has a row of `inner` with equal columns, as a condition of `outer`.
+
+    The first side of each pair is a column of `outer`, the second is an expression over `inner`.
+    Raises Refused where rows of different people would be compared.
+    """
+    owner, number = outer.private, len(outer.parts)
+    if owner is None and inner.person_type is not None:
+        why = "Rows of a private table would decide here which rows of a public table are kept"
+        raise refuse(node, why, "Select from the private table, and join the public table to it.")
+    if not equal and (not tables.trusted or inner.person_type is not None):
+        raise refuse(node, "This subquery compares no column with the outer query", HINT)
+    relation = inner.select([_ONE, *(b for _, b in equal)])
+    part = FromPart((), number, Rows(relation, (), (), inner.person_type))
+    check_keys(node, owner, part, equal, tables, HINT)
+    columns = [(a, replace(b, sql=f"r{number}c{i}")) for i, (a, b) in enumerate(equal, 1)]
+    outer.parts.append(part)
+    outer.left_joins.append(LeftJoin(number, compared(columns), is_match=True))
+    one = f"r{number}c0"
+    if owner is None or inner.person_type is None:
+        return Value(f"(coalesce({one}, 0) = 1)", "BOOLEAN")
+    return Value(f"({is_found(one, f'r{owner.number}p')})", "BOOLEAN")
+
+
+def correlated(
+    terms: Sequence[Node], outer: From, inner: From, scope_of: ScopeOf, where_of: ScopeOf
+) -> list[Pair]:
+    """The pairs that a chain of AND compares; what it says of `inner` alone is kept in `inner`.
+
+    Names are looked for in `inner` first. `scope_of` and `where_of` say what an expression, and
+    what a condition of WHERE, may use.
+    """
+
+    def is_inner(node: Node) -> set[bool]:
+        return {inner.has(column) for column in node.find_all(exp.Column)}
+
+    pairs = []
+    for term in terms:
+        if term.find(exp.Query) is not None or is_inner(term) <= {True}:
+            inner.where += conditions(term, where_of(inner))
+            continue
+        sides = [term.this, term.expression] if isinstance(term, exp.EQ) else []
+        sides.sort(key=lambda side: True in is_inner(side))
+        if [is_inner(side) for side in sides] != [{False}, {True}]:
+            why = "A condition over both queries may only compare a column of each for equality"
+            raise refuse(term, why, HINT)
+        a, b = key(sides[0], outer, scope_of), compiled(sides[1], scope_of(inner))
+        if a is None:
+            raise refuse(term, "This side must be an expression of one table's columns", HINT)
+        pairs.append(alike(a, b, outer))
+    return pairs
+
+
+def unnested(tree: Node, source: From, values: Sequence[Value]) -> tuple[From, list[Value]]:
+    """A SELECT whose list has an unnest: its rows, once for each element, and their columns."""
+    places = [i for i, value in enumerate(values) if value.is_unnested]
+    if len(places) > 1:
+        raise refuse(tree, "A SELECT of a source may unnest one list only", UNNEST)
+    part = FromPart((), 0, Rows(source.select(values), (), tuple(values), source.person_type))
+    one = From([_with_elements(part, places[0])])
+    return one, [one.parts[0].value(i) for i in range(len(values))]
+
+
+def join_list(join: Node, source: From, scope_of: Callable[[From], Scope]) -> bool:
+    """Join `unnest(list) AS t(x)` to the table of the list; False where a join is no such thing."""
+    lateral = join.this
+    node = lateral.this if isinstance(lateral, exp.Lateral) else lateral
+    alias = lateral.args.get("alias")
+    names = [folded(column.name) for column in alias.args.get("columns") or []] if alias else []
+    if isinstance(node, exp.Subquery) and isinstance(lateral, exp.Lateral):
+        query = node.this
+        items = query.expressions if isinstance(query, exp.Select) else []
+        if len(items) != 1 or not isinstance(items[0].unalias(), exp.Explode):
+            return False
+        only(node, {"this"})
+        only(query, {"expressions"})
+        names, node = names or [column_name(items[0])], items[0].unalias()
+        only(node, {"this"})
+        lists = [node.this]
+    elif isinstance(node, exp.Unnest):
+        only(node, {"expressions", "alias"})
+        lists = node.expressions
+    else:
+        return False
+    kind, on = str(join.args.get("kind") or "").upper(), join.args.get("on")
+    plain = kind in {"", "CROSS", "INNER"} and (on is None or on == exp.true())
+    if not plain or join.args.get("side") or len(lists) != 1 or len(names) > 1:
+        raise refuse(join, "This form of unnest is not supported in a source", UNNEST)
+    only(join, {"this", "kind", "on"})
+    numbers = relations_in(*(source.column(c).sql for c in lists[0].find_all(exp.Column)))
+    if len(numbers) != 1 or any(left.number in numbers for left in source.left_joins):
+        raise refuse(join, "unnest in FROM takes a list of one table before it", UNNEST)
+    (number,) = numbers
+    alone = From([replace(source.parts[number], number=0)])
+    column = source.add(number, list_value(lists[0], scope_of(alone)))
+    index = int(column.sql.split("c")[1])
+    source.parts[number] = _with_elements(source.parts[number], index)
+    path = (folded(alias.name),) if alias is not None and alias.name else ()
+    source.elements.append((len(source.parts), path, (names or ["unnest"])[0], (number, index)))
+    return True
+
+
+def _with_elements(part: FromPart, index: int) -> FromPart:
+    """A relation, once for each element of the list in one of its columns."""
+    rows = part.rows
+    values = list(rows.values)
+    values[index] = Value(values[index].sql, values[index].type[:-2], collation=BINARY)
+    relation = Unnest(rows.relation, index, tuple(value.type for value in values))
+    return replace(part, rows=replace(rows, relation=relation, values=tuple(values)))

@@ -1,0 +1,150 @@
+"""GROUP BY within one person's rows: keys that hold the privacy unit, and aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dp_sql.privacy.expressions.comparisons import SMALL, Scope, Value, refuse
+from dp_sql.privacy.expressions.compiler import (
+    compiled,
+    condition,
+    is_aggregate,
+    settled,
+    without_query,
+)
+from dp_sql.privacy.relations.from_clause import ALLOWED, From, FromPart, Rows, column_name, only
+from dp_sql.privacy.relations.tree import Group
+from dp_sql.sql.sqlglot_tree import Node, to_sql
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import family
+
+
+def grouped(tree: exp.Select, source: From, scope: Scope) -> Rows:
+    """A SELECT with GROUP BY, in which each group is made of one person's rows."""
+    group, having = tree.args.get("group"), tree.args.get("having")
+    if group is None or source.private is None or tree.args.get("distinct") is not None:
+        why = "A source with groups must GROUP BY the privacy unit, without DISTINCT"
+        raise refuse(tree, why, ALLOWED)
+    only(group, {"expressions", "all"})
+    listed = [node.unalias() for node in tree.expressions]
+    keys = list(group.expressions)
+    if group.args.get("all"):
+        keys = [node for node in listed if not _aggregates(node)]
+    places = {str(i): node for i, node in enumerate(listed, 1)}
+    for i, node in enumerate(keys):  # GROUP BY 1 is the first column of the list
+        if isinstance(node, exp.Literal) and not node.is_string:
+            keys[i] = places.get(node.this.lstrip("0"), node)
+    by = {key.sql: settled(key, node) for node in keys for key in [compiled(node, scope)]}
+    if not any(key.is_person for key in by.values()):
+        why = "GROUP BY in a source must list the privacy unit"
+        raise refuse(group, why, ALLOWED)
+    groups = _Groups(scope, by)
+    names = [column_name(node) for node in tree.expressions]
+    values = [groups.listed(node) for node in listed]
+    named = {n: v for n, v in zip(names, values, strict=True) if names.count(n) == 1}
+
+    def column(node: exp.Column) -> Value:
+        """A column of the list, or a key."""
+        own = None if node.table else named.get(folded(node.name))
+        return own or groups.scope.column(node)
+
+    kept = []
+    if having is not None:
+        kept.append(condition(having.this, replace(groups.scope, column=column)))
+    relation = groups.source(source, kept).select(values)
+    return Rows(relation, tuple(names), tuple(values), source.person_type)
+
+
+class _Groups:
+    """Groups of one person's rows: an inner SELECT of keys and aggregates, to compute with outside.
+
+    DuckDB binds no aggregate inside TRY(…), and year(min(day)) needs one. `by` are the settled
+    keys, by the SQL that they settle.
+    """
+
+    def __init__(self, scope: Scope, by: Mapping[str, Value]) -> None:
+        self._rows = scope
+        self._keys = list(by.values())
+        self._by = {sql: replace(key, sql=f"r0c{i}") for i, (sql, key) in enumerate(by.items())}
+        self._computed: list[Value] = []
+        self._counts_rows = False
+        self.scope = replace(scope, column=self._column, aggregate=self._aggregate, as_written=None)
+
+    def _column(self, node: exp.Column) -> Value:
+        found = self._by.get(self._rows.column(node).sql)
+        if found is None:
+            raise refuse(node, f"{to_sql(node)} must be in GROUP BY or in an aggregate", ALLOWED)
+        return found
+
+    def _aggregate(self, node: Node) -> Value:
+        value = _aggregate(node, self._rows)
+        self._counts_rows |= _counts_rows(node)
+        written = [known.sql for known in self._computed]
+        if value.sql not in written:
+            self._computed.append(value)
+            written.append(value.sql)
+        return replace(value, sql=f"r0c{len(self._keys) + written.index(value.sql)}")
+
+    def listed(self, node: Node) -> Value:
+        """An expression that is a key, or made of keys and aggregates."""
+        if not _aggregates(node):
+            key = self._by.get(compiled(node, self._rows).sql)
+            if key is not None:
+                return key
+        return compiled(node, self.scope)
+
+    def source(self, rows: From, having: list[str]) -> From:
+        """The inner SELECT as a FROM clause, once all that it must compute is known."""
+        group = Group(
+            keys=tuple(sorted(key.sql for key in self._keys)),
+            is_whole=all(key.is_person for key in self._keys),
+            counts_rows=self._counts_rows,
+        )
+        values = (*self._keys, *self._computed)
+        relation = rows.select(values, group=group)
+        inner = Rows(relation, ("",) * len(values), values, rows.person_type)
+        return From([FromPart((), 0, inner)], where=having)
+
+
+def _aggregates(node: Node) -> bool:
+    return any(is_aggregate(inner) for inner in node.walk())
+
+
+def _counts_rows(node: Node) -> bool:
+    """Whether a node is an aggregate that uses how often a row occurs."""
+    if isinstance(node, exp.Count):
+        return not isinstance(node.this, exp.Distinct)
+    return is_aggregate(node) and not isinstance(node, exp.Min | exp.Max)
+
+
+def _aggregate(node: Node, scope: Scope) -> Value:
+    """An aggregate over one person's rows that cannot overflow or fail."""
+    inner, counted = node.this, "*"
+    if isinstance(node, exp.Min | exp.Max) and inner is not None:
+        only(node, {"this"})
+        value = settled(compiled(inner, scope), node)
+        value = without_query(value, node) if family(value.type) == "VARCHAR" else value
+        word = "min" if isinstance(node, exp.Min) else "max"
+        return Value(f"system.main.{word}({value.sql})", value.type)
+    if isinstance(node, exp.Sum) and inner is not None:
+        only(node, {"this"})
+        value = compiled(inner, scope)
+        if family(value.type) in SMALL:  # 2^63 rows of them fit HUGEINT
+            return Value(f"system.main.sum({value.sql})", "HUGEINT")
+    if not isinstance(node, exp.Count | exp.Anonymous):
+        why = "A source may only use count, min, max, and sum of integers up to 64 bits"
+        raise refuse(node, why, ALLOWED)
+    only(node, {"this", "big_int"})
+    if isinstance(inner, exp.Star):
+        only(inner, set())
+    elif isinstance(inner, exp.Distinct):
+        only(inner, {"expressions"})
+        if len(inner.expressions) != 1:
+            raise refuse(node, "count(DISTINCT …) is supported only for one column", ALLOWED)
+        counted = f"DISTINCT {settled(compiled(inner.expressions[0], scope), node).sql}"
+    elif inner is not None and isinstance(node, exp.Count):
+        counted = compiled(inner, scope).sql
+    return Value(f"system.main.count({counted})", "BIGINT")

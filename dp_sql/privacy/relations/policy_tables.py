@@ -1,0 +1,106 @@
+"""The base tables that a policy names, and whose rows they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from dp_sql.policy.model import Link, Policy, PrivateTable
+from dp_sql.privacy.catalog import Parts
+from dp_sql.privacy.expressions.comparisons import Value, refuse
+from dp_sql.privacy.relations.from_clause import Rows
+from dp_sql.privacy.relations.tables import Tables, no_table, persons_rows, public_rows
+from dp_sql.privacy.relations.tree import LinkedTable, Table
+from dp_sql.sql.formatting import full_name
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import EXACT_TYPES, as_key, family, without_labels
+
+
+@dataclass(frozen=True)
+class PolicyTables(Tables):
+    """The tables that a policy names."""
+
+    policy: Policy
+    asked_at: datetime | None = None
+
+    @property
+    def now(self) -> datetime | None:
+        """The time of the statement."""
+        return self.asked_at
+
+    def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
+        """The rows of a table; None where the policy names no table of this name."""
+        full = self.schema.table(parts)
+        if full is None:
+            return None
+        for table in self.policy.tables.values():
+            if self.schema.table(table.name) == full:
+                return self._people(table, node)
+        return public_rows(self.schema, full, self.columns_of(full)) if self._public(full) else None
+
+    def _public(self, full: Parts) -> bool:
+        return full in {self.schema.table(name) for name in self.policy.public}
+
+    def view(self, parts: Sequence[str]) -> str | None:
+        """The query of a view that the policy lists."""
+        wanted = tuple(folded(part) for part in parts)
+        listed = any(name[-len(wanted) :] == wanted for name in self.policy.views)
+        return self.schema.view(parts) if listed else None
+
+    def names(self) -> list[str]:
+        """The names of what the policy lists."""
+        listed = [*self.policy.tables, *self.policy.public, *self.policy.views]
+        return sorted({name[-1] for name in listed})
+
+    def columns_of(self, full: Parts) -> list[tuple[str, str]]:
+        """Names and types of a base table's columns, as analysts see them.
+
+        The labels of an ENUM may be people's values (CREATE TYPE … AS ENUM (SELECT …)), so an ENUM
+        column of a private table is one of strings, unless the policy says "enum".
+        """
+        listed = self.schema.columns(f"SELECT * FROM {full_name(full)}")
+        if self._public(full):
+            return listed
+        shown = {
+            column
+            for (table, column), domain in self.policy.domains.items()
+            if domain == "enum" and self.schema.table(table) == full
+        }
+        return [(n, kind if folded(n) in shown else without_labels(kind)) for n, kind in listed]
+
+    def is_link(self, a: Value, b: Value) -> bool:
+        """Whether two columns are the two ends of a link that the policy declares."""
+        return any(
+            isinstance(table.unit, Link)
+            and a.origin == (self.schema.table(table.name), table.unit.column)
+            and b.origin == (self.schema.table(table.unit.table), table.unit.key)
+            for table in self.policy.tables.values()
+        )
+
+    def _people(self, table: PrivateTable, node: Node) -> Rows:
+        """A private table, each row with its person, by its own column or by way of a link."""
+        full, unit = self.schema.table(table.name), table.unit
+        if full is None:
+            raise no_table(node, [node.name])
+        rows = public_rows(self.schema, full, self.columns_of(full))
+        column = unit.column if isinstance(unit, Link) else unit
+        if column not in rows.names:
+            why = f"The policy's privacy unit of {node.name} is not a column of it"
+            raise refuse(node, why, "")
+        index = rows.names.index(column)
+        if not isinstance(unit, Link):
+            if family(rows.values[index].type) not in EXACT_TYPES:
+                raise refuse(node, f"The privacy unit of {node.name} has no exact equality", "")
+            return persons_rows(rows, index)
+        owner = self._people(self.policy.tables[unit.table], node)
+        if unit.key not in owner.names:
+            raise refuse(node, f"The policy's link of {node.name} is not a column", "")
+        key = owner.names.index(unit.key)
+        kind, other = (as_key("", v.type)[1] for v in (rows.values[index], owner.values[key]))
+        if other != kind or family(kind) not in EXACT_TYPES:
+            raise refuse(node, f"The policy's link of {node.name} joins different types", "")
+        assert isinstance(rows.relation, Table)
+        linked = LinkedTable(rows.relation, index, owner.relation, key, rows.relation.types)
+        return Rows(linked, rows.names, rows.values, owner.person_type)

@@ -1,0 +1,100 @@
+"""A base table as a relation: its columns and collations, and whose rows it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import ClassVar
+
+from dp_sql.errors import guessed
+from dp_sql.privacy.catalog import Parts, Schema
+from dp_sql.privacy.expressions.collations import collations
+from dp_sql.privacy.expressions.comparisons import Value, refuse
+from dp_sql.privacy.relations.from_clause import From, Rows
+from dp_sql.privacy.relations.tree import Table
+from dp_sql.sql.formatting import as_written, full_name, quote
+from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.tokens import folded
+from dp_sql.sql.types import as_key, family
+
+
+def no_table(node: Node, parts: Sequence[str], names: Collection[str] = ()) -> Exception:
+    """The refusal of a name that means nothing; `names` are those that are known."""
+    near = guessed(folded(parts[-1]), names)
+    message = f"There is no table {'.'.join(parts)}"
+    hint = f"Did you mean {near}? " * bool(near) + "SHOW TABLES lists the tables."
+    refusal = refuse(node, message, hint)
+    refusal.names = [as_written(near)] if near else []
+    return refusal
+
+
+def public_rows(
+    schema: Schema, full: Parts, columns: Sequence[tuple[str, str]], function: str = ""
+) -> Rows:
+    """A public relation (or the call of a table function), its columns read as these types."""
+    source = function or full_name(full)
+    listed = schema.columns(f"SELECT * FROM {source}")
+    strings = [name for name, kind in listed if family(kind) == "VARCHAR"]
+    compared = collations(schema.binds, source, strings)
+    names, types = tuple(folded(name) for name, _ in listed), tuple(kind for _, kind in columns)
+    values, sql = [], []
+    for i, ((name, own), kind) in enumerate(zip(listed, types, strict=True)):
+        values.append(Value(f"c{i}", kind, (full, names[i]), collation=compared.get(name, "")))
+        sql.append(quote(name) if kind == own else f"CAST({quote(name)} AS {kind})")
+    return Rows(Table(full, tuple(sql), types, function=function), names, tuple(values), None)
+
+
+def persons_rows(rows: Rows, index: int) -> Rows:
+    """The same table, with the privacy unit in one of its columns."""
+    values = list(rows.values)
+    values[index] = replace(values[index], is_person=True)
+    assert isinstance(rows.relation, Table)
+    person_type = as_key("", values[index].type)[1]
+    return Rows(replace(rows.relation, person=index), rows.names, tuple(values), person_type)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What names mean, and whose rows tables hold: how far the person who asks is trusted.
+
+    trusted: whether the owner asks, whose expressions of one row may be taken as written.
+    """
+
+    schema: Schema
+    trusted: ClassVar[bool] = False
+
+    @property
+    def now(self) -> datetime | None:
+        """The time of the statement; None where the engine's own is used."""
+        return None
+
+    def rows(self, node: Node, parts: Sequence[str]) -> Rows | None:
+        """The rows of a table; None where the name means no table that may be read."""
+        raise NotImplementedError
+
+    def view(self, parts: Sequence[str]) -> str | None:
+        """The query of a view; None where the name means no view that may be read."""
+        raise NotImplementedError
+
+    def names(self) -> list[str]:
+        """The names to propose for one that means nothing."""
+        return []
+
+    def inside(self, view: Sequence[str]) -> Tables:
+        """The same as the query of a view reads names."""
+        return replace(self, schema=self.schema.inside(view))
+
+    def is_link(self, a: Value, b: Value) -> bool:
+        """Whether two columns are the two ends of a declared link between private tables."""
+        return False
+
+    def check(self, sql: str) -> None:
+        """Refuse the SQL of a view that sqlglot and the engine may read differently."""
+
+    def note_view(self, parts: Sequence[str], rows: Rows) -> None:
+        """Take note of a view that was read."""
+
+    def as_written(self, source: From, node: Node) -> Value:
+        """An expression of one row, as the owner wrote it."""
+        raise refuse(node, "Only an owner's expressions are taken as written")
