@@ -5,6 +5,7 @@ is 1/rate. Proofs are in exact_sampling.md.
 """
 
 from fractions import Fraction
+from functools import lru_cache
 
 from dp_sql.udfs.exact_sampling import Draws, Odds, geometric
 from dp_sql.udfs.intervals import exp_enclosure, ln_enclosure
@@ -21,6 +22,7 @@ def discrete_laplace(rate: Fraction, draws: Draws) -> int:
     return -1 - size if negative else size
 
 
+@lru_cache(maxsize=256)
 def laplace_quantile(rate: Fraction, beta: Fraction) -> int:
     """Find the least integer x with P(X >= x) <= beta, for beta in (0, 1/2); nothing is rounded."""
     if rate <= 0:

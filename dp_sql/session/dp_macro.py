@@ -90,7 +90,7 @@ def with_ctes(
         sql = private_sql(some, [tickets[i] for i in places], again=True)
         releases.append((name, sql))
         for n, i in enumerate(places, 1):
-            relations[i] = one_of(plans[i], name, n)
+            relations[i] = one_of(some, name, n)
     start, stop = tokens[0].start, tokens[-1].end
     body = outer_sql(text, (start, stop), selects, relations)
     return with_releases(body, tokens, start, releases) if releases else body

@@ -7,6 +7,7 @@ distance, not of their sum.
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 from dp_sql.udfs.exact_sampling import Odds
 from dp_sql.udfs.select.normalized import grid_of
@@ -44,16 +45,17 @@ def normalized_by_difference(
 ) -> list[int]:
     """Compute floor(grid * s) for how far each bound is behind, >= 0; a person moves s by 1."""
     unit = cost.denominator
-    behind = [cost.numerator * at - unit * n for at, n in zip(bounds, cover, strict=True)]
+    behind = [grid * (cost.numerator * at - unit * n) for at, n in zip(bounds, cover, strict=True)]
     return [
         max(
-            grid * (a - other) // (unit * _sensitivity(at, its))
+            (a - other) // (unit * _sensitivity(at, its))
             for other, its in zip(behind, bounds, strict=True)
         )
         for a, at in zip(behind, bounds, strict=True)
     ]
 
 
+@lru_cache(maxsize=1024)
 def _sensitivity(bound: int, other: int) -> int:
     """Bound how far one person moves the difference of the counts under two bounds."""
     return max(min(bound, other), abs(bound - other))

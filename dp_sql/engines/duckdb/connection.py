@@ -294,7 +294,7 @@ class Engine:
                 with release_sql(some, theirs, self, private_sql) as sql:
                     relation = frozen.insert(released_columns(some), sql, self.run)
                 for number, place in enumerate(places, 1):
-                    relations[place] = one_of(drawn[place], relation, number)
+                    relations[place] = one_of(some, relation, number)
 
         self._redeem(plans[0], tickets, run)
         return relations

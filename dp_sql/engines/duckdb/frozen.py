@@ -13,8 +13,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain, count
 
-import duckdb
-
 from dp_sql.sql.functions.topk import COUNTED
 
 Columns = Sequence[tuple[str, str]]  # names and types, as SQL
@@ -38,12 +36,8 @@ class FrozenAnswers:
     def insert(self, columns: Columns, select: str, run: Run) -> str:
         """Freeze the rows of a SELECT, which is run once; returns a relation, as SQL."""
         number, table, names = next(self._numbers), _shared(columns), _names(columns)
-        into = f"INSERT INTO {table} SELECT {number}, {names} FROM ({select})"
-        try:
-            run(into)
-        except duckdb.CatalogException:  # not bound: no table yet, or a ROLLBACK has removed it
-            _create(run, table, [("__dp_number", "BIGINT"), *columns])
-            run(into)
+        _create(run, table, [("__dp_number", "BIGINT"), *columns])  # a ROLLBACK may have removed it
+        run(f"INSERT INTO {table} SELECT {number}, {names} FROM ({select})")
         return f"(SELECT {names} FROM {table} WHERE __dp_number = {number})"
 
     def add(self, columns: Columns, rows: Rows) -> str:

@@ -45,7 +45,7 @@ from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import as_written, full_name, quote
 from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference
 from dp_sql.sql.sqlglot_tree import Node
-from dp_sql.sql.tokens import Token, folded
+from dp_sql.sql.tokens import Token, folded, tokenize
 from dp_sql.sql.types import exact, family
 
 
@@ -131,6 +131,8 @@ def _origin(
     select: DpSelect, call: DpCall, bodies: Mapping[str, str], schema: OwnersSchema
 ) -> tuple[Parts, str] | None:
     """The column of a table that the privacy unit is, should a subquery have renamed it."""
+    if not select.ctes and _is_table(select.source_text, schema):
+        return None
     tables = DeclaredTables(replace(schema, counts=False), "")  # no number is asked for
     try:
         source = compiled_source(select, bodies, Compiler(tables))
@@ -138,6 +140,17 @@ def _origin(
     except QueryError:  # the error is raised again when the source is compiled
         return None
     return None if origin is None or origin[1] == folded(call.privacy_unit.parts[-1]) else origin
+
+
+def _is_table(source: str, schema: OwnersSchema) -> bool:
+    """Whether a source is nothing but the name of a table."""
+    names, dots = tokenize(source)[::2], tokenize(source)[1::2]
+    parts = [name.name for name in names if name.name is not None]
+    if len(parts) != len(dots) + 1 or not all(dot.is_symbol(".") for dot in dots):
+        return False
+    with contextlib.suppress(QueryError):  # it is raised when the source is compiled
+        return schema.table(parts) is not None
+    return False
 
 
 def _bodies(select: DpSelect, tokens: Sequence[Token]) -> dict[str, str]:

@@ -37,9 +37,11 @@ def released_columns(plans: Sequence[Plan]) -> list[tuple[str, str]]:
     return [*_key_columns(plans[0]), *values]
 
 
-def one_of(plan: Plan, relation: str, number: int) -> str:
+def one_of(plans: Sequence[Plan], relation: str, number: int) -> str:
     """The release of one plan as a relation, from that of several; `number` counts from 1."""
-    columns = "".join(f"{name}, " for name, _ in _key_columns(plan))
+    if len(plans) == 1:
+        return relation
+    columns = "".join(f"{name}, " for name, _ in _key_columns(plans[number - 1]))
     value = f"{_value_name(number)} AS __dp_value"
     return f"(SELECT {columns}{value} FROM {relation} AS __dp_released)"
 
@@ -175,11 +177,13 @@ def _answer(plan: Plan, call: str, rows: Rows, number: int) -> str:
     answers = f"{shape.udf}{GROUPS}({call}, {lists}) AS __dp_answers"
     ctes.append(f"__dp_drawn AS MATERIALIZED (SELECT {answers} FROM __dp_lists)")
     keys = ", ".join(f"__dp_groups.{name}" for name in keys_of(plan))
-    value = shape.value("system.main.list_extract(__dp_answers, __dp_groups.__dp_group)", rows)
+    answer = "system.main.list_extract(__dp_answers, __dp_groups.__dp_group)"
+    value = shape.value(answer, rows)
+    items = "" if value == answer else " JOIN __dp_lists USING (__dp_group)"
     return (
         f"{', '.join(ctes)} SELECT __dp_groups.__dp_group AS __dp_group, {keys}, "
-        f"{value} AS {_value_name(number)} FROM __dp_groups JOIN __dp_lists USING (__dp_group), "
-        "__dp_drawn ORDER BY __dp_groups.__dp_group ASC"
+        f"{value} AS {_value_name(number)} FROM __dp_groups{items}, __dp_drawn "
+        "ORDER BY __dp_groups.__dp_group ASC"
     )
 
 
