@@ -21,7 +21,7 @@ from dp_sql.session import system_tables
 from dp_sql.session.analyst import AnalystSession
 from dp_sql.session.question import Question
 from tests.attacks.attack_bench import Side, _chain, attacks, both_sides, families, ledger_of
-from tests.budget.test_budget import POLICY, TOP, events
+from tests.budget.shop import POLICY, TOP, events
 from tests.databases import write_database
 from tests.privacy.test_fuzz_plans import SEEDS
 
