@@ -85,6 +85,14 @@ def test_what_a_page_links_to_is_on_the_site(tmp_path: Path) -> None:
         assert [str(file) for file in files if not file.is_file()] == [], page
 
 
+def test_messages_wrap_and_tables_do_not(tmp_path: Path) -> None:
+    gather(tmp_path / "pages")
+    owner = (tmp_path / "pages" / "docs" / "tutorials" / "owner.md").read_text("utf-8")
+    assert "```{ .text .wrap }\nLedgerError: The ledger" in owner
+    assert "```text\n┌" in owner and "```text\nnumber  time" in owner
+    assert owner.count("\n```") == (ROOT / "docs/tutorials/owner.md").read_text().count("\n```")
+
+
 def test_a_dead_link_of_the_site_is_found(tmp_path: Path) -> None:
     links = ["b.html#x", "b.html#y", "c.html", "#z", "https://x.y"]
     page = "".join(f'<a href="{link}">.</a>' for link in links)

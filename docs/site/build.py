@@ -23,6 +23,8 @@ COPIED = (
     "*.md", "docs/**/*.md", "docs/site/*.css", "docs/site/*.js", "udfs/**/*.md",
     "dp_sql/budget/*.md", "dp_sql/engines/*.md", "benchmarks/*.md", "examples/*/README.md",
 )  # fmt: skip
+OUTPUT = re.compile(r"^```text$(.*?^```$)", re.DOTALL | re.MULTILINE)
+IN_COLUMNS = re.compile(r"[│█]|(\S {2,}\S.*){3}")
 LINKED = re.compile(r"\]\((?!http)([^)#]+)")
 
 
@@ -48,13 +50,21 @@ def gather(folder: Path = PAGES) -> None:
     for file in files:
         place = folder / file.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, place)
+        if file.suffix == ".md":
+            place.write_text(OUTPUT.sub(wrapped, file.read_text("utf-8")), "utf-8")
+        else:
+            shutil.copyfile(file, place)
     (folder / "docs" / "reference").mkdir()
     for name, text in pages().items():
         (folder / "docs" / "reference" / name).write_text(text, "utf-8")
     site = ROOT / "docs" / "site"
     shutil.copyfile(site / "nav.yml", folder / ".nav.yml")
     shutil.copyfile(site / "zensical.toml", folder.parent / "zensical.toml")
+
+
+def wrapped(output: re.Match[str]) -> str:
+    """Let the lines of an output wrap, unless it has a table or a bar."""
+    return output[0] if IN_COLUMNS.search(output[0]) else "```{ .text .wrap }" + output[1]
 
 
 class Page(HTMLParser):
