@@ -36,6 +36,8 @@ _WAITING_PER_ANALYST = 4  # each holds a thread of the server
 _ASKED_AT_ONCE = 96  # by all analysts; Quack has some 130 threads, and needs some for new clients
 _WAITING_AT_ONCE = 72  # beyond this an analyst may ask only one at a time
 _GRACE_SECONDS = 60.0
+# Quack 1.5.5 writes past a buffer when it lists more than 2,048 connections.
+_MAX_CONNECTIONS = 1500
 
 
 @dataclass
@@ -74,6 +76,7 @@ class Gateway:
         self._lock = threading.Lock()
         self._analysts: dict[str, _Analyst] = {}
         self._clients: dict[str, _Client] = {}
+        self._refused: set[str] = set()  # names of those who had too many connections
         self._is_open = True
 
     def check(self) -> None:
@@ -90,14 +93,24 @@ class Gateway:
             self._session(analyst)
 
     def admit(self, connection: str, token: str) -> bool:
-        """Whether a token is in the file; the connection asks as its analyst from then on."""
-        digest = digest_of(token)
-        if not self._is_open or owner_of(digest, read_tokens(self._tokens)) is None:
+        """Whether a token is in the file; the connection asks as its analyst from then on.
+
+        A token that has its share of all connections open admits no other one.
+        """
+        digest, known = digest_of(token), read_tokens(self._tokens)
+        if not self._is_open or (name := owner_of(digest, known)) is None:
             return False
         self._forget_closed()
         with self._lock:
-            self._clients[connection] = _Client(digest, time.monotonic())
-        return True
+            own = sum(client.digest == digest for client in self._clients.values())
+            if max(own * len(known), len(self._clients)) < _MAX_CONNECTIONS:
+                self._clients[connection] = _Client(digest, time.monotonic())
+                return True
+            is_new = name not in self._refused
+            self._refused.add(name)
+        if is_new:
+            print(f"{name} has {own} open connections, and gets no more.", file=sys.stderr)
+        return False
 
     def answer(self, connection: str, text: str) -> str:
         """SQL that reads the answer to a client's statement.

@@ -253,3 +253,18 @@ def test_a_gateway_forgets_connections_that_are_gone(
     assert it.admit("four", served.token("reporting"))
     with pytest.raises(NotSupported, match="not valid here"):
         it.answer("three", "SELECT 1")
+
+
+def test_each_token_has_its_share_of_the_connections_that_quack_can_list(
+    gateway: tuple[Gateway, Served],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    it, served = gateway
+    secret, other = served.token("reporting"), served.token("poor")
+    monkeypatch.setattr(it, "_forget_closed", lambda: None)
+    most = 1500 // len(served.secrets)
+    assert [it.admit(f"one {i}", secret) for i in range(most + 2)] == [True] * most + [False] * 2
+    assert f"reporting has {most} open connections" in capsys.readouterr().err
+    assert it.admit("two", other)
+    it.answer("one 0", "SELECT 1")  # the connections that are open go on
