@@ -61,7 +61,7 @@ class ByParts:
         key = f"{fair_bits(_KEY_BITS):0{_KEY_BITS // 4}x}"
         try:
             if plans[0].keys:
-                self._make_groups(plans[0], tickets[0], key)
+                self._make_groups(plans, tickets[0], key)
             yield [self._select(plans, place, tickets[place], key) for place in range(len(plans))]
         finally:
             while self._tables:
@@ -100,9 +100,9 @@ class ByParts:
 
     # --- groups ---
 
-    def _make_groups(self, plan: Plan, ticket: str, key: str) -> None:
+    def _make_groups(self, plans: Sequence[Plan], ticket: str, key: str) -> None:
         """Make the table of groups: public ones, or those that a mechanism finds."""
-        groups = plan.groups
+        plan, groups = plans[0], plans[0].groups
         assert groups is not None  # a plan of people's rows with keys
         if groups.finding is None:
             select = groups.select
@@ -110,7 +110,7 @@ class ByParts:
                 select = crossed([self._observed(plan, i, f) for i, f in enumerate(groups.factors)])
             self._remake(GROUPS, groups_sql(plan, f"({select}) AS __dp_crossed"))
             return
-        asked = members_sql(plan, key)
+        asked = members_sql(plans, key)
         pairs = self._engine.complete(self._question(plan, asked, shown=asked.keys), None, None)
         self._make_pairs("__dp_members", (pairs, asked.keys, self._typed(asked.part_sql)))
         self._remake(GROUPS, found_groups_sql(plan, ticket, "__dp_members"))

@@ -261,7 +261,7 @@ class AnalystSession(Session):
         """
         question = self._question
         assert question is not None
-        stored = [self._store.answer(plan) for plan in plans]
+        stored = self._store.answers(plans)
         selects = [select for select in statement.selects for _ in select.calls]
         calls = zip(selects, plans, stored, strict=True)
         new = [(select, plan) for select, plan, known in calls if known is None]

@@ -81,6 +81,11 @@ def with_ctes(
     text: str, tokens: Sequence[Token], selects: Sequence[DpSelect], engine: Engine
 ) -> str:
     """The query written as `tokens`, with its releases as CTEs in front."""
+    for select in selects:  # DuckDB may run one of its calls and not the one that pays for groups
+        if select.delta is not None and len(select.calls) > 1:
+            why = "Here each call that finds groups needs a SELECT of its own."
+            hint = "Or ask with dp_sql.connect(…).sql(…), where the calls of a SELECT share them."
+            raise select.refused(why, select.calls[1].start, hint, NotSupported)
     plans = owners_plans(selects, tokens, engine)
     tickets = [engine.tickets.issue(plan, text, number) for number, plan in enumerate(plans, 1)]
     releases, relations = [], [""] * len(plans)

@@ -85,6 +85,13 @@ class ReleaseStore:
         key = question_key(plan, self._database)
         return next(self._read("question = ? ORDER BY number DESC LIMIT 1", key), None)
 
+    def answers(self, plans: Sequence[Plan]) -> list[Stored | None]:
+        """The same for each plan of a statement: of calls that share their groups, all or none."""
+        stored = [*map(self.answer, plans)]
+        shared = [plan.groups and plan.groups.finding and id(plan.groups.finding) for plan in plans]
+        new = {one for one, known in zip(shared, stored, strict=True) if one and known is None}
+        return [None if one in new else known for one, known in zip(shared, stored, strict=True)]
+
     def find(self, release_id: str) -> Stored | None:
         """The release with this id."""
         return next(self._read("id = ?", release_id), None)
@@ -138,6 +145,8 @@ def question_key(plan: Plan, database: str) -> str:
     domain, groups = plan.domain, plan.groups
     finding = None if groups is None else groups.finding
     found_by = [] if finding is None else [[*map(str, finding.parameters.values())]]
+    if groups is not None and len(groups.found_by) > 1:
+        found_by.append([str(groups.pays), *groups.found_by])
     numbers = plan.parameters.question(plan.mechanism)
     parts = (
         database, plan.function.name, plan.mechanism.name, plan.source, None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
 from dp_sql.errors import ArgumentError, NotSupported, ParseError, QueryError, guessed
@@ -51,6 +52,11 @@ class DpSelect:
     def groups(self) -> PublicSet | SetPerKey | None:
         """The public set of groups, as one of the calls states it."""
         return next((call.groups for call in self.calls if call.groups is not None), None)
+
+    @property
+    def delta(self) -> Fraction | None:
+        """What finds the groups, as one of the calls states it; None: they are public."""
+        return next((call.parameters.delta for call in self.calls if call.finds_groups), None)
 
     @property
     def source_text(self) -> str:
@@ -223,6 +229,8 @@ def _read_select(
     named = {folded(t.name or "") for t, sign in pairwise(tokens) if sign.is_symbol(":=", "=>")}
     if "groups" in named:  # in one of the calls, for all
         of_groups = of_groups[1:]
+    elif "delta" in named and all(map(_may_find_groups, (tokens[i] for i in places))):
+        of_groups = []  # found for all, too
     calls = tuple(read_call(tokens, index, under_policy, of_groups) for index in places)
     _check_groups(tokens, places, calls, group is not None)
     for key in keys:
@@ -259,14 +267,15 @@ def _check_groups(
 ) -> None:
     """Refuse arguments about groups without GROUP BY, and calls with different groups."""
     written = {call.groups.text for call in calls if call.groups is not None}
+    finding = [call for call in calls if call.finds_groups]
+    for call in finding:
+        _check_finding(call, finding[0], calls, grouped)
     for place, call in zip(places, calls, strict=True):
         message = None
         if len(written) > 1:
             message = "All DP calls of one SELECT must have the same groups."
         if not grouped and (call.groups is not None or call.max_groups_contributed is not None):
             message = "groups and max_groups_contributed need a GROUP BY clause."
-        if call.finds_groups:
-            _check_finding(call, len(calls), grouped)
         if message is not None:
             hint = "Add GROUP BY, or leave these arguments out."
             if len(written) > 1:
@@ -274,16 +283,23 @@ def _check_groups(
             raise tokens[place].error(NotSupported, message, hint)
 
 
-def _check_finding(call: DpCall, n_calls: int, grouped: bool) -> None:
+def _may_find_groups(name: Token) -> bool:
+    shape = FUNCTIONS[name.upper].shape
+    return shape.reads_people and not shape.finds_items
+
+
+def _check_finding(call: DpCall, first: DpCall, calls: Sequence[DpCall], grouped: bool) -> None:
     """Refuse a delta that finds groups where there are none to find, or others."""
     delta = call.given["delta"]
     if not grouped:
         why = "delta finds the groups of a GROUP BY clause, and there is none."
         raise delta.refuse(why, "Leave delta out.", [delta.left_out()])
-    if call.groups is not None:
+    listed = [other.given["groups"] for other in calls if other.groups is not None]
+    if listed:
         why = "delta finds unknown groups, but groups already lists them."
-        hint = "Leave out delta or groups."
-        raise delta.refuse(why, hint, [delta.left_out(), call.given["groups"].left_out()])
-    if n_calls > 1:
-        why = "Each call with delta finds its own groups, so a SELECT can have only one such call."
-        raise delta.refuse(why, "Write one SELECT for each call, or give public groups.")
+        instead = [delta.left_out(), listed[0].left_out()] if len(listed) == 1 else []
+        raise delta.refuse(why, "Leave out delta or groups.", instead)
+    if call.parameters.delta != first.parameters.delta:
+        why = "All calls of a SELECT share the groups that delta finds, so there is one delta."
+        hint = "Write delta in one of the calls, or the same in all."
+        raise delta.refuse(why, hint, [delta.left_out(), delta.put(first.given["delta"].written)])

@@ -122,7 +122,9 @@ def test_groups_are_the_same_by_parts(
 @pytest.mark.parametrize(
     "counted",
     ["user_id, max_groups_contributed := 7",
-     "title, contribution_bound := 4, max_groups_contributed := 7, sample_items := 0.999999999999"],
+     "title, contribution_bound := 4, max_groups_contributed := 7, sample_items := 0.999999999999",
+     f"user_id, max_groups_contributed := 7, {E}), DP_COUNT_DISTINCT(title, max_groups_contributed := 7, "
+     f"contribution_bound := 4, {E}), DP_MEDIAN(user_id::INT * 0, max_groups_contributed := 7, lower := 0, upper := 9"],
 )  # fmt: skip
 def test_unknown_groups_are_found_by_parts(
     counted: str, session: dp_sql.Session, monkeypatch: pytest.MonkeyPatch

@@ -76,15 +76,16 @@ def analyst_plans(
         raise InternalError("The compiled SQL reads other tables than it should.")
     public = _PublicSets(source, policy, side)
     is_open = bool(source.values) and not public.is_single
-    plans = []
+    plans, finds = [], select.delta is not None
+    found = found_groups(source, reads, len(sources), not is_open)
     for rows, shared in zip(reads, shares, strict=True):
         call, domain, groups = rows.call, None, None
-        needs_cap = is_open and not call.finds_groups and call.parameters.vector() is None
+        needs_cap = is_open and not finds and call.parameters.vector() is None
         refuse_missing(source, call, rows.item, policy, public.declared, needs_cap)
         if "domain" in call.function.named and not call.mechanism.finds_items:
             domain = public.values(call, call.domain, rows.item, "domain")
-        if call.finds_groups:
-            call, groups = found_groups(call, not is_open)
+        if finds:
+            call, groups = next(found)
         elif source.values:
             groups = public.groups(call, call.max_groups_contributed if is_open else None)
             if is_open:

@@ -6,13 +6,14 @@ public tables lists the combinations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from dp_sql.errors import NotSupported
 from dp_sql.privacy.plans.domains import PublicValues, Values
 from dp_sql.privacy.plans.plan import Finding, Groups
-from dp_sql.privacy.plans.sources import Source
+from dp_sql.privacy.plans.sources import CallRows, Source
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.given import PublicQuery, PublicSet, Reference, SetPerKey
 from dp_sql.sql.ranges import MAX_GROUPS_FOUND_BY
@@ -104,20 +105,37 @@ def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple
     return replace(call, parameters=vector, mechanism=vector.mechanism), groups
 
 
-def found_groups(call: DpCall, is_single: bool) -> tuple[DpCall, Groups]:
-    """The groups that a part of epsilon and delta finds, and the call that answers these.
+def found_groups(
+    source: Source, reads: Sequence[CallRows], n_sources: int, is_single: bool
+) -> Iterator[tuple[DpCall, Groups]]:
+    """The groups that a part of the first call's epsilon and delta find, and all calls over these.
 
-    is_single: whether all rows of a person have the same keys. Without a cap in the statement a
-    vector needs none, and else a person counts in one of the groups found.
+    reads: what the calls read, together from `n_sources` sources; NotSupported where they cannot
+    share one. is_single: whether all rows of a person have the same keys. Without a cap in the
+    statement a vector needs none, and else a person counts in one of the groups found.
     """
-    shape, cap = call.parameters, call.max_groups_contributed
-    assert shape.delta is not None
+    calls, delta = [one.call for one in reads], source.select.delta
+    assert delta is not None
+    if n_sources > 1:
+        why = "These calls cannot share groups that delta finds: a join multiplies their rows."
+        hint = "Write one SELECT for each call, or give public groups."
+        raise source.select.refused(why, calls[1].start, hint, NotSupported)
+    shape, cap = calls[0].parameters, calls[0].max_groups_contributed
     finding = Finding(
         mechanism=REGISTRY["groups"]["partition_selection"],
         epsilon=shape.epsilon * FINDING_SHARE,
-        delta=shape.delta,
+        delta=delta,
         max_contributions=1 if is_single else cap or MAX_GROUPS_FOUND_BY,
     )
+    found_by = tuple(one.item.sql for one in reads)
+    for i, call in enumerate(calls):
+        found, groups = _answered(call, finding, is_single)
+        yield found, replace(groups, pays=i == 0, found_by=found_by)
+
+
+def _answered(call: DpCall, finding: Finding, is_single: bool) -> tuple[DpCall, Groups]:
+    """A call over the groups found."""
+    shape, cap = call.parameters, call.max_groups_contributed
     why = f"unknown: {finding.accuracy(shape.beta)}"
     vector = None if is_single or cap else shape.vector()
     if vector is not None:

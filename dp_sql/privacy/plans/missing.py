@@ -58,7 +58,7 @@ def refuse_missing(
         added.append(f"domain := {public_set(call.item, item, None, k)}")
     keys = list(zip(select.keys, source.values, strict=True))
     without = [key.text for key, value in keys if declared(value) is None]
-    if without and select.groups is None and not call.finds_groups:
+    if without and select.groups is None and select.delta is None:
         needed.append(_set("groups", "groups", without))
         sets = [
             public_set(key, value, None if value.image else declared(value), 1)

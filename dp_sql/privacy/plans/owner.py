@@ -14,7 +14,14 @@ from math import prod
 
 from sqlglot import exp
 
-from dp_sql.errors import ArgumentError, NotPrivate, QueryError, SourceError, guessed
+from dp_sql.errors import (
+    ArgumentError,
+    NotPrivate,
+    NotSupported,
+    QueryError,
+    SourceError,
+    guessed,
+)
 from dp_sql.privacy.catalog import OwnersEngine, Parts
 from dp_sql.privacy.plans.domains import (
     Domain,
@@ -63,6 +70,9 @@ def owners_plans(select: DpSelect, tokens: Sequence[Token], engine: OwnersEngine
         else:
             plans[call.start] = scores_plan(select, call, engine)
     for calls in of_unit.values():
+        if select.delta is not None and len(of_unit) > 1:
+            why = "Calls that share the groups that delta finds must have one privacy_unit."
+            raise select.refused(why, calls[0].start, "Write one SELECT for each.", NotSupported)
         found = _plans(select, calls, _bodies(select, tokens), engine)
         plans |= {call.start: plan for call, plan in zip(calls, found, strict=True)}
     return [plans[call.start] for call in select.calls]
@@ -90,11 +100,12 @@ def _plans(
     relations = {folded(table.name[-1]) for table in read if table.is_private} | tables.views
     relations |= {part.name for part in source.rows.parts if part.rows.private and part.name}
     sets = _DeclaredSets(source, schema, relations, {folded(unit), *(origin or ())[1:]})
-    plans = []
+    plans, finds = [], select.delta is not None
+    found = found_groups(source, reads, len(sources), is_single=False)
     for rows, shared in zip(reads, shares, strict=True):
         call, domain, groups = rows.call, None, None
-        if call.finds_groups:
-            call, groups = found_groups(call, is_single=False)
+        if finds:
+            call, groups = next(found)
         elif select.keys:
             call, groups = sets.groups(call)
         if call.domain is not None:

@@ -58,7 +58,9 @@ class Groups:
     """The groups of a plan, and in how many of them one person counts.
 
     select: SQL that lists each public group once, its keys as `__dp_key_0`, `__dp_key_1`, …
-    finding: how groups are found that are not public; then `select` is "".
+    finding: how groups are found that are not public; then `select` is "". The calls of a SELECT
+        share it: one object, which the first of them pays for.
+    pays: whether the call pays for finding them. found_by: the items of all calls that share them.
     cap: each person is kept in at most so many, drawn at random; None: all rows of a person are in
         one group, or the shape is a vector, which needs no cap.
     size: how many groups there are; None: unknown before the release.
@@ -71,6 +73,8 @@ class Groups:
     size: int | None = None
     why: str = ""
     finding: Finding | None = None
+    pays: bool = True
+    found_by: Sequence[str] = ()
     factors: Sequence[str] = ()
 
 
@@ -138,7 +142,7 @@ def _loss(parameters: Shape, mechanism: Mechanism, groups: Groups | None) -> Pri
     if groups is None:
         return loss
     loss = loss.times(groups.cap or 1)
-    return loss if groups.finding is None else groups.finding.loss + loss
+    return groups.finding.loss + loss if groups.finding is not None and groups.pays else loss
 
 
 def plan_of(
@@ -163,14 +167,15 @@ def plan_of(
     (and delta/c) on its own people, and groups that a person is not in do not see that person.
     People who are in more groups are kept in some of them by a draw; what the loss says then is in
     budget/accountants.md, "Releases that draw first". A vector answers all groups in one release.
-    Finding unknown groups takes its part of epsilon first (udfs/groups/partition_selection.md).
+    Finding unknown groups takes its part of the first call's epsilon; other calls of the SELECT
+    answer the same groups (udfs/groups/partition_selection.md).
     """
     if call.missing:
         raise InternalError("A call without epsilon cannot be planned.")
     parameters = call.parameters
     if groups is not None:
         left = Fraction(1)
-        if groups.finding is not None:
+        if groups.finding is not None and groups.pays:
             left -= groups.finding.epsilon / parameters.epsilon
         parameters = parameters.times(left * Fraction(1, groups.cap or 1))
     where = "" if select.condition_text is None else f" WHERE {select.condition_text}"

@@ -105,9 +105,9 @@ def ordered_sql(plan: Plan, pairs: str) -> str:
     )
 
 
-def members_sql(plan: Plan, key: str) -> PartSql:
+def members_sql(plans: Sequence[Plan], key: str) -> PartSql:
     """Distinct pairs of the keys of a group and the code of a person in it, for all groups."""
-    read = PeopleRows([plan], key=key).read()
+    read, plan = PeopleRows(plans, key=key).read(), plans[0]
     return _coded(plan, read, "__dp_read", tuple(keys_of(plan)), (_PERSON,))
 
 

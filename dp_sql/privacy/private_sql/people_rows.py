@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from dp_sql.errors import InternalError
 from dp_sql.privacy.plans.plan import Finding, Plan
 from dp_sql.privacy.private_sql.groups import PERSON, by_keys, found_sql, keys_of, keys_sql
 from dp_sql.sql.functions.quantile import WORD_UDF
@@ -36,16 +37,25 @@ _ITEM = re.compile(r"\b__dp_item\b")
 def bundles(plans: Sequence[Plan]) -> list[list[int]]:
     """The places of plans that one statement releases: they share their source and their groups.
 
-    A plan that finds its groups has others than all other plans, and one that takes counts of
-    covered items reads no rows.
+    The plans of a SELECT that finds its groups share these, and the first of them finds them. A
+    plan that takes counts of covered items reads no rows.
     """
     found: dict[object, list[int]] = {}
     for place, plan in enumerate(plans):
         groups = None if plan.groups is None else plan.groups.select
-        same = (read_together(plan).source, plan.keys, groups)
-        is_alone = not plan.parameters.reads_people or _finding(plan) is not None
-        is_alone = is_alone or "__dp_cover" in plan.parameters.takes
+        finding = _finding(plan)
+        same = (read_together(plan).source, plan.keys, groups, finding and id(finding))
+        is_alone = finding is None and "__dp_cover" in plan.parameters.takes
+        is_alone = is_alone or not plan.parameters.reads_people
         found.setdefault(place if is_alone else same, []).append(place)
+    for first, *others in found.values():
+        pays = [plans[i].groups for i in (first, *others) if _finding(plans[i]) is not None]
+        if pays and [one is not None and one.pays for one in pays] != [True] + [False] * len(
+            others
+        ):
+            raise InternalError(
+                "The first of the calls that share groups finds them, and no other."
+            )
     return list(found.values())
 
 
@@ -226,20 +236,25 @@ class PeopleRows:
         """The source's rows, or values of people, with the numbers of their groups."""
         same = " AND ".join(f"{rows}.{k} = __dp_groups.{k}" for k in keys_of(self._first))
         distinct = "DISTINCT " if self._is_distinct else ""
-        columns = self._columns if rows == "__dp_read" else self._values
+        columns = [*(self._columns if rows == "__dp_read" else self._values).values()]
+        if rows != "__dp_read":
+            columns += self._counts
         return (
-            f"SELECT {distinct}{self._person}, {', '.join(columns.values())} "
+            f"SELECT {distinct}{self._person}, {', '.join(columns)} "
             f"FROM {rows} JOIN __dp_groups ON {same}"
         )
+
+    @property
+    def _counts(self) -> dict[str, str]:
+        """The numbers of a person's rows with each item, by name; none where there is one item."""
+        items = dict.fromkeys(self._items) if len(self._columns) > 1 else ()
+        return {f"__dp_n_{item}": item for item in items}
 
     def _persons(self, rows: str, by: str | None = None) -> str:
         """The values of each person, in each group, that the plans need."""
         by = by or self._person
         listed = [f"{self._drawn(sql)} AS {name}" for sql, name in self._values.items()]
-        if len(self._columns) > 1:
-            listed += [
-                f"system.main.count({item}) AS __dp_n_{item}" for item in dict.fromkeys(self._items)
-            ]
+        listed += [f"system.main.count({item}) AS {name}" for name, item in self._counts.items()]
         return f"SELECT {by}, {', '.join(listed)} FROM {rows} GROUP BY {by}"
 
     @property

@@ -174,8 +174,8 @@ def _read_quantile(argument: Argument, what: str) -> Fraction:
     return value
 
 
-_NAMED = ("epsilon", "privacy_unit", "lower", "upper", "step", "mechanism", "beta", "groups",
-          "max_groups_contributed")  # fmt: skip
+_NAMED = ("epsilon", "delta", "privacy_unit", "lower", "upper", "step", "mechanism", "beta",
+          "groups", "max_groups_contributed")  # fmt: skip
 
 DP_QUANTILE = Function(
     name="DP_QUANTILE", shape=Quantile, default_mechanism="recursive",

@@ -1,0 +1,164 @@
+"""Several calls of a SELECT share the groups that a mechanism finds: one draw, one delta."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dp_sql
+from dp_sql.errors import InternalError, NotSupported
+from dp_sql.privacy.plans import groups
+from dp_sql.privacy.plans.plan import Plan, loss_at
+from dp_sql.privacy.private_sql import people_rows
+from dp_sql.udfs.groups import partition_selection
+from tests.conftest import SURE
+from tests.session.test_found_groups import TOWNS, of_towns
+from tests.session.visits import rows
+
+MORE = "ALTER TABLE towns ADD COLUMN minutes INTEGER; UPDATE towns SET minutes = user_id % 50;"
+CALLS = [
+    "DP_COUNT(*, {})", "DP_AVG(minutes, {})", "DP_MEDIAN(minutes, {}, lower := 0, upper := 50)",
+    "DP_COUNT_DISTINCT(user_id, {})", "DP_COUNT_DISTINCT(kind, {})",
+]  # fmt: skip
+DELTA = "delta := 1e-6"
+
+
+def asked(calls: list[str], epsilon: str, with_delta: set[int], unit: str) -> str:
+    given = (f"{epsilon}{unit}{', ' + DELTA if i in with_delta else ''}" for i in range(len(calls)))
+    listed = ", ".join(one.format(more) for one, more in zip(calls, given, strict=True))
+    return f"SELECT town, {listed} FROM towns GROUP BY town"
+
+
+@pytest.fixture(scope="module")
+def towns() -> Iterator[dp_sql.OwnerSession]:
+    with dp_sql.connect() as session:
+        session.execute(TOWNS + MORE)
+        yield session
+
+
+def finding_instead(patch: pytest.MonkeyPatch, run: Any) -> None:
+    mechanism = replace(partition_selection.PARTITION_SELECTION, run=run)
+    patch.setattr(groups, "REGISTRY", {"groups": {"partition_selection": mechanism}})
+
+
+@pytest.mark.parametrize("with_delta", [{0}, {2}, {0, 1, 2, 3, 4}])
+def test_the_groups_are_found_once_and_paid_by_the_first_call(
+    towns: dp_sql.Session, monkeypatch: pytest.MonkeyPatch, with_delta: set[int]
+) -> None:
+    runs = []
+
+    def run(offsets: Any, people: Any, **public: Any) -> list[int]:
+        runs.append(public)
+        places = partition_selection.partition_selection(offsets, people, **public)
+        return places if len(runs) == 1 else []
+
+    finding_instead(monkeypatch, run)
+    before = len(towns.receipts)
+    found = rows(towns, asked(CALLS, SURE, with_delta, ", privacy_unit := user_id"))
+    assert [town for town, *_ in found] == ["big", "many"]
+    assert [row[4] for row in found] == [300, 400]
+    assert [row[5] for row in found] == [1, 3]
+    losses = [receipt.loss for receipt in towns.receipts[before:]]
+    assert [loss.epsilon for loss in losses] == [10_000] * 5
+    assert [loss.delta for loss in losses] == [Fraction(1, 10**6), 0, 0, 0, 0]
+    (public,) = runs
+    price = partition_selection.loss(**public)
+    assert (price.epsilon, price.delta) == (5_000, losses[0].delta)
+    assert losses[0].approximate is not None and price.approximate is not None
+    assert losses[0].approximate[1] == price.approximate[1], "zcdp and pld count what was run"
+    assert losses[0].approximate[0] > price.approximate[0]
+    assert all(loss.rho is not None for loss in losses[1:])
+
+
+def test_the_rows_of_any_call_find_groups(
+    towns: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = asked(CALLS[:2], SURE, {0}, ", privacy_unit := user_id")
+    text = text.replace("minutes", "CASE WHEN town = 'many' THEN minutes END")
+    for one in (text, text.replace("DP_COUNT(*", "DP_COUNT(CASE WHEN town = 'big' THEN 1 END")):
+        found = rows(towns, one)
+        assert [(town, mean is None) for town, _, mean in found] == [("big", True), ("many", False)]
+
+
+def test_explain_says_what_each_call_costs(towns: dp_sql.Session) -> None:
+    cost = towns.explain(asked(CALLS[:3], "epsilon := 1", {1}, ", privacy_unit := user_id"))
+    assert (cost.epsilon, cost.delta) == (3, Fraction(1, 10**6))
+    assert [call.loss.delta for call in cost.calls] == [Fraction(1, 10**6), 0, 0]
+    assert all("unknown: with probability" in call.groups for call in cost.calls)
+
+
+def planned(towns: dp_sql.Session, monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """The plans of two calls that share their groups."""
+    seen: list[Plan] = []
+    real = people_rows.bundles
+
+    def bundles(plans: Any) -> Any:
+        seen.extend(plans)
+        return real(plans)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dp_sql.session.owner.bundles", bundles)
+        rows(towns, asked(CALLS[:2], SURE, {0}, ", privacy_unit := user_id"))
+    return seen
+
+
+def test_a_call_is_not_released_without_the_one_that_pays(
+    towns: dp_sql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = planned(towns, monkeypatch)
+    assert people_rows.bundles([first, second]) == [[0, 1]]
+    for wrong in ([second], [second, first], [first, first], [second, second]):
+        with pytest.raises(InternalError, match="The first of the calls"):
+            people_rows.bundles(wrong)
+    half = Fraction(1, 2)
+    assert loss_at(first, half).epsilon == loss_at(second, half).epsilon == 5_000
+    assert (loss_at(first, half).delta, loss_at(second, half).delta) == (Fraction(1, 10**6), 0)
+
+
+def test_two_selects_find_groups_of_their_own(towns: dp_sql.Session) -> None:
+    text = asked(CALLS[:2], SURE, {0}, ", privacy_unit := user_id")
+    before = len(towns.receipts)
+    assert len(rows(towns, f"({text}) UNION ALL ({text})")) == 4
+    deltas = [receipt.loss.delta for receipt in towns.receipts[before:]]
+    assert deltas == [Fraction(1, 10**6), 0] * 2
+
+
+def test_stored_answers_are_used_only_together(tmp_path: Path) -> None:
+    text = asked(CALLS[3:], "epsilon := 4", {0}, "")
+    with of_towns(tmp_path, "") as session:
+        found = rows(session, text)
+        assert rows(session, text) == found
+        assert len(session.receipts) == 2
+        rows(session, asked(CALLS[3:4], "epsilon := 4", {0}, ""))
+        assert len(session.receipts) == 3, "alone it is another question"
+    (stored,) = [path for path in tmp_path.iterdir() if _has_releases(path)]
+    with sqlite3.connect(stored) as file:
+        file.execute("DELETE FROM releases WHERE number = 2")
+    with of_towns(tmp_path, "") as session:
+        rows(session, text)
+        assert [one.loss.epsilon for one in session.receipts] == [4, 4]
+        assert sum(one.loss.delta for one in session.receipts) == Fraction(1, 10**6)
+
+
+def test_calls_whose_sources_differ_cannot_share_groups(tmp_path: Path) -> None:
+    text = asked(CALLS[3:], "epsilon := 4", {0}, "").replace("kind", "o.kind")
+    text = text.replace("FROM towns", "FROM towns AS t JOIN towns AS o USING (user_id)")
+    with of_towns(tmp_path, "") as session:
+        with pytest.raises(NotSupported, match="a join multiplies their rows"):
+            session.sql(re.sub(r"\btown\b", "t.town", text))
+        assert not session.receipts
+
+
+def _has_releases(path: Path) -> bool:
+    if not re.search(r"sqlite|releases", path.name) or path.suffix not in {".sqlite", ".releases"}:
+        return False
+    with sqlite3.connect(path) as file:
+        found = file.execute("SELECT name FROM sqlite_master WHERE name = 'releases'").fetchall()
+    return bool(found)
